@@ -52,11 +52,10 @@ def is_plain_tuple(kind: type) -> bool:
 def is_modelled_class(kind: Any) -> bool:
     """True if instances keep their state in an instance dict and slots of Python classes only.
 
-    Of those written in C: plain objects, and namespaces, whose own operators are not modelled.
+    Of those written in C: plain objects, and namespaces, whose own operators are not modelled. A
+    `__getattribute__` in Python is code like any other.
     """
-    if kind is object or kind is types.SimpleNamespace:
-        return True
-    return is_made_class(kind) and _reads_plainly(kind)
+    return kind is object or kind is types.SimpleNamespace or is_made_class(kind)
 
 
 def _reads_plainly(kind: Any) -> bool:
@@ -65,7 +64,7 @@ def _reads_plainly(kind: Any) -> bool:
 
 
 def is_made_class(kind: Any) -> bool:
-    """The same for instances that the captured code makes: reading them may run user code."""
+    """The same for instances that the captured code makes."""
     if issubclass(kind, (BaseException, type)) or not is_heap_type(kind):
         return False
     name = "__getattribute__"

@@ -70,11 +70,16 @@ def allow_in_graph(function: F) -> F:
     per compile; Python side effects in it are not replayed.
 
     Args:
-        function: a plain Python function; usable as a decorator.
+        function: a plain Python function; usable as a decorator. A class stays as it is: its
+            instances are made and called as ever. Of a list, each.
 
     Raises:
         ArgumentError: it is not a Python function.
     """
+    if isinstance(function, (list, tuple)):
+        return [allow_in_graph(each) for each in function]  # type: ignore[return-value]
+    if isinstance(function, type):
+        return function
     if not isinstance(function, FunctionType):
         raise ArgumentError(
             f"allow_in_graph({function!r}): expected a Python function.  Wrap it in one."
@@ -133,14 +138,17 @@ class set_stance:  # a context manager, spelled as users call it
 config.on_default(lambda default: _capture.set_default_is_eager(default.is_eager))
 
 
-_OF_ARRAYS: Final = {
+#: Module -> functions; none named: all of the module.
+_OF_ARRAYS: Final[dict[str, tuple[str, ...]]] = {
+    "dynajit.nn.ctc": (),
     "dynajit.nn.utils.rnn": ("invert_permutation", "pack_padded_sequence", "pad_packed_sequence"),
 }
 
 
 def works_on_arrays(function: FunctionType) -> bool:
     """True for functions of the library, not eager ones, that look into tensors all along."""
-    return function.__qualname__ in _OF_ARRAYS.get(function.__module__ or "", ())
+    names = _OF_ARRAYS.get(function.__module__ or "")
+    return names is not None and (not names or function.__qualname__ in names)
 
 
 def why_not_captured(function: FunctionType) -> str | None:

@@ -63,6 +63,7 @@ from dynajit.capture.values_objects import ObjectValue, TracebackValue
 from dynajit.capture.values_storage import keeps, native_base, operand_of, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
+from dynajit.ops.methods import number_divided
 
 BINARY: Final[dict[str, tuple[Callable[[Any, Any], Any], str]]] = {
     "+": (operator.add, "add"),
@@ -113,6 +114,8 @@ def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
     if tensors and _is_number_or_tensor(a) and _is_number_or_tensor(b):
         if plain == "**" and _is_short_power(b):
             b = constant(x.recorder.specialise(b))
+        if plain == "/" and not isinstance(a, TensorValue):
+            function = number_divided
         return x.native_call(function, [a, b], {}, lift_numbers=True)
     is_asked_first = isinstance(b, ObjectValue) and defines(b.cls, f"__r{name}__")
     if in_place and isinstance(a, ListValue) and is_asked_first:

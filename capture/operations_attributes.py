@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dynajit.capture import sources
+from dynajit.capture.builtins_signatures import signature_attribute
 from dynajit.capture.exceptions import NotKnown, Raised, raise_python, write_state
 from dynajit.capture.guards import Kind
 from dynajit.capture.immutables import is_immutable
@@ -197,12 +198,15 @@ def _known_attribute(x: Any, value: Known, name: str) -> Steps:
         return (yield from _module_attribute(x, value, name))
     if isinstance(obj, type):
         return (yield from _class_attribute(x, value, name))
-    if isinstance(obj, types.FunctionType):
-        return _existing_function_attribute(x, value, name)
     if name == "__class__":
         return Known(type(obj))
+    if isinstance(obj, types.FunctionType):
+        return _existing_function_attribute(x, value, name)
     if isinstance(obj, enum.Enum):
         return (yield from _enum_attribute(x, value, name))
+    of_signature = signature_attribute(x, value, name)
+    if of_signature is not None:
+        return of_signature
     if isinstance(obj, GraphCallable) and isinstance(getattr(obj, name, None), GraphCallable):
         return x.recorder.wrap(getattr(obj, name), sources.Attribute(_base_of(value), name))
     return _plain_attribute(x, value, name)

@@ -280,19 +280,38 @@ def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
     base = x.recorder.first_source(value)
     fields = instance_dict(existing)
     if name in fields:
-        found: Value = x.recorder.wrap(fields[name], sources.Attribute(base, name))
+        place = own_place(value.cls, base, name)
+        found: Value = x.recorder.wrap(fields[name], place)
         return found
     raw = lookup(value.cls, name)
     if isinstance(raw, types.MemberDescriptorType):
         stored = _slot_value(raw, existing)
-        if stored is not MISSING:
+        if stored is not MISSING and not has_reader(value.cls):
             return x.recorder.wrap(stored, sources.Attribute(base, name))
         raise unsupported_attribute(value, f"{name}, an empty slot")  # no guard sees it filled
-    if raw is MISSING:
+    if raw is MISSING and not has_reader(value.cls):
         x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
+    elif raw is MISSING:
+        x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "missing attribute")
+        x.recorder.guard(sources.TypeOf(base), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
     elif has_instance_dict(existing):
         x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "class attribute")
     return None
+
+
+def has_reader(cls: type) -> bool:
+    """Whether a class has a `__getattribute__` in Python."""
+    return isinstance(lookup(cls, "__getattribute__"), types.FunctionType)
+
+
+def own_place(cls: type, base: sources.Source, name: str) -> sources.Source:
+    """Where an instance itself holds an attribute that is in its dict.
+
+    What `__getattribute__` in Python says of a name, no place can: there it is the dict's item.
+    """
+    if has_reader(cls):
+        return sources.Key(sources.InstanceDict(base), name)
+    return sources.Attribute(base, name)
 
 
 def holder(x: Any, value: Any, name: str | None) -> Any:

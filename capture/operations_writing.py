@@ -22,6 +22,7 @@ from dynajit.capture.operations_instances import (
     instance_dict,
     instance_value,
     is_plain_property,
+    own_place,
     property_text,
     unsupported_attribute,
 )
@@ -228,7 +229,7 @@ def has_attribute(x: Any, value: Value, name: str) -> Steps:
 def field_place(cls: type, base: sources.Source, name: str) -> sources.Source:
     """Where the dict of an instance holds `name`; its attribute may be another one's."""
     if lookup(cls, name) is MISSING:
-        return sources.Attribute(base, name)
+        return own_place(cls, base, name)
     return sources.Key(sources.InstanceDict(base), name)
 
 

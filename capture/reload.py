@@ -188,6 +188,15 @@ def _attribute(source: sources.Attribute, writer: Writer, push: PushBase, functi
     writer.load_attribute(source.name)
 
 
+def read_fields(instance: Any) -> Any:
+    """The dict of an instance, whatever `__getattribute__` its class has."""
+    return object.__getattribute__(instance, "__dict__")
+
+
+def _fields(source: sources.InstanceDict, writer: Writer, push: PushBase, function: Any) -> None:
+    _call(writer, read_fields, lambda: push(source.base))
+
+
 def _part(source: sources.PartOf, writer: Writer, push: PushBase, function: Any) -> None:
     push(source.base)
     writer.load_attribute(source.name)
@@ -225,7 +234,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.Attribute: _attribute,
     sources.ClassAttribute: _class_attribute,
     sources.Member: _member,
-    sources.InstanceDict: _fixed_attribute("__dict__"),
+    sources.InstanceDict: _fields,
     sources.Item: _item,
     sources.Iterated: _iterated,
     sources.Storage: _storage,

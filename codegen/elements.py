@@ -102,6 +102,17 @@ class Storage:
             found = self.buffers[node] = Buffer(name, node.type.dtype, size)
         return found
 
+    def only(self, node: Node) -> "Storage":
+        """The same places, of the inputs and of one value."""
+        made = Storage(())
+        made.positions = self.positions
+        made.buffers = {
+            stored: buffer
+            for stored, buffer in self.buffers.items()
+            if stored is node or stored.kind is NodeKind.PLACEHOLDER
+        }
+        return made
+
     def load(self, node: Node, index: Sequence[Number]) -> Expression:
         """The stored element of a value at `index`."""
         assert isinstance(node.type, TensorType)

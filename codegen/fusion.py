@@ -316,8 +316,18 @@ class _Planner:
             return Matrix(buffer, 0, (0,) * (len(shape) - 2), at_least_one(shape[-1]), 1)
         matrix = as_matrix(Elements(self.storage), argument)
         if matrix is None:
+            matrix = as_matrix(self._elements_of_base(argument, for_blas=True), argument)
+        if matrix is None:
             raise CodegenError(f"{self.graph.name}: {argument.name} is not stored as a matrix.")
         return matrix
+
+    def _elements_of_base(self, argument: Node, *, for_blas: bool) -> Elements:
+        """What is read of the value that was stored for this operand.
+
+        A view between the two may be stored, too, for another reader, and in another order.
+        """
+        base = operand_base(argument, self.graph, for_blas=for_blas)
+        return Elements(self.storage.only(base))
 
     def _strided(self, argument: Any) -> Strided | None:
         """Where an operand lies; None for one that is left out."""
@@ -327,6 +337,8 @@ class _Planner:
         if is_small_constant(argument) or 0 in shape:  # literals everywhere else
             return Strided(self.storage.add(argument), 0, (0,) * len(shape))
         found = as_strided(Elements(self.storage), argument)
+        if found is None:
+            found = as_strided(self._elements_of_base(argument, for_blas=False), argument)
         if found is None:
             raise CodegenError(f"{self.graph.name}: {argument.name} is not stored by strides.")
         return found

@@ -6,6 +6,7 @@ would have to fetch something raises.
 
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlparse
 
@@ -73,6 +74,44 @@ def load_state_dict_from_url(
     return state
 
 
+class tqdm:
+    """A bar of progress that programs take from here; it is not drawn.
+
+    Args:
+        iterable: what iterating over the bar gives.
+        total: the number of steps, kept; `n` counts them. Other options change nothing.
+    """
+
+    def __init__(self, iterable: Any = None, *args: Any, total: Any = None, **kwargs: Any) -> None:
+        self.iterable = iterable
+        self.total = total
+        self.n: float = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.iterable:
+            self.n += 1
+            yield item
+
+    def update(self, n: float = 1) -> None:
+        """`n` more steps are done."""
+        self.n += n
+
+    def set_postfix(self, *args: Any, **kwargs: Any) -> None:
+        """What would stand behind the bar."""
+
+    def set_description(self, desc: str | None = None, refresh: bool = True) -> None:
+        """What would stand before the bar."""
+
+    def close(self) -> None:
+        """The bar ends."""
+
+    def __enter__(self) -> "tqdm":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
 download_url_to_file = refused_function("hub.download_url_to_file", _WHY)
 help = refused_function("hub.help", _WHY)
 list = refused_function("hub.list", _WHY)
@@ -86,4 +125,5 @@ __all__ = [
     "load",
     "load_state_dict_from_url",
     "set_dir",
+    "tqdm",
 ]

@@ -4,8 +4,11 @@ What reads and writes is defined in `eager.serialization`; this module is where 
 it.
 """
 
-from typing import Any, Final
+import os
+from collections.abc import Callable
+from typing import IO, Any, Final, TypeAlias
 
+from dynajit.core.device import Device
 from dynajit.core.errors import UnsupportedError
 from dynajit.eager.serialization import (
     add_safe_globals,
@@ -15,6 +18,14 @@ from dynajit.eager.serialization import (
     safe_globals,
     save,
 )
+
+FILE_LIKE: TypeAlias = str | os.PathLike[str] | IO[bytes]
+"""What checkpoints are written to and read from."""
+
+MAP_LOCATION: TypeAlias = (
+    Callable[[Any, str], Any] | Device | str | dict[str, str] | None
+)  # fmt: skip
+"""What `load` takes as `map_location`."""
 
 DEFAULT_PROTOCOL: Final = 2
 """The version of pickle's format that checkpoints are written in."""
@@ -46,6 +57,8 @@ def normalize_storage_type(storage_type: Any) -> Any:
 
 __all__ = [
     "DEFAULT_PROTOCOL",
+    "FILE_LIKE",
+    "MAP_LOCATION",
     "add_safe_globals",
     "clear_safe_globals",
     "default_restore_location",

@@ -14,13 +14,17 @@ from dynajit.core import device as devices
 from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import AutogradError, ShapeError, UnsupportedError
+from dynajit.core.errors import ShapeError, UnsupportedError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.meta_arrays import is_meta
 from dynajit.core.types import contiguous_strides
 from dynajit.eager import _tensor
-from dynajit.ops.arrangement_functions import elements_at, strided_extent
+from dynajit.ops.arrangement_functions import (
+    elements_at,
+    elements_of_strided,
+    strided_extent,
+)
 from dynajit.ops.elementwise_functions import clone
 from dynajit.ops.methods import TensorMethods
 
@@ -211,20 +215,17 @@ class LayoutMethods:
 
         Raises:
             ShapeError: elements lie outside the memory.
-            AutogradError: gradients are recorded, and the tensor is not contiguous.
-            UnsupportedError: they are recorded, and elements lie outside of this tensor.
+            UnsupportedError: gradients are recorded, and elements lie outside of this tensor, or
+                elements of this tensor lie at one place in memory.
         """
         own, memory = self.storage_offset(), any_arrays.flat_memory(self.array)
         offset = own if storage_offset is None else storage_offset
         strided_extent(size, stride, offset, memory.size)
         if self.requires_grad and _tensor.is_grad_enabled():
-            if not self.array.flags.c_contiguous:
-                raise AutogradError(
-                    "as_strided: the derivative is available for contiguous tensors only.  Use "
-                    "contiguous() or detach() first."
-                )
-            _require_inside(size, stride, offset - own, self.array.size)
-            return elements_at(self, size, stride, offset - own)
+            if self.array.flags.c_contiguous:
+                _require_inside(size, stride, offset - own, self.array.size)
+                return elements_at(self, size, stride, offset - own)
+            return elements_of_strided(self, self.stride(), size, stride, offset - own)
         view = any_arrays.strided(memory[offset:], tuple(size), tuple(stride))
         return _tensor.wrap_view(view, self, None)
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core import any_arrays, dtypes
-from dynajit.core.errors import InvalidValueError
 from dynajit.core.meta_arrays import is_meta
 from dynajit.core.records import record
 from dynajit.ops import overriding
@@ -57,17 +56,11 @@ def set_printoptions(
     """Choose how tensors print; what is None stays as it is, except `sci_mode`.
 
     Args: as of `PrintOptions`; `profile` is "default", "short" or "full", and the others change it.
-
-    Raises:
-        InvalidValueError: no profile has that name.
+        Another name of a profile changes nothing, as in PyTorch.
     """
     before = _chosen[0]
     if profile is not None:
-        if profile not in _PROFILES:
-            raise InvalidValueError(
-                f"set_printoptions(profile={profile!r}): expected one of {sorted(_PROFILES)}."
-            )
-        before = _PROFILES[profile]
+        before = _PROFILES.get(profile, before)
     given = {
         "precision": precision, "threshold": threshold, "edgeitems": edgeitems,
         "linewidth": linewidth,
@@ -101,6 +94,12 @@ def _facts_of_meta(tensor: Any) -> list[str]:
     if tensor.dtype is not dtypes.default_floating():
         facts.append(f"dtype={tensor.dtype!r}")
     return [*facts, *_history(tensor)]
+
+
+def format_elements(tensor: Any, indent: int) -> str:
+    """The text of the elements alone, `indent` characters from the left."""
+    array = _readable(tensor.array)
+    return "[]" if array.size == 0 else _body(array, indent)
 
 
 def format_sparse(tensor: Any) -> str:

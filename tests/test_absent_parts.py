@@ -15,7 +15,7 @@ REFUSED = [
     "nn.parallel.parallel_apply", "nn.parallel.replicate", "nn.parallel.scatter_gather.gather",
     "nn.parallel.scatter_gather.scatter", "hub.load",
     "utils.cpp_extension.CUDAExtension", "utils.cpp_extension.BuildExtension", "onnx.export",
-    "quantization.quantize_dynamic", "fx.symbolic_trace",
+    "quantization.quantize_dynamic", "distributed.tensor.DTensor",
     "utils._python_dispatch.TorchDispatchMode",
     "mps.synchronize", "xpu.synchronize", "xpu.Stream", "export.export", "export.ExportedProgram",
     "nested.nested_tensor", "ao.quantization.quantize_dynamic",
@@ -125,11 +125,11 @@ def test_data_parallel_calls_the_module() -> None:
 
 
 def test_names_of_capture_are_dynajits() -> None:
-    """`_dynamo.disable`, `fx.wrap`, `optimize`."""
+    """`_dynamo.disable`, `optimize`."""
 
     @dj._dynamo.optimize("inductor", nopython=True)
     def double(x: Any) -> Any:
-        return dj.fx.wrap(x) * 2
+        return x * 2
 
     assert [2.0] == double(dj.ones(1)).tolist()
     assert dj._dynamo.disable is dj.disable

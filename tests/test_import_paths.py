@@ -385,3 +385,59 @@ def test_locations_of_storages() -> None:
     assert storage is dj.serialization.default_restore_location(storage, "cpu")
     with pytest.raises(NotImplementedError, match="map_location"):
         dj.serialization.default_restore_location(storage, "cuda:0")
+
+
+def test_operators_by_their_names_in_aten() -> None:
+    x = dj.arange(6.0).reshape(2, 3)
+    aten = dj.ops.aten
+
+    assert x.dtype is dj.float32
+    assert aten._to_copy.default(x, dtype=dj.float64).dtype is dj.float64
+    assert [[0.0, 2.0], [3.0, 5.0]] == aten.slice.Tensor(x, 1, 0, None, 2).tolist()
+    assert [2.0, 5.0] == aten.index.Tensor(x, [None, dj.tensor(2)]).tolist()
+    assert aten.alias.default(x).data_ptr() == x.data_ptr()
+    y = x.clone()
+    assert aten.add_.Tensor(y, 1) is y
+    assert y.tolist() == (x + 1).tolist()
+    compiled = dj.compile(lambda z: aten.add_.Tensor(z.clone(), 1))
+    assert y.tolist() == compiled(x).tolist()
+    with pytest.raises(NotImplementedError):
+        aten._sparse_addmm(x)
+
+
+def test_types_of_writing_and_reading() -> None:
+    import dynajit._tensor_str as text
+
+    x = dj.arange(3.0)
+    assert "[0., 1., 2.]" == text._tensor_str(x, 0)
+    assert "T([0.], size=(1,))" == text._add_suffixes("T([0.]", ["size=(1,)"], 2, False)
+    before = text.PRINT_OPTS.edgeitems
+    text.PRINT_OPTS.edgeitems = before
+    assert before == text.PRINT_OPTS.edgeitems
+    assert 2 == len(dj.onnx.operators.shape_as_tensor(dj.ones(2, 3)))
+    assert (3, 2) == dj.onnx.operators.reshape_from_tensor_shape(
+        dj.ones(2, 3), dj.tensor([3, 2])
+    ).shape
+    model = dj.nn.Linear(1, 1)
+    compiled = dj.compile(model)
+    assert isinstance(compiled, dj._dynamo.OptimizedModule)
+    assert not isinstance(model, dj._dynamo.OptimizedModule)
+    assert (dj.device("cpu"), dj.float16) == dj._C._nn._parse_to("cpu", dj.half)[:2]
+    with dj.nn.utils.stateless._reparametrize_module(model, {"bias": dj.zeros(1)}):
+        assert [0.0] == model.bias.tolist()
+    assert isinstance(model.bias, dj.nn.Parameter)
+
+
+def test_stubs_of_quantization_pass_values_on() -> None:
+    x = dj.ones(2)
+
+    assert dj.quantization.QuantStub()(x) is x
+    assert dj.ao.quantization.DeQuantStub()(x) is x
+    lrn = dj.nn.CrossMapLRN2d(3)
+    torch = pytest.importorskip("torch")
+    values = np.random.default_rng(0).standard_normal((2, 5, 3, 3)).astype(np.float32)
+    expected = torch.nn.CrossMapLRN2d(3)(torch.from_numpy(values)).numpy()
+    np.testing.assert_allclose(lrn(dj.tensor(values)).numpy(), expected, rtol=1e-5)
+    lrn = dj.nn.CrossMapLRN2d(4, 0.1, 0.5, 2)
+    expected = torch.nn.CrossMapLRN2d(4, 0.1, 0.5, 2)(torch.from_numpy(values)).numpy()
+    np.testing.assert_allclose(lrn(dj.tensor(values)).numpy(), expected, rtol=1e-5)

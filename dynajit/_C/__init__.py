@@ -6,13 +6,16 @@ accepted and change nothing, since there is no TorchScript; blocks in which noth
 functions are those of `ops.overriding`. Called by users.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from dynajit._C import _nn
 from dynajit.core.errors import LinAlgError as _LinAlgError
 from dynajit.core.refusals import refused_class
+from dynajit.eager.defaults import get_default_device as _get_default_device
 from dynajit.eager.random import Generator
 from dynajit.eager.subclasses import change_unasked as _change_unasked
+from dynajit.eager.tensor import Tensor
+from dynajit.futures import Future
 from dynajit.ops.overriding import disabled_torch_function as _disabled_torch_function_impl
 from dynajit.ops.overriding import is_mode_active as _is_torch_function_mode_enabled
 
@@ -22,6 +25,9 @@ PyTorchFileReader = refused_class("_C.PyTorchFileReader", _WHY)
 PyTorchFileWriter = refused_class("_C.PyTorchFileWriter", _WHY)
 
 _NO_GRAPHS = "there is no TorchScript, and so no graph of it."
+
+ListType = refused_class("_C.ListType", _NO_GRAPHS)
+TensorType = refused_class("_C.TensorType", _NO_GRAPHS)
 
 Graph = refused_class("_C.Graph", _NO_GRAPHS)
 Node = refused_class("_C.Node", _NO_GRAPHS)
@@ -104,17 +110,38 @@ def _log_api_usage_once(event: str) -> None:
     """Accepted: nothing is logged."""
 
 
+def _jit_set_nvfuser_guard_mode(enabled: bool) -> bool:
+    """Whether fused code is guarded: False, before and after the call."""
+    return False
+
+
+def _jit_set_bailout_depth(depth: int) -> int:
+    """How often specialised code is made anew: 0, before and after the call."""
+    return 0
+
+
+_TensorMeta: Final = type(Tensor)
+"""The class of the class of tensors."""
+
+_GLIBCXX_USE_CXX11_ABI: Final = True
+"""Which strings C++ extensions use; there are none."""
+
+
 __all__ = [
     "DisableTorchFunction",
     "DisableTorchFunctionSubclass",
+    "Future",
     "Generator",
     "Graph",
+    "ListType",
     "Node",
     "PyTorchFileReader",
     "PyTorchFileWriter",
+    "TensorType",
     "Value",
     "_LinAlgError",
     "_disabled_torch_function_impl",
+    "_get_default_device",
     "_get_tracing_state",
     "_is_torch_function_mode_enabled",
     "_jit_can_fuse_on_cpu",
@@ -122,7 +149,9 @@ __all__ = [
     "_jit_override_can_fuse_on_cpu",
     "_jit_override_can_fuse_on_gpu",
     "_jit_set_autocast_mode",
+    "_jit_set_bailout_depth",
     "_jit_set_nvfuser_enabled",
+    "_jit_set_nvfuser_guard_mode",
     "_jit_set_profiling_executor",
     "_jit_set_profiling_mode",
     "_jit_set_texpr_fuser_enabled",

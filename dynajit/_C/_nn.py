@@ -4,6 +4,11 @@ Contract: the very functions of `nn.functional` that PyTorch takes from there. C
 by `pickle`.
 """
 
+from typing import Any
+
+from dynajit.core.device import parse
+from dynajit.core.dtypes import DType
+from dynajit.nn import module
 from dynajit.nn.functional import (
     avg_pool2d,
     avg_pool3d,
@@ -17,6 +22,18 @@ from dynajit.nn.functional import (
 )
 
 log_sigmoid = logsigmoid
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, DType | None, bool, Any]:
+    """What `Module.to` was asked for: (device or None, dtype or None, non_blocking, memory format).
+
+    Raises:
+        ArgumentError: a dtype that no module can have.
+    """
+    memory_format = kwargs.pop("memory_format", None)
+    device, dtype, non_blocking = module._parse_to(args, kwargs)
+    return None if device is None else parse(device), dtype, non_blocking, memory_format
+
 
 __all__ = [
     "avg_pool2d",

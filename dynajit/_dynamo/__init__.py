@@ -5,7 +5,8 @@ Contract: the functions are dynajit's; `config` takes settings that change nothi
 
 from typing import Any
 
-from dynajit._dynamo import config
+from dynajit._dynamo import config, eval_frame
+from dynajit._dynamo.eval_frame import OptimizedModule
 from dynajit.compile import (
     allow_in_graph,
     compile,
@@ -29,16 +30,22 @@ def maybe_mark_dynamic(t: Any, index: Any) -> None:
     """A hint that a size varies: sizes that vary are found by themselves."""
 
 
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """A hint that a tensor stays where it is: it changes nothing."""
+
+
 def is_dynamo_supported() -> bool:
     """Whether Python can be captured here: True."""
     return True
 
 
 __all__ = [
+    "OptimizedModule",
     "allow_in_graph",
     "compile",
     "config",
     "disable",
+    "eval_frame",
     "explain",
     "graph_break",
     "is_compiling",
@@ -46,6 +53,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_static_address",
     "maybe_mark_dynamic",
     "optimize",
     "reset",

@@ -47,6 +47,9 @@ class _Averages(list[Any]):
         return 0.0
 
 
+EventList = _Averages
+
+
 class profile:
     """Takes PyTorch's options; knows the time of the block, `elapsed_s`. Mutable."""
 
@@ -100,6 +103,11 @@ class profile:
         return f"<profile: {self.elapsed_s:.6f} s; {NOT_MEASURED}>"
 
 
+def kineto_available() -> bool:
+    """Whether operations can be recorded: False."""
+    return False
+
+
 @contextlib.contextmanager
 def record_function(name: str, args: str | None = None) -> Iterator[None]:
     """A named part of a profile; it is not recorded. Also a decorator."""
@@ -125,9 +133,11 @@ def tensorboard_trace_handler(*args: Any, **kwargs: Any) -> Callable[[Any], None
 
 
 __all__ = [
+    "EventList",
     "ProfilerAction",
     "ProfilerActivity",
     "emit_nvtx",
+    "kineto_available",
     "profile",
     "record_function",
     "schedule",

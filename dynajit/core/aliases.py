@@ -30,6 +30,8 @@ class AliasFinder:
 
     def __init__(self, library: ModuleType) -> None:
         self.library = library
+        #: What it is imported as, whatever a program may set its `__name__` to.
+        self.own = library.__name__
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -40,7 +42,7 @@ class AliasFinder:
             ModuleNotFoundError: the library has no such module.
         """
         alias, _, rest = fullname.partition(".")
-        own = self.library.__name__
+        own = self.own
         if not rest or alias == own or sys.modules.get(alias) is not self.library:
             return None
         module = self._module(f"{own}.{rest}", fullname)
@@ -53,7 +55,7 @@ class AliasFinder:
             if error.name != name:
                 raise
             raise ModuleNotFoundError(
-                f"No module named {asked!r}: {self.library.__name__} stands for "
+                f"No module named {asked!r}: {self.own} stands for "
                 f"{asked.partition('.')[0]!r} here, and has no {name!r}.",
                 name=asked,
             ) from None
@@ -61,7 +63,7 @@ class AliasFinder:
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module that has been imported under the library's own name."""
         rest = spec.name.partition(".")[2]
-        module = sys.modules[f"{self.library.__name__}.{rest}"]
+        module = sys.modules[f"{self.own}.{rest}"]
         spec.loader_state = module.__spec__
         return module
 

@@ -20,7 +20,7 @@ KINDS: Final = (
 """Source: PyTorch 2.13, the message of `torch.device("other")`."""
 
 
-@record(eq=False)
+@record(eq=False, is_shown=False)
 class Device:
     """A device such as `cpu` or `cuda:0`. Equal ones are one object: keys of dicts, and what
     `lru_cache` remembers by them, are found without a call of Python code. There is one CPU:

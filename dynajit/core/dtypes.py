@@ -29,7 +29,7 @@ class Category(enum.IntEnum):
     COMPLEX = 3
 
 
-@record(eq=False)
+@record(eq=False, is_shown=False)
 class DType:
     """One element type; compared by identity.
 

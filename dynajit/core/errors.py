@@ -22,6 +22,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- OperatorError   (RuntimeError)  a custom operator is defined or called wrongly
     |   `-- NoKernelError               no kernel for these tensors (NotImplementedError, too)
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
+    |   `-- LibraryError              a library compiled for PyTorch (OSError, too)
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
     |   `-- UnsafeFileError (UnpicklingError)  it asks for more than weights
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
@@ -104,6 +105,10 @@ class LaunchFailed(DynajitError):
 
 class UnsupportedError(DynajitError, NotImplementedError):
     """The name exists in PyTorch and is not available here; the message names an alternative."""
+
+
+class LibraryError(UnsupportedError, OSError):
+    """A library of operators compiled for PyTorch was asked for."""
 
 
 class NoGpuError(DeviceError, UnsupportedError):

@@ -20,23 +20,27 @@ _T = TypeVar("_T")
 @overload
 def record(cls: type[_T]) -> type[_T]: ...
 @overload
-def record(*, eq: bool = True, repr: bool = True) -> Callable[[type[_T]], type[_T]]: ...
+def record(
+    *, eq: bool = True, repr: bool = True, is_shown: bool = True
+) -> Callable[[type[_T]], type[_T]]: ...
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
-def record(cls: Any = None, *, eq: bool = True, repr: bool = True) -> Any:
+def record(cls: Any = None, *, eq: bool = True, repr: bool = True, is_shown: bool = True) -> Any:
     """A decorator of classes whose instances do not change.
 
     Args:
         eq: instances are equal, and hash alike, if their fields do; else by identity.
         repr: the text of an instance names its fields.
+        is_shown: `dataclasses` knows the class. Not for what programs meet as a value: those that
+            walk through data take data classes apart, and PyTorch's devices and dtypes are none.
     """
     if cls is None:
-        return lambda given: _made(given, eq, repr)
-    return _made(cls, eq, repr)
+        return lambda given: _made(given, eq, repr, is_shown)
+    return _made(cls, eq, repr, is_shown)
 
 
-def _made(cls: Any, eq: bool, repr: bool) -> Any:
+def _made(cls: Any, eq: bool, repr: bool, is_shown: bool) -> Any:
     own = set(vars(cls))
     made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     fields = dataclasses.fields(made)
@@ -56,6 +60,9 @@ def _made(cls: Any, eq: bool, repr: bool) -> Any:
     for name, method in methods.items():
         if name not in own or (name == "__hash__" and vars(cls).get(name) is None):
             setattr(made, name, method)
+    made.__record_fields__ = fields
+    if not is_shown:
+        del made.__dataclass_fields__, made.__dataclass_params__
     return made
 
 
@@ -71,16 +78,16 @@ def _refuse_to_delete(self: Any, name: str) -> None:
 
 
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+    return [getattr(self, field.name) for field in self.__record_fields__]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for field, value in zip(dataclasses.fields(self), state, strict=True):
+    for field, value in zip(self.__record_fields__, state, strict=True):
         object.__setattr__(self, field.name, value)
 
 
 def _text(self: Any) -> str:
-    shown = (field.name for field in dataclasses.fields(self) if field.repr)
+    shown = (field.name for field in self.__record_fields__ if field.repr)
     parts = (f"{name}={getattr(self, name)!r}" for name in shown)
     return f"{type(self).__qualname__}({', '.join(parts)})"
 

@@ -11,7 +11,7 @@ from typing import Any
 from dynajit.core.errors import OutOfMemoryError
 from dynajit.core.gpu import device_count, is_available
 from dynajit.core.refusals import refused_class, refused_function
-from dynajit.cuda import amp, memory, nvtx, random, streams
+from dynajit.cuda import amp, memory, nvtx, profiler, random, streams
 from dynajit.cuda.devices import (
     can_device_access_peer,
     current_blas_handle,
@@ -160,6 +160,7 @@ __all__ = [
     "memory_stats_as_nested_dict",
     "memory_summary",
     "nvtx",
+    "profiler",
     "random",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",

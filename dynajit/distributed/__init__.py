@@ -6,9 +6,8 @@ process, point-to-point messages and stores are refused. Called by users; captur
 their own.
 """
 
-import datetime
 import os
-from typing import Any, Final
+from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.process_groups import (
@@ -25,7 +24,15 @@ from dynajit.core.process_groups import (
     new_group,
 )
 from dynajit.core.refusals import refused_class, refused_function
-from dynajit.distributed import fsdp, nn, optim
+from dynajit.distributed import (
+    algorithms,
+    constants,
+    device_mesh,
+    fsdp,
+    nn,
+    optim,
+    utils,
+)
 from dynajit.distributed.collectives import (
     Work,
     all_gather,
@@ -44,6 +51,8 @@ from dynajit.distributed.collectives import (
     reduce_scatter_tensor,
     scatter,
 )
+from dynajit.distributed.constants import default_pg_timeout
+from dynajit.distributed.device_mesh import DeviceMesh, init_device_mesh
 from dynajit.distributed.objects import (
     all_gather_object,
     broadcast_object_list,
@@ -56,9 +65,6 @@ _WHY = (
     "dynajit runs in one process; there is nobody to send to.  Ask get_world_size() first, or use "
     "the collectives."
 )
-
-default_pg_timeout: Final = datetime.timedelta(minutes=30)
-"""Accepted where a timeout is; nothing waits."""
 
 
 class Backend(str):
@@ -199,6 +205,7 @@ def get_pg_count() -> int:
     return len(STATE.groups)
 
 
+P2POp = refused_class("distributed.P2POp", _WHY)
 batch_isend_irecv = refused_function("distributed.batch_isend_irecv", _WHY)
 irecv = refused_function("distributed.irecv", _WHY)
 isend = refused_function("distributed.isend", _WHY)
@@ -206,6 +213,9 @@ recv = refused_function("distributed.recv", _WHY)
 recv_object_list = refused_function("distributed.recv_object_list", _WHY)
 send = refused_function("distributed.send", _WHY)
 send_object_list = refused_function("distributed.send_object_list", _WHY)
+
+_all_gather_base = all_gather_into_tensor
+_reduce_scatter_base = reduce_scatter_tensor
 
 _STORES = 'dynajit runs in one process, which needs no store.  Give init_method="env://" instead.'
 FileStore = refused_class("distributed.FileStore", _STORES)
@@ -216,15 +226,18 @@ TCPStore = refused_class("distributed.TCPStore", _STORES)
 
 __all__ = [
     "Backend",
+    "DeviceMesh",
     "FileStore",
     "GroupMember",
     "HashStore",
+    "P2POp",
     "PrefixStore",
     "ProcessGroup",
     "ReduceOp",
     "Store",
     "TCPStore",
     "Work",
+    "algorithms",
     "all_gather",
     "all_gather_coalesced",
     "all_gather_into_tensor",
@@ -237,8 +250,10 @@ __all__ = [
     "batch_isend_irecv",
     "broadcast",
     "broadcast_object_list",
+    "constants",
     "default_pg_timeout",
     "destroy_process_group",
+    "device_mesh",
     "fsdp",
     "gather",
     "gather_object",
@@ -251,6 +266,7 @@ __all__ = [
     "get_rank",
     "get_world_size",
     "group",
+    "init_device_mesh",
     "init_process_group",
     "irecv",
     "is_available",
@@ -276,4 +292,5 @@ __all__ = [
     "scatter_object_list",
     "send",
     "send_object_list",
+    "utils",
 ]

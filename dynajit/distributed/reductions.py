@@ -23,6 +23,9 @@ class ReduceOp(enum.Enum):
     PREMUL_SUM = 8
 
 
+#: The kinds by themselves, as PyTorch names them.
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+
 _BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
 

@@ -61,6 +61,7 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args and not is_recording():
             self._check_parameters()
+        super().__init__()  # of what a program derives it together with
 
     def _check_parameters(self) -> None:
         try:

@@ -51,10 +51,11 @@ def register_kl(type_p: type, type_q: type) -> Callable[[_Formula], _Formula]:
     """A decorator that enters `function(p, q)` for these classes and those derived from them.
 
     Raises:
-        TypeError: something else than distribution classes.
+        TypeError: something else than classes; any class is accepted, as in PyTorch, for
+            distributions that other libraries make.
     """
     for one in (type_p, type_q):
-        if not (isinstance(one, type) and issubclass(one, Distribution)):
+        if not isinstance(one, type):
             raise ArgumentError(
                 f"Expected type_p and type_q to be Distribution subclasses but got {one}"
             )

@@ -11,6 +11,7 @@ from dynajit.distributions.covariances import (
     factor_of,
     given_matrix,
 )
+from dynajit.distributions.distribution import Distribution  # noqa: F401  (programs look here)
 from dynajit.distributions.matrices import matrix_times, solve_lower
 from dynajit.distributions.normal import HALF_LOG_2_PI
 from dynajit.ops.functions import broadcast_tensors, randn

@@ -34,6 +34,7 @@ class Transform:
             raise InvalidValueError("cache_size must be 0 or 1")
         self._cache_size = cache_size
         self._cached_x_y: tuple[Any, Any] = (None, None)
+        super().__init__()  # of what a program derives it together with, such as Module
 
     def with_cache(self, cache_size: int = 1) -> Any:
         """The same transform with another cache size."""

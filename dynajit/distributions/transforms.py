@@ -22,6 +22,7 @@ from dynajit.distributions.transform_base import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
+    _InverseTransform,  # noqa: F401  (programs look here)
     identity_transform,
 )
 from dynajit.distributions.transform_parts import CatTransform, StackTransform

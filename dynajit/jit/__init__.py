@@ -87,6 +87,10 @@ class ScriptFunction:
     """What PyTorch's `script` returns for functions; here none is one."""
 
 
+class TracedModule(ScriptModule):
+    """What PyTorch's `trace` returned long ago; here no module is one."""
+
+
 class TracerWarning(Warning):
     """PyTorch warns so of what a trace does not see; here nothing does."""
 
@@ -123,6 +127,9 @@ def script_if_tracing(fn: _Passed) -> _Passed:
     return fn
 
 
+_script_if_tracing = script_if_tracing
+
+
 def interface(obj: _Passed) -> _Passed:
     """A decorator that does nothing."""
     return obj
@@ -144,6 +151,18 @@ def optimize_for_inference(mod: _Passed, *options: Any, **named: Any) -> _Passed
     """`mod` itself, with a warning."""
     _warn("optimize_for_inference")
     return mod
+
+
+def _get_trace_graph(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refused: there are no graphs of TorchScript.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        "jit._get_trace_graph: there is no TorchScript, and so no graph of it.  Use "
+        "dynajit.explain, or fx.symbolic_trace."
+    )
 
 
 class _Finished:
@@ -253,6 +272,7 @@ __all__ = [
     "RecursiveScriptModule",
     "ScriptFunction",
     "ScriptModule",
+    "TracedModule",
     "TracerWarning",
     "annotate",
     "enable_onednn_fusion",

@@ -14,6 +14,7 @@ from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 from dynajit.ops.batch_normalization import averaging_factor
 from dynajit.ops.creation_functions import ones, zeros
+from dynajit.ops.index_functions import cat
 
 
 class _Norm(Module):
@@ -369,3 +370,26 @@ class LocalResponseNorm(Module):
     def extra_repr(self) -> str:
         """Constants, for repr."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """`LocalResponseNorm` of images as PyTorch's older layer computes it.
+
+    Args: as of `LocalResponseNorm`. The window is `2 * ((size + 1) // 2) - 1` channels wide, and
+        the first channel stays in every later one, as there.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__(size, alpha, beta, k)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalised input, (batch, channels, height, width)."""
+        channels, reach = input.shape[1], (self.size + 1) // 2
+        square = input * input
+        wide = F.pad(square, (0, 0, 0, 0, reach - 1, reach - 1))
+        total = wide[:, :channels]
+        for place in range(1, 2 * reach - 1):
+            total = total + wide[:, place : place + channels]
+        if channels > reach:
+            total = cat([total[:, :reach], total[:, reach:] + square[:, :1]], 1)
+        return input * (total * (self.alpha / self.size) + self.k) ** -self.beta

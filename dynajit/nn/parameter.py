@@ -50,9 +50,6 @@ class Parameter(Tensor):
             parameter.requires_grad = True
         return parameter
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        pass
-
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
@@ -108,9 +105,6 @@ class Buffer(Tensor):
         if source.requires_grad:
             made.requires_grad = True
         return made
-
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        pass
 
 
 def _refuse(what: str) -> NoReturn:

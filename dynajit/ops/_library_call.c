@@ -28,6 +28,7 @@ typedef struct {
     PyObject *adapt;    /* callable (self, args, kwargs) */
     PyObject *name;     /* str, as it is published */
     PyObject *home;     /* str, a module, or a class: where it is published */
+    PyObject *dict;     /* what programs set on it, as on a function; NULL before */
     Py_ssize_t most;
 } LibraryCall;
 
@@ -207,6 +208,7 @@ library_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->foreign);
     Py_VISIT(self->adapt);
     Py_VISIT(self->home);
+    Py_VISIT(self->dict);
     return 0;
 }
 
@@ -219,6 +221,7 @@ library_clear(PyObject *object)
     Py_CLEAR(self->adapt);
     Py_CLEAR(self->name);
     Py_CLEAR(self->home);
+    Py_CLEAR(self->dict);
     return 0;
 }
 
@@ -298,6 +301,7 @@ static PyMemberDef library_members[] = {
 static PyGetSetDef library_attributes[] = {
     {"__module__", get_module, NULL, "Where the name is published.", NULL},
     {"__doc__", get_doc, NULL, NULL, NULL},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -325,6 +329,8 @@ static PyTypeObject LibraryFunction_Type = {
     .tp_clear = library_clear,
     .tp_dealloc = library_dealloc,
     .tp_getattro = library_getattro,
+    .tp_setattro = PyObject_GenericSetAttr,
+    .tp_dictoffset = offsetof(LibraryCall, dict),
     .tp_repr = library_repr,
     .tp_members = library_members,
     .tp_getset = library_attributes,

@@ -58,6 +58,16 @@ def _reflected(name: str, function: Callable[[Any, Any], Any]) -> Callable[[Any,
     return method
 
 
+def number_divided(number: Any, divisor: Any) -> Any:
+    """`number / divisor`: the reciprocal, times the number, as PyTorch rounds it."""
+    reciprocal = TABLE.reciprocal(divisor)
+    return (
+        reciprocal
+        if type(number) in (int, float) and number == 1
+        else TABLE.mul(reciprocal, number)
+    )
+
+
 class Operators:
     """The operators of Python."""
 
@@ -72,7 +82,7 @@ class Operators:
     __mul__ = _forward("mul", TABLE.mul)
     __rmul__ = _reflected("mul", TABLE.mul)
     __truediv__ = _forward("truediv", TABLE.div)
-    __rtruediv__ = _reflected("truediv", TABLE.div)
+    __rtruediv__ = _reflected("truediv", number_divided)
     __floordiv__ = _forward("floordiv", TABLE.floor_divide)
     __rfloordiv__ = _reflected("floordiv", TABLE.floor_divide)
     __mod__ = _forward("mod", TABLE.remainder)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, Final
 
-from dynajit.core.errors import InvalidValueError
-from dynajit.core.refusals import refused_function
+from dynajit.core.errors import InvalidValueError, LibraryError, UnsupportedError
+from dynajit.ops.aten_functions import FUNCTIONS
 
 PACKAGE: Final = "dynajit.ops"
 
@@ -83,6 +83,11 @@ class LibraryFunction(GraphCallable):
 
     def recorded(self, *args: Any, **keywords: Any) -> Any:
         """See `GraphCallable`."""
+        if self.__name__.endswith("_"):
+            raise UnsupportedError(
+                f"aten.{self.__name__}: what writes its operand is called between two graphs.  "
+                "Call the tensor's method."
+            )
         return self._function(*args, **keywords)
 
     def written(self) -> tuple[tuple[int, str], ...]:
@@ -106,8 +111,10 @@ class _LibraryNamespace(OpNamespace):
 
     def __getattr__(self, name: str) -> Any:
         functions = vars(sys.modules["dynajit.ops.functions"])
-        found = functions.get(name)
-        if name.startswith("_") or not callable(found):
+        found = None if name.startswith("_") else functions.get(name)
+        if not callable(found):
+            found = FUNCTIONS.get(name)
+        if found is None:
             return super().__getattr__(name)
         made = LibraryFunction(name, found)
         setattr(self, name, made)
@@ -142,11 +149,17 @@ def namespace(name: str) -> OpNamespace:
     return found
 
 
-load_library = refused_function(
-    "ops.load_library",
-    "libraries of operators are compiled against PyTorch's C++ classes, which are not here.  Give "
-    "the operators kernels in Python: dynajit.library.custom_op, or define and impl.",
-)
+def load_library(path: Any) -> None:
+    """Refused: libraries of operators are compiled against PyTorch's C++ classes.
+
+    Raises:
+        LibraryError: always; an OSError, as where PyTorch cannot load one, and an UnsupportedError.
+    """
+    raise LibraryError(
+        f"ops.load_library({str(path)!r}): libraries of operators are compiled against PyTorch's "
+        "C++ classes, which are not here.  Give the operators kernels in Python: "
+        "dynajit.library.custom_op, or define and impl."
+    )
 
 
 def missing(name: str) -> OpNamespace:

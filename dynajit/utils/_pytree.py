@@ -6,7 +6,7 @@ and what `register_pytree_node` adds; everything else, None too, is a leaf. Clas
 this module; the library itself uses `core.pytree`, which knows fewer containers.
 """
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
@@ -99,8 +99,16 @@ def treespec_leaf() -> TreeSpec:
     return LeafSpec()
 
 
-def _is_named_tuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+def _is_named_tuple(kind: Any) -> bool:
+    return kind is namedtuple or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Context]:
+    return list(d.values()), list(d)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Context) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
 
 
 def _flatten_defaultdict(tree: Any) -> tuple[list[Any], Context]:
@@ -117,14 +125,10 @@ SUPPORTED_NODES: dict[type, NodeDef] = {
     for definition in (
         NodeDef(tuple, lambda t: (list(t), None), lambda c, _: tuple(c)),
         NodeDef(list, lambda t: (t, None), lambda c, _: list(c)),
-        NodeDef(
-            dict,
-            lambda t: (list(t.values()), list(t)),
-            lambda c, keys: dict(zip(keys, c, strict=True)),
-        ),
+        NodeDef(dict, _dict_flatten, _dict_unflatten),
         NodeDef(
             OrderedDict,
-            lambda t: (list(t.values()), list(t)),
+            _dict_flatten,
             lambda c, keys: OrderedDict(zip(keys, c, strict=True)),
         ),
         NodeDef(defaultdict, _flatten_defaultdict, _unflatten_defaultdict),
@@ -134,6 +138,17 @@ SUPPORTED_NODES: dict[type, NodeDef] = {
 """How each container class is taken apart; `register_pytree_node` adds to it."""
 
 _NAMED_TUPLE = NodeDef(tuple, lambda t: (list(t), type(t)), lambda c, kind: kind(*c))
+SUPPORTED_NODES[namedtuple] = _NAMED_TUPLE  # type: ignore[index]
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The key of a container in `SUPPORTED_NODES`: its class, `namedtuple` for those."""
+    return namedtuple if _is_named_tuple(type(tree)) else type(tree)
+
+
+def _is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether it is no container, or `is_leaf` says so."""
+    return _definition(tree, is_leaf) is None
 
 
 def register_pytree_node(

@@ -34,6 +34,14 @@ def test_what_the_library_has_not_is_not_found_by_the_name_that_was_asked(alias)
         importlib.import_module(f"{alias}.nn.nowhere")
 
 
+def test_the_name_that_a_program_sets_changes_nothing(alias, monkeypatch):
+    monkeypatch.setattr(dj, "__name__", alias)
+
+    assert importlib.import_module(f"{alias}.fft") is dj.fft
+    with pytest.raises(ModuleNotFoundError, match=r"tensors\.nowhere"):
+        importlib.import_module(f"{alias}.nowhere")
+
+
 def test_other_packages_are_imported_as_ever(monkeypatch):
     monkeypatch.delitem(sys.modules, "xml.dom.minidom", raising=False)
     assert importlib.import_module("xml.dom.minidom").__name__ == "xml.dom.minidom"

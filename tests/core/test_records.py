@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+import dynajit as dj
 from dynajit.capture.control import why_not_captured
 from dynajit.core.records import record
 
@@ -199,3 +200,11 @@ def test_methods_that_are_made_belong_to_the_library(kind: Any) -> None:
 
         assert "dynajit.core.records" == met.__module__, name
         assert "it belongs to the library" == why_not_captured(met)
+
+
+def test_devices_and_dtypes_are_no_data_classes() -> None:
+    """Programs that walk through data take data classes apart."""
+    for value in (dj.device("cpu"), dj.float32):
+        assert not dataclasses.is_dataclass(value)
+        assert pickle.loads(pickle.dumps(value)) is value
+        assert copy.deepcopy(value) is value

@@ -1,5 +1,6 @@
 """A group of one process: answers, copies and errors of PyTorch's Gloo backend."""
 
+import copy
 import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -336,3 +337,70 @@ def test_distributed_data_parallel_is_its_module() -> None:
 def test_the_sampler_asks_the_group() -> None:
     sampler = DistributedSampler([1, 2, 3], shuffle=False)
     assert (1, 0, [0, 1, 2]) == (sampler.num_replicas, sampler.rank, list(sampler))
+
+
+def test_modules_are_computed_again_under_their_own_names() -> None:
+    from dynajit.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+        CheckpointImpl,
+        CheckpointWrapper,
+        apply_activation_checkpointing,
+        checkpoint_wrapper,
+        offload_wrapper,
+    )
+
+    plain = dj.nn.Sequential(dj.nn.Linear(2, 2), dj.nn.Tanh(), dj.nn.Linear(2, 1))
+    wrapped = copy.deepcopy(plain)
+    apply_activation_checkpointing(
+        wrapped, check_fn=lambda module: isinstance(module, dj.nn.Linear)
+    )
+    assert [True, False, True] == [isinstance(m, CheckpointWrapper) for m in wrapped]
+    assert list(plain.state_dict()) == list(wrapped.state_dict())
+    assert not wrapped.load_state_dict(plain.state_dict()).missing_keys
+    x = dj.ones(3, 2)
+    for module in (plain, wrapped):
+        module(x).sum().backward()
+    for expected, actual in zip(plain.parameters(), wrapped.parameters(), strict=True):
+        assert expected.grad.tolist() == actual.grad.tolist()
+    named = checkpoint_wrapper(dj.nn.Bilinear(2, 2, 1), CheckpointImpl.REENTRANT)
+    x.requires_grad_()
+    named(x, input2=x).sum().backward()
+    assert x.grad is not None
+    assert offload_wrapper(plain)(x).shape == (3, 1)
+    assert named.in1_features == 2
+
+
+def test_nobody_is_waited_for_where_inputs_are_uneven() -> None:
+    from dynajit.distributed.algorithms.join import Join, Joinable, JoinHook
+
+    seen = []
+
+    class Hook(JoinHook):
+        def post_hook(self, is_last_joiner: bool) -> None:
+            seen.append(is_last_joiner)
+
+    class Part(Joinable):
+        def join_hook(self, **kwargs: Any) -> JoinHook:
+            return Hook()
+
+    with Join([Part()]):
+        Join.notify_join_context(None)
+    with pytest.raises(ValueError):
+        Join([])
+    with pytest.raises(KeyError), Join([Part()]):
+        raise KeyError
+    assert [True] == seen
+
+
+def test_policies_say_which_modules_would_be_sharded() -> None:
+    from dynajit.distributed.fsdp import MixedPrecision, wrap
+
+    linear = dj.nn.Linear(2, 2)
+    options = {"recurse": False, "nonwrapped_numel": 6}
+    assert wrap.lambda_auto_wrap_policy(linear, lambda_fn=lambda m: m is linear, **options)
+    assert wrap.transformer_auto_wrap_policy(
+        linear, transformer_layer_cls={dj.nn.Linear}, **options
+    )
+    assert not wrap.size_based_auto_wrap_policy(linear, min_num_params=7, **options)
+    assert wrap.ModuleWrapPolicy([dj.nn.Linear])(linear, False)
+    assert wrap._or_policy(linear, policies=[lambda **named: True], **options)
+    assert MixedPrecision(param_dtype=dj.bfloat16).param_dtype is dj.bfloat16

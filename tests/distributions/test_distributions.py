@@ -251,6 +251,20 @@ def test_unknown_pairs_are_refused_and_can_be_registered() -> None:
     assert 0.0 == d.kl_divergence(q, Mine(0.0, 1.0)).item()
 
 
+def test_divergences_of_classes_of_other_libraries_can_be_registered() -> None:
+    """Any class is accepted; what is no class is refused."""
+
+    class Other:
+        pass
+
+    for d in (torch.distributions, dj.distributions):
+        d.register_kl(Other, d.Normal)(lambda p, q: "other")
+
+        assert "other" == d.kl_divergence(Other(), d.Normal(0.0, 1.0))
+        with pytest.raises(TypeError):
+            d.register_kl("Other", d.Normal)
+
+
 BAD: list[Callable[[Any], Any]] = [
     lambda t: t.distributions.Normal(t.zeros(2), t.tensor([1.0, -1.0])),
     lambda t: t.distributions.Normal(float("nan"), 1.0),

@@ -1,7 +1,7 @@
 """Transforms, constraints and registries against PyTorch's."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -232,3 +232,22 @@ def test_constraints_without_a_transform_are_refused() -> None:
     for t in (torch, dj):
         with pytest.raises(TypeError, match="Expected constraint"):
             t.distributions.biject_to.register(int, lambda c: None)
+
+
+def test_transforms_and_distributions_may_be_modules_too() -> None:
+    """Their constructors go on to that of the next class, as PyTorch's do."""
+
+    class Scaled(dj.distributions.transforms.Transform, dj.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = dj.nn.Parameter(dj.ones(1))
+
+    class Shifted(dj.distributions.Distribution, dj.nn.Module):
+        arg_constraints: ClassVar[dict[str, object]] = {}
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.shift = dj.nn.Parameter(dj.ones(1))
+
+    assert ["scale"] == [name for name, _ in Scaled().named_parameters()]
+    assert ["shift"] == [name for name, _ in Shifted().named_parameters()]

@@ -543,3 +543,22 @@ def test_gradients_of_many_starts_are_found_at_once() -> None:
     assert [x is None for x in found[0]] == [x is None for x in found[1]]
     with pytest.raises(RuntimeError):
         dj.autograd.grad(a, a, None, is_grads_batched=True)
+
+
+def test_gradients_of_rows_are_those_of_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    results = []
+    for t in (torch, dj):
+        x = t.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        w = t.tensor([0.2, 0.3], requires_grad=True)
+        y = (x @ w).exp()
+        both = t.autograd.grad(y, (x, w), t.eye(2), is_grads_batched=True, create_graph=True)
+        both[0].sum().backward()
+        unused = t.autograd.grad(
+            (x * 2).sum(0), [x, w], t.ones(3, 2), is_grads_batched=True, allow_unused=True
+        )
+        assert unused[1] is None
+        results.append([*(g.detach().numpy() for g in (*both, unused[0])), x.grad.numpy()])
+
+    for expected, actual in zip(*results, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)

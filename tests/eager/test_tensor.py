@@ -37,6 +37,7 @@ def test_subclasses_survive_copying_and_operations() -> None:
 
     assert (Special, ["kept"]) == (type(copied), copied.note)
     assert Special is type(x + 1.0)
+    assert not hasattr(x + 1.0, "note")
 
 
 @pytest.mark.parametrize("dtype", dtypes.ALL, ids=lambda d: d.name)

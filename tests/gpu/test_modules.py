@@ -65,6 +65,7 @@ CASES: dict[str, Case] = {
     "RMSNorm": (lambda: nn.RMSNorm(6), (X,)),
     "GroupNorm": (lambda: nn.GroupNorm(2, 4), (PLANE,)),
     "LocalResponseNorm": (lambda: nn.LocalResponseNorm(2), (PLANE,)),
+    "CrossMapLRN2d": (lambda: nn.CrossMapLRN2d(3), (PLANE,)),
     "SyncBatchNorm": (lambda: nn.SyncBatchNorm(4).eval(), (PLANE,)),
     **{f"BatchNorm{d}": (lambda d=d: getattr(nn, f"BatchNorm{d}")(4), (x,)) for d, x in ON.items()},
     **{

@@ -261,3 +261,11 @@ def test_second_derivatives_of_alignments_are_refused() -> None:
     loss = dj.nn.functional.ctc_loss(scores, dj.from_numpy(TARGETS), [12, 10, 7], [4, 2, 3])
     with pytest.raises(AutogradError, match="cannot be differentiated again"):
         dj.autograd.grad(loss, scores, create_graph=True)
+
+
+def test_alignments_are_one_graph_break() -> None:
+    def loss(x: Any) -> Any:
+        sizes = dj.tensor([6, 6]), dj.tensor([2, 2])
+        return dj.nn.functional.ctc_loss(x.log_softmax(-1), dj.tensor([[1, 2], [3, 1]]), *sizes) * 2
+
+    assert 1 == dj.explain(loss)(dj.ones(6, 2, 5)).graph_break_count

@@ -611,3 +611,16 @@ def test_hooks_without_the_module_belong_to_copies():
     for again in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
         again.load_state_dict(module.state_dict())
         assert (1, 0) == (again.count, module.count)
+
+
+def test_classes_of_parameters_take_arguments_of_their_own() -> None:
+    class Tagged(dj.nn.Parameter):
+        def __new__(cls, data: Any = None, tag: Any = None, requires_grad: bool = True) -> Any:
+            made = dj.Tensor._make_subclass(cls, data, requires_grad)
+            made.tag = tag
+            return made
+
+    made = Tagged(dj.ones(2), tag=3)
+
+    assert (3, True) == (made.tag, made.requires_grad)
+    assert isinstance(made, dj.nn.Parameter)

@@ -1,5 +1,7 @@
 """Functions that arrange tensors agree with PyTorch: values, gradients, refusals, compiled."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from compare import agree, numbers, outputs_of
@@ -113,6 +115,30 @@ def test_as_strided_is_a_view_of_the_memory() -> None:
     compiled = dj.compile(lambda x: run(dj, x))
     for left, right in zip(run(dj, dj.tensor(X)), compiled(dj.tensor(X)), strict=True):
         assert left.tolist() == right.tolist()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t, x: x.T.as_strided((2, 2), (3, 1), 1),
+        lambda t, x: (x * 2).T[1:].as_strided((2, 2), (1, 1)),
+        lambda t, x: (x * 2)[:, ::2].as_strided((2, 3), (2, 0)),
+        lambda t, x: (x * 2).T.as_strided((0, 2), (1, 1)),
+    ],
+)
+def test_as_strided_of_other_layouts_has_gradients(call: Any) -> None:
+    agree(call, X)
+
+
+def test_as_strided_refuses_what_is_no_element() -> None:
+    x = dj.tensor(X, requires_grad=True)
+
+    for call in (
+        lambda: (x * 2)[:, ::2].as_strided((2,), (1,)),
+        lambda: x[:1].expand(3, x.shape[1]).as_strided((2,), (1,)),
+    ):
+        with pytest.raises(NotImplementedError, match="as_strided"):
+            call()
 
 
 def test_integers_keep_their_dtype() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from compare import agree
 
+import dynajit as dj
 from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import TensorType
@@ -176,3 +177,14 @@ def test_methods_run_on_graph_values():
     assert (values.dtype, indices.dtype) == (dtypes.float32, dtypes.int64)
     assert rows == [(6,)] * 4
     assert x.ndim == 2 and x.numel() == 24
+
+
+@pytest.mark.parametrize("number", [1, 20.0, 3, 0.1, -7, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+def test_numbers_are_divided_with_the_bits_of_pytorch(number, dtype):
+    values = (np.random.default_rng(1).standard_normal(1001) * 30).astype(dtype)
+    expected = (number / torch.from_numpy(values)).numpy()
+
+    np.testing.assert_array_equal((number / tensor(values)).numpy(), expected)
+    compiled = dj.compile(lambda x: number / x, fullgraph=True)
+    np.testing.assert_array_equal(compiled(tensor(values)).numpy(), expected)

@@ -85,3 +85,25 @@ def test_what_pytorch_refuses_is_refused(batch: list[Any]) -> None:
 def test_tensors_of_different_shapes_are_refused() -> None:
     with pytest.raises(RuntimeError, match="stack"):
         default_collate([dj.zeros(2), dj.zeros(3)])
+
+
+def test_classes_of_programs_are_collated_by_functions_of_theirs() -> None:
+    class Odd:
+        def __init__(self, value: int) -> None:
+            self.value = value
+
+    def joined(batch: Any, *, collate_fn_map: Any = None) -> Any:
+        return sum(item.value for item in batch)
+
+    for collating in (torch_data._utils.collate, dj.utils.data._utils.collate):
+        functions = {**collating.default_collate_fn_map, Odd: joined}
+        made = collating.collate([{"a": Odd(1)}, {"a": Odd(2)}], collate_fn_map=functions)
+        assert {"a": 3} == made
+        with pytest.raises(TypeError):
+            collating.default_collate([Odd(1)])
+        collating.default_collate_fn_map[Odd] = joined
+        try:
+            assert [3, [1]] == [collating.default_collate([Odd(1), Odd(2)]), [1]]
+        finally:
+            del collating.default_collate_fn_map[Odd]
+        assert collating.np_str_obj_array_pattern.search("<U3")

@@ -1,5 +1,6 @@
 """Data sets, samplers and the loader."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -265,3 +266,23 @@ def test_an_empty_part_of_a_split_is_warned_of() -> None:
         assert [3, 0] == [len(part) for part in random_split(numbers(3), [3, 0])]
     with pytest.raises(ValueError, match="Sum of input lengths"):
         random_split(numbers(3), [1, 1])
+
+
+def test_iterators_have_pytorchs_names_and_take_what_looks_like_a_loader() -> None:
+    from dynajit.utils.data import dataloader
+
+    loader = dj.utils.data.DataLoader([1, 2, 3], batch_size=2)
+    assert isinstance(iter(loader), dataloader._BaseDataLoaderIter)
+    assert loader._dataset_kind == dataloader._DatasetKind.Map
+
+    class Fake:
+        """A stream of batches, as a program may make one."""
+
+        dataset = ([1], [2])
+        _auto_collation = pin_memory = drop_last = False
+        _dataset_kind = dataloader._DatasetKind.Iterable
+        _index_sampler = itertools.count()
+        collate_fn = staticmethod(lambda batch: batch)
+        generator = None
+
+    assert [[1], [2]] == list(dataloader._SingleProcessDataLoaderIter(Fake()))

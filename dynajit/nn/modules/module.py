@@ -8,6 +8,7 @@ from dynajit.nn.hooks import (
     register_module_full_backward_pre_hook,
 )
 from dynajit.nn.module import Module
+from dynajit.nn.state import IncompatibleKeys as _IncompatibleKeys  # noqa: F401
 
 __all__ = [
     "Module",

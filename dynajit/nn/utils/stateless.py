@@ -87,6 +87,27 @@ def _exchanged(module: Module, given: dict[str, Any], tie_weights: bool) -> Iter
                 given[name] = after
 
 
+@contextmanager
+def _reparametrize_module(
+    module: Module,
+    parameters_and_buffers: dict[str, Any],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Iterator[None]:
+    """A block in which the module has other parameters and buffers; PyTorch's private name.
+
+    Args:
+        tie_weights, strict: as of `func.functional_call`.
+        stack_weights: changes nothing.
+    """
+    given = parameters_and_buffers
+    if strict:
+        _check(module, _untied(module, given) if tie_weights else given)
+    with _exchanged(module, given, tie_weights):
+        yield
+
+
 def called_with(
     module: Any,
     given: dict[str, Any],

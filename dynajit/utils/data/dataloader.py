@@ -11,14 +11,14 @@ import multiprocessing
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dynajit.core import gpu
 from dynajit.core.errors import InvalidValueError
 from dynajit.eager.random import Generator
 from dynajit.utils.data.collate import default_collate, default_convert
 from dynajit.utils.data.dataset import IterableDataset
-from dynajit.utils.data.fetching import made_fetcher
+from dynajit.utils.data.fetching import BatchIterator, made_fetcher
 from dynajit.utils.data.pinning import pin_memory
 from dynajit.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draws
 from dynajit.utils.data.worker import Task, get_worker_info
@@ -46,22 +46,71 @@ class _Endless:
         return itertools.repeat(None)
 
 
-class _Iterator:
-    """Batches fetched in this process. Mutable: an iterator, which goes on after an error."""
+class _DatasetKind:
+    """Whether samples have indices or an order of their own: numbers to pass on."""
 
-    def __init__(self, loader: "DataLoader", indices: Iterator[Any]) -> None:
-        self._indices = indices
-        self._pins = loader._pins()
+    Map = 0
+    Iterable = 1
+
+
+_BaseDataLoaderIter = BatchIterator
+_collate_fn_t: TypeAlias = Callable[[list[Any]], Any]
+_worker_init_fn_t: TypeAlias = Callable[[int], None]
+
+
+def _drawn_seed(loader: Any) -> int:
+    """The number that workers' seeds begin with: it is drawn without workers, too."""
+    return int(draws(loader.generator).integers(0, 1 << 63))
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """Batches fetched in this process. Mutable: an iterator, which goes on after an error.
+
+    Args:
+        loader: a `DataLoader`, or what has its names `dataset`, `collate_fn`, `drop_last`,
+            `_auto_collation`, `_index_sampler`, `_dataset_kind` and `pin_memory`.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self._indices = iter(loader._index_sampler)
+        self._pins = bool(loader.pin_memory) and gpu.is_available()
+        _drawn_seed(loader)
         self._fetcher = made_fetcher(
-            loader.dataset, loader.batched, loader.collate_fn, loader.drop_last
-        )
-
-    def __iter__(self) -> "_Iterator":
-        return self
+            loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last,
+            loader._dataset_kind == _DatasetKind.Iterable,
+        )  # fmt: skip
 
     def __next__(self) -> Any:
         batch = self._fetcher(next(self._indices))
         return pin_memory(batch) if self._pins else batch
+
+
+class _MultiProcessingDataLoaderIter(WorkerIterator):
+    """Batches that workers fetch. Mutable: an iterator.
+
+    Args:
+        loader: a `DataLoader`, or what has its names.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        indices = iter(loader._index_sampler)
+        base_seed = _drawn_seed(loader)
+        tasks = [
+            Task(number, loader.num_workers, base_seed, loader.dataset, loader._auto_collation,
+                 loader.collate_fn, loader.drop_last, loader.worker_init_fn,
+                 loader._dataset_kind == _DatasetKind.Iterable)
+            for number in range(loader.num_workers)
+        ]  # fmt: skip
+        super().__init__(
+            loader.multiprocessing_context or multiprocessing.get_context(),
+            tasks,
+            ahead=max(loader.prefetch_factor or 0, 1),
+            timeout=loader.timeout or None,
+            in_order=getattr(loader, "in_order", True),
+            persistent=loader.persistent_workers,
+            pins=bool(loader.pin_memory) and gpu.is_available(),
+        )
+        self.start(indices)
 
 
 class DataLoader:
@@ -198,40 +247,36 @@ class DataLoader:
         """Whether samples are collated into batches."""
         return self.batch_sampler is not None
 
+    @property
+    def _auto_collation(self) -> bool:
+        """PyTorch's name of `batched`."""
+        return self.batched
+
+    @property
+    def _index_sampler(self) -> Any:
+        """What gives the indices of batches, or of single samples."""
+        return self.batch_sampler if self.batched else self.sampler
+
+    @property
+    def _dataset_kind(self) -> int:
+        """Whether samples have indices or an order of their own."""
+        is_own = isinstance(self.dataset, IterableDataset)
+        return _DatasetKind.Iterable if is_own else _DatasetKind.Map
+
     def __iter__(self) -> Iterator[Any]:
         if self.pin_memory and not gpu.is_available():
             warnings.warn(MSG_PINNED, stacklevel=2)
-        indices = iter(self.batch_sampler if self.batched else self.sampler)
-        base_seed = int(draws(self.generator).integers(0, 1 << 63))
         if self.num_workers == 0:
-            return _Iterator(self, indices)
+            return _SingleProcessDataLoaderIter(self)
         if self._iterator is not None and self._iterator.processes:
+            indices = iter(self._index_sampler)
+            _drawn_seed(self)
             self._iterator.restart(indices)
             return self._iterator
-        made = self._worker_iterator(base_seed)
+        made = _MultiProcessingDataLoaderIter(self)
         if self.persistent_workers:
             self._iterator = made
-        made.start(indices)
         return made
-
-    def _pins(self) -> bool:
-        return bool(self.pin_memory) and gpu.is_available()
-
-    def _worker_iterator(self, base_seed: int) -> WorkerIterator:
-        tasks = [
-            Task(number, self.num_workers, base_seed, self.dataset, self.batched, self.collate_fn,
-                 self.drop_last, self.worker_init_fn)
-            for number in range(self.num_workers)
-        ]  # fmt: skip
-        return WorkerIterator(
-            self._context or multiprocessing.get_context(),
-            tasks,
-            ahead=max(self.prefetch_factor or 0, 1),
-            timeout=self.timeout or None,
-            in_order=self.in_order,
-            persistent=self.persistent_workers,
-            pins=self._pins(),
-        )
 
     def __len__(self) -> int:
         if not isinstance(self.dataset, IterableDataset):

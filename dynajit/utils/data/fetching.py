@@ -14,6 +14,13 @@ from dynajit.utils.data.collate import default_collate
 from dynajit.utils.data.dataset import IterableDataset, TensorDataset, samples_at
 
 
+class BatchIterator:
+    """What iterating over a loader gives: PyTorch's `_BaseDataLoaderIter`, to ask for."""
+
+    def __iter__(self) -> "BatchIterator":
+        return self
+
+
 class MapFetcher:
     """Batches of a data set with an index."""
 
@@ -57,9 +64,17 @@ class IterableFetcher:
 
 
 def made_fetcher(
-    dataset: Any, batched: bool, collate: Callable[[Any], Any], drop_last: bool
+    dataset: Any,
+    batched: bool,
+    collate: Callable[[Any], Any],
+    drop_last: bool,
+    own_order: bool | None = None,
 ) -> Callable[[Any], Any]:
-    """The fetcher for a data set; it starts a data set with an order of its own."""
-    if isinstance(dataset, IterableDataset):
+    """The fetcher for a data set; it starts a data set with an order of its own.
+
+    Args:
+        own_order: whether it has one; None: its class says.
+    """
+    if isinstance(dataset, IterableDataset) if own_order is None else own_order:
         return IterableFetcher(dataset, batched, collate, drop_last)
     return MapFetcher(dataset, batched, collate)

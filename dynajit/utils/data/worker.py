@@ -56,6 +56,7 @@ class Task:
     collate: Callable[[Any], Any]
     drop_last: bool
     initialize: Callable[[int], Any] | None
+    own_order: bool = False
 
 
 @record
@@ -208,9 +209,15 @@ def _started(task: Task, first: bool) -> tuple[Any, BaseException | None]:
     try:
         if first and task.initialize is not None:
             task.initialize(task.id)
-        return made_fetcher(task.dataset, task.batched, task.collate, task.drop_last), None
+        return _fetcher_of(task), None
     except Exception as error:
         return None, error
+
+
+def _fetcher_of(task: Task) -> Any:
+    return made_fetcher(
+        task.dataset, task.batched, task.collate, task.drop_last, task.own_order or None
+    )
 
 
 def _answer(message: Ask, fetcher: Any, task: Task) -> Any:

@@ -17,6 +17,7 @@ from multiprocessing import connection, resource_tracker
 from typing import Any, Final
 
 from dynajit.utils.data import handover
+from dynajit.utils.data.fetching import BatchIterator
 from dynajit.utils.data.pinning import pin_memory
 from dynajit.utils.data.worker import Ask, Batch, Exhausted, Failure, Restart, Task, run
 
@@ -185,7 +186,7 @@ def _stop(process: Any) -> None:
     process.close()
 
 
-class WorkerIterator:
+class WorkerIterator(BatchIterator):
     """Batches that workers fetch. Mutable: an iterator.
 
     Args:
@@ -242,9 +243,6 @@ class WorkerIterator:
         self._guarded(self._crew.restart)
         self._turn = 0
         self.start(indices)
-
-    def __iter__(self) -> "WorkerIterator":
-        return self
 
     def __next__(self) -> Any:
         while self._expected:

@@ -1,5 +1,31 @@
-"""Batches out of samples by PyTorch's older path; defined in `utils.data.collate`."""
+"""Batches out of samples by PyTorch's inner path; defined in `utils.data.collate`."""
 
-from dynajit.utils.data.collate import default_collate, default_convert
+from dynajit.utils.data.collate import (
+    collate,
+    collate_float_fn,
+    collate_int_fn,
+    collate_numpy_array_fn,
+    collate_numpy_scalar_fn,
+    collate_str_fn,
+    collate_tensor_fn,
+    default_collate,
+    default_collate_err_msg_format,
+    default_collate_fn_map,
+    default_convert,
+    np_str_obj_array_pattern,
+)
 
-__all__ = ["default_collate", "default_convert"]
+__all__ = [
+    "collate",
+    "collate_float_fn",
+    "collate_int_fn",
+    "collate_numpy_array_fn",
+    "collate_numpy_scalar_fn",
+    "collate_str_fn",
+    "collate_tensor_fn",
+    "default_collate",
+    "default_collate_err_msg_format",
+    "default_collate_fn_map",
+    "default_convert",
+    "np_str_obj_array_pattern",
+]

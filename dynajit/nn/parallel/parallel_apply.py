@@ -1,0 +1,10 @@
+"""Modules on several devices by PyTorch's inner path: refused."""
+
+from dynajit.core.refusals import refused_function
+
+parallel_apply = refused_function(
+    "nn.parallel.parallel_apply",
+    "tensors of one module live on one device; there are none to spread it over.",
+)
+
+__all__ = ["parallel_apply"]
