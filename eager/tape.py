@@ -512,6 +512,7 @@ def _batched(
         None if column[0] is None else stack(column) for column in zip(*found, strict=True)
     )
 
+
 def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
     key = id(tensor), -1
     if tensor.grad_fn is not None:

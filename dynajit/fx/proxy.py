@@ -170,7 +170,7 @@ class Proxy:
         asked = next(argument for argument in given if isinstance(argument, Proxy))
         is_method = isinstance(func, LibraryMethod)
         kind, target = ("call_method", func.__name__) if is_method else ("call_function", func)
-        return asked.tracer.create_proxy(kind, target, args, kwargs or {})  # type: ignore[no-any-return]
+        return asked.tracer.create_proxy(kind, target, args, kwargs or {})
 
 
 class Attribute(Proxy):
