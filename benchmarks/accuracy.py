@@ -263,6 +263,10 @@ compared with the C library in long double.
 "Polynomial" is code of this project that compilers vectorise, "C library" a call per element;
 "instructions" are those of the CPU.
 
+Functions that the C library lacks (`erfinv`, `ndtri`, `log_ndtr`, `i0` and its kin, `bessel_j0`,
+`bessel_j1`, `zeta`) are compared with SciPy in double by `tests/codegen/test_vecmath.py`, to the
+same limit.
+
 """
 
 

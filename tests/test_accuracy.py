@@ -45,10 +45,15 @@ def test_a_function_keeps_the_limit(name: str, dtype: DType) -> None:
 
 
 def test_the_page_names_every_function_and_none_above_the_limit() -> None:
-    """One line per unary scalar function of floating operands, with both errors."""
+    """One line per unary scalar function of floating operands that the C library has, with both
+    errors."""
     rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|.*?\|.*?\| ([\d.]+) \|", PAGE.read_text(), re.M)
     known = [SCALARS[name] for name in OF_LIBRARY]
-    unary = {row.name for row in known if row.arity == 1 and row.floating is not None}
+    unary = {
+        row.name
+        for row in known
+        if row.arity == 1 and row.floating is not None and row.kernels is None
+    }
 
     assert unary - {"cast"} == {name for name, _, _ in rows}
     assert max(float(error) for _, *errors in rows for error in errors) <= accuracy.LIMIT_ULP
