@@ -607,5 +607,5 @@ _OF_TENSORS = (
 )  # fmt: skip
 publish_overridable(globals(), _OF_TENSORS)
 publish_overridable(
-    globals(), ("empty_permuted", "empty_strided", "frombuffer", "range"), take_any_data=True
+    globals(), ("empty_permuted", "empty_strided", "frombuffer"), take_any_data=True
 )

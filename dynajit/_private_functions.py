@@ -16,7 +16,7 @@ from dynajit._C import (  # noqa: F401  (published)
     TensorType,
 )
 from dynajit._private_names import NAMES
-from dynajit.core.dtypes import int32, int64
+from dynajit.core.dtypes import bfloat16, float16, int32, int64
 from dynajit.core.errors import ShapeError
 from dynajit.core.memory_format import contiguous_format
 from dynajit.core.refusals import refused_function
@@ -112,14 +112,21 @@ def _softmax_backward_data(grad_output: Any, output: Any, dim: int, input_dtype:
     Args:
         input_dtype: dtype of the gradient.
     """
-    product = grad_output * output
-    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
+    result = _wide(output)
+    product = _wide(grad_output) * result
+    return (product - result * product.sum(dim, keepdim=True)).to(input_dtype)
 
 
 def _log_softmax_backward_data(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
     """The gradient of log_softmax's input: g - exp(y) (sum of g over `dim`), for its result y."""
-    total = grad_output.sum(dim, keepdim=True)
-    return (grad_output - f.exp(output) * total).to(input_dtype)
+    start = _wide(grad_output)
+    total = start.sum(dim, keepdim=True)
+    return (start - f.exp(_wide(output)) * total).to(input_dtype)
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    """16-bit floats in float32, in which sums of them are computed."""
+    return tensor.float() if tensor.dtype in (float16, bfloat16) else tensor
 
 
 # -- sizes, indices, draws -----------------------------------------------------------------------

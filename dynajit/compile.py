@@ -31,6 +31,7 @@ from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
 from dynajit.ops._library_call import LibraryFunction
+from dynajit.ops.overriding import as_written
 from dynajit.report import history
 from dynajit.report.log import log_compilation, write
 
@@ -273,7 +274,8 @@ def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any
     if isinstance(model, (CompiledFunction, LibraryFunction)):
         model = model.__wrapped__
     if isinstance(model, FunctionType):
-        return _with_reports(compiler, compiler.entry(model), name or model.__qualname__)
+        entry = compiler.entry(as_written(model))
+        return _with_reports(compiler, entry, name or model.__qualname__)
     if isinstance(model, Module):
         return _compile_module(model, compiler)
     if isinstance(model, MethodType):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.ops import overriding
 
 torch = pytest.importorskip("torch")
 
@@ -578,3 +579,15 @@ def test_what_is_compiled_after_somebody_overrode_is_whole() -> None:
     x = dj.tensor([[1.0, 2.0], [3.0, 5.0]])
     compiled = dj.compile(function, fullgraph=True)
     np.testing.assert_allclose(function(x).numpy(), compiled(x).numpy(), rtol=1e-6)
+
+
+def test_functions_are_compiled_as_they_were_written() -> None:
+    """Before somebody overrides, and after it: their bodies change then."""
+    compiled = dj.compile(dj.nn.functional.conv_transpose1d, fullgraph=True)
+    overriding.begin()
+    again = dj.compile(dj.nn.functional.conv_transpose1d, fullgraph=True)
+    for length in (5, 6, 9):
+        operands = dj.randn(1, 2, length), dj.ones(2, 3, 2)
+        expected = dj.nn.functional.conv_transpose1d(*operands)
+        dj.testing.assert_close(compiled(*operands), expected)
+        dj.testing.assert_close(again(*operands), expected)

@@ -276,6 +276,13 @@ def without_looking(function: FunctionType) -> FunctionType:
     return was
 
 
+def as_written(function: FunctionType) -> FunctionType:
+    """The same function with the body that it was written with, also once somebody overrides."""
+    if function not in _collected:
+        return function
+    return without_looking(function) if has_new_body(function) else _copied(function)
+
+
 def has_new_body(function: FunctionType) -> bool:
     """Whether `begin` has come to a function."""
     constants = function.__code__.co_consts
@@ -299,15 +306,7 @@ def begin() -> None:
 
 def _give_body(function: FunctionType, called: Any, home: Any) -> None:
     """Let `function(...)` be a call of a `LibraryFunction` around what it was."""
-    was = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__,
-        function.__closure__,
-    )  # fmt: skip
-    was.__kwdefaults__ = function.__kwdefaults__
-    was.__dict__.update(function.__dict__)
-    was.__doc__ = function.__doc__
-    was.__qualname__ = function.__qualname__
-    was.__module__ = function.__module__
+    was = _copied(function)
     target = looking(was, function.__name__, home)
     _public[target] = called
     body = _template(len(function.__closure__ or ()))
@@ -317,6 +316,19 @@ def _give_body(function: FunctionType, called: Any, home: Any) -> None:
         co_consts=constants, co_name=was.__code__.co_name, co_filename=was.__code__.co_filename,
         co_firstlineno=was.__code__.co_firstlineno,
     )  # fmt: skip
+
+
+def _copied(function: FunctionType) -> FunctionType:
+    copied = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__,
+        function.__closure__,
+    )  # fmt: skip
+    copied.__kwdefaults__ = function.__kwdefaults__
+    copied.__dict__.update(function.__dict__)
+    copied.__doc__ = function.__doc__
+    copied.__qualname__ = function.__qualname__
+    copied.__module__ = function.__module__
+    return copied
 
 
 def looking(function: Callable[..., Any], name: str, home: Any) -> LibraryFunction:

@@ -11,7 +11,6 @@ ABSENT: dict[str, str] = {
     "_native_batch_norm_legit": _INTERNAL,
     "_segment_reduce.lengths": _INTERNAL,
     "_segment_reduce.offsets": _INTERNAL,
-    "_softmax_backward_data": _INTERNAL,
     "_unsafe_masked_index": _INTERNAL,
     "_unsafe_masked_index_put_accumulate": _INTERNAL,
     "_upsample_bilinear2d_aa": _INTERNAL,
