@@ -445,7 +445,7 @@ def is_whole_power(y: float) -> bool:
 
 
 def _power_by_number(x: Any, y: Any) -> Any:
-    """A floating x to the power of one number; see `pow_`."""
+    """A floating x on the CPU to the power of one number; see `pow_`."""
     if y in (-1, -2):
         return np.reciprocal(x if y == -1 else x * x)
     is_fast = isinstance(x, np.ndarray) and x.dtype == np.float32
@@ -462,7 +462,8 @@ def pow_(x: Any, y: Any) -> Any:
     Integers wrap; a negative exponent gives 0, except 1 for the base 1 and +-1 for -1.
     """
     if not _is_integer(x):
-        return _power_by_number(x, y) if np.ndim(y) == 0 else np.power(x, y)
+        is_array = gpu.is_gpu_array(x) or gpu.is_gpu_array(y) or np.ndim(y) > 0
+        return np.power(x, y) if is_array else _power_by_number(x, y)
     negative = y < 0
     if not np.any(negative):
         return np.power(x, y)
@@ -564,7 +565,7 @@ def _is_cut(x: Any, y: Any) -> bool:
     """True for a long float array beside a number: NumPy has a vector loop for that in `clip` only,
     which takes 28 us where `minimum` takes 75 (200 thousand floats). Of zeros of both signs they
     take others."""
-    if not isinstance(x, np.ndarray) or np.ndim(y) != 0:
+    if not isinstance(x, np.ndarray) or gpu.is_gpu_array(y) or np.ndim(y) != 0:
         return False
     is_float = x.dtype in (np.float32, np.float64)
     return x.size >= LONG_CUT and is_float and bool(y != 0)
