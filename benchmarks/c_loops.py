@@ -17,7 +17,10 @@ import numpy as np
 from benchmarks.case import Arrays, Build, Run
 from benchmarks.libraries import Library
 
-_FLAGS: Final = ("-O3", "-ffast-math", "-march=native", "-fopenmp", "-shared", "-fPIC")
+_FLAGS: Final = (
+    "-O3", "-ffast-math", "-march=native", "-fopenmp", "-shared", "-fPIC",
+    "-nostartfiles",  # one of which would make all subnormal numbers of the process 0
+)  # fmt: skip
 _TEXT: Final = """#include <math.h>
 #include <stddef.h>
 void loop(const float *restrict x, float *restrict y, size_t count) {{
