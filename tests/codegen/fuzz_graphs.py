@@ -24,6 +24,7 @@ from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ops import TABLE as ops
 from dynajit.ops import Kind, Op
 from dynajit.ops.evaluate import evaluate
+from dynajit.ops.scalar import SCALARS
 
 SMALL = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 LARGE = (63, 64, 65, 100, 257, 1000, 4099, 20000)
@@ -47,7 +48,14 @@ DISCONTINUOUS = {
     "logical_not", "any", "all", "isnan", "isinf", "isfinite",
 }  # fmt: skip
 CREATION = {"full", "arange", "cast", "integer"}
-POINTWISE = [op for op in ops if op.kind is Kind.POINTWISE and op.name not in CREATION]
+OF_SOME_DTYPES = frozenset(name for name, row in SCALARS.items() if row.kernels is not None)
+"""Functions that kernels have for some dtypes only, and not on GPUs: a graph with one of them may be
+none of generated code."""
+POINTWISE = [
+    op
+    for op in ops
+    if op.kind is Kind.POINTWISE and op.name not in CREATION and op.name not in OF_SOME_DTYPES
+]
 REDUCTIONS = [op for op in ops if op.kind is Kind.REDUCTION]
 FLOATING = (dtypes.float32,) * 6 + (dtypes.float64,)
 NARROW = (dtypes.float16, dtypes.bfloat16)
