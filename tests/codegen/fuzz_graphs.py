@@ -49,8 +49,8 @@ DISCONTINUOUS = {
 }  # fmt: skip
 CREATION = {"full", "arange", "cast", "integer"}
 OF_SOME_DTYPES = frozenset(name for name, row in SCALARS.items() if row.kernels is not None)
-"""Functions that kernels have for some dtypes only, and not on GPUs: a graph with one of them may be
-none of generated code."""
+"""Functions that kernels have for some dtypes only, and not on GPUs: of a graph with one of them
+there may be no code."""
 POINTWISE = [
     op
     for op in ops
