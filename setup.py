@@ -92,7 +92,15 @@ setup(
             ["capture/_capture.c", *sorted(glob("capture/native/*.c"))],
             ["eager/tensor.h", *sorted(glob("capture/native/*.h"))],
         ),
-        extension("dynajit.codegen._runtime", ["codegen/_runtime.c"], ["codegen/results.h"]),
+        extension(
+            "dynajit.codegen._runtime",
+            ["codegen/_runtime.c"],
+            [
+                *(f"codegen/{name}.h" for name in ("results", "gemm")),
+                *(f"codegen/headers/{name}.h" for name in ("host", "indices", "products")),
+            ],
+            "-ffp-contract=off",  # each operation is rounded, as in generated code
+        ),
         extension(
             "dynajit.codegen._device",
             ["codegen/_device.c", *sorted(glob("codegen/device/*.c"))],

@@ -22,6 +22,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
+#include "gemm.h"
 #include "results.h"
 
 /* ---- memory blocks ---- */
@@ -126,12 +127,6 @@ static PyTypeObject Block_Type = {
 
 /* ---- programs ---- */
 
-typedef struct {
-    void *sgemm, *dgemm, *sgemv, *dgemv;
-    void *multiply_f32, *multiply_f64;
-    int is_silenced; /* the BLAS runs on the calling thread alone */
-} Runtime;
-
 /* The BLAS pool is silenced while any program with products runs: their team tiles the products
  * over single-threaded calls. The library's setting is process-wide, so users are counted; both are
  * guarded by the GIL. */
@@ -173,7 +168,7 @@ typedef union {
     double f;
 } Scalar;
 
-typedef int (*RunFunction)(void **, void **, void **, const void *, char *, const Runtime *, int,
+typedef int (*RunFunction)(void **, void **, void **, const void *, char *, const dj_runtime *, int,
                            int64_t *);
 typedef void (*MeasureFunction)(const int64_t *symbols, int threads, int64_t *table);
 
@@ -214,7 +209,7 @@ typedef struct {
     void **constant_data;
     PyObject *fail; /* callable(code, value, size, lowest) that raises */
     PyObject *name;
-    Runtime runtime;
+    dj_runtime runtime;
     BlasPool pool;
     size_t workspace_size; /* with `measure` the largest so far */
     void *workspace; /* NULL while a call uses it, or before the first */
@@ -675,6 +670,8 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->runtime.dgemv = (void *)(uintptr_t)dgemv;
     self->runtime.multiply_f32 = (void *)(uintptr_t)f32;
     self->runtime.multiply_f64 = (void *)(uintptr_t)f64;
+    self->runtime.gemm_f32 = (void *)gemm_f32;
+    self->runtime.gemm_f64 = (void *)gemm_f64;
     self->pool.get_threads = (int (*)(void))(uintptr_t)get_threads;
     self->pool.set_threads = (void (*)(int))(uintptr_t)set_threads;
     self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;

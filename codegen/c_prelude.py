@@ -7,11 +7,12 @@ error of the compiler (`toolchain.FLAGS`), never another function. Called by `c_
 are part of the unit, so that a cached object depends on its source alone.
 """
 
+import bisect
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from dynajit.core.records import record
 
@@ -39,8 +40,8 @@ _BINARY: Final = (
 )  # fmt: skip
 
 
-def _standard() -> Iterator[tuple[str, str]]:
-    """Names of the C library that units may use, and the declaration of each."""
+def _mathematics() -> Iterator[tuple[str, str]]:
+    """Functions of the mathematical library that units may use, and the declaration of each."""
     for suffix, real in (("", "double"), ("f", "float"), ("l", "long double")):
         for name in _UNARY:
             yield name + suffix, f"{real} {name}{suffix}({real});"
@@ -55,6 +56,13 @@ def _standard() -> Iterator[tuple[str, str]]:
             for name in ("rint", "round"):
                 full = "l" * len(integer.split()) + name + suffix
                 yield full, f"{integer} {full}({real});"
+
+
+MATHEMATICS: Final = dict(_mathematics())
+
+
+def _standard() -> Iterator[tuple[str, str]]:
+    """Other names of the C library that units may use, and the declaration of each."""
     for name in ("isfinite", "isinf", "isnan", "signbit"):
         yield name, f"#define {name}(x) __builtin_{name}(x)"
     yield "INFINITY", "#define INFINITY __builtin_inff()"
@@ -80,7 +88,7 @@ def _standard() -> Iterator[tuple[str, str]]:
     yield "memset", "void *memset(void *, int, __SIZE_TYPE__);"
 
 
-STANDARD: Final = dict(_standard())
+STANDARD: Final = {**MATHEMATICS, **dict(_standard())}
 """Declarations in the place of math.h, stdint.h, stdlib.h and string.h, for whose reading GCC takes
 6 ms of the 40 that a small kernel costs."""
 
@@ -107,14 +115,14 @@ class Piece:
 
 def prelude(text: str) -> str:
     """Declarations and helpers in front of a text of C, which pastes none of their names."""
-    wanted: dict[tuple[int, int], Piece] = {}
+    wanted: dict[_Place, Piece] = {}
     names = set(_WORD.findall(text))
     rest = list(names)
     while rest:
         place = _home(rest.pop())
         if place is not None and place not in wanted:
-            header, number = place
-            piece = wanted[place] = _pieces(HEADERS[header])[number]
+            header, start, order = place
+            piece = wanted[place] = _pieces(HEADERS[header], start)[order]
             fresh = piece.names() - names
             names |= fresh
             rest += fresh
@@ -130,41 +138,111 @@ def read(header: str) -> str:
 
 def defined_in(headers: tuple[str, ...]) -> frozenset[str]:
     """Every name that some of `HEADERS` define."""
-    return frozenset(name for header in headers for name in _homes(header))
+    pieces = (piece for header in headers for piece in split(read(header)))
+    return frozenset[str]().union(*(piece.defines for piece in pieces))
 
 
 _WORD: Final = re.compile(r"\b[A-Za-z_]\w*")
 
+_Place: TypeAlias = tuple[int, int, int]
+"""Of a piece: the number of its header, where its block starts there, its number in the block."""
+
 
 @functools.cache
-def _home(name: str) -> tuple[int, int] | None:
-    """The number of the header that defines a name, and of the piece in it; None if none does.
-
-    Headers are split when they may be the one: that takes a third of what a small kernel's text
-    takes, and few units need all of them.
-    """
+def _home(name: str) -> _Place | None:
+    """The place of the piece that defines a name; None if none does."""
     if name[: len(PREFIX)].lower() != PREFIX:
         return None
-    texts = [read(header) for header in HEADERS]
-    spelt = [number for number, text in enumerate(texts) if name in text]
-    pasted = [number for number, text in enumerate(texts) if name not in text and "##" in text]
-    for header in (*spelt, *pasted):
-        piece = _homes(HEADERS[header]).get(name)
-        if piece is not None:
-            return header, piece
+    for way in (_naming, _calling, _mentioning):
+        for number, header in enumerate(HEADERS):
+            for start in way(header, name):
+                for order, piece in enumerate(_pieces(header, start)):
+                    if name in piece.defines:
+                        return number, start, order
     return None
 
 
-@functools.cache
-def _homes(header: str) -> Mapping[str, int]:
-    """Every name that a header defines, and the number of the piece that does."""
-    pieces = _pieces(header)
-    return {name: number for number, piece in enumerate(pieces) for name in piece.defines}
+# ---------------------------------------------------------------------------------------------
+# blocks: what of a header is split alone. Whole headers would take as long as all else that a
+# small kernel's text takes, and few of their pieces are needed.
+
+
+_EDGE: Final = re.compile(
+    r"^[ \t]*#[ \t]*(?:(?P<opens>if)|(?P<closes>endif))|\n\n(?=\S)", re.MULTILINE
+)
 
 
 @functools.cache
-def _pieces(header: str) -> tuple[Piece, ...]:
-    return tuple(split(read(header)))
+def _starts(header: str) -> tuple[int, ...]:
+    """Where blocks begin: behind blank lines outside of conditions, at what is not indented."""
+    starts, conditions = [0], 0
+    for edge in _EDGE.finditer(read(header)):
+        if edge["opens"] or edge["closes"]:
+            conditions += 1 if edge["opens"] else -1
+        elif not conditions:
+            starts.append(edge.end())
+    return tuple(starts)
+
+
+def _block(header: str, start: int) -> str:
+    starts = _starts(header)
+    after = bisect.bisect(starts, start)
+    return read(header)[start : starts[after] if after < len(starts) else None]
+
+
+@functools.cache
+def _pieces(header: str, start: int) -> tuple[Piece, ...]:
+    return tuple(split(_block(header, start), functools.partial(_macro_of, header)))
+
+
+def _macro_of(header: str, name: str) -> "_Macro":
+    """A macro of a header, which other blocks than its own call."""
+    found = re.search(rf"^#define {name}\((?:\\\n|[^\n])*", read(header), re.MULTILINE)
+    macro = found and _read_macro(found[0])
+    if macro is None:
+        raise KeyError(name)
+    return macro
+
+
+def _naming(header: str, name: str) -> Iterator[int]:
+    """Starts of blocks that may define a name where a line is not indented: nearly all do."""
+    text = read(header)
+    for place in _places(text, name):
+        if text[text.rfind("\n", 0, place) + 1] not in " \t/*":
+            yield _start_of(header, place)
+
+
+def _calling(header: str, name: str) -> Iterator[int]:
+    """Starts of blocks that call macros at file scope, which may paste a name."""
+    del name
+    return iter(_calls(header))
+
+
+@functools.cache
+def _calls(header: str) -> tuple[int, ...]:
+    calls = _FILE_SCOPE_CALL.finditer(read(header))
+    return tuple(dict.fromkeys(_start_of(header, call.start()) for call in calls))
+
+
+_FILE_SCOPE_CALL: Final = re.compile(r"^[A-Z][A-Z0-9_]*\s*\(", re.MULTILINE)
+
+
+def _mentioning(header: str, name: str) -> Iterator[int]:
+    """Starts of all blocks with a name, which may be that of an enumerator."""
+    for place in _places(read(header), name):
+        yield _start_of(header, place)
+
+
+def _places(text: str, name: str) -> Iterator[int]:
+    place = text.find(name)
+    while place >= 0:
+        yield place
+        place = text.find(name, place + 1)
+
+
+def _start_of(header: str, place: int) -> int:
+    starts = _starts(header)
+    return starts[bisect.bisect(starts, place) - 1]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -212,13 +290,14 @@ _COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CALLED: Final = re.compile(r"(\w+)\s*\(")
 
 
-def split(text: str) -> Iterator[Piece]:
+def split(text: str, macro_of: Callable[[str], _Macro] | None = None) -> Iterator[Piece]:
     """The pieces of a header, in order.
 
     Args:
         text: of the header; comments without a line of code right below them are left out.
+        macro_of: gives macros that the text calls and does not define, or raises KeyError.
     """
-    macros: dict[str, _Macro] = {}
+    macros = _Macros(macro_of)
     start = 0
     for end in _ends(text):
         item, start = text[start:end].strip(), end
@@ -226,6 +305,19 @@ def split(text: str) -> Iterator[Piece]:
             item = item[comment.end() :].lstrip()
         if not re.match(r"#\s*include\b", item):
             yield _piece(item, macros)
+
+
+class _Macros(dict[str, _Macro]):
+    """The macros of a text that is read, by name."""
+
+    def __init__(self, others: Callable[[str], _Macro] | None) -> None:
+        super().__init__()
+        self._others = others
+
+    def __missing__(self, name: str) -> _Macro:
+        if self._others is None:
+            raise KeyError(name)
+        return self._others(name)
 
 
 def _ends(text: str) -> Iterator[int]:
@@ -271,17 +363,25 @@ def _piece(item: str, macros: dict[str, _Macro]) -> Piece:
         inner = re.sub(r"^\s*#\s*(?:if|el|endif)(?:\\\n|[^\n])*", "", code, flags=re.MULTILINE)
         return Piece(item, _defined(inner))
     if define := _DEFINE.match(code):
-        name, is_call, parameters, body = define.groups()
-        if is_call:
-            own = tuple(word.strip() for word in parameters.split(","))
-            pasted = body.replace("\\\n", "\n").split("##")
-            macros[name] = _Macro(own, _PASTE.join(part.strip() for part in pasted))
-        return Piece(item, frozenset({name}))
+        macro = _read_macro(code)
+        if macro is not None:
+            macros[define[1]] = macro
+        return Piece(item, frozenset({define[1]}))
     if found := _CALL.fullmatch(code):
         arguments = tuple(argument.strip() for argument in found[2].split(","))
         call = _Call(macros[found[1]], arguments)
         return Piece(item, call.paste(_defined(call.macro.body)), call)
     return Piece(item, frozenset(_declared(code)))
+
+
+def _read_macro(code: str) -> _Macro | None:
+    """What a definition of a macro with parameters says; None of one without."""
+    define = _DEFINE.match(code)
+    if define is None or define[2] is None:
+        return None
+    parameters = tuple(word.strip() for word in define[3].split(","))
+    pasted = define[4].replace("\\\n", "\n").split("##")
+    return _Macro(parameters, _PASTE.join(part.strip() for part in pasted))
 
 
 @functools.cache

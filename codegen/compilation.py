@@ -18,6 +18,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from dynajit.codegen import linking
 from dynajit.core import background
 from dynajit.core.errors import ToolchainError
 from dynajit.core.records import record
@@ -27,7 +28,7 @@ NO_THREADS_FLAG: Final = "-fopenmp-simd"
 LIBRARIES: Final = ("-lm",)
 FEW_LIBRARIES: Final = ("-nostdlib", "-lgomp", "-lm", "-lgcc")
 """All that a unit needs of what GCC links: every process has the C library, and no unit has
-constructors. Linking takes 7 instead of 11 ms so, a tenth of what a small kernel takes in all."""
+constructors. Linking takes 7 instead of 11 ms so, and 3 where `linking` can do it."""
 
 COMPILE_LIMIT_S: Final = 600
 MOST_PROCESSES: Final = 4
@@ -50,13 +51,13 @@ class Request:
 
     Args:
         command: the compiler's path, and flags but those for threads and libraries.
-        name: of the compiler, for messages.
+        name: of the compiler, for messages, in which it is turned into text.
         source: text of the unit.
         is_plain: GCC without sanitizers, which `FEW_LIBRARIES` are enough for.
     """
 
     command: tuple[str, ...]
-    name: str
+    name: object
     source: str
     is_plain: bool
 
@@ -71,24 +72,41 @@ class Ahead:
     Args:
         command: as in a `Request`.
         folder: of its files.
-        process: reads the text from its standard input.
+        process: reads the text from its standard input and makes an object file.
     """
 
     command: tuple[str, ...]
     folder: "tempfile.TemporaryDirectory[str]"
     process: "subprocess.Popen[bytes]"
 
-    def finish(self, source: str) -> bytes | None:
-        """The shared object of a unit; None if it cannot be compiled in this way.
+    def is_for(self, command: tuple[str, ...], source: str) -> bool:
+        """Whether it compiles a unit as it is asked: with the same flags, and whole."""
+        return self.command == command and not _PARTS.search(source)
+
+    def feed(self, source: str) -> None:
+        """Give it the text, once; it waits where the text is longer than a pipe may hold."""
+        pipe, self.process.stdin = self.process.stdin, None
+        if pipe is None:
+            return
+        _waiting.discard(self.process)
+        rest = memoryview(source.encode())
+        with pipe, suppress(BrokenPipeError):  # it has died: its exit status tells
+            while rest:
+                rest = rest[pipe.write(rest) :]
+
+    def finish(self) -> bytes | None:
+        """The shared object of the text; None if it cannot be compiled in this way.
 
         Raises:
             TimeoutExpired: the compiler takes longer than `COMPILE_LIMIT_S`.
         """
         with _processes:
-            self.process.communicate(source.encode(), timeout=COMPILE_LIMIT_S)
+            self.process.communicate(timeout=COMPILE_LIMIT_S)
         if self.process.returncode != 0:
             return None
-        return (Path(self.folder.name) / _OBJECT).read_bytes()
+        folder, way = Path(self.folder.name), _Way(1, THREADS_FLAG, FEW_LIBRARIES)
+        refused = _link(self.command, way, folder, [folder / _FILE])
+        return (folder / _OBJECT).read_bytes() if refused is None else None
 
     def dismiss(self) -> None:
         """Stop it and remove its files; each is dismissed in the end."""
@@ -126,12 +144,12 @@ def start_ahead(command: tuple[str, ...]) -> Ahead | None:
         try:
             folder = tempfile.TemporaryDirectory(prefix="dynajit-", ignore_cleanup_errors=True)
             held.callback(folder.cleanup)
-            main, built = Path(folder.name) / _TEXT, Path(folder.name) / _OBJECT
+            main, file = Path(folder.name) / _TEXT, Path(folder.name) / _FILE
             main.write_text(f'#include "{_INPUT}"\n')
             process = subprocess.Popen(
-                [*command, THREADS_FLAG, "-pipe", "-o", str(built), str(main), *FEW_LIBRARIES],
+                [*command, THREADS_FLAG, "-pipe", "-c", "-o", str(file), str(main)],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                bufsize=0, process_group=0, env={**_environment(), "TMPDIR": folder.name},
+                bufsize=0, pipesize=_PIPE_BYTES, process_group=0, env={**_environment(), "TMPDIR": folder.name},
             )  # fmt: skip
         except OSError:
             return None
@@ -141,13 +159,15 @@ def start_ahead(command: tuple[str, ...]) -> Ahead | None:
 
 
 _INPUT: Final = "/dev/stdin"
+_PIPE_BYTES: Final = 1 << 20
+"""As much as Linux lets everybody ask for: longer texts are rare."""
 
 
 def compile_unit(request: Request, ahead: Ahead | None = None) -> bytes:
     """The shared object of a unit.
 
     Args:
-        ahead: a compiler that waits for a text, which is this one if it is for that.
+        ahead: a compiler that waits for a text, or was fed with this one.
 
     Raises:
         ToolchainError: the compiler refused the source; the message shows the generated line.
@@ -171,14 +191,16 @@ def compile_unit(request: Request, ahead: Ahead | None = None) -> bytes:
 
 def _finished(ahead: Ahead, request: Request) -> bytes | None:
     try:
-        if ahead.command != request.command or _PARTS.search(request.source):
+        if not ahead.is_for(request.command, request.source):
             return None
-        return ahead.finish(request.source)
+        ahead.feed(request.source)
+        return ahead.finish()
     finally:
         ahead.dismiss()
 
 
 _TEXT: Final = "unit.c"
+_FILE: Final = "unit.o"
 _OBJECT: Final = "unit.so"
 _ERROR: Final = re.compile(r":(\d+):\d+: (?:fatal )?error: (.*)")
 _PARTS: Final = re.compile(r"^#define DJ_PARTS (\d+)$", re.MULTILINE)
@@ -205,21 +227,32 @@ def _ways(request: Request) -> Iterator[_Way]:
 def _compile(request: Request, way: _Way, folder: Path) -> str | None:
     """None, or what the compiler printed before it failed."""
     # The assembler starts beside the compiler and reads what it writes: 4 ms of 40.
-    command, text = (*request.command, way.threads, "-pipe"), str(folder / _TEXT)
-    link = [*command, "-o", str(folder / _OBJECT)]
+    command = [*request.command, way.threads, "-pipe", "-c"]
+    text, files = str(folder / _TEXT), [folder / f"{part}{_FILE}" for part in range(way.parts)]
     if way.parts == 1:
-        return _run([*link, text, *way.libraries])
-    objects = [str(folder / f"part{part}.o") for part in range(way.parts)]
+        return _run([*command, "-o", str(files[0]), text]) or _link(
+            request.command, way, folder, files
+        )
 
     def compile_part(part: int) -> str | None:
-        return _run([*command, "-c", f"-DDJ_PART={part}", "-o", objects[part], text])
+        return _run([*command, f"-DDJ_PART={part}", "-o", str(files[part]), text])
 
     compiling = [background.start(compile_part, part) for part in range(way.parts)]
     futures.wait(compiling)
     refused = [complaint for part in compiling if (complaint := part.result()) is not None]
-    if refused:
-        return refused[0]
-    return _run([*link, *objects, *way.libraries])
+    return refused[0] if refused else _link(request.command, way, folder, files)
+
+
+def _link(
+    command: Sequence[str], way: _Way, folder: Path, files: Sequence[Path]
+) -> str | None:
+    """None, or what the compiler's driver printed before it failed."""
+    target = folder / _OBJECT
+    if way.libraries == FEW_LIBRARIES and linking.link(files, target, COMPILE_LIMIT_S):
+        return None
+    return _run(
+        [*command, way.threads, "-o", str(target), *map(str, files), *way.libraries]
+    )
 
 
 def _run(command: Sequence[str]) -> str | None:

@@ -7,6 +7,7 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 """
 
 import functools
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -26,8 +27,10 @@ from dynajit.codegen import (
     fusion,
     in_place,
     joining,
+    linking,
     lowering,
     memory,
+    openmp,
     panels,
     sequence_data,
     toolchain,
@@ -214,6 +217,11 @@ def _start_on_gpu(
     return device_pipeline.start(graph, name, host, written, verify, launching)
 
 
+def may_use_gpu() -> bool:
+    """Whether tensors of this process may be on a GPU."""
+    return "cupy" in sys.modules
+
+
 def is_cuda(program: Program) -> bool:
     """Whether a program's text is CUDA, all of it or in part."""
     return "__global__" in program.source
@@ -365,7 +373,9 @@ def _start(blueprint: Blueprint, stages: Stages) -> Started:
     if found is not None:
         return Started(lambda: _finish_native(blueprint, found, stages), blueprint)
     # The thread only waits for the compiler's process.
-    building = background.start(toolchain.build, blueprint.source, toolchain.take_ahead())
+    ahead = toolchain.take_ahead(blueprint.source)
+    building = background.start(toolchain.build, blueprint.source, ahead)
+    linking.prepare()
 
     def wait() -> Program:
         with stages.timed("compiler"):
@@ -377,7 +387,7 @@ def _start(blueprint: Blueprint, stages: Stages) -> Started:
 
 def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: Stages) -> Program:
     with stages.timed("load"):
-        toolchain.prepare_threads()
+        openmp.load()
         try:
             program = blueprints.load(blueprint, built.library)
         except OSError:
@@ -492,6 +502,7 @@ __all__ = [
     "is_cuda",
     "is_on_gpu",
     "keeps_native",
+    "may_use_gpu",
     "start_build",
     "start_compile",
     "to_data",

@@ -1,10 +1,10 @@
 """Data on disk beside the compiled kernels: what is known of graphs that were compiled before.
 
 Contract: `write(key, data)` keeps what JSON can hold; `read(key)` gives it back, in this process or
-another one, or None. A file is written under another name and renamed, and begins with the
+another one, or None; `has(key)` says whether it was written. A file is written under another name and renamed, and begins with the
 checksum of the rest: what is cut off, changed or of another kind is not read, and is written
 again. Nothing is said where the folder cannot be written: the kernels are what the user is told
-about. Called by `dynajit.artefacts`.
+about. Called by `dynajit.artefacts` and `dynajit.early_compiler`.
 """
 
 import hashlib
@@ -36,6 +36,11 @@ def read(key: str) -> Any | None:
     if digest != _digest(text):
         return None
     return json.loads(text)
+
+
+def has(key: str) -> bool:
+    """Whether something was written under a key."""
+    return _path(key).exists()
 
 
 def write(key: str, data: Any) -> None:

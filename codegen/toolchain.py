@@ -6,7 +6,6 @@ an entry that does not match its checksum is compiled again. A cache folder that
 is replaced by a temporary one for the process, with one warning. Called by `codegen.pipeline`.
 """
 
-import ctypes
 import functools
 import hashlib
 import json
@@ -66,10 +65,6 @@ sizes and indices that overflow show as reads and writes outside of arrays."""
 CANDIDATES: Final = ("gcc", "clang", "cc")
 _NAME_OF_GCC: Final = re.compile(r"(^|-)gcc(-[\d.]+)?$")
 
-SPIN_COUNT: Final = "2000"
-"""Turns for which idle OpenMP workers spin (about 10 us) before they sleep: more would take the
-cores from NumPy's BLAS threads, which compute between compiled calls."""
-
 MSG_MISSING: Final = (
     "the C compiler {command!r} (DYNAJIT_CC, CC or Config.compiler) is not found.  Expected the "
     "name of gcc, clang or a compatible compiler on PATH.  Install gcc, or unset the variable."
@@ -86,10 +81,13 @@ class Compiler:
 
     Args:
         path: of the executable.
-        read_version: gives its version; may wait for it.
+        state: size and time of change of that file: another version has others. To ask for the
+            version itself takes 2 ms, a fifth of what a graph takes that is known on disk.
+        read_version: gives the version; waits for the compiler to say it.
     """
 
     path: str
+    state: str
     read_version: Callable[[], str]
 
     @property
@@ -138,30 +136,27 @@ def _find_compiler(command: str | None, search_path: str) -> Compiler | None:
         found = shutil.which(command)
         if found is None:
             raise ToolchainError(MSG_MISSING.format(command=command))
-        return Compiler(found, _version(found))
+        return _compiler(found)
     for candidate in CANDIDATES:
         found = shutil.which(candidate)
         if found is not None:
-            return Compiler(found, _version(found))
+            return _compiler(found)
     return None
 
 
+def _compiler(path: str) -> Compiler:
+    status = os.stat(path)
+    return Compiler(path, f"{status.st_size} {status.st_mtime_ns}", _version(path))
+
+
 def _version(path: str) -> Callable[[], str]:
-    """The compiler says its version while its text is made: 2 ms of a first call."""
-    asked = subprocess.Popen(
-        [path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-
-    lock = threading.Lock()
-
     @functools.cache
-    def wait() -> str:
-        lines = asked.communicate(timeout=60)[0].splitlines()
-        return lines[0] if lines else "unknown version"
-
     def read() -> str:
-        with lock:  # threads that compile at the same time: only one may read the pipe
-            return wait()
+        asked = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=60, check=False
+        )
+        lines = asked.stdout.splitlines()
+        return lines[0] if lines else "unknown version"
 
     return read
 
@@ -246,8 +241,12 @@ def _library_of(source: str, compiler: Compiler) -> Path:
 def compiler_ahead() -> Iterator[None]:
     """Start the compiler for the first unit of the block that must be compiled, before it is known.
 
-    What cannot be started, or is not needed in the end, changes nothing but the time.
+    What cannot be started, or is not needed in the end, changes nothing but the time. A block
+    within another one, whose compiler still waits, has that.
     """
+    if _ahead.get([]):
+        yield
+        return
     compiler = find_compiler()
     held = []
     if compiler is not None and _is_plain(compiler):
@@ -265,17 +264,25 @@ def compiler_ahead() -> Iterator[None]:
 _ahead: Final[ContextVar[list[Ahead]]] = ContextVar("dynajit_compiler_ahead")
 
 
-def take_ahead() -> Ahead | None:
-    """The compiler that waits in this block, for one caller; None if there is none."""
+def take_ahead(source: str) -> Ahead | None:
+    """The compiler that waits in this block, at work on a unit; None if there is none for it."""
     held = _ahead.get([])
-    return held.pop() if held else None
+    if not held:
+        return None
+    ahead = held.pop()
+    compiler = _required_compiler()
+    if not ahead.is_for((compiler.path, *flags(compiler)), source):
+        ahead.dismiss()
+        return None
+    ahead.feed(source)
+    return ahead
 
 
 def build(source: str, ahead: Ahead | None = None) -> Built:
     """The shared object of a C translation unit.
 
     Args:
-        ahead: a compiler of this block that waits for a text.
+        ahead: a compiler that is at work on it.
 
     Raises:
         ToolchainError: there is no compiler, or it refused the source; the message shows the
@@ -319,7 +326,7 @@ def _is_plain(compiler: Compiler) -> bool:
 def cache_key(source: str, compiler: Compiler) -> str:
     """Name of the cache entry: everything on which the object depends."""
     asked = (*flags(compiler), THREADS_FLAG)
-    parts = (source, *asked, compiler.path, compiler.version, cpu_identity())
+    parts = (source, *asked, compiler.path, compiler.state, cpu_identity())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
@@ -341,10 +348,10 @@ def _is_intact(library: Path) -> bool:
 
 def _compile(compiler: Compiler, source: str, library: Path, ahead: Ahead | None) -> None:
     command = (compiler.path, *flags(compiler))
-    request = Request(command, str(compiler), source, _is_plain(compiler))
+    request = Request(command, compiler, source, _is_plain(compiler))
     content = compile_unit(request, ahead)
     record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
-              "compiler": compiler.version}  # fmt: skip
+              "compiler": compiler.path}  # fmt: skip
     write_atomically(library, content)
     write_atomically(_record_of(library), json.dumps(record).encode())
 
@@ -410,21 +417,6 @@ def trim(files: Iterable[Path], limit_bytes: int, keep: Path) -> None:
 
 # ---------------------------------------------------------------------------------------------
 # threads
-
-
-@functools.lru_cache(maxsize=1)
-def prepare_threads() -> None:
-    """Load the OpenMP runtime with workers that sleep soon; the user's settings win."""
-    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
-        return
-    # libgomp reads the variable once, when it is loaded.
-    os.environ["GOMP_SPINCOUNT"] = SPIN_COUNT
-    try:
-        ctypes.CDLL("libgomp.so.1")
-    except OSError:
-        pass  # clang without libgomp: its runtime sleeps by default
-    finally:
-        del os.environ["GOMP_SPINCOUNT"]
 
 
 def team_size() -> int:

@@ -12,11 +12,12 @@ in a GraphRecord for the reports, which makes the graphs of a restored one again
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from types import CodeType
 from typing import Any
 
-from dynajit import artefacts
+from dynajit import artefacts, early_compiler
 from dynajit.artefacts import Gradients
 from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
@@ -75,9 +76,7 @@ def make_backend(
     if backend == "eager":
         return _interpreted
     if backend in NAMES:
-        return functools.partial(
-            _generated, backend, verify, memory_budget, in_background, launching
-        )
+        return Generating(backend, verify, memory_budget, in_background, launching)
     raise ArgumentError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
@@ -149,23 +148,37 @@ class _Started:
         return Launch(call, recipes, self.record, views)
 
 
-def _generated(
-    backend: str,
-    verify: bool,
-    memory_budget: float,
-    in_background: bool,
-    launching: code.Launching,
-    captured: CapturedGraph,
-) -> Launch:
-    record = GraphRecord(captured.graph, backend, verify, memory_budget, launching)
-    request = _request(record, captured)
-    asked = config.current()
-    if not in_background or asked.dump or asked.log:
-        return _start(request).finish()
-    if request.known is None:
-        return BackgroundLaunch(record, functools.partial(_start, request))
-    started = _start(request)
-    return started.finish() if started.is_ready else BackgroundLaunch(record, lambda: started)
+@record(eq=False)
+class Generating:
+    """A backend that makes programs; arguments as for `make_backend`."""
+
+    backend: str
+    verify: bool
+    memory_budget: float
+    in_background: bool
+    launching: code.Launching
+
+    def __call__(self, captured: CapturedGraph) -> Launch:
+        record = GraphRecord(
+            captured.graph, self.backend, self.verify, self.memory_budget, self.launching
+        )
+        request = _request(record, captured)
+        if not self._waits_not():
+            return _start(request).finish()
+        if request.known is None:
+            return BackgroundLaunch(record, functools.partial(_start, request))
+        started = _start(request)
+        return started.finish() if started.is_ready else BackgroundLaunch(record, lambda: started)
+
+    def early(self, function: CodeType) -> AbstractContextManager[None]:
+        """A block in which a function is captured and this backend called with what comes out."""
+        if self.backend != "native" or self._waits_not() or code.may_use_gpu():
+            return nullcontext()
+        return early_compiler.expecting(function)
+
+    def _waits_not(self) -> bool:
+        asked = config.current()
+        return self.in_background and not asked.dump and not asked.log
 
 
 @record
@@ -174,24 +187,27 @@ class _Request:
 
     Args:
         record, captured, split: as in `_Started`.
-        key: what is made is kept under it; None if it is not.
+        key: what is made is kept under what this gives; under nothing if it gives None.
         known: what was made before.
     """
 
     record: GraphRecord
     captured: CapturedGraph
     split: outputs.SplitOutputs
-    key: str | None
+    key: Callable[[], str | None]
     known: artefacts.Artefact | None
 
 
 def _request(record: GraphRecord, captured: CapturedGraph) -> _Request:
     split = outputs.split_views(captured.graph)
+    is_made_once = record.verify or record.launching.tunes
+    if is_made_once or record.backend not in GENERATING:
+        return _Request(record, captured, split, lambda: None, None)
+    key = functools.cache(functools.partial(artefacts.key_of, captured, record.memory_budget))
+    if early_compiler.is_new():  # the key can wait until the compiler has a text to work on
+        return _Request(record, captured, split, key, None)
     with record.timed("restore"):
-        is_made_once = record.verify or record.launching.tunes
-        is_kept = record.backend in GENERATING and not is_made_once
-        key = artefacts.key_of(captured, record.memory_budget) if is_kept else None
-        return _Request(record, captured, split, key, artefacts.restore(key))
+        return _Request(record, captured, split, key, artefacts.restore(key()))
 
 
 def _start(request: _Request) -> _Started:
@@ -202,7 +218,8 @@ def _start(request: _Request) -> _Started:
             gradients = _make_graphs(record, split, captured)
             programs = record.start(_copied(captured, split) if gradients is None else {})
         blueprints = {role: program.blueprint for role, program in programs.items()}
-        artefacts.keep(request.key, blueprints, gradients)
+        artefacts.keep(request.key(), blueprints, gradients)
+        early_compiler.note()
     else:
         gradients = known.gradients
         programs = {

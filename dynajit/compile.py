@@ -9,6 +9,7 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import field
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -117,7 +118,9 @@ class Compiler:
             GraphBreakError: fullgraph=True and a break.
         """
         options = session.Options(self.backend, self.fullgraph, self.entry, needs_tensors)
-        compilation = session.compile_entry(function, arguments, options, sizes)
+        early = getattr(self.backend, "early", None)  # a callable of the user's has none
+        with nullcontext() if early is None else early(function.__code__):
+            compilation = session.compile_entry(function, arguments, options, sizes)
         self._tell(compilation, function, arguments)
         region = compilation.region
         if isinstance(region, regions.Skip):

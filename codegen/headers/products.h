@@ -1,6 +1,5 @@
-/* Matrix products of generated C: a call per tile, on the calling thread, of our own products
- * (_products.c) or of BLAS where those do not know the CPU, and loops for the other dtypes. Included
- * where a graph has a product.
+/* Matrix products of generated C: a call per tile, on the calling thread, of what the process has for
+ * float32 and float64 (gemm.h), and loops for the other dtypes. Included where a graph has a product.
  *
  * Matrices are given by row and column strides in elements; the result is row-major, its rows c_row
  * elements apart. Tiles depend on sizes and on the machine, so the bits of a result do not depend on
@@ -16,19 +15,6 @@ static __attribute__((unused)) int64_t dj_tile_length(int64_t length, int64_t co
 /* Where an array would begin of which `part` is there, from the element `first` on: a number, because
  * no pointer may lie there. */
 #define DJ_BEGIN(T, part, first) ((T *)((uintptr_t)(part) - sizeof(T) * (size_t)(first)))
-
-typedef int (*dj_multiply_f32)(const float *, int64_t, int64_t, const float *, int64_t, int64_t,
-                               float *, int64_t, int64_t, int64_t, int64_t, int64_t, int);
-typedef int (*dj_multiply_f64)(const double *, int64_t, int64_t, const double *, int64_t, int64_t,
-                               double *, int64_t, int64_t, int64_t, int64_t, int64_t, int);
-typedef void (*dj_sgemm_function)(char *, char *, int *, int *, int *, float *, float *, int *,
-                                  float *, int *, float *, float *, int *);
-typedef void (*dj_dgemm_function)(char *, char *, int *, int *, int *, double *, double *, int *,
-                                  double *, int *, double *, double *, int *);
-typedef void (*dj_sgemv_function)(char *, int *, int *, float *, float *, int *, float *, int *,
-                                  float *, float *, int *);
-typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int *, double *, int *,
-                                  double *, double *, int *);
 
 #if defined(__AVX512F__)
 #define DJ_PRODUCT_BYTES 64
@@ -97,8 +83,6 @@ DJ_PRODUCT(int8_t, i8, +, *)
 DJ_PRODUCT(int16_t, i16, +, *)
 DJ_PRODUCT(int32_t, i32, +, *)
 DJ_PRODUCT(int64_t, i64, +, *)
-DJ_PRODUCT(float, f32, +, *)
-DJ_PRODUCT(double, f64, +, *)
 
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define DJ_SMALL_F32(x, y, sum) __builtin_fmaf(x, y, sum)
@@ -207,51 +191,17 @@ static __attribute__((unused)) int dj_few(int64_t rows, int64_t inner, int64_t c
     }
 DJ_BEGIN_ROWS(float, f32)
 
-#define DJ_GEMM(T, S, L)                                                                            \
-    /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. Columns of b   \
-     * may stay packed between calls: `home` of product_loops.h, and `how`. */                      \
-    static DJ_ONCE void dj_gemm_##S(                                                                \
+/* c (n, m) = a (n, k) @ b (k, m): see gemm.h, which the process has compiled. */
+#define DJ_GEMM(T, S)                                                                               \
+    typedef void (*dj_gemm_##S##_function)(const dj_runtime *, const T *, int64_t, int64_t,         \
+                                           const T *, int64_t, int64_t, T *, int64_t, int64_t,      \
+                                           int64_t, int64_t, int64_t, int);                         \
+    DJ_INLINE void dj_gemm_##S(                                                                     \
         const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
         int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m,      \
         int64_t home, int how) {                                                                    \
-        if (n == 0 || m == 0) return;                                                               \
-        if (k == 0) {                                                                               \
-            for (int64_t i = 0; i < n && !(how & DJ_ADDS); i++)                                     \
-                memset(c + i * c_row, 0, sizeof(T) * (size_t)m);                                    \
-            return;                                                                                 \
-        }                                                                                           \
-        if ((((n > 1 || home >= 0) && m > 1) || (how & DJ_IS_FEW)) && runtime->multiply_##S &&      \
-            ((dj_multiply_##S)runtime->multiply_##S)(a, a_row, a_column, b, b_row, b_column, c,     \
-                                                     c_row, n, k, m, home, how))                    \
-            return;                                                                                 \
-        int a_rows = a_column == 1 && a_row >= k, b_rows = b_column == 1 && b_row >= m;             \
-        int64_t a_step = a_rows ? a_row : a_column, b_step = b_rows ? b_row : b_column;             \
-        int64_t most = n | k | m | a_step | b_step | c_row;                                         \
-        if (most > INT32_MAX) { /* more than this BLAS can count */                                 \
-            dj_product_##S(a, a_row, a_column, b, b_row, b_column, c, c_row, n, k, m,               \
-                           how & DJ_ADDS);                                                          \
-            return;                                                                                 \
-        }                                                                                           \
-        char a_order = a_rows ? 'N' : 'T', b_order = b_rows ? 'N' : 'T';                            \
-        int rows = (int)m, columns = (int)n, inner = (int)k, result = (int)c_row, next = 1;         \
-        int a_int = (int)a_step, b_int = (int)b_step;                                               \
-        T one = 1, beta = (how & DJ_ADDS) ? 1 : 0;                                                  \
-        dj_##L##gemv_function gemv = (dj_##L##gemv_function)runtime->L##gemv;                       \
-        if (n == 1 && a_column > 0) { /* products with a vector take twice as long as matrices */   \
-            int wide = b_rows ? rows : inner, tall = b_rows ? inner : rows, step = (int)a_column;   \
-            gemv(&b_order, &wide, &tall, &one, (T *)b, &b_int, (T *)a, &step, &beta, c, &next);     \
-            return;                                                                                 \
-        }                                                                                           \
-        if (m == 1 && b_row > 0) {                                                                  \
-            int wide = a_rows ? inner : columns, tall = a_rows ? columns : inner, step = (int)b_row; \
-            char turned = a_rows ? 'T' : 'N';                                                       \
-            gemv(&turned, &wide, &tall, &one, (T *)a, &a_int, (T *)b, &step, &beta, c, &result);    \
-            return;                                                                                 \
-        }                                                                                           \
-        ((dj_##L##gemm_function)runtime->L##gemm)(&b_order, &a_order, &rows, &columns, &inner,      \
-                                                  &one, (T *)b, &b_int, (T *)a, &a_int, &beta, c,   \
-                                                  &result);                                         \
+        ((dj_gemm_##S##_function)runtime->gemm_##S)(runtime, a, a_row, a_column, b, b_row,          \
+                                                    b_column, c, c_row, n, k, m, home, how);        \
     }
-
-DJ_GEMM(float, f32, s)
-DJ_GEMM(double, f64, d)
+DJ_GEMM(float, f32)
+DJ_GEMM(double, f64)

@@ -34,11 +34,13 @@ def test_a_helper_comes_with_what_it_calls_in_the_order_of_the_headers() -> None
 
 def test_names_that_macros_paste_are_found() -> None:
     text = c_prelude.prelude("dj_gemm_f64(r, a, 1, 1, b, 1, 1, c, 1, 1, 1, 1);")
+    integers = c_prelude.prelude("dj_product_i32(a, 1, 1, b, 1, 1, c, 1, 1, 1, 1);")
 
-    assert "DJ_GEMM(double, f64, d)" in text
-    assert "DJ_PRODUCT(double, f64, +, *)" in text
-    assert "(*dj_dgemm_function)" in text
+    assert "DJ_GEMM(double, f64)" in text
+    assert "} dj_runtime;" in text
     assert "float, f32" not in text
+    assert "DJ_PRODUCT(int32_t, i32, +, *)" in integers
+    assert "dj_min_index(" in integers
 
 
 def test_what_the_c_library_has_is_declared_where_it_is_named() -> None:

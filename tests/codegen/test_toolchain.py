@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -69,22 +68,28 @@ def test_another_process_uses_the_cache(graph, fresh) -> None:
 
 def test_key_depends_on_source_and_compiler() -> None:
     """Anything that changes the object changes the key."""
-    one, two = (toolchain.Compiler("/bin/cc", lambda v=v: v) for v in "12")
+    one, two = (toolchain.Compiler("/bin/cc", state, str) for state in "12")
     keys = {toolchain.cache_key(s, c) for s in (SOURCE, SOURCE + " ") for c in (one, two)}
 
     assert len(keys) == 4
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell")
-def test_threads_that_compile_at_once_read_one_version(tmp_path) -> None:
-    """The compiler is asked once, and may take its time."""
+def test_another_version_of_a_compiler_has_another_key(monkeypatch, tmp_path) -> None:
+    """Its file tells: the compiler itself is not asked."""
     script = tmp_path / "cc"
-    script.write_text("#!/bin/sh\nsleep 0.2\necho version 7\n")
-    script.chmod(0o755)
-    read = toolchain._version(str(script))
+    keys = []
+    for number in (7, 10):
+        script.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\necho version {number}\n")
+        script.chmod(0o755)
+        toolchain._find_compiler.cache_clear()
+        with config.override(compiler=str(script)):
+            compiler = toolchain.find_compiler()
+            keys.append(toolchain.cache_key(SOURCE, compiler))
 
-    with ThreadPoolExecutor(8) as pool:
-        assert ["version 7"] * 8 == list(pool.map(lambda _: read(), range(8)))
+    assert keys[0] != keys[1]
+    assert not (tmp_path / "asked").exists()
+    assert str(compiler) == f"{script} (version 10)"
 
 
 @pytest.fixture

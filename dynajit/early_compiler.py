@@ -1,0 +1,61 @@
+"""The C compiler for functions that are new on this machine, started before they are captured.
+
+A compiler takes some 10 ms before it reads a text, and capture, passes and code generation can
+take place in them. For functions whose artefacts lie on disk it is not needed. Only a finished
+capture says which those are, so a note on disk names the functions that went through `compile`.
+
+Contract: within `expecting(code)` a compiler waits where the function has no note, and the note is
+written; `note()` writes it sooner, while the compiler works; `is_new()` says that there is none.
+Called by `dynajit.backend`.
+"""
+
+import hashlib
+import marshal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import CodeType
+from typing import Final
+
+from dynajit.codegen import store
+from dynajit.codegen.pipeline import compiler_ahead
+
+_new: Final[ContextVar[list[str]]] = ContextVar("dynajit_new_functions")
+"""Keys of functions that are being compiled and have no note yet."""
+
+
+@contextmanager
+def expecting(function: CodeType) -> Iterator[None]:
+    """A compiler for the first unit of the block, if the function has no note."""
+    key = _key(function)
+    if key is None or store.has(key):
+        yield
+        return
+    token = _new.set([key])
+    try:
+        with compiler_ahead():
+            yield
+        note()
+    finally:
+        _new.reset(token)
+
+
+def is_new() -> bool:
+    """Whether the function of this block has no note yet."""
+    return bool(_new.get([]))
+
+
+def note() -> None:
+    """Write that the function of this block was compiled here."""
+    keys = _new.get([])
+    while keys:
+        store.write(keys.pop(), None)
+
+
+def _key(function: CodeType) -> str | None:
+    """The name of a function's note; None for code that Python itself could not keep on disk."""
+    try:
+        text = marshal.dumps(function)
+    except ValueError:
+        return None
+    return f"function-{hashlib.sha256(text).hexdigest()[:40]}"
