@@ -121,13 +121,18 @@ def prelude(text: str) -> str:
     while rest:
         place = _home(rest.pop())
         if place is not None and place not in wanted:
-            header, start, order = place
-            piece = wanted[place] = _pieces(HEADERS[header], start)[order]
+            piece = wanted[place] = _piece_at(place)
             fresh = piece.names() - names
             names |= fresh
             rest += fresh
     standard = [text for name, text in STANDARD.items() if name in names]
     return "\n\n".join(("\n".join(standard), *(wanted[place].text for place in sorted(wanted))))
+
+
+def lines_of(name: str) -> int:
+    """Lines of a helper; 0 for any other name."""
+    place = _home(name)
+    return 0 if place is None else _piece_at(place).text.count("\n") + 1
 
 
 @functools.cache
@@ -160,6 +165,11 @@ def _home(name: str) -> _Place | None:
                     if name in piece.defines:
                         return number, start, order
     return None
+
+
+def _piece_at(place: _Place) -> Piece:
+    header, start, order = place
+    return _pieces(HEADERS[header], start)[order]
 
 
 # ---------------------------------------------------------------------------------------------

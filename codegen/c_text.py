@@ -83,7 +83,7 @@ def print_unit(
     if layout.guarded:
         end.append(SANITIZER)
     end.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
-    parts += _in_parts(_definitions(functions, calls), end)
+    parts += _in_parts(functions, _definitions(functions, calls), end)
     text = "\n\n".join(parts)
     return "\n\n".join((f"/* {name} */", c_prelude.prelude(text), text)) + "\n"
 
@@ -119,25 +119,53 @@ PARTS = """\
 #endif"""
 
 
-def _in_parts(kernels: Sequence[str], end: Sequence[str]) -> list[str]:
-    """Kernels, in parts of about as many lines each if they are many; and what calls them."""
-    sizes = [kernel.count("\n") + 1 for kernel in kernels]
-    count = min(sum(sizes) // PART_LINES, MOST_PARTS)
+def _in_parts(
+    functions: Sequence[Function], kernels: Sequence[str], end: Sequence[str]
+) -> list[str]:
+    """Kernels, in parts that take a compiler about as long each if they are many; and the rest.
+
+    Args:
+        kernels: what is printed for the functions.
+        end: what calls them.
+    """
+    count = min(sum(kernel.count("\n") + 1 for kernel in kernels) // PART_LINES, MOST_PARTS)
     if count < 2:
         return [*kernels, *end]
+    weights = list(map(_weight, functions, kernels))
     kernels = [kernel.replace(KERNEL, "DJ_KERNEL", 1) for kernel in kernels]
     texts = [PARTS.format(count=count)]
     texts += [kernel.partition(") {\n")[0] + ");" for kernel in kernels if "\n" in kernel]
-    before = [sum(sizes[:at]) for at in range(len(sizes))]
-    for part in range(count):
-        own = [kernel for kernel, start in zip(kernels, before, strict=True)
-               if start * count // sum(sizes) == part]  # fmt: skip
-        texts += _of_part(part, own) if own else []
-    return [*texts, *_of_part(0, end)]
+    for part, numbers in enumerate(_balanced(weights, count)):
+        own = [kernels[number] for number in numbers]
+        own += end if part == count - 1 else []
+        texts += [f"#if DJ_IN({part})", *own, "#endif"]
+    return texts
 
 
-def _of_part(part: int, texts: Sequence[str]) -> list[str]:
-    return [f"#if DJ_IN({part})", *texts, "#endif"]
+def _balanced(weights: Sequence[int], count: int) -> list[list[int]]:
+    """Numbers of items in so many groups, the heaviest first: an item joins the lightest then."""
+    groups: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for item in sorted(range(len(weights)), key=lambda item: -weights[item]):
+        lightest = loads.index(min(loads))
+        groups[lightest].append(item)
+        loads[lightest] += weights[item]
+    order = sorted(range(count), key=lambda group: -loads[group])
+    return [sorted(groups[group]) for group in order]
+
+
+def _weight(function: Function, kernel: str) -> int:
+    """Lines that a compiler reads for a kernel; those of a helper count at each call.
+
+    Args:
+        kernel: what is printed: a line of comment where another function is called in its place.
+    """
+    if "\n" not in kernel:
+        return 0
+    lines = kernel.count("\n") + sum(map(c_prelude.lines_of, _WORD.findall(kernel)))
+    if isinstance(function.kernel, NativeKernel):
+        lines += sum(helper.count("\n") for helper in c_natives.helpers([function.kernel]))
+    return lines
 
 
 @record
