@@ -643,18 +643,20 @@ static int open_library(ProgramObject *self, PyObject *path) {
 
 static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"name", "library", "arguments", "outputs", "results", "constants",
-                            "symbols", "workspace", "threads", "releases_gil", "blas", "products",
+                            "symbols", "workspace", "threads", "releases_gil", "blas", "products", "sums",
                             "fail", NULL};
     PyObject *name, *library, *arguments, *outputs, *results, *constants, *symbols, *fail;
     Py_ssize_t workspace;
     int threads, releases_gil;
     unsigned long long sgemm, dgemm, sgemv, dgemv, get_threads, set_threads, f32, f64;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!O!nip(KKKKKK)(KK)O:Program", names, &name,
+    unsigned long long sums_f32, sums_f64;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!O!nip(KKKKKK)(KK)(KK)O:Program", names, &name,
                                      &library, &PyTuple_Type, &arguments, &PyTuple_Type, &outputs,
                                      &PyTuple_Type, &results, &PyTuple_Type, &constants,
                                      &PyTuple_Type, &symbols, &workspace,
                                      &threads, &releases_gil, &sgemm, &dgemm, &sgemv, &dgemv,
-                                     &get_threads, &set_threads, &f32, &f64, &fail))
+                                     &get_threads, &set_threads, &f32, &f64, &sums_f32,
+                                     &sums_f64, &fail))
         return NULL;
     ProgramObject *self = (ProgramObject *)type->tp_alloc(type, 0);
     if (!self) return NULL;
@@ -672,6 +674,8 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->runtime.multiply_f64 = (void *)(uintptr_t)f64;
     self->runtime.gemm_f32 = (void *)gemm_f32;
     self->runtime.gemm_f64 = (void *)gemm_f64;
+    self->runtime.sum_columns_f32 = (void *)(uintptr_t)sums_f32;
+    self->runtime.sum_columns_f64 = (void *)(uintptr_t)sums_f64;
     self->pool.get_threads = (int (*)(void))(uintptr_t)get_threads;
     self->pool.set_threads = (void (*)(int))(uintptr_t)set_threads;
     self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;

@@ -36,6 +36,7 @@ class Program:
         releases_gil: bool,
         blas: tuple[int, int, int, int, int, int],
         products: tuple[int, int],
+        sums: tuple[int, int],
         fail: Callable[[int, int, int, int], None],
     ) -> Program: ...
     def __call__(self, *arguments: Any) -> tuple[Any, ...]: ...

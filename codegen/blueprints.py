@@ -18,6 +18,7 @@ from dynajit.codegen import _runtime, blas, toolchain
 from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.records import record
+from dynajit.ops import _sums
 
 #: A number's kind (`_runtime.ARGUMENT_...`), or dtype, shape, strides in bytes, is it contiguous.
 Spec: TypeAlias = "int | tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]"
@@ -109,6 +110,7 @@ def load(blueprint: Blueprint, library: Path) -> _runtime.Program:
         releases_gil=blueprint.releases_gil,
         blas=blas.addresses() if blueprint.has_products else blas.NOWHERE,
         products=blas.own_products(),
+        sums=_sums.column_addresses(),
         fail=failure(blueprint.name),
     )
     program.kernels = blueprint.kernels

@@ -4,7 +4,8 @@
 typedef struct {
     void *sgemm, *dgemm, *sgemv, *dgemv; /* Fortran BLAS, 32-bit integers */
     void *multiply_f32, *multiply_f64; /* our own products, or NULL */
-    void *gemm_f32, *gemm_f64; /* the best of these: see products.h */
+    void *gemm_f32, *gemm_f64; /* the best of these: see process.h, also for the next */
+    void *sum_columns_f32, *sum_columns_f64;
     int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
 } dj_runtime;
 

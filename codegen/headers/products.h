@@ -190,18 +190,3 @@ static __attribute__((unused)) int dj_few(int64_t rows, int64_t inner, int64_t c
         for (int64_t i = 0; i < n; i++) memcpy(c + i * c_row, from, sizeof(T) * (size_t)m);         \
     }
 DJ_BEGIN_ROWS(float, f32)
-
-/* c (n, m) = a (n, k) @ b (k, m): see gemm.h, which the process has compiled. */
-#define DJ_GEMM(T, S)                                                                               \
-    typedef void (*dj_gemm_##S##_function)(const dj_runtime *, const T *, int64_t, int64_t,         \
-                                           const T *, int64_t, int64_t, T *, int64_t, int64_t,      \
-                                           int64_t, int64_t, int64_t, int);                         \
-    DJ_INLINE void dj_gemm_##S(                                                                     \
-        const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
-        int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m,      \
-        int64_t home, int how) {                                                                    \
-        ((dj_gemm_##S##_function)runtime->gemm_##S)(runtime, a, a_row, a_column, b, b_row,          \
-                                                    b_column, c, c_row, n, k, m, home, how);        \
-    }
-DJ_GEMM(float, f32)
-DJ_GEMM(double, f64)

@@ -3,7 +3,7 @@
  * Contract: `sum_of(x, dim, keepdim)` is the sum of a row-major array of float32 or float64 along the
  * dims of a sorted tuple, or NotImplemented for all others: dims in between, other layouts, nothing to
  * add. `add_reduce` is numpy.add.reduce (as called by eager/_rows.c: five arguments by place), and the
- * former where that is known. Errors of sums of n numbers grow with log n. Called by `ops.reductions`.
+ * former where that is known. `column_addresses()` is for generated C (`codegen.blueprints`). Errors of sums of n numbers grow with log n. Called by `ops.reductions`.
  * Source: PyTorch's sum of a CPU, for which the order of one thread is taken.
  */
 #define PY_SSIZE_T_CLEAN
@@ -13,14 +13,21 @@
 #include <string.h>
 
 typedef void (*Add)(const void *, int64_t, int64_t, int64_t, void *);
+typedef void (*SumColumns)(const void *, int64_t, int64_t, void *);
 
-#define DECLARED(NAME) void NAME(const void *, int64_t, int64_t, int64_t, void *);
-DECLARED(add_f32_plain) DECLARED(add_f64_plain)
+#define DECLARED(SET)                                                                               \
+    void add_f32_##SET(const void *, int64_t, int64_t, int64_t, void *);                            \
+    void add_f64_##SET(const void *, int64_t, int64_t, int64_t, void *);                            \
+    void sum_columns_f32_##SET(const void *, int64_t, int64_t, void *);                             \
+    void sum_columns_f64_##SET(const void *, int64_t, int64_t, void *);
+DECLARED(plain)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_AVX2 1
-DECLARED(add_f32_avx2) DECLARED(add_f64_avx2)
+DECLARED(avx2)
 #endif
-static Add add_floats = add_f32_plain, add_doubles = add_f64_plain; /* for this CPU */
+/* For this CPU. */
+static Add add_floats = add_f32_plain, add_doubles = add_f64_plain;
+static SumColumns sum_columns[] = {sum_columns_f32_plain, sum_columns_f64_plain};
 enum {
     MOST_DIMS = 32,
     QUIET_SIZE = 1 << 17, /* elements for whose sum others may wait for the interpreter: 10 us */
@@ -97,7 +104,14 @@ static PyObject *add_reduce(PyObject *module, PyObject *const *arguments, Py_ssi
     return PyObject_Vectorcall(numpy_reduce, arguments, count, NULL);
 }
 
+static PyObject *column_addresses(PyObject *module, PyObject *unused) {
+    return Py_BuildValue("(KK)", (unsigned long long)(uintptr_t)sum_columns[0],
+                         (unsigned long long)(uintptr_t)sum_columns[1]);
+}
+
 static PyMethodDef methods[] = {
+    {"column_addresses", column_addresses, METH_NOARGS,
+     "Addresses of `sum_columns` of sum_functions.h, float32 and float64, for this CPU."},
     {"sum_of", (PyCFunction)(void (*)(void))sum_of, METH_FASTCALL,
      "The sum of (x, dim, keepdim), or NotImplemented."},
     {"add_reduce", (PyCFunction)(void (*)(void))add_reduce, METH_FASTCALL,
@@ -113,7 +127,10 @@ PyMODINIT_FUNC PyInit__sums(void) {
     import_array();
 #ifdef HAS_AVX2
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2")) add_floats = add_f32_avx2, add_doubles = add_f64_avx2;
+    if (__builtin_cpu_supports("avx2")) {
+        add_floats = add_f32_avx2, add_doubles = add_f64_avx2;
+        sum_columns[0] = sum_columns_f32_avx2, sum_columns[1] = sum_columns_f64_avx2;
+    }
 #endif
     PyObject *numpy = PyImport_ImportModule("numpy");
     PyObject *add = numpy ? PyObject_GetAttrString(numpy, "add") : NULL;

@@ -2,7 +2,7 @@
  * sums_avx2.c, which define NAMED(x), the name of x there.
  *
  * Contract: an array of (outer, size, inner), row-major, becomes its sums (outer, inner), where outer
- * or inner is 1. Called by `_sums.c`.
+ * or inner is 1; `sum_columns` takes any inner, 1 included, for generated C. Called by `_sums.c`.
  */
 #include <stdint.h>
 #include <string.h>
@@ -10,6 +10,9 @@
 #include "sums.h"
 
 #define ADD(T, S)                                                                                   \
+    void NAMED(sum_columns_##S)(const void *from, int64_t size, int64_t width, void *to) {          \
+        dj_sum_columns_##S(from, size, width, to);                                                  \
+    }                                                                                               \
     void NAMED(add_##S)(const void *from, int64_t outer, int64_t size, int64_t inner, void *to) {   \
         const T *row = from;                                                                        \
         T *sum = to;                                                                                \
