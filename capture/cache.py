@@ -83,6 +83,7 @@ class Published:
             objects.
         permanent: with `function` None: no other call could do better, never ask again.
         reason: with `function` None: why.
+        compiled: the guards compiled, if they are already.
     """
 
     guards: tuple[Guard, ...] = ()
@@ -91,6 +92,7 @@ class Published:
     facts: Any = None
     permanent: bool = False
     reason: str = ""
+    compiled: CompiledGuards | None = None
 
 
 Compile: TypeAlias = Callable[[FunctionType, tuple[Any, ...]], Published]
@@ -275,7 +277,9 @@ class FunctionCache:
         """A version for a call, its guards, and which of them does not hold for that call."""
         published = self.compile(function, arguments)
         try:
-            guards = compile_guards(published.guards)
+            guards = published.compiled
+            if guards is None:
+                guards = compile_guards(published.guards)
         except OverflowError:  # relations are computed with 64 bits
             return Published(reason=MSG_LARGE), compile_guards(()), None
         if published.function is None:

@@ -3,7 +3,7 @@
 `compile_guards` merges the paths of all guards into a tree with shared prefixes, which
 `_capture.Guards` evaluates without running user code, and lets go of the user's objects.
 
-Called by `capture.cache`; the failures that it explains are shown in reports.
+Called by `capture.cache` and `capture.session`; the failures that it explains are shown in reports.
 """
 
 import weakref

@@ -26,6 +26,7 @@ from dynajit.capture.emit import emit
 from dynajit.capture.executor import Executor, Stopped
 from dynajit.capture.finish import finish
 from dynajit.capture.forced import ForcedBreaks
+from dynajit.capture.guard_tree import CompiledGuards, compile_guards
 from dynajit.capture.instructions import decode
 from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Backend, CapturedGraph, Raise, Region, Return, Skip
@@ -74,7 +75,8 @@ class Options:
 
     Args:
         backend: makes a callable from a CapturedGraph: tensors and numbers in graph-input order
-            in, a tuple with one Tensor per graph output out.
+            in, a tuple with one Tensor per graph output out. If that has a method `settle`, it is
+            called before the first call: the rest is made while a compiler works.
         fullgraph: a graph break raises GraphBreakError.
         resume: makes the object that runs the rest of a function after a break, from that rest as
             a plain function: usually a compiled function with these same options. None: the rest
@@ -105,6 +107,7 @@ class Compilation:
         launch: what the backend returned, or None where the graph computes nothing.
         stages: name -> milliseconds (`capture`, `backend`, `emit`).
         error: the internal error that made the call fall back to plain Python, if any.
+        guards: the region's, where they were compiled while the backend's compiler worked.
     """
 
     region: Region | Skip
@@ -112,6 +115,7 @@ class Compilation:
     launch: Callable[..., tuple[Any, ...]] | None = None
     stages: dict[str, float] = field(default_factory=dict)
     error: Exception | None = None
+    guards: CompiledGuards | None = None
 
 
 def capture(
@@ -313,7 +317,16 @@ def _compile(
         return Compilation(Skip(MSG_NESTED, permanent=False), None, None, stages)
     made = like(function, code)
     stages["emit"] = _milliseconds(started)
-    return Compilation(region, made, launch, stages)
+    settle = getattr(launch, "settle", None)
+    if settle is None:
+        return Compilation(region, made, launch, stages)
+    guards = None
+    with contextlib.suppress(OverflowError):  # the cache meets it again
+        guards = compile_guards(region.guards)
+    started = time.perf_counter()
+    settle()
+    stages["backend"] += _milliseconds(started)
+    return Compilation(region, made, launch, stages, guards=guards)
 
 
 def _takes_integers(region: Region) -> bool:
@@ -393,6 +406,7 @@ def publisher(options: Options) -> Publish:
             guards=region.guards,
             function=compilation.function,
             is_scoped=bool(region.breaks),
+            compiled=compilation.guards,
         )
 
     return publish

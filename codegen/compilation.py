@@ -1,6 +1,6 @@
 """One run of the C compiler: a translation unit in, a shared object out.
 
-Contract: `compile_unit` gives the object or raises. A unit that says so (`DJ_PARTS` of `c_text`) is
+Contract: `compiled_unit` gives the object or raises. A unit that says so (`DJ_PARTS` of `c_text`) is
 compiled in parts side by side, one process each, where there are processors for it; what the object
 computes does not depend on that. `start_ahead` starts a compiler before its text is known. Called
 by `codegen.toolchain`, which knows the compiler and its flags and keeps what comes out.
@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent import futures
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -163,8 +163,9 @@ _PIPE_BYTES: Final = 1 << 20
 """As much as Linux lets everybody ask for: longer texts are rare."""
 
 
-def compile_unit(request: Request, ahead: Ahead | None = None) -> bytes:
-    """The shared object of a unit.
+@contextmanager
+def compiled_unit(request: Request, ahead: Ahead | None = None) -> Iterator[bytes]:
+    """The shared object of a unit, for a block after which the compiler's files are removed.
 
     Args:
         ahead: a compiler that waits for a text, or was fed with this one.
@@ -172,31 +173,30 @@ def compile_unit(request: Request, ahead: Ahead | None = None) -> bytes:
     Raises:
         ToolchainError: the compiler refused the source; the message shows the generated line.
     """
-    built = None if ahead is None else _finished(ahead, request)
-    if built is not None:
-        return built
-    with tempfile.TemporaryDirectory(prefix="dynajit-") as name:
-        folder = Path(name)
-        (folder / _TEXT).write_text(request.source)
-        complaint = ""
-        for way in _ways(request):
-            refused = _compile(request, way, folder)
-            if refused is None:
-                return (folder / _OBJECT).read_bytes()
-            complaint = complaint or refused
-            if _ERROR.search(refused) and "omp" not in refused:
-                break
+    with ExitStack() as held:
+        built = None
+        if ahead is not None:
+            held.callback(ahead.dismiss)
+            if ahead.is_for(request.command, request.source):
+                ahead.feed(request.source)
+                built = ahead.finish()
+        if built is None:
+            name = held.enter_context(tempfile.TemporaryDirectory(prefix="dynajit-"))
+            built = _compiled(request, Path(name))
+        yield built
+
+
+def _compiled(request: Request, folder: Path) -> bytes:
+    (folder / _TEXT).write_text(request.source)
+    complaint = ""
+    for way in _ways(request):
+        refused = _compile(request, way, folder)
+        if refused is None:
+            return (folder / _OBJECT).read_bytes()
+        complaint = complaint or refused
+        if _ERROR.search(refused) and "omp" not in refused:
+            break
     raise ToolchainError(_explain(request, complaint))
-
-
-def _finished(ahead: Ahead, request: Request) -> bytes | None:
-    try:
-        if not ahead.is_for(request.command, request.source):
-            return None
-        ahead.feed(request.source)
-        return ahead.finish()
-    finally:
-        ahead.dismiss()
 
 
 _TEXT: Final = "unit.c"

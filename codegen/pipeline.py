@@ -374,7 +374,7 @@ def _start(blueprint: Blueprint, stages: Stages) -> Started:
         return Started(lambda: _finish_native(blueprint, found, stages), blueprint)
     # The thread only waits for the compiler's process.
     ahead = toolchain.take_ahead(blueprint.source)
-    building = background.start(toolchain.build, blueprint.source, ahead)
+    building = background.start_yielding(toolchain.building, blueprint.source, ahead)
     linking.prepare()
 
     def wait() -> Program:

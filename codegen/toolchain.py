@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from dynajit.codegen import _runtime
-from dynajit.codegen.compilation import THREADS_FLAG, Ahead, Request, compile_unit, start_ahead
+from dynajit.codegen.compilation import THREADS_FLAG, Ahead, Request, compiled_unit, start_ahead
 from dynajit.core import config
 from dynajit.core.errors import ToolchainError
 from dynajit.core.records import record
@@ -278,26 +278,37 @@ def take_ahead(source: str) -> Ahead | None:
     return ahead
 
 
-def build(source: str, ahead: Ahead | None = None) -> Built:
+def build(source: str) -> Built:
     """The shared object of a C translation unit.
-
-    Args:
-        ahead: a compiler that is at work on it.
 
     Raises:
         ToolchainError: there is no compiler, or it refused the source; the message shows the
             generated line.
     """
+    return [*building(source)][0]
+
+
+def building(source: str, ahead: Ahead | None = None) -> Iterator[Built]:
+    """The same once, and then what is left to be tidied up.
+
+    Args:
+        ahead: a compiler that is at work on it.
+    """
     compiler = _required_compiler()
     library = _library_of(source, compiler)
-    folder = library.parent
     if _is_intact(library):
         if ahead is not None:
             ahead.dismiss()
-        return Built(library, True)
-    _compile(compiler, source, library, ahead)
-    trim_cache(folder, config.current().cache_size_bytes, keep=library)
-    return Built(library, False)
+        yield Built(library, True)
+        return
+    request = Request((compiler.path, *flags(compiler)), compiler, source, _is_plain(compiler))
+    with compiled_unit(request, ahead) as content:
+        record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
+                  "compiler": compiler.path}  # fmt: skip
+        write_atomically(library, content)
+        write_atomically(_record_of(library), json.dumps(record).encode())
+        yield Built(library, False)
+    trim_cache(library.parent, config.current().cache_size_bytes, keep=library)
 
 
 def discard(library: Path) -> None:
@@ -344,16 +355,6 @@ def _is_intact(library: Path) -> bool:
     if not isinstance(record, dict):
         return False
     return bool(record.get("sha256") == hashlib.sha256(content).hexdigest())
-
-
-def _compile(compiler: Compiler, source: str, library: Path, ahead: Ahead | None) -> None:
-    command = (compiler.path, *flags(compiler))
-    request = Request(command, compiler, source, _is_plain(compiler))
-    content = compile_unit(request, ahead)
-    record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
-              "compiler": compiler.path}  # fmt: skip
-    write_atomically(library, content)
-    write_atomically(_record_of(library), json.dumps(record).encode())
 
 
 def write_atomically(path: Path, content: bytes) -> None:

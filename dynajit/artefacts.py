@@ -115,7 +115,11 @@ def _version() -> str:
             folder = os.path.dirname(str(module.__file__))
             parts += sorted(_states(folder))
         own = os.path.dirname(str(__file__))
-        parts += (state for state in sorted(_entries(own)) if not state.startswith("__"))
+        parts += (
+            _state(name, f"{own}/{name}")
+            for name in sorted(os.listdir(own))
+            if name.endswith(_SUFFIXES) and not name.startswith("__")
+        )
     except OSError:
         return ""
     return "\n".join(parts)
@@ -123,19 +127,17 @@ def _version() -> str:
 
 def _states(folder: str) -> Iterator[str]:
     """The state of every file that matters below a folder."""
-    yield from _entries(folder)
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir() and not entry.name.startswith(("_", ".")):
-                yield from _states(entry.path)
+    for name in os.listdir(folder):
+        path = f"{folder}/{name}"
+        if name.endswith(_SUFFIXES):
+            yield _state(name, path)
+        elif "." not in name and not name.startswith("_") and os.path.isdir(path):
+            yield from _states(path)
 
 
-def _entries(folder: str) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(_SUFFIXES):
-                state = entry.stat()
-                yield f"{entry.name} {state.st_size} {state.st_mtime_ns}"
+def _state(name: str, path: str) -> str:
+    status = os.stat(path)
+    return f"{name} {status.st_size} {status.st_mtime_ns}"
 
 
 # ---------------------------------------------------------------------------------------------

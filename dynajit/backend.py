@@ -33,7 +33,7 @@ from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.saved import released_together
-from dynajit.launches import BackgroundLaunch, GraphRecord, Launch
+from dynajit.launches import BackgroundLaunch, GraphRecord, Launch, StartedLaunch
 
 NAMES = ("native", "numpy", "eager", "cuda")
 GENERATING = ("native", "cuda")
@@ -131,6 +131,12 @@ class _Started:
         """True if `finish` will not wait."""
         return all(program.is_ready for program in self.programs.values())
 
+    @property
+    def may_fail(self) -> bool | None:
+        """As of the launch; None where only that knows."""
+        forward = self.programs.get("forward")
+        return None if forward is None else getattr(forward.blueprint, "may_fail", None)
+
     def finish(self) -> Launch:
         """Wait for the compiler.
 
@@ -164,7 +170,10 @@ class Generating:
         )
         request = _request(record, captured)
         if not self._waits_not():
-            return _start(request).finish()
+            started = _start(request)
+            if started.is_ready or started.may_fail is None:
+                return started.finish()
+            return StartedLaunch(record, started)
         if request.known is None:
             return BackgroundLaunch(record, functools.partial(_start, request))
         started = _start(request)

@@ -131,6 +131,7 @@ class Compiler:
             is_scoped=bool(region.breaks),
             facts=tuple(str(record) for record in region.breaks),
             reason="" if compilation.function else "nothing to compile",
+            compiled=compilation.guards,
         )
 
     def entry(self, function: FunctionType) -> Any:

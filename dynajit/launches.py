@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from dynajit.capture.session import failure_text
 from dynajit.codegen import pipeline as code
 from dynajit.core import background, config
-from dynajit.core.errors import BoundsError, DivisionError, LaunchFailed
+from dynajit.core.errors import BoundsError, DivisionError, InternalError, LaunchFailed
 from dynajit.core.records import record
 from dynajit.core.warning import warn
 from dynajit.eager.compiled import note_within
@@ -241,12 +241,47 @@ class Started(Protocol):
     def is_ready(self) -> bool:
         """True if `finish` will not wait."""
 
+    @property
+    def may_fail(self) -> bool | None:
+        """As of the launch; None where only that knows."""
+
     def finish(self) -> Launch:
         """Wait for the compiler.
 
         Raises:
             ToolchainError: it refused the generated code.
         """
+
+
+class StartedLaunch(Launch):
+    """A launch whose compiler is at work while code is made that calls it; `settle` comes first.
+
+    Args:
+        record: for reports.
+        started: its `may_fail` is known.
+    """
+
+    __slots__ = ("_started",)
+
+    def __init__(self, record: GraphRecord, started: Started) -> None:
+        super().__init__(_not_settled, None, record)
+        self.may_fail = bool(started.may_fail)
+        self._started: Started | None = started
+
+    def settle(self) -> None:
+        """Wait for the compiler.
+
+        Raises:
+            ToolchainError: it refused the generated code.
+        """
+        if self._started is not None:
+            made = self._started.finish()
+            self.call, self.recipes, self.views = made.call, made.recipes, made.views
+            self._started = None
+
+
+def _not_settled(*inputs: Any) -> Any:
+    raise InternalError("a launch is called before its compiler has finished")
 
 
 IDLE_S: Final = 1.0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dynajit.codegen import c_text, compilation, pipeline, toolchain
-from dynajit.codegen.compilation import Request, compile_unit
+from dynajit.codegen.compilation import Ahead, Request, compiled_unit
 from dynajit.core import config, dtypes
 from dynajit.core.errors import ToolchainError
 from dynajit.core.types import TensorType
@@ -42,6 +42,11 @@ int run(void) { return 6 * seven(); }
 
 def request(source: str, compiler: str | None = None, is_plain: bool = True) -> Request:
     return Request((compiler or str(GCC), "-shared", "-fPIC"), "the compiler", source, is_plain)
+
+
+def compile_unit(asked: Request, ahead: Ahead | None = None) -> bytes:
+    with compiled_unit(asked, ahead) as content:
+        return content
 
 
 @pytest.fixture
