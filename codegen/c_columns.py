@@ -188,7 +188,9 @@ class _Columns:
                 return []
             sizes = f"{symint.c(self.reduced)}, {symint.c(self.column.size)}"
             (name,) = accumulator_names(total, prefix)
-            calls.append(f"dj_sum_columns_{suffix}(runtime, {element.buffer.name}, {sizes}, {name});")
+            calls.append(
+                f"dj_sum_columns_{suffix}(runtime, {element.buffer.name}, {sizes}, {name});"
+            )
         return calls
 
     def _partials(self, name: str, dtype: DType, size: Number) -> str:

@@ -208,7 +208,7 @@ def _pieces(header: str, start: int) -> tuple[Piece, ...]:
 def _macro_of(header: str, name: str) -> "_Macro":
     """A macro of a header, which other blocks than its own call."""
     found = re.search(rf"^#define {name}\((?:\\\n|[^\n])*", read(header), re.MULTILINE)
-    macro = found and _read_macro(found[0])
+    macro = found and _read_macro(_COMMENT.sub(" ", found[0]))
     if macro is None:
         raise KeyError(name)
     return macro

@@ -1,9 +1,9 @@
 """One run of the C compiler: a translation unit in, a shared object out.
 
-Contract: `compiled_unit` gives the object or raises. A unit that says so (`DJ_PARTS` of `c_text`) is
-compiled in parts side by side, one process each, where there are processors for it; what the object
-computes does not depend on that. `start_ahead` starts a compiler before its text is known. Called
-by `codegen.toolchain`, which knows the compiler and its flags and keeps what comes out.
+Contract: `compiled_unit` gives the object or raises. A unit that says so (`DJ_PARTS` of `c_text`)
+is compiled in parts side by side, one process each, where there are processors for it; what the
+object computes does not depend on that. `start_ahead` starts a compiler before its text is known.
+Called by `codegen.toolchain`, which knows the compiler and its flags and keeps what comes out.
 """
 
 import os
@@ -149,7 +149,8 @@ def start_ahead(command: tuple[str, ...]) -> Ahead | None:
             process = subprocess.Popen(
                 [*command, THREADS_FLAG, "-pipe", "-c", "-o", str(file), str(main)],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                bufsize=0, pipesize=_PIPE_BYTES, process_group=0, env={**_environment(), "TMPDIR": folder.name},
+                bufsize=0, pipesize=_PIPE_BYTES, process_group=0,
+                env={**_environment(), "TMPDIR": folder.name},
             )  # fmt: skip
         except OSError:
             return None
@@ -243,16 +244,12 @@ def _compile(request: Request, way: _Way, folder: Path) -> str | None:
     return refused[0] if refused else _link(request.command, way, folder, files)
 
 
-def _link(
-    command: Sequence[str], way: _Way, folder: Path, files: Sequence[Path]
-) -> str | None:
+def _link(command: Sequence[str], way: _Way, folder: Path, files: Sequence[Path]) -> str | None:
     """None, or what the compiler's driver printed before it failed."""
     target = folder / _OBJECT
     if way.libraries == FEW_LIBRARIES and linking.link(files, target, COMPILE_LIMIT_S):
         return None
-    return _run(
-        [*command, way.threads, "-o", str(target), *map(str, files), *way.libraries]
-    )
+    return _run([*command, way.threads, "-o", str(target), *map(str, files), *way.libraries])
 
 
 def _run(command: Sequence[str]) -> str | None:

@@ -1,10 +1,10 @@
 """Object files to a shared object by the linker alone, without the compiler's driver.
 
-Contract: `link(objects, target)` says whether it made `target`; `prepare()` makes it sooner ready. It does so where it knows every
-library that the objects need, which is nearly always; for the rest, and on systems whose object
-files it does not read, the caller asks the driver, which searches its folders, reads scripts and
-takes 7 instead of 3 ms (a seventh of what a small kernel takes in all). Called by
-`codegen.compilation` and `codegen.pipeline`.
+Contract: `link(objects, target)` says whether it made `target`; `prepare()` finds what it needs. It
+does so where it knows every library that the objects need, which is nearly always; for the rest,
+and on systems whose object files it does not read, the caller asks the driver, which searches its
+folders, reads scripts and takes 7 instead of 3 ms (a seventh of what a small kernel takes in all).
+Called by `codegen.compilation` and `codegen.pipeline`.
 """
 
 import ctypes

@@ -285,7 +285,8 @@ def build(source: str) -> Built:
         ToolchainError: there is no compiler, or it refused the source; the message shows the
             generated line.
     """
-    return [*building(source)][0]
+    (built,) = building(source)
+    return built
 
 
 def building(source: str, ahead: Ahead | None = None) -> Iterator[Built]:

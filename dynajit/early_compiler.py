@@ -10,7 +10,6 @@ Called by `dynajit.backend`.
 """
 
 import hashlib
-import marshal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +19,9 @@ from typing import Final
 from dynajit.codegen import store
 from dynajit.codegen.pipeline import compiler_ahead
 
+FOLDER: Final = "functions"
+"""Of the notes, in the cache."""
+
 _new: Final[ContextVar[list[str]]] = ContextVar("dynajit_new_functions")
 """Keys of functions that are being compiled and have no note yet."""
 
@@ -28,7 +30,7 @@ _new: Final[ContextVar[list[str]]] = ContextVar("dynajit_new_functions")
 def expecting(function: CodeType) -> Iterator[None]:
     """A compiler for the first unit of the block, if the function has no note."""
     key = _key(function)
-    if key is None or store.has(key):
+    if store.has(key, FOLDER):
         yield
         return
     token = _new.set([key])
@@ -49,13 +51,10 @@ def note() -> None:
     """Write that the function of this block was compiled here."""
     keys = _new.get([])
     while keys:
-        store.write(keys.pop(), None)
+        store.write(keys.pop(), None, FOLDER)
 
 
-def _key(function: CodeType) -> str | None:
-    """The name of a function's note; None for code that Python itself could not keep on disk."""
-    try:
-        text = marshal.dumps(function)
-    except ValueError:
-        return None
-    return f"function-{hashlib.sha256(text).hexdigest()[:40]}"
+def _key(function: CodeType) -> str:
+    """The name of a function's note: it may move to another line or file. Constants do not count:
+    of those, `marshal` writes what depends on who else holds them."""
+    return hashlib.sha256(function.co_qualname.encode() + function.co_code).hexdigest()[:40]

@@ -1,8 +1,9 @@
 """Work beside the caller, which a process finishes before it ends.
 
-Contract: `start` and `start_yielding` return at once where they can. The executors of `concurrent.futures` take no work
-any more once a process begins to end, and work that is under way then may need to start more.
-Called by `codegen`, which waits for compilers, and by `dynajit.launches`.
+Contract: `start` and `start_yielding` return at once where they can. The executors of
+`concurrent.futures` take no work any more once a process begins to end, and work that is under way
+then may need to start more. Called by `codegen`, which waits for compilers, and by
+`dynajit.launches`.
 """
 
 import contextvars

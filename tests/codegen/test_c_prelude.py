@@ -100,6 +100,20 @@ def test_comments_stay_with_the_piece_below_them() -> None:
     assert [piece.text for piece in pieces] == ["/* of f */\nint f(void);"]
 
 
+def test_blocks_of_a_header_have_the_pieces_of_the_whole() -> None:
+    for header in c_prelude.HEADERS:
+        starts = c_prelude._starts(header)
+        pieces = [piece for start in starts for piece in c_prelude._pieces(header, start)]
+
+        assert pieces == list(c_prelude.split(c_prelude.read(header)))
+        assert len(starts) > 1
+
+
+def test_lines_of_helpers_are_known() -> None:
+    assert c_prelude.lines_of("dj_bits_of_float") == 6
+    assert c_prelude.lines_of("dj_missing") == c_prelude.lines_of("row") == 0
+
+
 def test_no_name_is_defined_twice_and_all_begin_alike() -> None:
     names = [
         name

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynajit.codegen import c_text, compilation, pipeline, toolchain
+from dynajit.codegen import c_text, compilation, linking, pipeline, toolchain
 from dynajit.codegen.compilation import Ahead, Request, compiled_unit
 from dynajit.core import config, dtypes
 from dynajit.core.errors import ToolchainError
@@ -69,7 +69,7 @@ def result_of(content: bytes, folder: Path) -> int:
     return ctypes.CDLL(str(path)).run()
 
 
-@pytest.mark.parametrize(("processors", "runs"), [(1, 1), (2, 3)])
+@pytest.mark.parametrize(("processors", "runs"), [(1, 1), (2, 2)])
 def test_a_divided_unit_is_compiled_in_parts_where_there_are_processors(
     commands, monkeypatch, tmp_path, processors, runs
 ) -> None:
@@ -77,15 +77,18 @@ def test_a_divided_unit_is_compiled_in_parts_where_there_are_processors(
 
     assert result_of(compile_unit(request(DIVIDED)), tmp_path) == 42
     assert len(commands) == runs
-    assert sum("-c" in command for command in commands) == runs - 1
+    assert all("-c" in command for command in commands)
 
 
-def test_a_unit_is_linked_with_few_libraries_where_these_are_enough(commands, tmp_path) -> None:
+def test_a_unit_is_linked_with_few_libraries_where_these_are_enough(
+    commands, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setattr(linking, "_linker", lambda: None)
     source = "double sqrt(double); int run(void) { return (int)sqrt(49.0); }"
 
     assert result_of(compile_unit(request(source)), tmp_path) == 7
     assert result_of(compile_unit(request(source, is_plain=False)), tmp_path) == 7
-    assert ["-nostdlib" in command for command in commands] == [True, False]
+    assert ["-nostdlib" in command for command in commands if "-c" not in command] == [True, False]
 
 
 def test_a_compiler_without_openmp_compiles_for_one_thread(commands, tmp_path) -> None:
@@ -260,14 +263,14 @@ def test_gcc_is_known_by_its_name_or_by_what_it_says(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")  # where Clang has GCC's name, too
 
-    assert toolchain.Compiler(str(tmp_path / name), lambda: version).is_gcc is is_gcc
+    assert toolchain.Compiler(str(tmp_path / name), "", lambda: version).is_gcc is is_gcc
 
 
 def test_gcc_under_another_name_is_known(tmp_path) -> None:
     (tmp_path / "gcc-12").touch()
     (tmp_path / "cc").symlink_to("gcc-12")
 
-    compiler = toolchain.Compiler(str(tmp_path / "cc"), lambda: "unknown version")
+    compiler = toolchain.Compiler(str(tmp_path / "cc"), "", lambda: "unknown version")
 
     assert compiler.is_gcc
     assert set(toolchain.GCC_FLAGS) < set(toolchain.flags(compiler))

@@ -79,13 +79,13 @@ class Case:
 def compiled(codegen: Any, monkeypatch: Any) -> Any:
     """`compiled(function, *types)`: a case, whose program is native and compiled once."""
     calls = []
-    build = toolchain.build
+    building = toolchain.building
 
     def counted(source: str, ahead: Any = None) -> Any:
         calls.append(source)
-        return build(source, ahead)
+        return building(source, ahead)
 
-    monkeypatch.setattr(toolchain, "build", counted)
+    monkeypatch.setattr(toolchain, "building", counted)
 
     def make(function: Callable[..., Any], *types: Any) -> Case:
         calls.clear()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def test_key_depends_on_source_and_compiler() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="a shell")
 def test_another_version_of_a_compiler_has_another_key(monkeypatch, tmp_path) -> None:
     """Its file tells: the compiler itself is not asked."""
-    script = tmp_path / "cc"
+    script = tmp_path / "gcc"
     keys = []
     for number in (7, 10):
         script.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\necho version {number}\n")
@@ -130,13 +131,30 @@ def test_a_compiler_that_nobody_took_ends_with_the_block(started) -> None:
         raise KeyError
 
     assert started[0].process.returncode is not None
-    assert toolchain.take_ahead() is None
+    assert toolchain.take_ahead(SOURCE) is None
+
+
+def test_a_block_within_another_one_has_its_compiler(graph, fresh, started) -> None:
+    with toolchain.compiler_ahead():
+        with toolchain.compiler_ahead():
+            assert [42.5] * 5 == run(compile_graph(graph))
+        assert len(started) == 1
+        with toolchain.compiler_ahead():
+            assert len(started) == 2
+
+    assert [0, -signal.SIGKILL] == [each.process.returncode for each in started]
+
+
+def test_a_divided_unit_leaves_the_compiler_that_waits(fresh, started) -> None:
+    with toolchain.compiler_ahead():
+        assert toolchain.take_ahead(f"#define DJ_PARTS 2\n{SOURCE}") is None
+        assert started[0].process.returncode == -signal.SIGKILL
 
 
 def test_none_is_started_ahead_for_sanitizers(started) -> None:
     """They need more libraries than the one that is started would link."""
     with config.override(sanitize=True), toolchain.compiler_ahead():
-        assert toolchain.take_ahead() is None
+        assert toolchain.take_ahead(SOURCE) is None
     assert not started
 
 
@@ -193,6 +211,8 @@ def test_cache_is_trimmed_oldest_first(codegen, fresh) -> None:
     os.utime(first, (1, 1))
     with config.override(cache_size_bytes=first.stat().st_size + 10):
         compile_graph(graphs[1])
+        for thread in set(threading.enumerate()) - {threading.current_thread()}:
+            thread.join(60)  # the folder is tidied up behind the result
         assert not first.exists()
         assert 1 == len(list((fresh / "kernels").glob("*.so")))
 

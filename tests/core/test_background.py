@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -26,6 +27,29 @@ def test_the_caller_configuration_holds() -> None:
         work = background.start(lambda: config.current().num_threads)
 
     assert work.result() == 7
+
+
+def test_a_yielded_result_is_there_before_the_work_has_ended() -> None:
+    goes_on, has_ended = threading.Event(), threading.Event()
+
+    def work(number: int) -> Iterator[int]:
+        yield number * 6
+        goes_on.wait(60)
+        has_ended.set()
+
+    assert background.start_yielding(work, 7).result(60) == 42
+    assert not has_ended.is_set()
+    goes_on.set()
+    assert has_ended.wait(60)
+
+
+def test_an_error_before_the_yield_is_raised_where_the_result_is_asked_for() -> None:
+    def work() -> Iterator[int]:
+        raise KeyError("early")
+        yield 0
+
+    with pytest.raises(KeyError, match="early"):
+        background.start_yielding(work).result(60)
 
 
 ENDING = """
