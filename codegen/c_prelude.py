@@ -141,6 +141,7 @@ def read(header: str) -> str:
     return (_FOLDER / header).read_text()
 
 
+@functools.cache
 def defined_in(headers: tuple[str, ...]) -> frozenset[str]:
     """Every name that some of `HEADERS` define."""
     pieces = (piece for header in headers for piece in split(read(header)))

@@ -19,9 +19,6 @@ typedef void (*dj_sgemv_function)(char *, int *, int *, float *, float *, int *,
 typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int *, double *, int *,
                                   double *, double *, int *);
 
-DJ_PRODUCT(float, f32, +, *)
-DJ_PRODUCT(double, f64, +, *)
-
 #define DJ_PROCESS_GEMM(T, S, L)                                                                    \
     /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. Columns of b   \
      * may stay packed between calls: `home` of product_loops.h, and `how`. */                      \

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
@@ -247,7 +247,9 @@ def compiler_ahead() -> Iterator[None]:
     if _ahead.get([]):
         yield
         return
-    compiler = find_compiler()
+    compiler = None
+    with suppress(ToolchainError):  # whoever needs it will say so
+        compiler = find_compiler()
     held = []
     if compiler is not None and _is_plain(compiler):
         started = start_ahead((compiler.path, *flags(compiler)))

@@ -1,5 +1,6 @@
 /* Matrix products of generated C: a call per tile, on the calling thread, of what the process has for
- * float32 and float64 (gemm.h), and loops for the other dtypes. Included where a graph has a product.
+ * float32 and float64 (gemm.h), and loops for other dtypes, and for operands whose elements lie side
+ * by side in neither direction. Included where a graph has a product.
  *
  * Matrices are given by row and column strides in elements; the result is row-major, its rows c_row
  * elements apart. Tiles depend on sizes and on the machine, so the bits of a result do not depend on
@@ -83,6 +84,8 @@ DJ_PRODUCT(int8_t, i8, +, *)
 DJ_PRODUCT(int16_t, i16, +, *)
 DJ_PRODUCT(int32_t, i32, +, *)
 DJ_PRODUCT(int64_t, i64, +, *)
+DJ_PRODUCT(float, f32, +, *)
+DJ_PRODUCT(double, f64, +, *)
 
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define DJ_SMALL_F32(x, y, sum) __builtin_fmaf(x, y, sum)

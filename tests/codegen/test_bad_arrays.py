@@ -3,6 +3,8 @@
 `make test-sanitizers` runs these, too: no kernel reads or writes outside of its arrays.
 """
 
+import mmap
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
+from dynajit.codegen import blas
 from dynajit.core.errors import DivisionError
 
 pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
@@ -137,6 +140,31 @@ def test_elements_beyond_32_bits_are_read_through_strides() -> None:
     found = dj.compile(lambda x: x[:, -1] + x[:, 5], fullgraph=True)(dj.from_numpy(array))
 
     assert [1, 2, 3] == found.tolist()
+
+
+NOT_COUNTED = 0x4000
+"""MAP_NORESERVE of Linux, which `mmap` knows from Python 3.13 on."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory that is not counted")
+@pytest.mark.parametrize("has_own", [True, False], ids=["own products", "BLAS"])
+def test_rows_further_apart_than_blas_can_count_are_multiplied(
+    has_own: bool, monkeypatch: Any
+) -> None:
+    """Two rows of five elements, of which the second begins behind 2**31 others."""
+    if not has_own:
+        monkeypatch.setattr(blas, "own_products", lambda: (0, 0))
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NOT_COUNTED
+    memory = np.frombuffer(mmap.mmap(-1, 4 * (MANY + 8), flags=flags), np.float32)
+    array = np.lib.stride_tricks.as_strided(memory, (2, 5), (4 * MANY, 4), writeable=True)
+    array[:] = np.arange(10).reshape(2, 5)
+    right = np.arange(15, dtype=np.float32).reshape(5, 3)
+
+    found = dj.compile(lambda x, y: x @ y, fullgraph=True)(
+        dj.from_numpy(array), dj.from_numpy(right)
+    )
+
+    np.testing.assert_array_equal(array @ right, found.numpy())
 
 
 # -- memory that lies badly ------------------------------------------------------------------------
