@@ -178,9 +178,7 @@ def _piece_at(place: _Place) -> Piece:
 # small kernel's text takes, and few of their pieces are needed.
 
 
-_EDGE: Final = re.compile(
-    r"^[ \t]*#[ \t]*(?:(?P<opens>if)|(?P<closes>endif))|\n\n(?=\S)", re.MULTILINE
-)
+_EDGE: Final = re.compile(r"\n(?:[ \t]*#[ \t]*(?:(?P<opens>if)|(?P<closes>endif))|(?=\n\S))")
 
 
 @functools.cache
@@ -191,7 +189,7 @@ def _starts(header: str) -> tuple[int, ...]:
         if edge["opens"] or edge["closes"]:
             conditions += 1 if edge["opens"] else -1
         elif not conditions:
-            starts.append(edge.end())
+            starts.append(edge.end() + 1)
     return tuple(starts)
 
 
