@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from dynajit.codegen import cuda_registers, device_driver, nvrtc
-from dynajit.codegen.toolchain import trim, write_atomically
+from dynajit.codegen.toolchain import trim_at_times, write_atomically
 from dynajit.core import config
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.records import record
@@ -73,7 +73,7 @@ def build(source: str, architecture: str) -> Image:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, _digest(content) + b"\n" + content)
-        trim(path.parent.glob("*.bin"), config.current().cache_size_bytes, keep=path)
+        trim_at_times(path, config.current().cache_size_bytes)
     except OSError:
         pass  # a cache that cannot be written is no cache
     return Image(content, False)

@@ -9,23 +9,16 @@ are what the user is told about. Called by `dynajit.artefacts` and `dynajit.earl
 
 import hashlib
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
-from dynajit.codegen.toolchain import trim, write_atomically
+from dynajit.codegen.toolchain import trim_at_times, write_atomically
 from dynajit.core import config
 
 FOLDER: Final = "graphs"
 """Where data is kept that names no folder of its own."""
 SHARE: Final = 8
 """The files may take this part of the cache's size: they are texts, the kernels are the rest."""
-
-_WRITTEN_BETWEEN_TRIMS: Final = 16
-
-_written: Final[Counter[str]] = Counter()
-"""Files written since each folder was last trimmed: listing it for every file would cost more than
-writing the file."""
 
 
 def read(key: str, folder: str = FOLDER) -> Any | None:
@@ -54,10 +47,7 @@ def write(key: str, data: Any, folder: str = FOLDER) -> None:
         write_atomically(path, _digest(text) + b"\n" + text)
     except OSError:
         return  # a cache that cannot be written is no cache
-    _written[folder] += 1
-    if _written[folder] >= _WRITTEN_BETWEEN_TRIMS:
-        _written[folder] = 0
-        trim(path.parent.glob("*.json"), config.current().cache_size_bytes // SHARE, keep=path)
+    trim_at_times(path, config.current().cache_size_bytes // SHARE)
 
 
 def _path(key: str, folder: str) -> Path:

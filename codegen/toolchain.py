@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -311,7 +311,7 @@ def building(source: str, ahead: Ahead | None = None) -> Iterator[Built]:
         write_atomically(library, content)
         write_atomically(_record_of(library), json.dumps(record).encode())
         yield Built(library, False)
-    trim_cache(library.parent, config.current().cache_size_bytes, keep=library)
+    trim_at_times(library, config.current().cache_size_bytes)
 
 
 def discard(library: Path) -> None:
@@ -397,25 +397,36 @@ def _cache_folder(cache_dir: Path) -> Path:
         return temporary
 
 
-def trim_cache(folder: Path, limit_bytes: int, keep: Path) -> None:
-    """Delete the oldest entries until the folder is no larger than the limit."""
-    trim(folder.glob("*.so"), limit_bytes, keep)
+_TRIMMED_AFTER: Final = "0"
+"""What the name of a new file begins with after which its folder is trimmed: names are checksums,
+and that is one in 16. Folders of many thousand files take longer to list than kernels to compile.
+"""
 
 
-def trim(files: Iterable[Path], limit_bytes: int, keep: Path) -> None:
-    """Delete the oldest of these files, with their records, until the rest fits the limit."""
+def trim_at_times(new: Path, limit_bytes: int) -> None:
+    """Delete the oldest files beside a new one of its kind until the rest fits the limit.
+
+    That is done after one in 16 new files only, by whatever processes write them.
+    """
+    if new.name.startswith(_TRIMMED_AFTER):
+        trim(new, limit_bytes)
+
+
+def trim(new: Path, limit_bytes: int) -> None:
+    """The same at once; with a kernel goes its record."""
     entries = []
-    for file in files:
-        try:
-            entries.append((file.stat().st_mtime, file.stat().st_size, file))
-        except OSError:
-            continue  # another process removed it
+    with suppress(OSError), os.scandir(new.parent) as found:
+        for entry in found:
+            if entry.name.endswith(new.suffix):
+                with suppress(OSError):  # another process may have removed it
+                    status = entry.stat()
+                    entries.append((status.st_mtime, status.st_size, entry.path))
     total = sum(size for _, size, _ in entries)
-    for _, size, file in sorted(entries):
+    for _, size, path in sorted(entries):
         if total <= limit_bytes:
             return
-        if file != keep:
-            discard(file)
+        if path != str(new):
+            discard(Path(path))
             total -= size
 
 

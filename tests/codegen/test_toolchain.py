@@ -203,18 +203,44 @@ def test_unwritable_folder_falls_back_with_one_warning(graph, tmp_path) -> None:
     assert [42.5] * 5 == run(program)
 
 
-def test_cache_is_trimmed_oldest_first(codegen, fresh) -> None:
-    """Above the size cap old entries disappear; the newest always stays."""
-    graphs = [codegen.graph_of(lambda x, k=k: ops.add(x, float(k)), TYPE) for k in range(3)]
-    compile_graph(graphs[0])
-    (first,) = (fresh / "kernels").glob("*.so")
-    os.utime(first, (1, 1))
-    with config.override(cache_size_bytes=first.stat().st_size + 10):
-        compile_graph(graphs[1])
-        for thread in set(threading.enumerate()) - {threading.current_thread()}:
-            thread.join(60)  # the folder is tidied up behind the result
-        assert not first.exists()
-        assert 1 == len(list((fresh / "kernels").glob("*.so")))
+def test_cache_is_trimmed_oldest_first(tmp_path) -> None:
+    """Above the size cap old entries disappear with their records; the newest always stays."""
+    files = [tmp_path / f"{name}.so" for name in ("c", "b", "a", "0")]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes(100))
+        file.with_suffix(".json").write_text("{}")
+        os.utime(file, (number, number))
+    toolchain.trim(files[3], 250)
+
+    assert [False, False, True, True] == [file.exists() for file in files]
+    assert [False, False, True, True] == [file.with_suffix(".json").exists() for file in files]
+    toolchain.trim(files[3], 50)
+    assert [files[3]] == list(tmp_path.glob("*.so"))
+    toolchain.trim(tmp_path / "missing" / "0.so", 50)
+
+
+def test_one_name_in_16_has_the_cache_trimmed(tmp_path) -> None:
+    old = tmp_path / "f.so"
+    for first in "123456789abcdef0":
+        old.write_bytes(bytes(100))
+        os.utime(old, (1, 1))
+        new = tmp_path / f"{first}00.so"
+        new.write_bytes(bytes(100))
+        toolchain.trim_at_times(new, 10_000)
+        assert old.exists()
+        toolchain.trim_at_times(new, 100)
+        assert old.exists() == (first != "0")
+
+
+def test_a_kernel_has_the_cache_trimmed(graph, fresh, monkeypatch) -> None:
+    trimmed = []
+    monkeypatch.setattr(toolchain, "trim_at_times", lambda *given: trimmed.append(given))
+    with config.override(cache_size_bytes=12345):
+        compile_graph(graph)
+    for thread in set(threading.enumerate()) - {threading.current_thread()}:
+        thread.join(60)  # it is done behind the result
+
+    assert trimmed == [(next((fresh / "kernels").glob("*.so")), 12345)]
 
 
 def test_compiler_error_shows_the_generated_line(codegen, fresh) -> None:
