@@ -58,7 +58,7 @@ def test_code_for_other_processors_is_right(codegen: Any, cpu: str) -> None:
 
 
 def test_the_processor_is_part_of_the_key() -> None:
-    compiler = toolchain.Compiler("/bin/cc", lambda: "1")
+    compiler = toolchain.Compiler("/bin/cc", "1", str)
     keys = set()
     for cpu in ("native", "x86-64-v3"):
         with config.override(cpu=cpu):
