@@ -8,7 +8,7 @@ import pytest
 import dynajit as dj
 from dynajit import early_compiler
 from dynajit.capture import session
-from dynajit.codegen import compilation, toolchain
+from dynajit.codegen import compilation, pipeline, toolchain
 
 pytestmark = pytest.mark.skipif(toolchain.find_compiler() is None, reason="needs a C compiler")
 
@@ -35,6 +35,7 @@ def events(monkeypatch):
         monkeypatch.setattr(module, name, call)
 
     monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(pipeline, "may_use_gpu", lambda: False)
     recorded(toolchain, "start_ahead")
     recorded(session, "capture")
     return seen
@@ -85,6 +86,13 @@ def test_other_backends_start_none(cache, events, options) -> None:
     dj.compile(scaled, **options)(dj.randn(5, 4))
 
     assert events[0] == "capture"
+
+
+def test_none_is_started_where_tensors_may_be_on_a_gpu(cache, events, monkeypatch) -> None:
+    monkeypatch.setattr(pipeline, "may_use_gpu", lambda: True)
+    dj.compile(scaled)(dj.randn(5, 4))
+
+    assert events == ["capture", "start_ahead"]
 
 
 def test_a_function_is_known_at_another_place(cache, events) -> None:
