@@ -9,6 +9,7 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 import functools
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -49,7 +50,7 @@ from dynajit.codegen.shared_products import share_products
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
-from dynajit.core.errors import ArgumentError, CodegenError, DeviceError
+from dynajit.core.errors import ArgumentError, CodegenError, DeviceError, ToolchainError
 from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
@@ -215,6 +216,14 @@ def _start_on_gpu(
         return Started(functools.partial(RowsProgram, expand_composites(graph), name))
     host = functools.partial(start_compile, backend="native", name=name, verify=verify)
     return device_pipeline.start(graph, name, host, written, verify, launching)
+
+
+def ask_machine() -> None:
+    """Find the C compiler and its flags, which are remembered."""
+    with suppress(ToolchainError):  # whoever needs it will say so
+        compiler = toolchain.find_compiler()
+        if compiler is not None:
+            toolchain.flags(compiler)
 
 
 def may_use_gpu() -> bool:
@@ -495,6 +504,7 @@ __all__ = [
     "MixedProgram",
     "Program",
     "Started",
+    "ask_machine",
     "compile_graph",
     "compiler_ahead",
     "from_data",

@@ -80,7 +80,6 @@ def key_of(captured: CapturedGraph, memory_budget: float = 1.0) -> str | None:
         return None
     if any(isinstance(o, Node) and o.kind is NodeKind.CONSTANT for o in graph.outputs):
         return None
-    version = _version()
     try:
         text = graph_text(graph)
     except Unkeyed:
@@ -94,8 +93,10 @@ def key_of(captured: CapturedGraph, memory_budget: float = 1.0) -> str | None:
         sorted(captured.copied.items()),
         memory_budget,
     )
-    parts = (version, repr(facts), text)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40] if version else None
+    if not version():
+        return None
+    parts = (version(), repr(facts), text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
 #: Whose files make the result: rows, graphs, code generation, and this package's own.
@@ -104,7 +105,7 @@ _SUFFIXES: Final = (".py", ".h", ".so")
 
 
 @functools.lru_cache(maxsize=1)
-def _version() -> str:
+def version() -> str:
     """This version of what makes the result; empty where its files are not known.
 
     Files count by size and time of change, as for Python's own cache of bytecode.

@@ -76,11 +76,21 @@ def make_backend(
     if backend == "eager":
         return _interpreted
     if backend in NAMES:
+        if backend in GENERATING:
+            _ask_machine()
         return Generating(backend, verify, memory_budget, in_background, launching)
     raise ArgumentError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
     )
+
+
+@functools.lru_cache(maxsize=1)
+def _ask_machine() -> None:
+    """Remember what stays as it is while the process runs, as its modules are loaded by then, too:
+    a first call takes the time of its own compilation only."""
+    artefacts.version()
+    code.ask_machine()
 
 
 def launching_of(mode: str | None) -> code.Launching:

@@ -168,7 +168,7 @@ def test_another_version_of_dynajit_makes_its_own(cache, optimized, monkeypatch)
     """The files that make the result are part of the name."""
     compiled = dj.compile(lambda x: x.exp() - 1)
     afresh(compiled, dj.ones(3))
-    monkeypatch.setattr(artefacts, "_version", lambda: "another")
+    monkeypatch.setattr(artefacts, "version", lambda: "another")
 
     afresh(compiled, dj.ones(3))
 
