@@ -247,7 +247,8 @@ def _compile(request: Request, way: _Way, folder: Path) -> str | None:
 def _link(command: Sequence[str], way: _Way, folder: Path, files: Sequence[Path]) -> str | None:
     """None, or what the compiler's driver printed before it failed."""
     target = folder / _OBJECT
-    if way.libraries == FEW_LIBRARIES and linking.link(files, target, COMPILE_LIMIT_S):
+    is_simple = way.libraries == FEW_LIBRARIES
+    if is_simple and linking.link(files, target, COMPILE_LIMIT_S, _environment()):
         return None
     return _run([*command, way.threads, "-o", str(target), *map(str, files), *way.libraries])
 

@@ -14,7 +14,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,13 +32,16 @@ _EVERYWHERE: Final = frozenset({
 """What the linker itself defines, and what every process has of the C library."""
 
 
-def link(objects: Sequence[Path], target: Path, limit_s: float) -> bool:
+def link(
+    objects: Sequence[Path], target: Path, limit_s: float, environment: Mapping[str, str]
+) -> bool:
     """Whether a shared object was made.
 
     Args:
         objects: files of this machine's kind.
         target: the file to make.
         limit_s: seconds that the linker may take.
+        environment: that it runs in.
     """
     linker = _linker()
     if linker is None:
@@ -49,7 +52,7 @@ def link(objects: Sequence[Path], target: Path, limit_s: float) -> bool:
     command = [linker, "-shared", "--eh-frame-hdr", "--hash-style=gnu", "-o", str(target)]
     result = subprocess.run(
         [*command, *map(str, objects), *libraries],
-        capture_output=True, timeout=limit_s, check=False,
+        capture_output=True, timeout=limit_s, check=False, env=environment,
     )  # fmt: skip
     return result.returncode == 0
 

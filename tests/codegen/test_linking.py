@@ -1,6 +1,7 @@
 """Shared objects made by the linker alone: the same results, and no guesses at what is needed."""
 
 import ctypes
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,11 @@ pytestmark = [
     pytest.mark.skipif(GCC is None, reason="needs gcc"),
     pytest.mark.skipif(linking._linker() is None, reason="needs GNU's linker and C library"),
 ]
+
+
+def link(objects: list[Path], target: Path) -> bool:
+    return linking.link(objects, target, 60.0, os.environ)
+
 
 SEVEN = "int seven(void) { return 7; }"
 TIMES = "int seven(void); int run(void) { return 6 * seven(); }"
@@ -69,7 +75,7 @@ def objects(tmp_path: Path):
 def test_what_is_linked_computes(objects, tmp_path, texts) -> None:
     target = tmp_path / "linked.so"
 
-    assert linking.link(objects(*texts), target, 60.0)
+    assert link(objects(*texts), target)
     assert ctypes.CDLL(str(target)).run() == 42
 
 
@@ -77,7 +83,7 @@ def test_only_the_libraries_that_are_needed_are_named(objects, tmp_path) -> None
     needed = {}
     for name, text in (("none", SEVEN), ("libm", ROOT), ("libgomp", TEAM)):
         target = tmp_path / f"{name}.so"
-        linking.link(objects(text), target, 60.0)
+        link(objects(text), target)
         shown = subprocess.run(["readelf", "-d", target], capture_output=True, text=True)
         needed[name] = [line.split("[")[1].rstrip("]")
                         for line in shown.stdout.splitlines() if "(NEEDED)" in line]  # fmt: skip
@@ -94,19 +100,19 @@ def test_only_the_libraries_that_are_needed_are_named(objects, tmp_path) -> None
 def test_names_of_other_libraries_are_left_to_the_driver(objects, tmp_path, text) -> None:
     target = tmp_path / "linked.so"
 
-    assert not linking.link(objects(text), target, 60.0)
+    assert not link(objects(text), target)
     assert not target.exists()
 
 
 def test_two_definitions_of_a_name_are_left_to_the_driver(objects, tmp_path) -> None:
     """It has the words for what is wrong."""
-    assert not linking.link(objects(SEVEN, SEVEN), tmp_path / "linked.so", 60.0)
+    assert not link(objects(SEVEN, SEVEN), tmp_path / "linked.so")
 
 
 def test_nothing_is_linked_without_a_linker(objects, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(linking, "_linker", lambda: None)
 
-    assert not linking.link(objects(SEVEN), tmp_path / "linked.so", 60.0)
+    assert not link(objects(SEVEN), tmp_path / "linked.so")
 
 
 def test_names_are_read_as_binutils_reads_them(objects) -> None:
