@@ -59,9 +59,12 @@ class _Panels:
                 packed += packed_columns(step)
             else:
                 panel += block("", self._rows(step))
+        # As a condition on `top` this would have GCC compile a first turn of the loop for itself.
+        panel.append("packed = DJ_IS_PACKED;")
         task = [
             f"const int64_t first = task * {self.tiles.rows};",
             f"const int64_t past = dj_min_index(first + {self.tiles.rows}, {rows});",
+            "int packed = 0;",
             *loop("top", "first", "past", panel, step=str(kernel.panel)),
         ]
         count, team = self.tiles.row_count, "runtime->is_silenced ? threads : 1"
@@ -88,7 +91,7 @@ class _Panels:
         return [
             f"const int64_t row = top, rows = bottom - top, columns = {step.columns};",
             "const int64_t column = 0, left = 0, right = 0, result = 0;",
-            *c_products.call(step, str(packed), "top > first"),
+            *c_products.call(step, str(packed), "packed"),
         ]
 
     def _rows(self, step: RowKernel) -> list[str]:

@@ -253,18 +253,18 @@ def calls_gemm(kernel: MatmulKernel) -> bool:
     )
 
 
-def call(kernel: MatmulKernel, home: str = "-1", is_packed: str = "0") -> list[str]:
+def call(kernel: MatmulKernel, home: str = "-1", packed: str = "0") -> list[str]:
     """The lines for `rows` from `row` on and `columns` from `column` on, of the matrices that begin
     at `left`, `right` and `result`: variables in C.
 
     Args:
-        home, is_packed: whether columns stay packed (`multiply` of product_loops.h).
+        home, packed: `home` of product_loops.h, and DJ_IS_PACKED where columns are packed already.
     """
     left, right, result = kernel.left, kernel.right, kernel.result
     suffix = _SUFFIX[result.buffer.dtype.name]
     head, end = f"dj_product_{suffix}(", ", 0"
     if calls_gemm(kernel):
-        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {_how(kernel, is_packed)}"
+        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {_how(kernel, packed)}"
     elif _is_small(kernel):
         is_apart = left.buffer.dtype is dtypes.float32 and _products.ROUNDS_TERMS_OF_FEW
         head, end = f"dj_small_{'apart_' if is_apart else ''}{suffix}(", ""
@@ -299,9 +299,9 @@ def may_be_few(kernel: MatmulKernel) -> bool:
     return is_naive or not is_many
 
 
-def _how(kernel: MatmulKernel, is_packed: str) -> str:
+def _how(kernel: MatmulKernel, packed: str) -> str:
     """The bits of `How` (`_products.c`) for a part of the product, in C."""
-    terms = [] if is_packed == "0" else [f"({is_packed} ? DJ_IS_PACKED : 0)"]
+    terms = [] if packed == "0" else [packed]
     if kernel.bias is not None:
         terms.append("DJ_ADDS")
     if may_be_few(kernel):
