@@ -1,15 +1,19 @@
 /* Transcendental functions by libm: those that the vector headers do not define. */
 
-#define DJ_LIBM_F32_1(name) DJ_INLINE float dj_##name##_f32(float x) { return name##f(x); }
-#define DJ_LIBM_F64_1(name) DJ_INLINE double dj_##name##_f64(double x) { return name(x); }
+/* By libm beyond DJ_NEAR alone: a loop is run again with these where one of its angles is so large, and
+ * what the others give must not depend on where loops begin and end. */
+#define DJ_ANGLE(T, S, F, name)                                                                     \
+    DJ_INLINE T dj_##name##_##S(T x) {                                                              \
+        return fabs##F(x) <= DJ_NEAR ? dj_##name##_near_##S(x) : name##F(x);                        \
+    }
+DJ_ANGLE(float, f32, f, sin)
+DJ_ANGLE(double, f64, , sin)
+DJ_ANGLE(float, f32, f, cos)
+DJ_ANGLE(double, f64, , cos)
+DJ_ANGLE(float, f32, f, tan)
+DJ_ANGLE(double, f64, , tan)
 
-DJ_LIBM_F32_1(sin)
-DJ_LIBM_F64_1(sin)
-DJ_LIBM_F32_1(cos)
-DJ_LIBM_F64_1(cos)
-DJ_LIBM_F32_1(tan)
-DJ_LIBM_F64_1(tan)
-DJ_LIBM_F64_1(erfc)
+DJ_INLINE double dj_erfc_f64(double x) { return erfc(x); }
 
 /* lgamma is off by up to 6 ULP beside the zeros of negative operands: the wider one, rounded. */
 DJ_INLINE double dj_lgamma_f64(double x) { return (double)lgammal(x); }
