@@ -19,16 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from dynajit.codegen import openmp
-from dynajit.codegen.c_prelude import MATHEMATICS
+from dynajit.codegen.c_prelude import C_LIBRARY, MATHEMATICS
 
 MATH_LIBRARY: Final = "libm.so.6"
 _LIBC_VERSION: Final = "CS_GNU_LIBC_VERSION"
 """What only GNU's C library says of itself."""
 _OPENMP_PREFIXES: Final = ("GOMP_", "omp_")
-_EVERYWHERE: Final = frozenset({
-    "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail", "abs", "free", "llabs", "malloc", "memcpy",
-    "memmove", "memset",
-})  # fmt: skip
+_EVERYWHERE: Final = frozenset({"_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail", *C_LIBRARY})
 """What the linker itself defines, and what every process has of the C library."""
 
 

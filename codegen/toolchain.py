@@ -252,7 +252,7 @@ def compiler_ahead() -> Iterator[None]:
         compiler = find_compiler()
     held = []
     if compiler is not None and _is_plain(compiler):
-        started = start_ahead((compiler.path, *flags(compiler)))
+        started = start_ahead(_command(compiler))
         held += [] if started is None else [started]
     token = _ahead.set(held)
     try:
@@ -273,7 +273,7 @@ def take_ahead(source: str) -> Ahead | None:
         return None
     ahead = held.pop()
     compiler = _required_compiler()
-    if not ahead.is_for((compiler.path, *flags(compiler)), source):
+    if not ahead.is_for(_command(compiler), source):
         ahead.dismiss()
         return None
     ahead.feed(source)
@@ -304,7 +304,7 @@ def building(source: str, ahead: Ahead | None = None) -> Iterator[Built]:
             ahead.dismiss()
         yield Built(library, True)
         return
-    request = Request((compiler.path, *flags(compiler)), compiler, source, _is_plain(compiler))
+    request = Request(_command(compiler), compiler, source, _is_plain(compiler))
     with compiled_unit(request, ahead) as content:
         record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
                   "compiler": compiler.path}  # fmt: skip
@@ -331,6 +331,10 @@ def flags(compiler: Compiler) -> tuple[str, ...]:
     if not asked.sanitize:  # its stores are not looked at
         own += (f"-DDJ_BYPASS_BYTES={bypass_bytes()}",)
     return (*FLAGS, f"-march={asked.cpu}", *own, *(SANITIZE_FLAGS if asked.sanitize else ()))
+
+
+def _command(compiler: Compiler) -> tuple[str, ...]:
+    return (compiler.path, *flags(compiler))
 
 
 def _is_plain(compiler: Compiler) -> bool:

@@ -179,7 +179,7 @@ class Generating:
             captured.graph, self.backend, self.verify, self.memory_budget, self.launching
         )
         request = _request(record, captured)
-        if not self._waits_not():
+        if not self._runs_meanwhile():
             started = _start(request)
             if started.is_ready or started.may_fail is None:
                 return started.finish()
@@ -191,11 +191,12 @@ class Generating:
 
     def early(self, function: CodeType) -> AbstractContextManager[None]:
         """A block in which a function is captured and this backend called with what comes out."""
-        if self.backend != "native" or self._waits_not() or code.may_use_gpu():
+        if self.backend != "native" or self._runs_meanwhile() or code.may_use_gpu():
             return nullcontext()
         return early_compiler.expecting(function)
 
-    def _waits_not(self) -> bool:
+    def _runs_meanwhile(self) -> bool:
+        """Whether calls run op by op while their code is made."""
         asked = config.current()
         return self.in_background and not asked.dump and not asked.log
 

@@ -55,6 +55,8 @@ def note() -> None:
 
 
 def _key(function: CodeType) -> str:
-    """The name of a function's note: it may move to another line or file. Constants do not count:
-    of those, `marshal` writes what depends on who else holds them."""
+    """The name of a function's note: its own name and its instructions, wherever it stands.
+
+    A wrong guess costs time only: a note for another function starts the compiler later.
+    """
     return hashlib.sha256(function.co_qualname.encode() + function.co_code).hexdigest()[:40]
