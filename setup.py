@@ -94,9 +94,9 @@ setup(
         ),
         extension(
             "dynajit.codegen._runtime",
-            ["codegen/_runtime.c"],
+            [f"codegen/{name}.c" for name in ("_runtime", "library", "object_files")],
             [
-                *(f"codegen/{name}.h" for name in ("results", "gemm")),
+                *(f"codegen/{name}.h" for name in ("results", "gemm", "library", "object_files")),
                 *(f"codegen/headers/{name}.h" for name in ("host", "indices", "products")),
             ],
             "-ffp-contract=off",  # each operation is rounded, as in generated code

@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dynajit.codegen import c_prelude, toolchain
+from dynajit.codegen._runtime import Library
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.ops.scalar import OF_LIBRARY, SCALARS, SUFFIX, Result, Scalar, spell
@@ -171,8 +172,14 @@ def _source(dtype: DType) -> str:
 
 
 @functools.cache
-def _library(dtype: DType) -> ctypes.CDLL:
-    return ctypes.CDLL(str(toolchain.build(_source(dtype)).library))
+def _library(dtype: DType) -> Library:
+    return toolchain.build(_source(dtype)).library
+
+
+_FUNCTION: Final = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_long, ctypes.POINTER(ctypes.c_double), ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_int64),
+)  # fmt: skip
 
 
 def _edges(dtype: DType, edge: int) -> np.ndarray:
@@ -233,15 +240,14 @@ def measure(
     Raises:
         ToolchainError: there is no C compiler.
     """
-    run = getattr(_library(dtype), f"measure_{name}_{SUFFIX[dtype.name]}")
+    run = _FUNCTION(_library(dtype).address(f"measure_{name}_{SUFFIX[dtype.name]}"))
     worst, wrong = ctypes.c_double(0), ctypes.c_int64(0)
     where = np.zeros(1, dtype.numpy)
     points = 0
     for chunk in operands(dtype, stride, samples, edge):
         x = np.ascontiguousarray(chunk)
         run(
-            ctypes.c_void_p(x.ctypes.data), ctypes.c_long(x.size), ctypes.byref(worst),
-            ctypes.c_void_p(where.ctypes.data), ctypes.byref(wrong),
+            x.ctypes.data, x.size, ctypes.byref(worst), where.ctypes.data, ctypes.byref(wrong)
         )  # fmt: skip
         points += x.size
     return Accuracy(name, dtype, _how(name, dtype), points, worst.value, where[0], wrong.value)

@@ -1,6 +1,6 @@
 /* Calling compiled programs: argument checks, output arrays, workspace, and nothing else.
  *
- * A `Program` is one dlopen'ed `run` function with the description of its arguments and results.
+ * A `Program` is the `run` function of a library with the description of its arguments and results.
  * Contract: arrays that do not have the layout the code was generated for are copied into it; wrong
  * dtypes and shapes are refused; outputs are new arrays that own their memory (large ones through a
  * block that returns to a free list when the array dies); a failed run hands out nothing. The
@@ -11,7 +11,6 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -23,6 +22,7 @@
 #include <numpy/arrayobject.h>
 
 #include "gemm.h"
+#include "library.h"
 #include "results.h"
 
 /* ---- memory blocks ---- */
@@ -199,7 +199,7 @@ typedef struct {
     PyObject *dictionary;
     RunFunction run;
     MeasureFunction measure; /* NULL if all sizes are known */
-    void *library;
+    PyObject *library;
     Spec *arguments, *outputs;
     Results results;
     Symbol *symbols;
@@ -253,7 +253,7 @@ static void Program_dealloc(ProgramObject *self) {
     PyMem_Free(self->symbols);
     PyMem_Free(self->constant_data);
     if (self->workspace) block_give(self->workspace, self->workspace_size);
-    if (self->library) dlclose(self->library);
+    Py_CLEAR(self->library);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -616,29 +616,12 @@ static int read_constants(ProgramObject *self, PyObject *given) {
     return 0;
 }
 
-/* Idle OpenMP workers live in the OpenMP runtime, which must outlast the last program. */
-static void pin_thread_runtimes(void) {
-    static const char *const names[] = {"libgomp.so.1", "libomp.so", "libomp.so.5", "libiomp5.so"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        (void)dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
-static int open_library(ProgramObject *self, PyObject *path) {
-    PyObject *bytes;
-    if (!PyUnicode_FSConverter(path, &bytes)) return -1;
-    self->library = dlopen(PyBytes_AS_STRING(bytes), RTLD_NOW | RTLD_LOCAL);
-    Py_DECREF(bytes);
-    if (self->library) self->run = (RunFunction)dlsym(self->library, "run");
-    if (self->run && self->symbol_count) {
-        self->measure = (MeasureFunction)dlsym(self->library, "measure");
-        if (!self->measure) self->run = NULL;
-    }
-    if (self->run) {
-        pin_thread_runtimes();
-        return 0;
-    }
-    PyErr_SetString(PyExc_OSError, dlerror());
-    return -1;
+static int take_library(ProgramObject *self, PyObject *given) {
+    self->library = Py_NewRef(given);
+    self->run = (RunFunction)find_function(given, "run");
+    if (!self->run) return -1;
+    if (self->symbol_count) self->measure = (MeasureFunction)find_function(given, "measure");
+    return self->symbol_count && !self->measure ? -1 : 0;
 }
 
 static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -650,8 +633,9 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     int threads, releases_gil;
     unsigned long long sgemm, dgemm, sgemv, dgemv, get_threads, set_threads, f32, f64;
     unsigned long long sums_f32, sums_f64;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UOO!O!O!O!O!nip(KKKKKK)(KK)(KK)O:Program", names, &name,
-                                     &library, &PyTuple_Type, &arguments, &PyTuple_Type, &outputs,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UO!O!O!O!O!O!nip(KKKKKK)(KK)(KK)O:Program",
+                                     names, &name, &Library_Type, &library, &PyTuple_Type,
+                                     &arguments, &PyTuple_Type, &outputs,
                                      &PyTuple_Type, &results, &PyTuple_Type, &constants,
                                      &PyTuple_Type, &symbols, &workspace,
                                      &threads, &releases_gil, &sgemm, &dgemm, &sgemv, &dgemv,
@@ -684,7 +668,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (!self->outputs ||
         read_results(&self->results, results, self->argument_count, self->output_count) < 0 ||
         read_constants(self, constants) < 0 || read_symbols(self, symbols) < 0 ||
-        open_library(self, library) < 0) {
+        take_library(self, library) < 0) {
         Py_DECREF(self);
         return NULL;
     }
@@ -767,7 +751,8 @@ PyMODINIT_FUNC PyInit__runtime(void) {
     PyType_Modified(&Block_Type);
     PyObject *module = PyModule_Create(&module_definition);
     if (!module) return NULL;
-    if (PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_Type) < 0 ||
+    if (add_library(module) < 0 ||
+        PyModule_AddObjectRef(module, "Program", (PyObject *)&Program_Type) < 0 ||
         PyModule_AddIntMacro(module, ARGUMENT_TENSOR) < 0 ||
         PyModule_AddIntMacro(module, ARGUMENT_BOOL) < 0 ||
         PyModule_AddIntMacro(module, ARGUMENT_INTEGER) < 0 ||

@@ -11,6 +11,12 @@ RESULT_ARGUMENT: int
 RESULT_WRITTEN: int
 RESULT_OBJECT: int
 
+LOADS_OBJECTS: bool
+
+class Library:
+    def __new__(cls, code: Path | str | tuple[bytes, ...]) -> Library: ...
+    def address(self, name: str, /) -> int: ...
+
 class Program:
     name: str
     threads: int
@@ -25,7 +31,7 @@ class Program:
         cls,
         *,
         name: str,
-        library: Path | str,
+        library: Library,
         arguments: tuple[Any, ...],
         outputs: tuple[Any, ...],
         results: tuple[tuple[int, int, Any], ...],

@@ -9,7 +9,6 @@ result does the same. Called by `codegen.pipeline`, which makes blueprints, and 
 import base64
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -91,15 +90,15 @@ class Blueprint:
         return sum(math.prod(s[1]) * s[0].itemsize for s in specs), self.workspace
 
 
-def load(blueprint: Blueprint, library: Path) -> _runtime.Program:
+def load(blueprint: Blueprint, library: _runtime.Library) -> _runtime.Program:
     """The program, with this process's number of threads and BLAS.
 
     Raises:
-        OSError: the library cannot be loaded.
+        OSError: the library is of something else.
     """
     program = _runtime.Program(
         name=blueprint.name,
-        library=str(library),
+        library=library,
         arguments=blueprint.arguments,
         outputs=blueprint.outputs,
         results=blueprint.results,

@@ -1,8 +1,10 @@
-"""One run of the C compiler: a translation unit in, a shared object out.
+"""One run of the C compiler: a translation unit in, machine code out.
 
-Contract: `compiled_unit` gives the object or raises. A unit that says so (`DJ_PARTS` of `c_text`)
-is compiled in parts side by side, one process each, where there are processors for it; what the
-object computes does not depend on that. `start_ahead` starts a compiler before its text is known.
+Contract: `compiled_unit` gives the code or raises. That is object files, which this process loads
+by itself (`object_files.h`), or one shared object where it cannot. A unit that says so (`DJ_PARTS`
+of `c_text`) is compiled in parts side by side, one process each, where there are processors for
+it; what the code computes does not depend on that. `start_ahead` starts a compiler before its text
+is known.
 Called by `codegen.toolchain`, which knows the compiler and its flags and keeps what comes out.
 """
 
@@ -18,7 +20,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from dynajit.codegen import linking
+from dynajit.codegen import openmp
+from dynajit.codegen._runtime import LOADS_OBJECTS, Library
 from dynajit.core import background
 from dynajit.core.errors import ToolchainError
 from dynajit.core.records import record
@@ -27,8 +30,8 @@ THREADS_FLAG: Final = "-fopenmp"
 NO_THREADS_FLAG: Final = "-fopenmp-simd"
 LIBRARIES: Final = ("-lm",)
 FEW_LIBRARIES: Final = ("-nostdlib", "-lgomp", "-lm", "-lgcc")
-"""All that a unit needs of what GCC links: every process has the C library, and no unit has
-constructors. Linking takes 7 instead of 11 ms so, and 3 where `linking` can do it."""
+"""All that a unit needs of what GCC links, where all are linked: every process has the C library,
+and generated code has no constructors. Linking takes 7 instead of 11 ms so."""
 
 COMPILE_LIMIT_S: Final = 600
 MOST_PROCESSES: Final = 4
@@ -63,6 +66,19 @@ class Request:
 
 
 @record
+class Unit:
+    """What a unit was compiled to.
+
+    Args:
+        contents: of its object files, or of one shared object.
+        library: the object files, loaded; None for a shared object.
+    """
+
+    contents: tuple[bytes, ...]
+    library: Library | None
+
+
+@record
 class Ahead:
     """A compiler that has started and waits for the text of a whole unit.
 
@@ -94,8 +110,8 @@ class Ahead:
             while rest:
                 rest = rest[pipe.write(rest) :]
 
-    def finish(self) -> bytes | None:
-        """The shared object of the text; None if it cannot be compiled in this way.
+    def finish(self) -> Unit | None:
+        """The code of the text; None if it cannot be compiled in this way.
 
         Raises:
             TimeoutExpired: the compiler takes longer than `COMPILE_LIMIT_S`.
@@ -105,8 +121,8 @@ class Ahead:
         if self.process.returncode != 0:
             return None
         folder, way = Path(self.folder.name), _Way(1, THREADS_FLAG, FEW_LIBRARIES)
-        refused = _link(self.command, way, folder, [folder / _FILE])
-        return (folder / _OBJECT).read_bytes() if refused is None else None
+        made = _joined(self.command, way, folder, [folder / _FILE])
+        return made if isinstance(made, Unit) else None
 
     def dismiss(self) -> None:
         """Stop it and remove its files; each is dismissed in the end."""
@@ -165,8 +181,8 @@ _PIPE_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def compiled_unit(request: Request, ahead: Ahead | None = None) -> Iterator[bytes]:
-    """The shared object of a unit, for a block after which the compiler's files are removed.
+def compiled_unit(request: Request, ahead: Ahead | None = None) -> Iterator[Unit]:
+    """The code of a unit, for a block after which the compiler's files are removed.
 
     Args:
         ahead: a compiler that waits for a text, or was fed with this one.
@@ -187,15 +203,15 @@ def compiled_unit(request: Request, ahead: Ahead | None = None) -> Iterator[byte
         yield built
 
 
-def _compiled(request: Request, folder: Path) -> bytes:
+def _compiled(request: Request, folder: Path) -> Unit:
     (folder / _TEXT).write_text(request.source)
     complaint = ""
     for way in _ways(request):
-        refused = _compile(request, way, folder)
-        if refused is None:
-            return (folder / _OBJECT).read_bytes()
-        complaint = complaint or refused
-        if _ERROR.search(refused) and "omp" not in refused:
+        made = _compile(request, way, folder)
+        if isinstance(made, Unit):
+            return made
+        complaint = complaint or made
+        if _ERROR.search(made) and "omp" not in made:
             break
     raise ToolchainError(_explain(request, complaint))
 
@@ -225,32 +241,36 @@ def _ways(request: Request) -> Iterator[_Way]:
     yield _Way(1, NO_THREADS_FLAG, LIBRARIES)
 
 
-def _compile(request: Request, way: _Way, folder: Path) -> str | None:
-    """None, or what the compiler printed before it failed."""
+def _compile(request: Request, way: _Way, folder: Path) -> Unit | str:
+    """The code, or what the compiler printed before it failed."""
     # The assembler starts beside the compiler and reads what it writes: 4 ms of 40.
     command = [*request.command, way.threads, "-pipe", "-c"]
     text, files = str(folder / _TEXT), [folder / f"{part}{_FILE}" for part in range(way.parts)]
     if way.parts == 1:
-        return _run([*command, "-o", str(files[0]), text]) or _link(
-            request.command, way, folder, files
-        )
+        refused = _run([*command, "-o", str(files[0]), text])
+        return refused or _joined(request.command, way, folder, files)
 
     def compile_part(part: int) -> str | None:
         return _run([*command, f"-DDJ_PART={part}", "-o", str(files[part]), text])
 
     compiling = [background.start(compile_part, part) for part in range(way.parts)]
     futures.wait(compiling)
-    refused = [complaint for part in compiling if (complaint := part.result()) is not None]
-    return refused[0] if refused else _link(request.command, way, folder, files)
+    complaints = [complaint for part in compiling if (complaint := part.result()) is not None]
+    return complaints[0] if complaints else _joined(request.command, way, folder, files)
 
 
-def _link(command: Sequence[str], way: _Way, folder: Path, files: Sequence[Path]) -> str | None:
-    """None, or what the compiler's driver printed before it failed."""
+def _joined(command: Sequence[str], way: _Way, folder: Path, files: Sequence[Path]) -> Unit | str:
+    """The code of object files, or what the compiler's driver printed before it failed."""
+    libraries = way.libraries
+    if LOADS_OBJECTS and libraries == FEW_LIBRARIES:
+        contents = tuple(file.read_bytes() for file in files)
+        openmp.load()
+        with suppress(OSError):
+            return Unit(contents, Library(contents))
+        libraries = LIBRARIES  # they need more than usual
     target = folder / _OBJECT
-    is_simple = way.libraries == FEW_LIBRARIES
-    if is_simple and linking.link(files, target, COMPILE_LIMIT_S, _environment()):
-        return None
-    return _run([*command, way.threads, "-o", str(target), *map(str, files), *way.libraries])
+    refused = _run([*command, way.threads, "-o", str(target), *map(str, files), *libraries])
+    return Unit((target.read_bytes(),), None) if refused is None else refused
 
 
 def _run(command: Sequence[str]) -> str | None:

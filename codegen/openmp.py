@@ -1,8 +1,8 @@
 """The OpenMP runtime that kernels share with this process.
 
 Contract: `load()` gives it, loaded once with workers that sleep soon; what the user set about that
-wins. Called by `codegen.linking`, which links kernels with it, and by `codegen.pipeline` before
-kernels are loaded.
+wins. Called before kernels are loaded, by `codegen.compilation`, `codegen.toolchain` and, while a
+compiler works, by `codegen.pipeline`.
 """
 
 import ctypes

@@ -28,7 +28,6 @@ from dynajit.codegen import (
     fusion,
     in_place,
     joining,
-    linking,
     lowering,
     memory,
     openmp,
@@ -384,7 +383,7 @@ def _start(blueprint: Blueprint, stages: Stages) -> Started:
     # The thread only waits for the compiler's process.
     ahead = toolchain.take_ahead(blueprint.source)
     building = background.start_yielding(toolchain.building, blueprint.source, ahead)
-    linking.prepare()
+    openmp.load()  # while the compiler works
 
     def wait() -> Program:
         with stages.timed("compiler"):
@@ -396,14 +395,7 @@ def _start(blueprint: Blueprint, stages: Stages) -> Started:
 
 def _finish_native(blueprint: Blueprint, built: toolchain.Built, stages: Stages) -> Program:
     with stages.timed("load"):
-        openmp.load()
-        try:
-            program = blueprints.load(blueprint, built.library)
-        except OSError:
-            # The entry is damaged in a way that its checksum does not show: compile it again.
-            toolchain.discard(built.library)
-            built = toolchain.build(blueprint.source)
-            program = blueprints.load(blueprint, built.library)
+        program = blueprints.load(blueprint, built.library)
     program.stages = stages.milliseconds
     program.from_cache = built.from_cache
     return program

@@ -1,13 +1,15 @@
 """The C compiler and the disk cache of compiled kernels.
 
-Contract: `build(source)` gives the path of a shared object, compiled at most once per machine,
+Contract: `build(source)` gives the loaded code of a text, compiled at most once per machine,
 compiler, flags and source text. Cache entries appear by atomic rename with a checksum beside them;
 an entry that does not match its checksum is compiled again. A cache folder that cannot be written
-is replaced by a temporary one for the process, with one warning. Called by `codegen.pipeline`.
+is replaced by a temporary one for the process, with one warning. Called by `codegen.pipeline` and
+`dynajit.library.sources`.
 """
 
 import functools
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -22,9 +24,18 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
-from dynajit.codegen import _runtime
-from dynajit.codegen.compilation import THREADS_FLAG, Ahead, Request, compiled_unit, start_ahead
+from dynajit.codegen import _runtime, openmp
+from dynajit.codegen._runtime import Library
+from dynajit.codegen.compilation import (
+    THREADS_FLAG,
+    Ahead,
+    Request,
+    Unit,
+    compiled_unit,
+    start_ahead,
+)
 from dynajit.core import config
 from dynajit.core.errors import ToolchainError
 from dynajit.core.records import record
@@ -113,11 +124,11 @@ class Built:
     """A compiled translation unit.
 
     Args:
-        library: path of the shared object.
+        library: its code.
         from_cache: no compiler was run.
     """
 
-    library: Path
+    library: Library
     from_cache: bool
 
 
@@ -211,13 +222,12 @@ _folder_lock: Final = threading.Lock()
 
 
 def find_built(source: str) -> Built | None:
-    """The shared object of a C translation unit if the cache has it.
+    """The code of a C translation unit if this process or the cache has it.
 
     Raises:
         ToolchainError: there is no compiler.
     """
-    library = _library_of(source, _required_compiler())
-    return Built(library, True) if _is_intact(library) else None
+    return _found(_entry_of(source, _required_compiler()))
 
 
 def _required_compiler() -> Compiler:
@@ -230,11 +240,11 @@ def _required_compiler() -> Compiler:
     return compiler
 
 
-def _library_of(source: str, compiler: Compiler) -> Path:
-    """Where the shared object lies, or will."""
+def _entry_of(source: str, compiler: Compiler) -> Path:
+    """The record of the cache entry, beside which the code lies, or will."""
     with _folder_lock:
         folder = _cache_folder(config.current().cache_dir)
-    return folder / f"{cache_key(source, compiler)}.so"
+    return folder / f"{cache_key(source, compiler)}.json"
 
 
 @contextmanager
@@ -281,7 +291,7 @@ def take_ahead(source: str) -> Ahead | None:
 
 
 def build(source: str) -> Built:
-    """The shared object of a C translation unit.
+    """The code of a C translation unit.
 
     Raises:
         ToolchainError: there is no compiler, or it refused the source; the message shows the
@@ -292,32 +302,93 @@ def build(source: str) -> Built:
 
 
 def building(source: str, ahead: Ahead | None = None) -> Iterator[Built]:
-    """The same once, and then what is left to be tidied up.
+    """The same once, and then what is left to be kept and tidied up.
 
     Args:
         ahead: a compiler that is at work on it.
     """
     compiler = _required_compiler()
-    library = _library_of(source, compiler)
-    if _is_intact(library):
+    entry = _entry_of(source, compiler)
+    found = _found(entry)
+    if found is not None:
         if ahead is not None:
             ahead.dismiss()
-        yield Built(library, True)
+        yield found
         return
     request = Request(_command(compiler), compiler, source, _is_plain(compiler))
-    with compiled_unit(request, ahead) as content:
-        record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
-                  "compiler": compiler.path}  # fmt: skip
-        write_atomically(library, content)
-        write_atomically(_record_of(library), json.dumps(record).encode())
-        yield Built(library, False)
-    trim_at_times(library, config.current().cache_size_bytes)
+    with compiled_unit(request, ahead) as unit:
+        library = unit.library
+        if library is not None:
+            _loaded[entry] = library
+            yield Built(library, False)
+            code = _keep(entry, unit, compiler)
+        else:
+            code = _keep(entry, unit, compiler)
+            library = _loaded[entry] = Library(code)
+            yield Built(library, False)
+    trim_at_times(code, config.current().cache_size_bytes)
 
 
-def discard(library: Path) -> None:
-    """Remove a cache entry that cannot be loaded."""
-    library.unlink(missing_ok=True)
-    _record_of(library).unlink(missing_ok=True)
+_loaded: Final[WeakValueDictionary[Path, Library]] = WeakValueDictionary()
+"""What programs of this process hold, by entry: equal units have the same code, and one that was
+compiled just now need not be in the cache yet."""
+
+
+def _found(entry: Path) -> Built | None:
+    """The code of an entry; None if there is none, or it does not match its record."""
+    library = _loaded.get(entry)
+    if library is None:
+        openmp.load()
+        try:
+            library = _read(entry)
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        _loaded[entry] = library
+    return Built(library, True)
+
+
+def _read(entry: Path) -> Library:
+    """The code of an entry.
+
+    Raises:
+        OSError, ValueError, LookupError, TypeError: it is not there, damaged, or something else.
+    """
+    record = json.loads(entry.read_text())
+    sizes = record.get("objects")
+    code = _code_of(entry, is_shared=sizes is None)
+    content = code.read_bytes()
+    if record["sha256"] != hashlib.sha256(content).hexdigest():
+        raise ValueError("the file is not the one of the record")
+    if sizes is None:
+        return Library(code)
+    if sum(sizes) != len(content):
+        raise ValueError("the object files are not those of the record")
+    ends = [*itertools.accumulate(sizes)]
+    return Library(tuple(content[end - size : end] for end, size in zip(ends, sizes, strict=True)))
+
+
+def _keep(entry: Path, unit: Unit, compiler: Compiler) -> Path:
+    """Write the entry of a unit; the file with its code."""
+    content = b"".join(unit.contents)
+    record = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content),
+              "compiler": compiler.path}  # fmt: skip
+    is_shared = unit.library is None
+    if not is_shared:
+        record["objects"] = [*map(len, unit.contents)]
+    code = _code_of(entry, is_shared)
+    write_atomically(code, content)
+    write_atomically(entry, json.dumps(record).encode())
+    return code
+
+
+def _code_of(entry: Path, is_shared: bool) -> Path:
+    """The file with the code of an entry: object files one after the other, or a shared object."""
+    return entry.with_suffix(_SHARED if is_shared else _OBJECTS)
+
+
+_OBJECTS: Final = ".o"
+_SHARED: Final = ".so"
+_CODE: Final = (_OBJECTS, _SHARED)
 
 
 def flags(compiler: Compiler) -> tuple[str, ...]:
@@ -346,22 +417,6 @@ def cache_key(source: str, compiler: Compiler) -> str:
     asked = (*flags(compiler), THREADS_FLAG)
     parts = (source, *asked, compiler.path, compiler.state, cpu_identity())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
-
-
-def _record_of(library: Path) -> Path:
-    return library.with_suffix(".json")
-
-
-def _is_intact(library: Path) -> bool:
-    """True if the object is there and matches its record."""
-    try:
-        record = json.loads(_record_of(library).read_text())
-        content = library.read_bytes()
-    except (OSError, ValueError):
-        return False
-    if not isinstance(record, dict):
-        return False
-    return bool(record.get("sha256") == hashlib.sha256(content).hexdigest())
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -411,17 +466,21 @@ def trim_at_times(new: Path, limit_bytes: int) -> None:
     """Delete the oldest files beside a new one of its kind until the rest fits the limit.
 
     That is done after one in 16 new files only, by whatever processes write them.
+
+    Args:
+        new: code, or a file of data.
     """
     if new.name.startswith(_TRIMMED_AFTER):
         trim(new, limit_bytes)
 
 
 def trim(new: Path, limit_bytes: int) -> None:
-    """The same at once; with a kernel goes its record."""
+    """The same at once; with code goes its record."""
     entries = []
+    kind = _CODE if new.suffix in _CODE else (new.suffix,)
     with suppress(OSError), os.scandir(new.parent) as found:
         for entry in found:
-            if entry.name.endswith(new.suffix):
+            if entry.name.endswith(kind):
                 with suppress(OSError):  # another process may have removed it
                     status = entry.stat()
                     entries.append((status.st_mtime, status.st_size, entry.path))
@@ -430,7 +489,8 @@ def trim(new: Path, limit_bytes: int) -> None:
         if total <= limit_bytes:
             return
         if path != str(new):
-            discard(Path(path))
+            Path(path).unlink(missing_ok=True)
+            Path(path).with_suffix(".json").unlink(missing_ok=True)
             total -= size
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.codegen import c_prelude, toolchain
+from dynajit.codegen._runtime import Library
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
@@ -185,14 +186,14 @@ def _try_expression(schema: Schema, made: Expression) -> None:
     _built(schema, f"{c_prelude.prelude(body)}\n\n{body}\n")
 
 
-def _built(schema: Schema, source: str) -> str:
-    """The path of the library that the compiler makes of a source.
+def _built(schema: Schema, source: str) -> Library:
+    """The library that the compiler makes of a source.
 
     Raises:
         RuntimeError: there is no compiler, or it refuses the source.
     """
     try:
-        return str(toolchain.build(source).library)
+        return toolchain.build(source).library
     except ToolchainError as error:
         reason = str(error).partition("\nThis is an error of dynajit")[0]
         raise OperatorError(f"{schema.name}: its source text: {reason}") from error
@@ -241,19 +242,20 @@ def c_kernel(overload: Any, source: str, function: str) -> Callable[..., Any]:
             f"{schema.name}: a function of C needs arguments that are tensors or numbers, and "
             f"results that are tensors.  Declaration: {schema}"
         )
-    library = ctypes.CDLL(_built(schema, source))
+    library = _built(schema, source)
     parameters = _parameters(schema, source, function)
     try:
-        entry = getattr(library, function)
-    except AttributeError:
+        address = library.address(function)
+    except OSError:
         raise OperatorError(
             f"{schema.name}: the source exports no function {function!r}."
         ) from None
-    entry.restype = None
-    entry.argtypes = [
+    types = (
         ctypes.c_void_p if parameter.is_pointer else _C_TYPES[parameter.type][0]
         for parameter in parameters
-    ]
+    )
+    entry: Any = ctypes.CFUNCTYPE(None, *types)(address)
+    entry.library = library  # its code stays as long as this
 
     def kernel(*args: Any, **keywords: Any) -> Any:
         return _call_c(overload, entry, parameters, schema.bind(args, keywords))

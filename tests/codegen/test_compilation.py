@@ -1,4 +1,4 @@
-"""How a unit becomes an object: in parts or whole, with few libraries or all, or refused."""
+"""How a unit becomes code: in parts or whole, loaded or linked, or refused."""
 
 import ctypes
 import os
@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynajit.codegen import c_text, compilation, linking, pipeline, toolchain
-from dynajit.codegen.compilation import Ahead, Request, compiled_unit
+from dynajit.codegen import c_text, compilation, pipeline, toolchain
+from dynajit.codegen._runtime import LOADS_OBJECTS, Library
+from dynajit.codegen.compilation import Ahead, Request, Unit, compiled_unit
 from dynajit.core import config, dtypes
 from dynajit.core.errors import ToolchainError
 from dynajit.core.types import TensorType
@@ -44,9 +45,18 @@ def request(source: str, compiler: str | None = None, is_plain: bool = True) -> 
     return Request((compiler or str(GCC), "-shared", "-fPIC"), "the compiler", source, is_plain)
 
 
-def compile_unit(asked: Request, ahead: Ahead | None = None) -> bytes:
-    with compiled_unit(asked, ahead) as content:
-        return content
+def compile_unit(asked: Request, ahead: Ahead | None = None) -> Unit:
+    with compiled_unit(asked, ahead) as unit:
+        return unit
+
+
+loads_objects = pytest.mark.skipif(not LOADS_OBJECTS, reason="object files are linked here")
+
+
+@pytest.fixture
+def links(monkeypatch):
+    """Nothing is loaded by ourselves."""
+    monkeypatch.setattr(compilation, "LOADS_OBJECTS", False)
 
 
 @pytest.fixture
@@ -63,27 +73,45 @@ def commands(monkeypatch):
     return seen
 
 
-def result_of(content: bytes, folder: Path) -> int:
-    path = folder / f"{len(list(folder.iterdir()))}.so"  # a loaded file must stay as it is
-    path.write_bytes(content)
-    return ctypes.CDLL(str(path)).run()
+def result_of(unit: Unit, folder: Path) -> int:
+    library = unit.library
+    if library is None:
+        path = folder / f"{len(list(folder.iterdir()))}.so"  # a loaded file must stay as it is
+        path.write_bytes(unit.contents[0])
+        library = Library(path)
+    return ctypes.CFUNCTYPE(ctypes.c_int)(library.address("run"))()
 
 
+@loads_objects
 @pytest.mark.parametrize(("processors", "runs"), [(1, 1), (2, 2)])
 def test_a_divided_unit_is_compiled_in_parts_where_there_are_processors(
     commands, monkeypatch, tmp_path, processors, runs
 ) -> None:
     monkeypatch.setattr(compilation, "_processors", lambda: processors)
 
-    assert result_of(compile_unit(request(DIVIDED)), tmp_path) == 42
+    unit = compile_unit(request(DIVIDED))
+
+    assert result_of(unit, tmp_path) == 42
+    assert len(unit.contents) == runs
     assert len(commands) == runs
     assert all("-c" in command for command in commands)
 
 
+@loads_objects
+def test_object_files_that_are_not_loaded_are_linked_with_all_libraries(commands, tmp_path) -> None:
+    """Variables of a thread need an offset that the dynamic linker of the C library gives out."""
+    source = "_Thread_local int six = 6; int run(void) { return 7 * six; }"
+    unit = compile_unit(request(source))
+
+    assert unit.library is None
+    assert result_of(unit, tmp_path) == 42
+    assert ["-c" in command for command in commands] == [True, False]
+    assert "-nostdlib" not in commands[-1]
+
+
 def test_a_unit_is_linked_with_few_libraries_where_these_are_enough(
-    commands, monkeypatch, tmp_path
+    commands, links, tmp_path
 ) -> None:
-    monkeypatch.setattr(linking, "_linker", lambda: None)
     source = "double sqrt(double); int run(void) { return (int)sqrt(49.0); }"
 
     assert result_of(compile_unit(request(source)), tmp_path) == 7
@@ -130,10 +158,10 @@ def is_gone(ahead: compilation.Ahead) -> bool:
 
 
 def test_a_compiler_that_was_started_ahead_makes_the_same_object(ahead, commands) -> None:
-    content = compile_unit(request(PLAIN), ahead)
+    unit = compile_unit(request(PLAIN), ahead)
 
     assert commands == []
-    assert content == compile_unit(request(PLAIN))
+    assert unit.contents == compile_unit(request(PLAIN)).contents
     assert is_gone(ahead)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from dynajit.codegen import compilation, toolchain
+from dynajit.codegen._runtime import LOADS_OBJECTS
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core import config, dtypes
@@ -39,6 +41,15 @@ def fresh(tmp_path: Path):
         yield tmp_path
 
 
+def finish_behind() -> None:
+    """What is done when results are there: files are written, and the cache is trimmed."""
+    for thread in set(threading.enumerate()) - {threading.current_thread()}:
+        thread.join(60)
+
+
+CODE = ".o" if LOADS_OBJECTS else ".so"
+
+
 def run(program) -> list[float]:
     (result,) = program(np.ones(5, np.float32))
     return result.tolist()
@@ -50,7 +61,8 @@ def test_second_compilation_comes_from_the_cache(graph, fresh) -> None:
 
     assert (False, True) == (first.from_cache, second.from_cache)
     assert [42.5] * 5 == run(first) == run(second)
-    assert {".so", ".json"} == {p.suffix for p in (fresh / "kernels").iterdir()}
+    finish_behind()
+    assert {CODE, ".json"} == {p.suffix for p in (fresh / "kernels").iterdir()}
 
 
 def test_another_process_uses_the_cache(graph, fresh) -> None:
@@ -162,7 +174,8 @@ def test_none_is_started_ahead_for_sanitizers(started) -> None:
 def test_corrupt_entry_is_compiled_again(graph, fresh, content) -> None:
     """A damaged object, or one without its record, is never loaded."""
     run(compile_graph(graph))
-    (library,) = (fresh / "kernels").glob("*.so")
+    finish_behind()
+    (library,) = (fresh / "kernels").glob(f"*{CODE}")
     if content is None:
         library.with_suffix(".json").unlink()
     else:
@@ -175,17 +188,49 @@ def test_corrupt_entry_is_compiled_again(graph, fresh, content) -> None:
     assert [42.5] * 5 == run(program)
 
 
-def test_an_object_that_does_not_load_is_compiled_again(graph, fresh) -> None:
-    """A record that matches a file which is no shared object does not help it."""
+@pytest.mark.parametrize("suffix", [".o", ".so"])
+@pytest.mark.parametrize("sizes", [[9], [4, 5], [], "?", [-1], None])
+def test_an_object_that_does_not_load_is_compiled_again(graph, fresh, suffix, sizes) -> None:
+    """A record that matches a file which is no code does not help it."""
     run(compile_graph(graph))
-    (library,) = (fresh / "kernels").glob("*.so")
+    finish_behind()
+    (library,) = (fresh / "kernels").glob(f"*{CODE}")
     library.unlink()
-    library.write_bytes(b"no object")
-    record = library.with_suffix(".json")
-    record.write_text(json.dumps({"sha256": hashlib.sha256(b"no object").hexdigest()}))
+    library.with_suffix(suffix).write_bytes(b"no object")
+    record = {"sha256": hashlib.sha256(b"no object").hexdigest(), "objects": sizes}
+    library.with_suffix(".json").write_text(json.dumps(record))
 
     program = compile_graph(graph)
 
+    assert not program.from_cache
+    assert [42.5] * 5 == run(program)
+
+
+def test_equal_units_of_a_process_have_the_same_code(graph, fresh) -> None:
+    """So it is there before its file, and once in memory."""
+    first = compile_graph(graph)
+    built = toolchain.find_built(first.source)
+    assert built is not None
+    finish_behind()
+    shutil.rmtree(fresh / "kernels")
+    assert toolchain.find_built(first.source) == built
+
+    source = first.source
+    del first, built
+    assert toolchain.find_built(source) is None
+
+
+def test_code_that_is_not_loaded_from_memory_is_kept_as_a_shared_object(
+    graph, fresh, monkeypatch
+) -> None:
+    monkeypatch.setattr(compilation, "LOADS_OBJECTS", False)
+    run(compile_graph(graph))
+    finish_behind()
+
+    assert {".so", ".json"} == {p.suffix for p in (fresh / "kernels").iterdir()}
+    monkeypatch.setattr(toolchain, "_loaded", {})
+    program = compile_graph(graph)
+    assert program.from_cache
     assert [42.5] * 5 == run(program)
 
 
@@ -219,6 +264,16 @@ def test_cache_is_trimmed_oldest_first(tmp_path) -> None:
     toolchain.trim(tmp_path / "missing" / "0.so", 50)
 
 
+def test_both_kinds_of_code_count_when_the_cache_is_trimmed(tmp_path) -> None:
+    files = [tmp_path / name for name in ("a.so", "b.o", "c.txt", "d.o")]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes(100))
+        os.utime(file, (number, number))
+    toolchain.trim(files[3], 250)
+
+    assert [False, True, True, True] == [file.exists() for file in files]
+
+
 def test_one_name_in_16_has_the_cache_trimmed(tmp_path) -> None:
     old = tmp_path / "f.so"
     for first in "123456789abcdef0":
@@ -237,10 +292,9 @@ def test_a_kernel_has_the_cache_trimmed(graph, fresh, monkeypatch) -> None:
     monkeypatch.setattr(toolchain, "trim_at_times", lambda *given: trimmed.append(given))
     with config.override(cache_size_bytes=12345):
         compile_graph(graph)
-    for thread in set(threading.enumerate()) - {threading.current_thread()}:
-        thread.join(60)  # it is done behind the result
+    finish_behind()
 
-    assert trimmed == [(next((fresh / "kernels").glob("*.so")), 12345)]
+    assert trimmed == [(next((fresh / "kernels").glob(f"*{CODE}")), 12345)]
 
 
 def test_compiler_error_shows_the_generated_line(codegen, fresh) -> None:

@@ -329,4 +329,6 @@ def test_a_process_that_ends_early_leaves_the_kernel(tmp_path) -> None:
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
 
     assert ("7.0\n", "") == (done.stdout, done.stderr)
-    assert 1 == len(list((tmp_path / "kernels").glob("*.so")))
+    kernels = [path.suffix for path in (tmp_path / "kernels").iterdir()]
+    assert [".json"] == [suffix for suffix in kernels if suffix not in (".o", ".so")]
+    assert 2 == len(kernels)
