@@ -240,7 +240,8 @@ def measure(
     Raises:
         ToolchainError: there is no C compiler.
     """
-    run = _FUNCTION(_library(dtype).address(f"measure_{name}_{SUFFIX[dtype.name]}"))
+    library = _library(dtype)  # held while its function runs
+    run = _FUNCTION(library.address(f"measure_{name}_{SUFFIX[dtype.name]}"))
     worst, wrong = ctypes.c_double(0), ctypes.c_int64(0)
     where = np.zeros(1, dtype.numpy)
     points = 0
