@@ -15,8 +15,11 @@ DJ_ANGLE(double, f64, , tan)
 
 DJ_INLINE double dj_erfc_f64(double x) { return erfc(x); }
 
-/* lgamma is off by up to 6 ULP beside the zeros of negative operands: the wider one, rounded. */
-DJ_INLINE double dj_lgamma_f64(double x) { return (double)lgammal(x); }
+/* By libm for the operands alone that the near one is not for. lgamma is off by up to 6 ULP beside the
+ * zeros of negative operands: the wider one, rounded. */
+DJ_INLINE double dj_lgamma_f64(double x) {
+    return dj_lgamma_is_far_f64(x) ? (double)lgammal(x) : dj_lgamma_near_f64(x);
+}
 
 /* By libm beyond DJ_NEAR alone; NaN at infinities, as in PyTorch. */
 DJ_INLINE float dj_bessel_j0_f32(float x) {
