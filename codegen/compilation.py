@@ -56,7 +56,8 @@ class Request:
         command: the compiler's path, and flags but those for threads and libraries.
         name: of the compiler, for messages, in which it is turned into text.
         source: text of the unit.
-        is_plain: GCC without sanitizers, which `FEW_LIBRARIES` are enough for.
+        is_plain: GCC without sanitizers, which `FEW_LIBRARIES` are enough for, and no shared object
+            is asked for.
     """
 
     command: tuple[str, ...]

@@ -73,6 +73,8 @@ SANITIZE_FLAGS: Final = (
 )  # fmt: skip
 """Behind `FLAGS` with `Config.sanitize`. Integers wrap by contract, so overflow is no finding;
 sizes and indices that overflow show as reads and writes outside of arrays."""
+LINKED_FLAGS: Final = ("-g1",)
+"""Behind `FLAGS` with `Config.link_kernels`: functions that are inlined have names, too."""
 CANDIDATES: Final = ("gcc", "clang", "cc")
 _NAME_OF_GCC: Final = re.compile(r"(^|-)gcc(-[\d.]+)?$")
 
@@ -401,7 +403,8 @@ def flags(compiler: Compiler) -> tuple[str, ...]:
         own += WIDE_FLAGS
     if not asked.sanitize:  # its stores are not looked at
         own += (f"-DDJ_BYPASS_BYTES={bypass_bytes()}",)
-    return (*FLAGS, f"-march={asked.cpu}", *own, *(SANITIZE_FLAGS if asked.sanitize else ()))
+    own += (SANITIZE_FLAGS if asked.sanitize else ()) + (LINKED_FLAGS if asked.link_kernels else ())
+    return (*FLAGS, f"-march={asked.cpu}", *own)
 
 
 def _command(compiler: Compiler) -> tuple[str, ...]:
@@ -409,7 +412,8 @@ def _command(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _is_plain(compiler: Compiler) -> bool:
-    return compiler.is_gcc and not config.current().sanitize
+    asked = config.current()
+    return compiler.is_gcc and not asked.sanitize and not asked.link_kernels
 
 
 def cache_key(source: str, compiler: Compiler) -> str:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(toolchain.find_compiler() is None, reason="needs
 @pytest.fixture
 def cache(tmp_path):
     """A cache of its own; the folder of the notes."""
-    with dj.config.override(cache_dir=tmp_path):
+    with dj.config.override(cache_dir=tmp_path, link_kernels=False):
         yield tmp_path / early_compiler.FOLDER
 
 

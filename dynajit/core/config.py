@@ -43,6 +43,9 @@ class Config:
             cores.
         sanitize: generated C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer
             (`DYNAJIT_SANITIZE=1`); the process must run with libasan preloaded.
+        link_kernels: kernels become shared objects of the cache, whose functions profilers and
+            debuggers name (`DYNAJIT_LINK_KERNELS=1`). Else the process loads them by itself where
+            it can, which is faster.
     """
 
     disable: bool = False
@@ -60,6 +63,7 @@ class Config:
     cuda_driver: str = "libcuda.so.1"
     allow_tf32: bool = False
     sanitize: bool = False
+    link_kernels: bool = False
 
     @property
     def thread_count(self) -> int:
@@ -89,6 +93,7 @@ def from_environment(environ: dict[str, str] | None = None) -> Config:
         verify_graphs=_flag(env, "DYNAJIT_VERIFY_GRAPHS"),
         cuda_driver=env.get("DYNAJIT_CUDA_DRIVER") or "libcuda.so.1",
         sanitize=_flag(env, "DYNAJIT_SANITIZE"),
+        link_kernels=_flag(env, "DYNAJIT_LINK_KERNELS"),
     )
 
 

@@ -47,7 +47,7 @@ def finish_behind() -> None:
         thread.join(60)
 
 
-CODE = ".o" if LOADS_OBJECTS else ".so"
+CODE = ".o" if LOADS_OBJECTS and not config.current().link_kernels else ".so"
 
 
 def run(program) -> list[float]:
@@ -118,7 +118,8 @@ def started(monkeypatch):
 
     monkeypatch.setattr(compilation, "_processors", lambda: 2)
     monkeypatch.setattr(toolchain, "start_ahead", recorded)
-    return seen
+    with config.override(link_kernels=False):
+        yield seen
 
 
 @pytest.mark.parametrize("is_cached", [False, True], ids=["compiled", "cached"])
@@ -232,6 +233,22 @@ def test_code_that_is_not_loaded_from_memory_is_kept_as_a_shared_object(
     program = compile_graph(graph)
     assert program.from_cache
     assert [42.5] * 5 == run(program)
+
+
+def test_kernels_that_are_linked_have_names_for_profilers(graph, fresh) -> None:
+    with config.override(link_kernels=False):
+        run(compile_graph(graph))
+    with config.override(link_kernels=True):
+        program = compile_graph(graph)
+        finish_behind()
+    (code,) = (fresh / "kernels").glob("*.so")
+    names = subprocess.run(["nm", code], capture_output=True, text=True, check=True).stdout
+
+    assert not program.from_cache
+    assert [42.5] * 5 == run(program)
+    assert " T run\n" in names
+    content = code.read_bytes()  # inlined functions have names in what describes the code
+    assert all(f"{kernel.name}\0".encode() in content for kernel in program.kernels)
 
 
 def test_unwritable_folder_falls_back_with_one_warning(graph, tmp_path) -> None:

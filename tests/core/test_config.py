@@ -31,12 +31,14 @@ def test_every_variable_is_read():
             "DYNAJIT_STRICT": "true",
             "DYNAJIT_VERIFY_GRAPHS": "ON",
             "DYNAJIT_SANITIZE": "yes",
+            "DYNAJIT_LINK_KERNELS": "1",
         }
     )
     assert found.disable
     assert found.strict
     assert found.verify_graphs
     assert found.sanitize
+    assert found.link_kernels
     assert found.log == {"breaks", "guards"}
     assert (Path("/tmp/dump"), Path("/tmp/cache")) == (found.dump, found.cache_dir)
     assert ("clang", "x86-64-v3", 3) == (found.compiler, found.cpu, found.num_threads)
