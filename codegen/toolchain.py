@@ -86,6 +86,10 @@ MSG_UNWRITABLE: Final = (
     "dynajit: the kernel cache {folder} cannot be written ({reason}); kernels of this process are "
     "kept in {temporary}.  Set DYNAJIT_CACHE_DIR to a folder that can be written."
 )
+MSG_NOT_KEPT: Final = (
+    "dynajit: a kernel cannot be written to the cache {folder} ({reason}); the next process will "
+    "compile it again.  Make room there, or set DYNAJIT_CACHE_DIR to another folder."
+)
 
 
 @record
@@ -319,15 +323,18 @@ def building(source: str, ahead: Ahead | None = None) -> Iterator[Built]:
         return
     request = Request(_command(compiler), compiler, source, _is_plain(compiler))
     with compiled_unit(request, ahead) as unit:
-        library = unit.library
-        if library is not None:
-            _loaded[entry] = library
-            yield Built(library, False)
+        library, code = unit.library, None
+        if library is None:
             code = _keep(entry, unit, compiler)
-        else:
-            code = _keep(entry, unit, compiler)
-            library = _loaded[entry] = Library(code)
-            yield Built(library, False)
+            library = Library(code)
+        _loaded[entry] = library
+        yield Built(library, False)
+        try:
+            code = code or _keep(entry, unit, compiler)
+        except OSError as error:
+            reason = error.strerror or error
+            warn(MSG_NOT_KEPT.format(folder=entry.parent, reason=reason), stacklevel=2)
+            return
     trim_at_times(code, config.current().cache_size_bytes)
 
 
@@ -356,6 +363,8 @@ def _read(entry: Path) -> Library:
         OSError, ValueError, LookupError, TypeError: it is not there, damaged, or something else.
     """
     record = json.loads(entry.read_text())
+    if not isinstance(record, dict):
+        raise TypeError("the record is something else")
     sizes = record.get("objects")
     code = _code_of(entry, is_shared=sizes is None)
     content = code.read_bytes()

@@ -1,5 +1,6 @@
 """The compiler and the disk cache: found, missing, corrupt, unwritable."""
 
+import errno
 import hashlib
 import json
 import os
@@ -263,6 +264,33 @@ def test_unwritable_folder_falls_back_with_one_warning(graph, tmp_path) -> None:
             compile_graph(graph)
 
     assert [42.5] * 5 == run(program)
+
+
+@pytest.mark.skipif(not LOADS_OBJECTS, reason="shared objects are loaded from the cache")
+def test_a_kernel_that_cannot_be_written_computes_and_warns(fresh, monkeypatch) -> None:
+    """As when the disk is full."""
+
+    def refuse(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(toolchain, "write_atomically", refuse)
+    with (
+        config.override(link_kernels=False),
+        pytest.warns(RuntimeWarning, match="No space left.*will compile it again"),
+    ):
+        built = toolchain.build(SOURCE)
+
+    assert built.library.address("run")
+    assert not list((fresh / "kernels").iterdir())
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '"sha256"', "null", "{}"])
+def test_a_record_of_another_kind_is_none(fresh, text) -> None:
+    compiler = toolchain.find_compiler()
+    entry = toolchain._entry_of(SOURCE, compiler)
+    entry.write_text(text)
+
+    assert toolchain.find_built(SOURCE) is None
 
 
 def test_cache_is_trimmed_oldest_first(tmp_path) -> None:
