@@ -80,6 +80,12 @@ setup(
             *ROUNDED_AS_NUMPY,
         ),
         extension(
+            "dynajit.ops._native_orders",
+            ["dynajit/ops/_native_orders.c"],
+            [],
+            *ROUNDED_AS_NUMPY,
+        ),
+        extension(
             "dynajit.ops._philox",
             ["dynajit/ops/_philox.c"],
             ["dynajit/ops/ufunc_loops.h"],

@@ -9,6 +9,7 @@ element of the window.
 Contract: that of `ops.array_forms`; results are row-major. Called by `ops.convolution`.
 """
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any, Final
@@ -45,6 +46,7 @@ def _has_loops(xp: Any, size: Sizes, geometry: tuple[Sizes, ...], is_back: bool 
     return xp is np and not is_product and not (is_back and math.prod(stride) > MOST_CLASSES)
 
 
+@functools.lru_cache(maxsize=1024)
 def _sizes(
     x: tuple[int, ...], y: tuple[int, ...], weight: tuple[int, ...], geometry: tuple[Sizes, ...],
     groups: int,

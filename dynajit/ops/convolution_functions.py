@@ -17,7 +17,7 @@ from dynajit.ops.arguments import require_tensor
 from dynajit.ops.autocast import lower_precision
 from dynajit.ops.complex_functions import complex as of_parts
 from dynajit.ops.table import TABLE
-from dynajit.ops.windows import Geometry, window_counts
+from dynajit.ops.windows import Geometry, remembered, window_counts
 
 #: One number for every dim, or one per dim.
 Amounts = int | SymInt | Sequence[int | SymInt]
@@ -86,8 +86,9 @@ def batched(
     return TABLE.reshape(result, shape=tuple(result.shape)[1:])
 
 
+@remembered
 def require_positive_counts(
-    sizes: Shape, size: Sequence[Size], geometry: Geometry, function: str
+    sizes: Shape, size: tuple[Size, ...], geometry: Geometry, function: str
 ) -> Shape:
     """How many windows there are; asks about symbolic sizes, too.
 

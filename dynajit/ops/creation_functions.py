@@ -194,6 +194,14 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
         key: options[key] for key in ("start", "end", "step") if key in options
     }
     given = _arange_bounds(bounds, named)
+    if dtype is None and all(type(v) is int for v in given):
+        start, end, step = given
+        count: Any = -((start - end) // step) if step else 0
+        if count > 0:
+            result = TABLE.arange(
+                start, step, size=count, dtype=dtypes.int64, device=device_of(device)
+            )
+            return _finish(result, requires_grad, options)
     start, end, step = (
         v.item() if is_tensor(v) and v.dtype.is_floating_point else v for v in given
     )
@@ -205,7 +213,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     if not isinstance(step, SymInt) and step == 0:
         raise ArgumentError("arange: step must be nonzero.")
     if whole:
-        count: Any = (end - start + step - (1 if step > 0 else -1)) // step
+        count = (end - start + step - (1 if step > 0 else -1)) // step
     else:
         count = math.ceil((end - start) / step)
     known = not any(isinstance(v, SymInt) for v in (start, end, step))
@@ -542,7 +550,7 @@ def multinomial(
         uniform = _draw("rand", tuple(p.shape), dtypes.float64, input.device, generator)
         waiting = TABLE.neg(TABLE.log1p(TABLE.neg(uniform)))
         return topk(TABLE.div(p, waiting), num_samples, -1).indices
-    sums = TABLE.cumsum(p, dim=rank - 1)
+    sums = TABLE.cumsum(p, dim=rank - 1, reverse=False)
     batch: Sequence[Any] = tuple(p.shape[:-1])
     last = TABLE.select(sums, dim=rank - 1, index=p.shape[-1] - 1)
     uniform = _draw("rand", (*batch, num_samples), dtypes.float64, input.device, generator)

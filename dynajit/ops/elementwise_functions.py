@@ -410,13 +410,12 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     array = input.array
     with any_arrays.on_device_of(array):
         found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
-    columns = [constant(column, input.device) for column in found]
+        if array.ndim and not as_tuple:
+            return constant(any_arrays.module_of(array).stack(found, axis=1), input.device)
     if as_tuple:
-        return tuple(columns)
-    if array.ndim == 0:
-        count = len(found[0])
-        return TABLE.full(0, shape=(count, 0), dtype=dtypes.int64, device=input.device)
-    return TABLE.stack(*columns, dim=1)
+        return tuple(constant(column, input.device) for column in found)
+    count = len(found[0])
+    return TABLE.full(0, shape=(count, 0), dtype=dtypes.int64, device=input.device)
 
 
 def masked_select(input: Any, mask: Any) -> Any:

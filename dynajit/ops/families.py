@@ -229,12 +229,13 @@ def reduction(
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
     analytic: bool = True,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind REDUCTION from `combine(m, a, b)` over accumulator tuples.
 
     The row has the input `x` and the attributes `dim` (sorted, non-negative; required) and
-    `keepdim` (False). See `Reduction` for `array`, `ufunc`, `reduce`, `identity`, `init` and
-    `finish`, `Op` for `analytic`.
+    `keepdim` (False). See `Reduction` for `array`, `ufunc`, `reduce`, `identity`, `init`,
+    `finish` and `native`, `Op` for `analytic`.
     """
 
     def decorate(combine: Function) -> Op:
@@ -246,7 +247,9 @@ def reduction(
                 ("x",),
                 {"dim": REQUIRED, "keepdim": False},
                 _reduction_infer(row, dtype, identity),
-                Reduction(init, combine, finish, identity, dtype.compute, array, ufunc, reduce),
+                Reduction(
+                    init, combine, finish, identity, dtype.compute, array, ufunc, reduce, native
+                ),
                 vjp or {},
                 domain=domain,
                 document=combine.__doc__ or "",
@@ -391,17 +394,19 @@ def extern(
     widens: bool = False,
     direct: Callable[..., Any] | None = None,
     analytic: bool = True,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`.
 
-    See `Extern` for `widens` and `direct`, `Op` for `analytic`.
+    See `Extern` for `widens`, `direct` and `native`, `Op` for `analytic`.
     """
 
     def decorate(array: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
         row = name or array.__name__
         return TABLE.enter(
-            Op(row, Kind.EXTERN, inputs, attributes, infer, Extern(array, widens, direct),
+            Op(row, Kind.EXTERN, inputs, attributes, infer,
+               Extern(array, widens, direct, native),
                vjp or {}, variadic, domain, array.__doc__ or "", analytic)
         )  # fmt: skip
 

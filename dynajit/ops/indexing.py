@@ -143,11 +143,19 @@ def _gather_infer(x: ValueType, index: ValueType, *, dim: int) -> TensorType:
     return type.with_shape(_gather_shape("gather", type, index, dim))
 
 
-def _along(xp: Any, x: Any, index: Any, dim: int) -> tuple[Any, ...]:
-    """NumPy index tuple that addresses, for each entry of `index`, its element of x."""
-    positions = list(xp.ogrid[tuple(slice(size) for size in index.shape)])
-    positions[dim] = _checked(index, x.shape[dim], False)
-    return tuple(positions)
+def places_along(xp: Any, x: Any, index: Any, dim: int) -> tuple[Any, ...]:
+    """NumPy index tuple that addresses, for each entry of `index`, its element of x.
+
+    Raises:
+        BoundsError: an entry is out of range.
+    """
+    behind = range(index.ndim - 1, -1, -1)
+    return tuple(
+        _checked(index, x.shape[dim], False)
+        if d == dim
+        else xp.arange(size).reshape(size, *(1,) * others)
+        for d, (size, others) in enumerate(zip(index.shape, behind, strict=True))
+    )
 
 
 def _zero_dim(function: Any) -> Any:
@@ -162,7 +170,7 @@ def _zero_dim(function: Any) -> Any:
 
 
 def _gather_array(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
-    array = _zero_dim(lambda xp, x, index, *, dim: x[_along(xp, x, index, dim)])
+    array = _zero_dim(lambda xp, x, index, *, dim: x[places_along(xp, x, index, dim)])
     return array(xp, x, index, dim=dim)
 
 
@@ -204,7 +212,7 @@ def _target(m: Any, load: Any, index: Any, types: Any, dim: int) -> tuple[Any, .
 def _scatter_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
     def add(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
         result = xp.array(x)
-        xp.add.at(result, _along(xp, x, index, dim), source)
+        xp.add.at(result, places_along(xp, x, index, dim), source)
         return result
 
     return _zero_dim(add)(xp, x, index, source, dim=dim)
@@ -228,7 +236,7 @@ def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
 def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
     def put(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
         result = x.copy()
-        _set_at(xp, result, _along(xp, x, index, dim), source)
+        _set_at(xp, result, places_along(xp, x, index, dim), source)
         return result
 
     return _zero_dim(put)(xp, x, index, source, dim=dim)

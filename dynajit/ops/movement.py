@@ -14,7 +14,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, InternalError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
-from dynajit.ops import _native_forms
+from dynajit.ops import _native_forms, _native_orders
 from dynajit.ops.families import common_device, composite, describe, movement, require_tensor
 
 
@@ -509,6 +509,7 @@ def _triangle_infer(x: ValueType, *, diagonal: int) -> TensorType:
     infer=_triangle_infer,
     array=lambda xp, x, *, diagonal=0: xp.tril(x, diagonal),
     vjp={"x": lambda ops, g, diagonal: ops.tril(g, diagonal=diagonal)},
+    native=_native_orders.tril,
 )
 def tril(m: Any, load: Any, index: Any, types: Any, *, diagonal: int) -> Any:
     """The lower triangle of the last two dims up to `diagonal`; zero elsewhere."""
@@ -519,6 +520,7 @@ def tril(m: Any, load: Any, index: Any, types: Any, *, diagonal: int) -> Any:
     infer=_triangle_infer,
     array=lambda xp, x, *, diagonal=0: xp.triu(x, diagonal),
     vjp={"x": lambda ops, g, diagonal: ops.triu(g, diagonal=diagonal)},
+    native=_native_orders.triu,
 )
 def triu(m: Any, load: Any, index: Any, types: Any, *, diagonal: int) -> Any:
     """The upper triangle of the last two dims from `diagonal`; zero elsewhere."""

@@ -26,7 +26,7 @@ from dynajit.ops.convolution_functions import (
     require_range,
 )
 from dynajit.ops.table import TABLE
-from dynajit.ops.windows import Geometry
+from dynajit.ops.windows import Geometry, remembered
 
 
 def _geometry(
@@ -44,6 +44,14 @@ def _geometry(
     steps = size if no_stride else per_dim(stride, n, "stride", function)
     edges = per_dim(padding, n, "padding", function)
     gaps = per_dim(dilation, n, "dilation", function)
+    return _checked_geometry(tuple(x.shape[2:]), size, steps, edges, gaps, ceil_mode, function)
+
+
+@remembered
+def _checked_geometry(
+    sizes: Shape, size: tuple[int, ...], steps: tuple[int, ...], edges: tuple[int, ...],
+    gaps: tuple[int, ...], ceil_mode: bool, function: str,
+) -> Geometry:  # fmt: skip
     require_range(size, 1, "kernel size", function, "should be")
     require_range(steps, 1, "stride", function, "should be")
     require_range(gaps, 1, "dilation", function, "should be")
@@ -57,10 +65,10 @@ def _geometry(
     if ceil_mode:
         after = tuple(
             _ceiled(length, span, step, edge)
-            for length, span, step, edge in zip(x.shape[2:], spans, steps, edges, strict=True)
+            for length, span, step, edge in zip(sizes, spans, steps, edges, strict=True)
         )
     geometry = Geometry(steps, edges, after, gaps)
-    require_positive_counts(tuple(x.shape[2:]), size, geometry, function)
+    require_positive_counts(sizes, size, geometry, function)
     return geometry
 
 

@@ -301,7 +301,7 @@ def _norm_of_order(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) ->
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along `dim`; bool and integers sum in int64."""
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
-    return _in_dtype(TABLE.cumsum(x, dim=dim_of(input, dim, "cumsum")), dtype)
+    return _in_dtype(TABLE.cumsum(x, dim=dim_of(input, dim, "cumsum"), reverse=False), dtype)
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
@@ -372,7 +372,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Positions that put input in order along `dim`; always stable."""
     d = dim_of(input, dim, "argsort")
-    return TABLE.argsort(input, dim=d, descending=descending)
+    return TABLE.argsort(input, dim=d, descending=descending, start=0, stop=None)
 
 
 def sort(
@@ -391,7 +391,7 @@ def topk(
     n = input.shape[d] if input.shape else 1
     if not fits_within(0, k) or not fits_within(k, n):
         raise ShapeError(f"topk: selected index k={k} out of range for dimension of size {n}.")
-    order = TABLE.argsort(input, dim=d, descending=largest, stop=k)
+    order = TABLE.argsort(input, dim=d, descending=largest, start=0, stop=k)
     return ValuesIndices(TABLE.gather(input, order, dim=d), order)
 
 
@@ -401,7 +401,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Values
     n = input.shape[d] if input.shape else 1
     if not fits_within(1, k) or not fits_within(k, n):
         raise BoundsError(f"kthvalue: there is no element {k} in a dimension of size {n}.")
-    order = TABLE.argsort(input, dim=d, start=k - 1, stop=k)
+    order = TABLE.argsort(input, dim=d, descending=False, start=k - 1, stop=k)
     return _element(input, order, d, keepdim)
 
 
@@ -417,7 +417,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     middle = (n + 1) // 2
     if not middle:
         raise BoundsError("median: there is no middle of an empty dimension.")
-    found = TABLE.argsort(input, dim=d, start=middle - 1, stop=middle)
+    found = TABLE.argsort(input, dim=d, descending=False, start=middle - 1, stop=middle)
     if input.dtype.is_floating_point and input.shape:
         largest = TABLE.argmax(input, dim=(d,), keepdim=True)
         is_missing = TABLE.isnan(TABLE.gather(input, largest, dim=d))

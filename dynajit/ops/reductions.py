@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.types import TensorType
+from dynajit.ops import _native_orders
 from dynajit.ops._sums import add_reduce, sum_of
 from dynajit.ops.families import (
     ACCUMULATED,
@@ -217,6 +218,9 @@ def _argmin_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> An
 
 def _position_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     """Row-major position among the reduced dims, which are moved together to the end."""
+    if len(dim) == 1 and x.size:
+        found = function(x, axis=dim[0])
+        return xp.expand_dims(found, dim) if keepdim else found
     shape = reduced_shape(x.shape, dim, keepdim)
     if not x.size:
         return xp.zeros(shape, np.int64)
@@ -229,6 +233,7 @@ def _position_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdi
 
 @reduction(
     array=_argmax_array,
+    native=_native_orders.argmax,
     dtype=POSITION,
     identity=lambda dtype: None,
     init=_with_position,
@@ -244,6 +249,7 @@ def argmax(m: Any, a: Any, b: Any) -> Any:
 
 @reduction(
     array=_argmin_array,
+    native=_native_orders.argmin,
     dtype=POSITION,
     identity=lambda dtype: None,
     init=_with_position,

@@ -795,13 +795,20 @@ class NumpyScalars:
         whole = value if hasattr(value, "dtype") else np.asarray(value)
         index = whole.astype(np.int64, copy=False)
         lowest = -size if wrap else 0
-        if index.size and not (index.min() >= lowest and index.max() < size):
+        if index.size and not _are_within(index, lowest, size):
             wrong = index.reshape(-1)[((index < lowest) | (index >= size)).reshape(-1)][0]
             raise BoundsError(
                 f"index {wrong} is out of range for a dimension of size {size}.  Expected a "
                 f"value in [{lowest}, {size - 1}]."
             )
         return np.where(index < 0, index + size, index) if wrap else index
+
+
+def _are_within(index: Any, lowest: Any, size: Any) -> bool:
+    """True if some int64 are in [lowest, size)."""
+    if type(index) is np.ndarray and lowest == 0:  # negative ones are the largest without a sign
+        return bool(np.maximum.reduce(index.view(np.uint64), axis=None) < size)
+    return bool(index.min() >= lowest and index.max() < size)
 
 
 _rows["index"] = Scalar(

@@ -14,6 +14,7 @@ from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import fits_within
 from dynajit.core.types import Size, TensorType, ValueType
+from dynajit.ops import _native_orders
 from dynajit.ops.families import describe, extern, require_tensor
 
 
@@ -43,9 +44,9 @@ def _scan(xp: Any, function: Any, x: Any, dim: int, reverse: bool) -> Any:
     result = np.dtype(np.int64) if kind.category <= Category.INTEGER else x.dtype
     if x.ndim == 0:
         return x.astype(result)
-    given = xp.flip(x, dim) if reverse else x
-    wide = function(given, axis=dim, dtype=accumulator_dtype(kind).numpy)
-    wide = xp.flip(wide, dim) if reverse else wide
+    back = (*(slice(None),) * dim, slice(None, None, -1))
+    wide = function(x[back] if reverse else x, axis=dim, dtype=accumulator_dtype(kind).numpy)
+    wide = wide[back] if reverse else wide
     return wide.astype(result, order="C", copy=not wide.flags.c_contiguous)
 
 
@@ -54,7 +55,9 @@ def _cumsum_vjp(ops: Any, g: Any, dim: int, reverse: bool) -> Any:
     return ops.cumsum(g, dim=dim, reverse=not reverse)
 
 
-@extern(infer=_scan_infer("cumsum"), vjp={"x": _cumsum_vjp}, widens=True)
+@extern(
+    infer=_scan_infer("cumsum"), vjp={"x": _cumsum_vjp}, widens=True, native=_native_orders.cumsum
+)
 def cumsum(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """Sums of the elements up to each position along `dim`, or from it on if `reverse`.
 
@@ -114,7 +117,7 @@ def _argsort_infer(
     return type.with_shape(shape).with_dtype(dtypes.int64)
 
 
-@extern(infer=_argsort_infer)
+@extern(infer=_argsort_infer, native=_native_orders.argsort)
 def argsort(
     xp: Any, x: Any, *, dim: int, descending: bool = False, start: Size = 0,
     stop: Size | None = None,
@@ -130,18 +133,23 @@ def argsort(
     if x.size == 0:
         return xp.zeros((*x.shape[:dim], last - start, *x.shape[dim + 1 :]), dtype=np.int64)
     wide = x.astype(dtypes.compute_dtype(dtypes.from_numpy(x.dtype)).numpy, copy=False)
-    rows = xp.moveaxis(wide, dim, -1)
-    found = _some_positions(xp, rows.reshape(-1, size), descending, start, last)
-    if found is not None:
-        found = found.reshape(*rows.shape[:-1], last - start)
-        return xp.ascontiguousarray(xp.moveaxis(found, -1, dim))
+    if last - start < size and x.size >= _FEW_ELEMENTS:
+        rows = xp.moveaxis(wide, dim, -1)
+        found = _some_positions(xp, rows.reshape(-1, size), descending, start, last)
+        if found is not None:
+            found = found.reshape(*rows.shape[:-1], last - start)
+            return xp.ascontiguousarray(xp.moveaxis(found, -1, dim))
     if descending:
         # Sorting the reversed slice keeps equal elements in order once the result is reversed back.
-        order = xp.argsort(xp.flip(wide, dim), axis=dim, kind="stable")
-        order = size - 1 - xp.flip(order, dim)
+        back = (*(slice(None),) * dim, slice(None, None, -1))
+        order = size - 1 - wide[back].argsort(axis=dim, kind="stable")[back]
     else:
-        order = xp.argsort(wide, axis=dim, kind="stable")
-    return xp.take(order, range(start, last), axis=dim) if last - start < size else order
+        order = wide.argsort(axis=dim, kind="stable")
+    return xp.ascontiguousarray(order[(*(slice(None),) * dim, slice(start, last))])
+
+
+_FEW_ELEMENTS = 2048
+"""Elements from which on something else than sorting them all may be faster."""
 
 
 def _some_positions(xp: Any, x: Any, descending: bool, start: Any, stop: Any) -> Any:

@@ -13,7 +13,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import fits_within, shapes_agree
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ops.families import describe, extern, require_tensor
-from dynajit.ops.scalar import NumpyScalars
+from dynajit.ops.indexing import places_along
 
 _COMBINE: Final = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
@@ -92,10 +92,9 @@ def scatter_reduce(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: 
     result, name = xp.array(x), _COMBINE[mode]
     if not x.ndim:
         return getattr(xp, name)(result, source)
-    positions = list(xp.ogrid[tuple(slice(size) for size in index.shape)])
-    positions[dim] = NumpyScalars.as_index(index, x.shape[dim], False)
+    places = places_along(xp, x, index, dim)
     if xp is np:
-        getattr(np, name).at(result, tuple(positions), source)
+        getattr(np, name).at(result, places, source)
     else:
-        xp.combine_at(name, result, tuple(positions), source)
+        xp.combine_at(name, result, places, source)
     return result

@@ -271,7 +271,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
         return ValuesIndices(TABLE.clone(input), zero)
     if input.shape[d] == 0:
         raise ShapeError("mode(): Expected reduction dim to have non-zero size.")
-    order = TABLE.argsort(input, dim=d, descending=False)
+    order = TABLE.argsort(input, dim=d, descending=False, start=0, stop=None)
     values = TABLE.gather(input, order, dim=d)
     n = input.shape[d]
     numbers = TABLE.arange(0, 1, size=n, dtype=dtypes.int64, device=input.device)

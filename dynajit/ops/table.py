@@ -98,6 +98,7 @@ class Reduction:
         ufunc: name of the array module's ufunc whose `reduce` does the same for small arrays (at
             most 128 elements), or None.
         reduce: what stands for it where arrays are NumPy's, called with five arguments by place.
+        native: see `Composite`.
     """
 
     init: Callable[..., tuple[Any, ...]]
@@ -108,6 +109,7 @@ class Reduction:
     array: Callable[..., Any]
     ufunc: str | None = None
     reduce: Callable[..., Any] | None = None
+    native: Callable[..., Any] | None = None
 
 
 @record
@@ -180,11 +182,13 @@ class Extern:
             them in float32.
         direct: `direct(xp, *inputs)` -> the function of arrays alone that does the same for
             inputs of these shapes and dtypes; None: the row has none.
+        native: see `Composite`.
     """
 
     array: Callable[..., Any]
     widens: bool = False
     direct: Callable[..., Any] | None = None
+    native: Callable[..., Any] | None = None
 
 
 @record

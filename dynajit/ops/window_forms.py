@@ -9,6 +9,7 @@ or NotImplemented for anything but the plain case, and never raises. `windows` a
 `ops.convolution` and, through them, `ops.evaluate`.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ def _span(start: int, length: int) -> slice:
     return slice(start, start + length)
 
 
+@functools.lru_cache(maxsize=1024)
 def counts_of(
     sizes: Sizes, size: Sizes, stride: Sizes, before: Sizes, after: Sizes, dilation: Sizes
 ) -> Sizes:

@@ -8,9 +8,10 @@ inlines the index maps, so a pool is one kernel; eager execution uses `ops.windo
 Called by `ops.convolution`, `ops.pooling_functions` and `ops.convolution_functions`.
 """
 
+import functools
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
@@ -39,6 +40,24 @@ class Geometry(NamedTuple):
     def attributes(self) -> dict[str, tuple[int, ...]]:
         """As attributes of a row."""
         return self._asdict()
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def remembered(function: Function) -> Function:
+    """`function(sizes, size, ...)`, of what is hashable, remembered for sizes that are plain
+    integers: symbolic ones ask the program each time."""
+    known = functools.lru_cache(maxsize=1024)(function)
+
+    @functools.wraps(function)
+    def call(sizes: Shape, size: tuple[Size, ...], *others: Any) -> Any:
+        for n in (*sizes, *size):
+            if type(n) is not int:
+                return function(sizes, size, *others)
+        return known(sizes, size, *others)
+
+    return cast(Function, call)
 
 
 def window_counts(sizes: Shape, size: Sequence[Size], geometry: Geometry) -> Shape:
