@@ -142,9 +142,9 @@ def argsort(
     if descending:
         # Sorting the reversed slice keeps equal elements in order once the result is reversed back.
         back = (*(slice(None),) * dim, slice(None, None, -1))
-        order = size - 1 - wide[back].argsort(axis=dim, kind="stable")[back]
+        order = size - 1 - xp.argsort(wide[back], axis=dim, kind="stable")[back]
     else:
-        order = wide.argsort(axis=dim, kind="stable")
+        order = xp.argsort(wide, axis=dim, kind="stable")
     return xp.ascontiguousarray(order[(*(slice(None),) * dim, slice(start, last))])
 
 
