@@ -4,6 +4,7 @@ Contract: the first parameter is the tensor, so each function is a method of `Te
 Operands of products have one dtype, as in PyTorch. Vectors are reshaped to matrices here.
 """
 
+import functools
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -224,7 +225,8 @@ def einsum(equation: str, *operands: Any) -> Any:
         if len(operands) == 1 and not is_tensor_operand(operands[0])
         else (list(operands))
     )
-    terms, output = _parse_equation(equation.replace(" ", ""), given)
+    ranks = tuple(len(x.shape) for x in given)
+    terms, output = _parse_equation(equation.replace(" ", ""), ranks)
     pairs = [_take_diagonals(x, term) for x, term in zip(given, terms, strict=True)]
     _check_sizes(equation, pairs)
     result, labels = pairs[0]
@@ -238,32 +240,29 @@ def einsum(equation: str, *operands: Any) -> Any:
     return TABLE.permute(result, dims=tuple(labels.index(label) for label in output))
 
 
-def _parse_equation(equation: str, operands: list[Any]) -> tuple[list[str], str]:
+@functools.lru_cache(maxsize=1024)
+def _parse_equation(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str]:
     """Subscripts per operand and of the result; dims of "..." get upper-case digits' labels."""
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
-    if len(terms) != len(operands):
-        raise ArgumentError(
-            f"einsum({equation!r}): {len(terms)} terms for {len(operands)} operands."
-        )
+    if len(terms) != len(ranks):
+        raise ArgumentError(f"einsum({equation!r}): {len(terms)} terms for {len(ranks)} operands.")
     for character in equation.replace("->", "").replace("...", "").replace(",", ""):
         if not character.isalpha():
             raise ArgumentError(
                 f"einsum({equation!r}): invalid subscript {character!r}.  Expected letters."
             )
-    widths = [
-        len(x.shape) - len(t.replace("...", "")) for t, x in zip(terms, operands, strict=True)
-    ]
-    for term, width, x in zip(terms, widths, operands, strict=True):
+    widths = [rank - len(t.replace("...", "")) for t, rank in zip(terms, ranks, strict=True)]
+    for term, width, rank in zip(terms, widths, ranks, strict=True):
         if width < 0 or (width > 0 and "..." not in term):
             raise ArgumentError(
                 f"einsum({equation!r}): the term {term!r} does not fit an operand with "
-                f"{len(x.shape)} dimensions."
+                f"{rank} dimensions."
             )
     widest = max((w for t, w in zip(terms, widths, strict=True) if "..." in t), default=0)
     # Private-use characters: they sort after letters and cannot be written by a user.
     batch = "".join(chr(0xE000 + i) for i in range(widest))
-    full = [t.replace("...", batch[widest - w :]) for t, w in zip(terms, widths, strict=True)]
+    full = tuple(t.replace("...", batch[widest - w :]) for t, w in zip(terms, widths, strict=True))
     if arrow:
         return full, right.replace("...", batch)
     joined = "".join(full)
