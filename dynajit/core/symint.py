@@ -18,6 +18,7 @@ Called by the movement rows (index maps), by code generation (which prints C) an
 
 import contextlib
 import functools
+import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
@@ -200,9 +201,14 @@ def fits_within(a: Number, b: Number) -> bool:
     return known
 
 
+_PLAIN: Final[Mapping[str, Callable[[int, int], bool]]] = {"<": operator.lt, "<=": operator.le}
+
+
 def known_comparison(symbol: str, a: Number, b: Number) -> bool | None:
     """Whether `a symbol b` holds for all values of the symbols, for none (False), or neither."""
     difference = b - a
+    if isinstance(difference, int):
+        return _PLAIN.get(symbol, operator.eq)(0, difference)
     match symbol:
         case "<":
             return _always_or_never(_is_positive(difference), _is_natural(-difference))
@@ -210,7 +216,7 @@ def known_comparison(symbol: str, a: Number, b: Number) -> bool | None:
             return _always_or_never(_is_natural(difference), _is_positive(-difference))
         case _:
             differs = _is_positive(difference) or _is_positive(-difference)
-            return _always_or_never(isinstance(difference, int) and difference == 0, differs)
+            return _always_or_never(False, differs)
 
 
 def _always_or_never(always: bool, never: bool) -> bool | None:

@@ -138,7 +138,7 @@ def _require_kernel(weight: Any, n: int, function: str) -> tuple[int, ...]:
             f"{function}: Expected {n + 2}-dimensional weight, but got weight of size "
             f"{list(weight.shape)} instead."
         )
-    return tuple(weight.shape[2:])
+    return tuple(weight.shape)[2:]
 
 
 def _by_parts(product: Callable[[Any, Any], Any], x: Any, weight: Any) -> Any:
@@ -172,7 +172,7 @@ def _convolve(
     geometry = Geometry(steps, before, after, gaps)
 
     def run(x: Any) -> Any:
-        require_positive_counts(tuple(x.shape[2:]), size, geometry, function)
+        require_positive_counts(tuple(x.shape)[2:], size, geometry, function)
         given = {**geometry.attributes(), "groups": groups}
         if not x.dtype.is_complex:
             return TABLE.convolution(x, weight, bias, **given)
@@ -317,7 +317,7 @@ def unfold(
     size, geometry = _plain_geometry(kernel_size, dilation, padding, stride, "unfold")
 
     def run(x: Any) -> Any:
-        counts = require_positive_counts(tuple(x.shape[2:]), size, geometry, "unfold")
+        counts = require_positive_counts(tuple(x.shape)[2:], size, geometry, "unfold")
         cut = TABLE.windows(x, size=size, **geometry.attributes())
         columns = TABLE.permute(cut, dims=(0, 1, 4, 5, 2, 3))
         shape = (x.shape[0], x.shape[1] * math.prod(size), numel(counts))

@@ -44,7 +44,7 @@ def _geometry(
     steps = size if no_stride else per_dim(stride, n, "stride", function)
     edges = per_dim(padding, n, "padding", function)
     gaps = per_dim(dilation, n, "dilation", function)
-    return _checked_geometry(tuple(x.shape[2:]), size, steps, edges, gaps, ceil_mode, function)
+    return _checked_geometry(tuple(x.shape)[2:], size, steps, edges, gaps, ceil_mode, function)
 
 
 @remembered
@@ -100,7 +100,7 @@ def _max_pool(
         if not return_indices:
             return values
         choice = TABLE.max_pool_choice(x, size=size, **geometry.attributes())
-        return values, _flat_positions(choice, tuple(x.shape[2:]), size, geometry)
+        return values, _flat_positions(choice, tuple(x.shape)[2:], size, geometry)
 
     return batched(input, n, function, run, function)
 
@@ -180,9 +180,9 @@ def _avg_pool(
         total = TABLE.sum_pool(_in_wide(x), size=size, **geometry.attributes())
         if divisor_override is not None:
             return cast(TABLE.div(total, divisor_override), x.dtype)
-        counts = tuple(total.shape[2:])
+        counts = tuple(total.shape)[2:]
         for d, divisor in enumerate(
-            _divisors(tuple(x.shape[2:]), counts, size, geometry, count_include_pad, x.device)
+            _divisors(tuple(x.shape)[2:], counts, size, geometry, count_include_pad, x.device)
         ):
             if not isinstance(divisor, int):
                 divisor = TABLE.reshape(divisor, shape=(counts[d], *((1,) * (n - 1 - d))))
@@ -348,7 +348,7 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
     function = f"adaptive_avg_pool{n}d"
 
     def run(x: Any) -> Any:
-        sizes = tuple(x.shape[2:])
+        sizes = tuple(x.shape)[2:]
         wanted = _output_sizes(output_size, sizes, function)
         if all(isinstance(k, int) and k == 1 for k in wanted):
             return cast(TABLE.mean(_in_wide(x), dim=tuple(range(2, n + 2)), keepdim=True), x.dtype)
@@ -360,7 +360,7 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
         for d, real in enumerate(masks):
             mask = constant(real.reshape(-1, *((1,) * (n - 1 - d))), x.device)
             picked = TABLE.where(mask, picked, 0.0)
-        size, geometry = _even_geometry(tuple(picked.shape[2:]), wanted)
+        size, geometry = _even_geometry(tuple(picked.shape)[2:], wanted)
         total = TABLE.sum_pool(picked, size=size, **geometry.attributes())
         for d, real in enumerate(masks):
             count = real.sum(axis=1).reshape(-1, *((1,) * (n - 1 - d)))
@@ -390,19 +390,19 @@ def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: boo
     function = f"adaptive_max_pool{n}d"
 
     def run(x: Any) -> Any:
-        sizes = tuple(x.shape[2:])
+        sizes = tuple(x.shape)[2:]
         wanted = _output_sizes(output_size, sizes, function)
         positions: list[np.ndarray] = []
         pooled = x
         if not _is_even(sizes, wanted):
             pooled, positions, _ = _with_even_windows(x, wanted)
-        size, geometry = _even_geometry(tuple(pooled.shape[2:]), wanted)
+        size, geometry = _even_geometry(tuple(pooled.shape)[2:], wanted)
         values = TABLE.max_pool(pooled, size=size, **geometry.attributes())
         if not return_indices:
             return values
         choice = TABLE.max_pool_choice(pooled, size=size, **geometry.attributes())
-        flat = _flat_positions(choice, tuple(pooled.shape[2:]), size, geometry)
-        return values, _original(flat, tuple(pooled.shape[2:]), sizes, positions)
+        flat = _flat_positions(choice, tuple(pooled.shape)[2:], size, geometry)
+        return values, _original(flat, tuple(pooled.shape)[2:], sizes, positions)
 
     return batched(input, n, function, run, function)
 
