@@ -85,6 +85,7 @@ setup(
             [],
             *ROUNDED_AS_NUMPY,
         ),
+        extension("dynajit.ops._native_places", ["dynajit/ops/_native_places.c"], [], "-O3"),
         extension(
             "dynajit.ops._philox",
             ["dynajit/ops/_philox.c"],

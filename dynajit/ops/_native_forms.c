@@ -716,58 +716,6 @@ native_embedding(PyObject *module, PyObject *const *args, Py_ssize_t given)
     return result;
 }
 
-/* gather(x, index, dim): of elements of 4 or 8 bytes, where the other dims are of one size. */
-static PyObject *
-native_gather(PyObject *module, PyObject *const *args, Py_ssize_t given)
-{
-    PyArrayObject *x =
-        given == 3 && PyArray_CheckExact(args[0]) ? (PyArrayObject *)args[0] : NULL;
-    PyArrayObject *index =
-        x != NULL && PyArray_CheckExact(args[1]) ? (PyArrayObject *)args[1] : NULL;
-    long long dim = index == NULL ? -1 : whole(args[2], -1);
-    if (dim < 0 || dim >= PyArray_NDIM(x) || PyArray_NDIM(x) != PyArray_NDIM(index) ||
-        !PyArray_ISCARRAY_RO(x) || !PyTypeNum_ISNUMBER(PyArray_TYPE(x)) ||
-        (PyArray_ITEMSIZE(x) != 4 && PyArray_ITEMSIZE(x) != 8)) {
-        DECLINE;
-    }
-    npy_intp outer = 1, inner = 1;
-    for (int d = 0; d < PyArray_NDIM(x); d++) {
-        if (d != dim && PyArray_DIM(x, d) != PyArray_DIM(index, d)) {
-            DECLINE;
-        }
-        outer *= d < dim ? PyArray_DIM(x, d) : 1;
-        inner *= d > dim ? PyArray_DIM(x, d) : 1;
-    }
-    npy_intp size = PyArray_DIM(x, (int)dim), count = PyArray_DIM(index, (int)dim);
-    const int64_t *at = positions(args[1], size);
-    if (at == NULL) {
-        DECLINE;
-    }
-    PyArrayObject *result = (PyArrayObject *)PyArray_SimpleNew(
-        PyArray_NDIM(index), PyArray_DIMS(index), PyArray_TYPE(x));
-    if (result == NULL) {
-        return NULL;
-    }
-    NPY_BEGIN_THREADS_DEF;
-    NPY_BEGIN_THREADS_THRESHOLDED(PyArray_SIZE(result));
-    npy_intp n = 0;
-#define TAKEN(T)                                                                                   \
-    for (npy_intp o = 0; o < outer; o++)                                                           \
-        for (npy_intp k = 0; k < count; k++)                                                       \
-            for (npy_intp i = 0; i < inner; i++, n++)                                              \
-                ((T *)PyArray_DATA(result))[n] =                                                   \
-                    ((const T *)PyArray_DATA(x))[(o * size + at[n]) * inner + i];
-    if (PyArray_ITEMSIZE(x) == 4) {
-        TAKEN(uint32_t)
-    }
-    else {
-        TAKEN(uint64_t)
-    }
-#undef TAKEN
-    NPY_END_THREADS;
-    return (PyObject *)result;
-}
-
 /* ---- joining -------------------------------------------------------------------------------- */
 
 /* True for arrays of one dtype and rank, row by row, of one shape but for the size of `dim` (-1: of
@@ -1333,7 +1281,6 @@ static PyMethodDef methods[] = {
            "embedding(weight, indices, padding_idx) -> array or NotImplemented."),
     METHOD("cat", native_cat, "cat(*arrays, dim) -> array or NotImplemented."),
     METHOD("stack", native_stack, "stack(*arrays, dim) -> array or NotImplemented."),
-    METHOD("gather", native_gather, "gather(x, index, dim) -> array or NotImplemented."),
     METHOD("full", native_full, "full(value, shape, dtype, device) -> array or NotImplemented."),
     METHOD("arange", native_arange,
            "arange(start, step, size, dtype, device) -> array or NotImplemented."),

@@ -324,16 +324,17 @@ def scatter(
     mode: str,
     vjp: Formulas | None = None,
     name: str | None = None,
+    native: Function | None = None,
 ) -> Decorator:
     """Row of kind SCATTER from `write(m, load, index, types, *, **attributes)`.
 
     Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`; `domain` is the
-    loop's shape (see `Scatter`), not the test domain.
+    loop's shape (see `Scatter`, also for `native`), not the test domain.
     """
 
     def decorate(write: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
-        rule = Scatter(domain, write, mode, array)
+        rule = Scatter(domain, write, mode, array, native)
         document = write.__doc__ or ""
         row = name or write.__name__
         return TABLE.enter(

@@ -18,7 +18,7 @@ from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.symint import agree, fits_within, shapes_agree
 from dynajit.core.types import Shape, TensorType, ValueType
-from dynajit.ops import _native_forms
+from dynajit.ops import _native_places
 from dynajit.ops.families import common_device, describe, movement, require_tensor, scatter
 from dynajit.ops.scalar import NumpyScalars
 from dynajit.ops.scatter_forms import rows_added
@@ -182,7 +182,7 @@ def _gather_array(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
             _zeros(ops, x_type, g.dtype, g.device), index, g, dim=dim
         )
     },
-    native=_native_forms.gather,
+    native=_native_places.gather,
 )
 def gather(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """`out[i][j] = x[index[i][j]][j]` for dim 0, and so on; the result has the index's shape."""
@@ -227,6 +227,7 @@ def _scatter_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) ->
         "x": lambda g: g,
         "source": lambda ops, g, index, dim: ops.gather(g, index, dim=dim),
     },
+    native=_native_places.scatter_add,
 )
 def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] += source[i][j]` (dim 0), as a new value."""
@@ -254,6 +255,7 @@ def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any
         "source": lambda ops, g, index, dim: ops.gather(g, index, dim=dim),
     },
     name="scatter",
+    native=_native_places.scatter,
 )
 def scatter_(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] = source[i][j]` (dim 0), as a new value."""

@@ -163,12 +163,14 @@ class Scatter:
         write: `write(m, load, index, types, **attributes)` -> (target index tuple, value).
         mode: "add" or "set".
         array: `array(xp, *arrays, **attributes)`: the array function; returns a new array.
+        native: see `Composite`.
     """
 
     domain: Callable[..., Any]
     write: Callable[..., Any]
     mode: str
     array: Callable[..., Any]
+    native: Callable[..., Any] | None = None
 
 
 @record

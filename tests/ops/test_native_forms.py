@@ -166,20 +166,6 @@ def test_embedding_takes_rows_and_adds_their_gradients(shape, padding_idx, dtype
     same_bits(formula("embedding", "weight", g, type, indices, padding_idx), result)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.complex64, np.int32])
-def test_gather_takes_elements_along_each_dim(dtype):
-    random = np.random.default_rng(0)
-    x = (random.standard_normal((3, 4, 5)) * 100).astype(dtype)
-    for dim in range(3):
-        for count in (0, 1, 7):
-            shape = tuple(count if d == dim else n for d, n in enumerate(x.shape))
-            index = random.integers(0, x.shape[dim], shape)
-            result = native(TABLE.gather, x, index, dim=dim)
-            same_bits(np.take_along_axis(x, index, dim), result)
-    for index in (np.full((3, 4, 1), 5), np.full((3, 4, 1), -1), np.zeros((2, 4, 1), np.int64)):
-        assert native(TABLE.gather, x, index, dim=2) is NotImplemented
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, bool, dtypes.bfloat16.numpy])
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 0, 4), (1, 2, 3)], ids=str)
 def test_joins_have_the_bits_of_the_array_function(shape, dtype):
