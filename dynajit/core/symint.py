@@ -18,7 +18,6 @@ Called by the movement rows (index maps), by code generation (which prints C) an
 
 import contextlib
 import functools
-import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
@@ -201,14 +200,11 @@ def fits_within(a: Number, b: Number) -> bool:
     return known
 
 
-_PLAIN: Final[Mapping[str, Callable[[int, int], bool]]] = {"<": operator.lt, "<=": operator.le}
-
-
 def known_comparison(symbol: str, a: Number, b: Number) -> bool | None:
     """Whether `a symbol b` holds for all values of the symbols, for none (False), or neither."""
     difference = b - a
     if isinstance(difference, int):
-        return _PLAIN.get(symbol, operator.eq)(0, difference)
+        return _plain_comparison(symbol, difference)
     match symbol:
         case "<":
             return _always_or_never(_is_positive(difference), _is_natural(-difference))
@@ -217,6 +213,17 @@ def known_comparison(symbol: str, a: Number, b: Number) -> bool | None:
         case _:
             differs = _is_positive(difference) or _is_positive(-difference)
             return _always_or_never(False, differs)
+
+
+def _plain_comparison(symbol: str, difference: int) -> bool:
+    """Whether `0 symbol difference` holds."""
+    match symbol:
+        case "<":
+            return difference > 0
+        case "<=":
+            return difference >= 0
+        case _:
+            return difference == 0
 
 
 def _always_or_never(always: bool, never: bool) -> bool | None:
