@@ -284,6 +284,34 @@ def test_a_kernel_that_cannot_be_written_computes_and_warns(fresh, monkeypatch) 
     assert not list((fresh / "kernels").iterdir())
 
 
+STRICT = """
+import ctypes, sys
+from dynajit.codegen import toolchain
+
+PR_SET_MDWE, REFUSE_EXEC_GAIN = 65, 1
+if sys.argv[1] == "strict" and ctypes.CDLL(None).prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0):
+    sys.exit("unknown")
+built = toolchain.build("int run(void) { return 7; }")
+run = ctypes.CFUNCTYPE(ctypes.c_int)(built.library.address("run"))
+print(run(), built.from_cache)
+"""
+
+
+@pytest.mark.skipif(not LOADS_OBJECTS, reason="object files are linked here")
+def test_where_no_memory_may_become_code_it_is_linked(tmp_path) -> None:
+    """Also where the cache has what others load: then it is replaced by what all can open."""
+    environment = {**os.environ, "DYNAJIT_CACHE_DIR": str(tmp_path), "DYNAJIT_LINK_KERNELS": ""}
+    printed = []
+    for system in ("free", "strict", "strict", "free"):
+        command = [sys.executable, "-c", STRICT, system]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        if done.stderr == "unknown\n":
+            pytest.skip("this system does not forbid memory to become code")
+        printed.append(done.stdout + done.stderr)
+
+    assert ["7 False\n", "7 False\n", "7 True\n", "7 True\n"] == printed
+
+
 @pytest.mark.parametrize("text", ["[]", "3", '"sha256"', "null", "{}"])
 def test_a_record_of_another_kind_is_none(fresh, text) -> None:
     compiler = toolchain.find_compiler()
