@@ -64,28 +64,36 @@ setup(
         extension(
             "dynajit.ops._native_forms",
             ["dynajit/ops/_native_forms.c"],
-            ["dynajit/ops/ufunc_loops.h", "codegen/headers/sums.h"],
+            [
+                *(f"dynajit/ops/{name}.h" for name in ("native_rows", "ufunc_loops")),
+                "codegen/headers/sums.h",
+            ],
             *ROUNDED_AS_NUMPY,
         ),
         extension(
             "dynajit.ops._native_batch_norm",
             ["dynajit/ops/_native_batch_norm.c"],
-            ["dynajit/ops/ufunc_loops.h"],
+            [f"dynajit/ops/{name}.h" for name in ("native_rows", "ufunc_loops")],
             *ROUNDED_AS_NUMPY,
         ),
         extension(
             "dynajit.ops._native_windows",
             ["dynajit/ops/_native_windows.c"],
-            [],
+            ["dynajit/ops/native_rows.h"],
             *ROUNDED_AS_NUMPY,
         ),
         extension(
             "dynajit.ops._native_orders",
             ["dynajit/ops/_native_orders.c"],
-            [],
+            ["dynajit/ops/native_rows.h"],
             *ROUNDED_AS_NUMPY,
         ),
-        extension("dynajit.ops._native_places", ["dynajit/ops/_native_places.c"], [], "-O3"),
+        extension(
+            "dynajit.ops._native_places",
+            ["dynajit/ops/_native_places.c"],
+            ["dynajit/ops/native_rows.h"],
+            "-O3",
+        ),
         extension(
             "dynajit.ops._philox",
             ["dynajit/ops/_philox.c"],

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "native_rows.h"
 #include "ufunc_loops.h"
 
 /* The loops for one dtype. */
@@ -26,8 +27,6 @@ static Loops of_float, of_double;
 
 /* `_SHORT` of `ops.batch_normalization`. */
 enum { SHORT = 200 };
-
-#define DECLINE Py_RETURN_NOTIMPLEMENTED
 
 /* An array (N, C, *): `size` elements lie side by side for each instance and channel. */
 typedef struct {
@@ -453,9 +452,6 @@ native_channel_squares(PyObject *module, PyObject *const *args, Py_ssize_t given
 }
 
 /* ---- the module ----------------------------------------------------------------------------- */
-
-#define METHOD(name, function, text)                                                               \
-    {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, text}
 
 static PyMethodDef methods[] = {
     METHOD("batch_norm", native_batch_norm,

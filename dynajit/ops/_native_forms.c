@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "native_rows.h"
 #include "sums.h"
 #include "ufunc_loops.h"
 
@@ -36,8 +37,6 @@ static PyObject *name_numpy = NULL, *name_shape = NULL;
 
 /* About so many elements go through all steps before the next ones: they stay in the first cache. */
 enum { BLOCK = 4096 };
-
-#define DECLINE Py_RETURN_NOTIMPLEMENTED
 
 /* `total` and `count` values that are `step` bytes apart, combined as a ufunc's `reduce` does. */
 static void
@@ -1256,9 +1255,6 @@ native_detach(PyObject *module, PyObject *const *args, Py_ssize_t given)
 }
 
 /* ---- the module ----------------------------------------------------------------------------- */
-
-#define METHOD(name, function, text)                                                               \
-    {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, text}
 
 static PyMethodDef methods[] = {
     METHOD("softmax", native_softmax, "softmax(x, dim) -> array or NotImplemented."),

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECLINE Py_RETURN_NOTIMPLEMENTED
+#include "native_rows.h"
 
 enum {
     MOST_ELEMENTS = 1 << 14, /* of an array */
@@ -343,9 +343,6 @@ native_triu(PyObject *module, PyObject *const *args, Py_ssize_t given)
 }
 
 /* ---- the module ----------------------------------------------------------------------------- */
-
-#define METHOD(name, function, text)                                                               \
-    {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, text}
 
 static PyMethodDef methods[] = {
     METHOD("argsort", native_argsort,

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define DECLINE Py_RETURN_NOTIMPLEMENTED
+#include "native_rows.h"
 
 /* Where the entries of an index point to in an array: `at[n]` along `dim`, and as the entry lies itself
  * in the other dims, in which the index is no larger. */
@@ -196,9 +196,6 @@ native_scatter_add(PyObject *module, PyObject *const *args, Py_ssize_t given)
 }
 
 /* ---- the module ----------------------------------------------------------------------------- */
-
-#define METHOD(name, function, text)                                                               \
-    {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, text}
 
 static PyMethodDef methods[] = {
     METHOD("gather", native_gather, "gather(x, index, dim) -> array or NotImplemented."),

@@ -14,9 +14,9 @@
 #include <math.h>
 #include <stdint.h>
 
-static PyObject *name_shape = NULL;
+#include "native_rows.h"
 
-#define DECLINE Py_RETURN_NOTIMPLEMENTED
+static PyObject *name_shape = NULL;
 
 /* Windows over the last two dims of an array; `size` to `dilation` per dim, as of `windows.Geometry`. */
 typedef struct {
@@ -406,9 +406,6 @@ sum_pool_slope(PyObject *module, PyObject *const *args, Py_ssize_t given)
 }
 
 /* ---- the module ----------------------------------------------------------------------------- */
-
-#define METHOD(name, function, text)                                                               \
-    {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL, text}
 
 static PyMethodDef methods[] = {
     METHOD("sum_pool", native_sum_pool,
