@@ -389,6 +389,9 @@ def _keep(entry: Path, unit: Unit, compiler: Compiler) -> Path:
     code = _code_of(entry, is_shared)
     write_atomically(code, content)
     write_atomically(entry, json.dumps(record).encode())
+    _code_of(entry, not is_shared).unlink(
+        missing_ok=True
+    )  # when it is trimmed the record goes, too
     return code
 
 

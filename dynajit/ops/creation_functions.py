@@ -194,7 +194,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
         key: options[key] for key in ("start", "end", "step") if key in options
     }
     given = _arange_bounds(bounds, named)
-    if dtype is None and all(type(v) is int for v in given):
+    if dtype is None and all(type(v) is int for v in given):  # the usual case, in half of the time
         start, end, step = given
         count: Any = -((start - end) // step) if step else 0
         if count > 0:

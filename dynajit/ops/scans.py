@@ -35,6 +35,11 @@ def accumulator_dtype(dtype: DType) -> DType:
     return dtypes.float64 if dtype is dtypes.float32 else dtypes.compute_dtype(dtype)
 
 
+def _turned(x: Any, dim: int) -> Any:
+    """A view from the last element along `dim` on."""
+    return x[(*(slice(None),) * dim, slice(None, None, -1))]
+
+
 def _scan(xp: Any, function: Any, x: Any, dim: int, reverse: bool) -> Any:
     """A running NumPy function, from the last element on if `reverse`.
 
@@ -44,9 +49,9 @@ def _scan(xp: Any, function: Any, x: Any, dim: int, reverse: bool) -> Any:
     result = np.dtype(np.int64) if kind.category <= Category.INTEGER else x.dtype
     if x.ndim == 0:
         return x.astype(result)
-    back = (*(slice(None),) * dim, slice(None, None, -1))
-    wide = function(x[back] if reverse else x, axis=dim, dtype=accumulator_dtype(kind).numpy)
-    wide = wide[back] if reverse else wide
+    given = _turned(x, dim) if reverse else x
+    wide = function(given, axis=dim, dtype=accumulator_dtype(kind).numpy)
+    wide = _turned(wide, dim) if reverse else wide
     return wide.astype(result, order="C", copy=not wide.flags.c_contiguous)
 
 
@@ -141,8 +146,8 @@ def argsort(
             return xp.ascontiguousarray(xp.moveaxis(found, -1, dim))
     if descending:
         # Sorting the reversed slice keeps equal elements in order once the result is reversed back.
-        back = (*(slice(None),) * dim, slice(None, None, -1))
-        order = size - 1 - xp.argsort(wide[back], axis=dim, kind="stable")[back]
+        order = xp.argsort(_turned(wide, dim), axis=dim, kind="stable")
+        order = size - 1 - _turned(order, dim)
     else:
         order = xp.argsort(wide, axis=dim, kind="stable")
     return xp.ascontiguousarray(order[(*(slice(None),) * dim, slice(start, last))])

@@ -310,6 +310,7 @@ def test_where_no_memory_may_become_code_it_is_linked(tmp_path) -> None:
         printed.append(done.stdout + done.stderr)
 
     assert ["7 False\n", "7 False\n", "7 True\n", "7 True\n"] == printed
+    assert {".so", ".json"} == {p.suffix for p in (tmp_path / "kernels").iterdir()}
 
 
 @pytest.mark.parametrize("text", ["[]", "3", '"sha256"', "null", "{}"])
