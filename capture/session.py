@@ -37,6 +37,7 @@ from dynajit.capture.values import Scalar
 from dynajit.capture.written_derivatives import SharingNoticed
 from dynajit.core import config
 from dynajit.core.errors import (
+    BackendError,
     DynamicSizeError,
     GraphBreakError,
     InternalError,
@@ -245,13 +246,15 @@ def compile_entry(
 
     Raises:
         GraphBreakError: `options.fullgraph` and a break.
+        DynamicSizeError: the code forces a number on a size that is marked dynamic.
+        BackendError: of a backend of the program's own.
     """
     stages: dict[str, float] = {}
     if own_builtins.are_replaced():
         return Compilation(Skip(own_builtins.MSG_BUILTINS, permanent=False), None, None, stages)
     try:
         return _compile(function, arguments, options, stages, memory)
-    except (GraphBreakError, DynamicSizeError):
+    except (GraphBreakError, DynamicSizeError, BackendError):
         raise
     except MemoryError:
         return Compilation(Skip(MSG_MEMORY, permanent=False), None, None, stages)

@@ -19,14 +19,16 @@ from typing import Any
 
 from dynajit import artefacts, early_compiler
 from dynajit.artefacts import Gradients
+from dynajit.capture.control import disable
 from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
 from dynajit.core import config
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, BackendError
 from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
 from dynajit.eager.creation import from_numpy
+from dynajit.eager.tensor import Tensor
 from dynajit.ir import autodiff, interpret, outputs, partition, sizes
 from dynajit.ir.absent import without
 from dynajit.ir.generated import generated_function
@@ -102,21 +104,50 @@ def launching_of(mode: str | None) -> code.Launching:
 
 
 def _custom(backend: Callable[..., Any], captured: CapturedGraph) -> Launch:
-    record = GraphRecord(captured.graph, getattr(backend, "__name__", "custom"))
+    """A launch of what the program's own backend makes of the graph.
+
+    Its code runs as plain Python, below a break, too: it computes what was captured already.
+
+    Raises:
+        BackendError: the backend raised, or made nothing that can be called; launches raise it
+            where what it made does not return a tensor for each output.
+    """
+    name = getattr(backend, "__name__", None) or type(backend).__name__
+    asked = f"compile({captured.name}, backend={name})"
+    record = GraphRecord(captured.graph, name)
     with record.timed("backend"):
-        made = backend(captured.graph, [node.type for node in captured.graph.inputs])
+        try:
+            made = disable(backend)(captured.graph, [node.type for node in captured.graph.inputs])
+        except Exception as error:
+            raise BackendError(
+                f"{asked}: the backend raised {type(error).__name__}: {error}"
+            ) from error
+    if not callable(made):
+        raise BackendError(
+            f"{asked}: the backend returned {made!r}.  Expected a callable that takes tensors and "
+            "numbers in the order of the graph's inputs."
+        )
+    count = len(captured.graph.outputs)
 
     def call(*inputs: Any) -> tuple[Any, ...]:
-        results = made(*inputs)
-        return tuple(results) if isinstance(results, (tuple, list)) else (results,)
+        given = made(*inputs)
+        results = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        if len(results) == count and all(isinstance(result, Tensor) for result in results):
+            return results
+        kinds = ", ".join(type(result).__name__ for result in results)
+        raise BackendError(
+            f"{asked}: what the backend made returned ({kinds}).  Expected a tuple or list with "
+            f"one tensor for each of the graph's outputs, {count}."
+        )
 
-    return Launch(call, None, record)
+    return Launch(disable(call), None, record)
 
 
 def _interpreted(captured: CapturedGraph) -> Launch:
     """The graph op by op on eager tensors: slow, as eager would, to step through."""
     graph = captured.graph
-    return Launch(generated_function(graph, from_numpy), None, GraphRecord(graph, "eager"))
+    run = disable(generated_function(graph, from_numpy))
+    return Launch(run, None, GraphRecord(graph, "eager"))
 
 
 @record

@@ -28,7 +28,8 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
     |   |-- GraphBreakError             fullgraph=True met a graph break
     |   |-- RecompileError              the stance forbids to compile a new version
-    |   `-- DynamicSizeError            mark_dynamic on a size that the code fixes
+    |   |-- DynamicSizeError            mark_dynamic on a size that the code fixes
+    |   `-- BackendError                a backend of the program's own broke its contract
     |-- LaunchFailed                    a launch refuses its values: the plain function goes on
     |-- CodegenError    (RuntimeError)  no kernel could be made
     |   |-- ToolchainError              the C or CUDA compiler is missing or failed
@@ -137,6 +138,10 @@ class RecompileError(CaptureError):
 
 class DynamicSizeError(CaptureError):
     """A size was marked dynamic, and the code forces one number on it; the message says where."""
+
+
+class BackendError(CaptureError):
+    """A backend that the program gave to `compile` raised, or what it made breaks its contract."""
 
 
 class CodegenError(DynajitError, RuntimeError):
