@@ -1,7 +1,5 @@
-"""Jumps, loops, calls, functions, returns, generators, imports."""
+"""Jumps, loops, calls, functions, returns, generators."""
 
-import sys
-from types import ModuleType
 from typing import Any
 
 from dynajit.capture import breaks
@@ -11,8 +9,7 @@ from dynajit.capture.exceptions import Raised
 from dynajit.capture.frames import Frame
 from dynajit.capture.operations_basic import Steps, as_python, is_none, unsupported
 from dynajit.capture.operations_generators import stop_iteration_error
-from dynajit.capture.values import NONE, Known, Value
-from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.values import NONE, Value
 from dynajit.capture.values_functions import FunctionContents, FunctionValue, GeneratorValue
 
 
@@ -181,44 +178,6 @@ def call_intrinsic_1(x: Any, frame: Frame, name: str) -> None:
     raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, name)
 
 
-def import_name(x: Any, frame: Frame, name: str) -> None:
-    """`import name` of a module that is loaded."""
-    level, names = frame.pop_many(2)
-    package = frame.namespace.globals.get("__package__") or ""
-    full = name
-    if as_python(x, level):
-        parts = package.split(".")
-        parts = parts[: len(parts) - as_python(x, level) + 1]
-        full = ".".join([*parts, name] if name else parts)
-    module = sys.modules.get(full)
-    if module is None:
-        raise GraphBreak(breaks.IMPORT, full)
-    if isinstance(names, TupleValue) and names.items:
-        for wanted in as_python(x, names):
-            if hasattr(module, "__path__") and not _has(module, wanted):
-                raise GraphBreak(breaks.IMPORT, f"{full}.{wanted}")
-        frame.push(Known(module))
-    else:
-        frame.push(Known(sys.modules[full.partition(".")[0]]))
-
-
-def import_from(x: Any, frame: Frame, name: str) -> Steps:
-    """`from module import name`."""
-    module = frame.stack[-1]
-    if name in vars(module.object):
-        frame.push((yield from x.get_attribute(module, name)))
-        return
-    found = f"{module.object.__name__}.{name}"
-    if not _has(module.object, name) or "__getattr__" in vars(module.object):
-        raise GraphBreak(breaks.IMPORT, found)
-    frame.push(Known(sys.modules[found]))
-
-
-def _has(module: ModuleType, name: str) -> bool:
-    """True if a module has an attribute, or a package a module that is loaded."""
-    return name in vars(module) or f"{module.__name__}.{name}" in sys.modules
-
-
 HANDLERS = {
     "JUMP": jump,
     "POP_JUMP_IF_TRUE": pop_jump_if_true,
@@ -240,6 +199,4 @@ HANDLERS = {
     "END_SEND": end_send,
     "CLEANUP_THROW": cleanup_throw,
     "CALL_INTRINSIC_1": call_intrinsic_1,
-    "IMPORT_NAME": import_name,
-    "IMPORT_FROM": import_from,
 }

@@ -2,13 +2,22 @@
 
 from typing import Any, Final
 
-from dynajit.capture.opcodes import control, exceptions, match, operators, star_calls, variables
+from dynajit.capture.opcodes import (
+    control,
+    exceptions,
+    imports,
+    match,
+    operators,
+    star_calls,
+    variables,
+)
 
 HANDLERS: Final[dict[str, Any]] = {
     **variables.HANDLERS,
     **operators.HANDLERS,
     **control.HANDLERS,
     **exceptions.HANDLERS,
+    **imports.HANDLERS,
     **match.HANDLERS,
     **star_calls.HANDLERS,
 }

@@ -1,0 +1,129 @@
+"""Import statements: a module that is loaded is a value; one that is not ends the graph.
+
+Contract: what Python's own `__import__` finds in `sys.modules` is guarded by name, so that another
+module under the name, or none, is met by the next call. Where a program has an `__import__` of its
+own, the statement is left to it.
+"""
+
+import builtins
+import sys
+from types import BuiltinFunctionType, ModuleType
+from typing import Any, Final
+
+from dynajit.capture import breaks, sources
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.frames import Frame
+from dynajit.capture.guards import Kind
+from dynajit.capture.operations_basic import Steps, as_python
+from dynajit.capture.values import Known
+from dynajit.capture.values_containers import TupleValue
+
+_NO_MODULE: Final = "an import of {} finds an object that is no module"
+_MODULES: Final = sources.Constant(sys.modules, "sys.modules")
+
+
+def import_name(x: Any, frame: Frame, name: str) -> None:
+    """`import name` of modules that are loaded: what Python finds in `sys.modules`, guarded."""
+    level, names = frame.pop_many(2)
+    _rely_on_pythons_import(x, frame)
+    depth = as_python(x, level)
+    full = _resolved(_package(x, frame), depth, name) if depth else name
+    module = _loaded(x, full)
+    if not isinstance(names, TupleValue) or not names.items:
+        frame.push(module if depth else _loaded(x, full.partition(".")[0]))
+        return
+    for wanted in as_python(x, names):
+        if hasattr(module.object, "__path__") and not _has(module.object, wanted):
+            raise GraphBreak(breaks.IMPORT, f"{full}.{wanted}")
+    frame.push(module)
+
+
+def import_from(x: Any, frame: Frame, name: str) -> Steps:
+    """`from module import name`: an attribute, else a module of a package."""
+    module = frame.stack[-1]
+    if not isinstance(module, Known) or not isinstance(module.object, ModuleType):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, _NO_MODULE.format(name))
+    if name in vars(module.object):
+        frame.push((yield from x.get_attribute(module, name)))
+        return
+    found = f"{module.object.__name__}.{name}"
+    if not _has(module.object, name) or "__getattr__" in vars(module.object):
+        raise GraphBreak(breaks.IMPORT, found)
+    x.recorder.guard(sources.Constant(module.object), Kind.INSTANCE_LACKS, name, "import")
+    frame.push(_loaded(x, found))
+
+
+def _rely_on_pythons_import(x: Any, frame: Frame) -> None:
+    """An import statement calls the `__import__` of its frame's builtins."""
+    namespace = frame.namespace
+    if namespace.is_fixed:
+        return
+    found = namespace.builtins.get("__import__")
+    if not _is_pythons(found):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "the program replaced __import__")
+    place = sources.Key(sources.PartOf(namespace.base, "__builtins__"), "__import__")
+    x.recorder.guard(place, Kind.IDENTITY, found, "import")
+
+
+def _is_pythons(function: object) -> bool:
+    """True for the `__import__` of the interpreter."""
+    if type(function) is not BuiltinFunctionType:
+        return False
+    return function.__self__ is builtins and function.__name__ == "__import__"
+
+
+def _package(x: Any, frame: Frame) -> str:
+    """What relative imports of a frame are relative to."""
+    namespace = frame.namespace
+    package = namespace.globals.get("__package__")
+    written = x.global_write(namespace.globals, "__package__")
+    if type(package) is not str or written is not None:
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a relative import without __package__")
+    if not namespace.is_fixed:
+        place = sources.Global("__package__", namespace.base)
+        x.recorder.guard(place, Kind.EQUALS, package, "import")
+    return package
+
+
+def _resolved(package: str, depth: int, name: str) -> str:
+    """The full name of a module that a relative import names."""
+    parts = package.split(".")
+    if depth > len(parts):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a relative import beyond its package")
+    parts = parts[: len(parts) - depth + 1]
+    return ".".join([*parts, name] if name else parts)
+
+
+def _loaded(x: Any, full: str) -> Known:
+    """The module that is found under a name as long as it is found there.
+
+    Raises:
+        GraphBreak: there is none, or something else, or captured code changed `sys.modules`.
+    """
+    if x.recorder.is_met(sys.modules) and _are_changed(x):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "an import after sys.modules was changed")
+    module = sys.modules.get(full)
+    if module is None:
+        raise GraphBreak(breaks.IMPORT, full)
+    found = x.recorder.wrap(module, None)
+    if not isinstance(found, Known) or not isinstance(module, ModuleType):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, _NO_MODULE.format(full))
+    x.recorder.guard(sources.Key(_MODULES, full), Kind.IDENTITY, module, "import")
+    return found
+
+
+def _are_changed(x: Any) -> bool:
+    """Whether the captured code has written to `sys.modules`, which it has met."""
+    modules = x.recorder.wrap(sys.modules, _MODULES)
+    return bool(x.heap.is_changed(modules.identity))
+
+
+def _has(module: ModuleType, name: str) -> bool:
+    """True if a module has an attribute, or a package a module that is loaded."""
+    return name in vars(module) or f"{module.__name__}.{name}" in sys.modules
+
+
+HANDLERS = {
+    "IMPORT_NAME": import_name,
+    "IMPORT_FROM": import_from,
+}
