@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from dynajit.core.symint import equals
 from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
 from dynajit.eager import from_numpy, no_grad
 from dynajit.eager.execute import eager_dispatch
@@ -130,10 +131,10 @@ def _small(type: TensorType, strides: Shape) -> Any:
 
 
 def is_row_major(shape: Shape, strides: Shape) -> bool:
-    """Whether elements with these strides lie row by row."""
+    """Whether elements with these strides lie row by row; of symbolic sizes, in this call."""
     expected = contiguous_strides(shape)
     return 0 in shape or all(
-        size == 1 or stride == wanted
+        size == 1 or equals(stride, wanted)
         for size, stride, wanted in zip(shape, strides, expected, strict=True)
     )
 
@@ -169,7 +170,7 @@ def can_view(node: Node, shape: Shape) -> bool | None:
 
 def aliases(op: Op, shape: Shape, strides: Shape | None, wanted: Shape) -> bool | None:
     """Whether a view row gives a view of a tensor of these strides; None if not known."""
-    if op.name != "reshape" or shape == wanted:
+    if op.name != "reshape" or shape == wanted:  # sizes that are equal by chance are met below
         return True
     if strides is None or not (_are_large(shape) and _are_large(wanted)):
         return None
@@ -244,12 +245,15 @@ def _are_known(sizes: Shape) -> bool:
 
 
 def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
-    """Strides under which the elements appear in another shape; None where a copy is needed."""
+    """Strides under which the elements appear in another shape; None where a copy is needed.
+
+    What symbolic sizes decide about that is what they decide in this call.
+    """
     if 0 in shape:
         return contiguous_strides(wanted)
     blocks: list[tuple[Size, Size]] = []  # (elements, stride) of dimensions that are one run
     for size, stride in zip(shape, strides, strict=True):
-        if blocks and size != 1 and blocks[-1][1] == size * stride:
+        if blocks and size != 1 and equals(blocks[-1][1], size * stride):
             blocks[-1] = (blocks[-1][0] * size, stride)
         elif size != 1:
             blocks.append((size, stride))
@@ -258,7 +262,7 @@ def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | Non
     step: Size
     count, step = blocks.pop() if blocks else (1, 1)
     for size in reversed(wanted):
-        if count == 1 and size != 1:
+        if equals(count, 1) and not equals(size, 1):
             if not blocks:  # sizes of which it is not known that they make up as many elements
                 return None
             count, step = blocks.pop()
