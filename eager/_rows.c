@@ -962,6 +962,30 @@ basic_view(PyObject *source, PyObject *key, int is_recorded)
     return view;
 }
 
+/* The view that the integer in a zero-dim tensor asks for; see `rows_get_item`. */
+static PyObject *
+numbered_view(PyObject *source, PyArrayObject *position, int is_recorded)
+{
+    PyObject *number = PyArray_GETITEM(position, PyArray_BYTES(position));
+    if (number == NULL) {
+        return NULL;
+    }
+    PyObject *view = basic_view(source, number, is_recorded);
+    Py_DECREF(number);
+    return view;
+}
+
+static int
+is_numbering(TensorObject *key)
+{
+    if (!PyArray_CheckExact(key->array)) {
+        return 0;
+    }
+    PyArrayObject *array = (PyArrayObject *)key->array;
+    int type = PyArray_TYPE(array);
+    return PyArray_NDIM(array) == 0 && (type == NPY_INT64 || type == NPY_INT32);
+}
+
 /* get_item(tensor, key): tensor[key], or NotImplemented. */
 static PyObject *
 rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -983,7 +1007,13 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (!TensorBase_Check(key)) {
         return basic_view(source, key, is_recorded);
     }
-    if (is_recorded || !is_plain(key)) {
+    if (!is_plain(key)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    if (is_numbering((TensorObject *)key)) {
+        return numbered_view(source, (PyArrayObject *)((TensorObject *)key)->array, is_recorded);
+    }
+    if (is_recorded) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     return taken((TensorObject *)source, (TensorObject *)key);

@@ -9,7 +9,13 @@ from typing import Any
 
 from dynajit.core import any_arrays, dtypes, symint
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    BoundsError,
+    DTypeError,
+    IndexShapeError,
+    ShapeError,
+)
 from dynajit.core.symint import equals, shapes_agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
@@ -363,7 +369,10 @@ def mask_positions(mask: Any) -> list[Any]:
 
 def stack_indices(indices: Sequence[Any]) -> Any:
     """Index tensors broadcast together and stacked, as the rows `index` and `index_put` take."""
-    shape = broadcast_shapes([tuple(i.shape) for i in indices], "indexing")
+    try:
+        shape = broadcast_shapes([tuple(i.shape) for i in indices], "indexing")
+    except ShapeError as error:
+        raise IndexShapeError(*error.args) from None
     if len(indices) == 1:
         return TABLE.reshape(indices[0], shape=(1, *shape))
     wide = [TABLE.expand(cast(i, dtypes.int64), shape=shape) for i in indices]
