@@ -679,10 +679,27 @@ add_dim(Region *region, npy_intp size, npy_intp stride)
     return 0;
 }
 
-static int
-is_plain_bound(PyObject *bound)
+/* The integer that an entry of a key is: a zero-dim tensor or array of integers, but not of bytes, which
+ * is a mask, or a number of NumPy. NULL without an error: it is something else. */
+static PyObject *
+number_of(PyObject *entry)
 {
-    return bound == Py_None || PyLong_CheckExact(bound);
+    if (PyArray_IsScalar(entry, Integer)) {
+        return PyNumber_Index(entry);
+    }
+    if (TensorBase_Check(entry)) {
+        if (!is_plain(entry)) {
+            return NULL;
+        }
+        entry = ((TensorObject *)entry)->array;
+    }
+    if (!PyArray_CheckExact(entry)) {
+        return NULL;
+    }
+    PyArrayObject *array = (PyArrayObject *)entry;
+    int is_number = PyArray_NDIM(array) == 0 && PyArray_ISINTEGER(array) &&
+                    PyArray_TYPE(array) != NPY_UINT8;
+    return is_number ? PyArray_GETITEM(array, PyArray_BYTES(array)) : NULL;
 }
 
 /* Dimension d of the array cut by a slice, or whole without one. -1: not for this path. */
@@ -692,10 +709,7 @@ add_slice(Region *region, PyArrayObject *array, int d, PyObject *slice)
     npy_intp size = PyArray_DIM(array, d), stride = PyArray_STRIDE(array, d);
     Py_ssize_t start = 0, stop = size, step = 1;
     if (slice != NULL) {
-        PySliceObject *bounds = (PySliceObject *)slice;
-        if (!is_plain_bound(bounds->start) || !is_plain_bound(bounds->stop) ||
-            !is_plain_bound(bounds->step) || PySlice_Unpack(slice, &start, &stop, &step) < 0 ||
-            step < 1) {
+        if (PySlice_Unpack(slice, &start, &stop, &step) < 0 || step < 1) {
             return -1;
         }
     }
@@ -706,6 +720,17 @@ add_slice(Region *region, PyArrayObject *array, int d, PyObject *slice)
     region->has_slice |= start != 0 || region->stop[d] != size || step != 1;
     region->offset += start * stride;
     return add_dim(region, length, stride * step);
+}
+
+/* A dimension of size 1 before dimension d of the array; its stride is as PyTorch has it. */
+static int
+add_new_dim(Region *region, PyArrayObject *array, int d)
+{
+    region->has_new_dims = 1;
+    int is_last = d == region->rank;
+    return add_dim(region, 1,
+                   is_last ? PyArray_ITEMSIZE(array)
+                           : PyArray_DIM(array, d) * PyArray_STRIDE(array, d));
 }
 
 static int
@@ -739,7 +764,12 @@ count_consumed(PyObject *const *entries, Py_ssize_t count)
             ellipses++;
         }
         else if (entry != Py_None) {
-            return -1;
+            PyObject *number = number_of(entry);
+            if (number == NULL) {
+                return -1;
+            }
+            Py_DECREF(number);
+            consumed++;
         }
     }
     return ellipses > 1 ? -1 : consumed;
@@ -759,8 +789,7 @@ read_region(Region *region, PyArrayObject *array, PyObject *const *entries, Py_s
     for (Py_ssize_t i = 0; i < count && !failed; i++) {
         PyObject *entry = entries[i];
         if (entry == Py_None) {
-            region->has_new_dims = 1;
-            failed = add_dim(region, 1, 0);
+            failed = add_new_dim(region, array, d);
         }
         else if (entry == Py_Ellipsis) {
             for (Py_ssize_t left = region->rank - consumed; left > 0 && !failed; left--) {
@@ -770,8 +799,13 @@ read_region(Region *region, PyArrayObject *array, PyObject *const *entries, Py_s
         else if (PyLong_CheckExact(entry)) {
             failed = add_integer(region, array, d++, entry);
         }
-        else {
+        else if (PySlice_Check(entry)) {
             failed = add_slice(region, array, d++, entry);
+        }
+        else {
+            PyObject *number = number_of(entry);
+            failed = number == NULL ? -1 : add_integer(region, array, d++, number);
+            Py_XDECREF(number);
         }
     }
     while (d < region->rank && !failed) {
@@ -962,28 +996,10 @@ basic_view(PyObject *source, PyObject *key, int is_recorded)
     return view;
 }
 
-/* The view that the integer in a zero-dim tensor asks for; see `rows_get_item`. */
-static PyObject *
-numbered_view(PyObject *source, PyArrayObject *position, int is_recorded)
-{
-    PyObject *number = PyArray_GETITEM(position, PyArray_BYTES(position));
-    if (number == NULL) {
-        return NULL;
-    }
-    PyObject *view = basic_view(source, number, is_recorded);
-    Py_DECREF(number);
-    return view;
-}
-
 static int
-is_numbering(TensorObject *key)
+has_no_dims(TensorObject *key)
 {
-    if (!PyArray_CheckExact(key->array)) {
-        return 0;
-    }
-    PyArrayObject *array = (PyArrayObject *)key->array;
-    int type = PyArray_TYPE(array);
-    return PyArray_NDIM(array) == 0 && (type == NPY_INT64 || type == NPY_INT32);
+    return PyArray_CheckExact(key->array) && PyArray_NDIM((PyArrayObject *)key->array) == 0;
 }
 
 /* get_item(tensor, key): tensor[key], or NotImplemented. */
@@ -1004,16 +1020,10 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (is_recorded < 0) {
         return NULL;
     }
-    if (!TensorBase_Check(key)) {
+    if (!TensorBase_Check(key) || has_no_dims((TensorObject *)key)) {
         return basic_view(source, key, is_recorded);
     }
-    if (!is_plain(key)) {
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    if (is_numbering((TensorObject *)key)) {
-        return numbered_view(source, (PyArrayObject *)((TensorObject *)key)->array, is_recorded);
-    }
-    if (is_recorded) {
+    if (is_recorded || !is_plain(key)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     return taken((TensorObject *)source, (TensorObject *)key);

@@ -556,7 +556,7 @@ def _set_advanced(tensor: Any, entries: list[Any], value: Any) -> None:
     is_whole = all(entry == slice(None) for entry in first)
     if not (is_grad_enabled() and (tensor.requires_grad or value.requires_grad)):
         if not is_meta(tensor.array):
-            _assign(tensor.array if is_whole else tensor.array[first], then, value.array)
+            _assign(tensor.array if is_whole else tensor.array[(*first, ...)], then, value.array)
         _tensor.bump_version(tensor)
         return
     if is_meta(tensor.array):

@@ -333,10 +333,23 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """`input[indices] = values` (or `+=`), as a new tensor; indices are tensors of integers, or
-    masks of the dims that they cover."""
+    masks of the dims that they cover.
+
+    Raises:
+        BoundsError: there are more indices than dims, a mask has another shape than these, or an
+            index is no tensor of integers or bools.
+    """
+    if is_tensor(indices) or not indices:
+        raise ShapeError("index_put: expected indices as a sequence of at least one tensor.")
     entries: list[Any] = []
     for index in indices:
         index = placed(arguments.require_tensor(index, "index_put", "indices"), input.device)
+        if index.dtype is dtypes.uint8:
+            index = TABLE.ne(index, 0)
+        if index.dtype.category > Category.INTEGER:
+            raise BoundsError(
+                f"index_put: an index is {index.dtype.name}.  Expected integers or bools."
+            )
         if index.dtype is not dtypes.bool_:
             entries.append(index)
             continue
@@ -347,7 +360,14 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
                 f"does not match the shape of the indexed tensor {list(input.shape)}."
             )
         entries.extend(mask_positions(index))
+    if len(entries) > len(input.shape):
+        raise BoundsError(
+            f"index_put: too many indices for tensor of dimension {len(input.shape)}: "
+            f"{len(entries)} given."
+        )
     from_dims = tuple(range(len(entries)))
+    if len(indices) == 1 and indices[0].dtype is dtypes.bool_ and is_single(values):
+        values = reshape(values, ())
     stacked = stack_indices(entries)
     row = TABLE.index_accumulate if accumulate else TABLE.index_put
     batch = tuple(stacked.shape[1:])
@@ -358,6 +378,11 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
         else TABLE.full(values, shape=(), dtype=input.dtype, device=input.device)
     )
     return row(input, stacked, TABLE.expand(source, shape=shape), dims=from_dims)
+
+
+def is_single(value: Any) -> bool:
+    """True for a tensor of one element."""
+    return is_tensor(value) and all(isinstance(n, int) and n == 1 for n in value.shape)
 
 
 def mask_positions(mask: Any) -> list[Any]:

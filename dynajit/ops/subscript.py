@@ -33,7 +33,7 @@ from dynajit.ops import dispatch
 from dynajit.ops.arguments import cast, is_tensor, placed
 from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.families import broadcast_shapes
-from dynajit.ops.index_functions import mask_positions, stack_indices
+from dynajit.ops.index_functions import is_single, mask_positions, stack_indices
 from dynajit.ops.indexing import indexed_shape
 from dynajit.ops.shape_functions import position
 from dynajit.ops.table import TABLE
@@ -97,7 +97,7 @@ def set_item(x: Any, key: Any, value: Any) -> Any:
     only = plan.indices[0]
     if len(plan.indices) == 1 and only.dtype is dtypes.bool_:
         value = _without_leading_ones(value, len(plan.shape) - len(plan.dims) + 1)
-        if _is_single(value):
+        if not is_tensor(value) or is_single(value):
             return _write(x, plan, _masked(region, only, plan.dims, value))
         if _fits_masked(region, plan.dims, value):
             return _write(x, plan, _masked_by_many(region, only, plan.dims, value))
@@ -277,7 +277,8 @@ def _expanded(x: Any, entries: list[Any]) -> list[Any]:
     if not ellipses:
         return entries + missing
     first, *others = ellipses
-    if others and missing and any(entry is not Ellipsis for entry in entries[others[0] :]):
+    behind = entries[others[0] :] if others and missing else []
+    if not all(entry is Ellipsis or _is_whole(entry) for entry in behind):
         raise BoundsError(
             f"too many indices for tensor of dimension {rank}: each ellipsis ('...') stands for "
             f"{len(missing)} dimensions, so nothing can follow the second one."
@@ -306,6 +307,8 @@ def split_entries(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[An
     for entry in _expanded(x, entries):
         if not is_tensor(entry) or (not entry.shape and not _is_truth(entry)):
             first.append(entry)
+            if isinstance(entry, slice):
+                clamp_slice(entry, shape[d])  # refuses what cannot be one
             d += entry is not None
             if entry is None or isinstance(entry, slice):
                 then.append(slice(None))
@@ -315,6 +318,10 @@ def split_entries(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[An
             then.append(entry)
             d += rank
     return tuple(first), tuple(then)
+
+
+def _is_whole(entry: Any) -> bool:
+    return isinstance(entry, slice) and entry == slice(None)
 
 
 def _is_truth(entry: Any) -> bool:
@@ -404,10 +411,6 @@ def _stacked(indices: Sequence[Any], x: Any) -> Any:
         else:
             flat.append(entry)
     return stack_indices(flat)
-
-
-def _is_single(value: Any) -> bool:
-    return not is_tensor(value) or all(isinstance(n, int) and n == 1 for n in value.shape)
 
 
 def _masked(region: Any, mask: Any, dims: tuple[int, ...], value: Any) -> Any:
