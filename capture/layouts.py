@@ -18,7 +18,7 @@ from dynajit.eager.execute import eager_dispatch
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import expressions
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import Composite, Kind, Movement, Op
+from dynajit.ops.table import TABLE, Composite, Kind, Movement, Op
 
 Known: TypeAlias = Mapping[Node, Shape | None]
 
@@ -176,6 +176,14 @@ def aliases(op: Op, shape: Shape, strides: Shape | None, wanted: Shape) -> bool 
     return reshaped_strides(shape, strides, wanted) is not None
 
 
+def is_by_numbers(node: Node) -> bool:
+    """True for `index` by numbers, one per dim: eager execution gives a view, as for `select`."""
+    if node.op is not TABLE.index:
+        return False
+    numbers = node.args[1]
+    return isinstance(numbers, Node) and len(numbers.type.shape) == 1
+
+
 def strides_after(
     op: Op, attributes: Mapping[str, Any], shape: Shape, strides: Shape, wanted: Shape
 ) -> Shape | None:
@@ -185,6 +193,8 @@ def strides_after(
     if op.name == "reshape":
         found = reshaped_strides(shape, strides, wanted)
         return contiguous_strides(wanted) if found is None else found
+    if op is TABLE.index:
+        return tuple(step for d, step in enumerate(strides) if d not in attributes["dims"])
     if op.name in _OF_PARTS:
         return _OF_PARTS[op.name](strides)
     is_known = next(expressions(tuple(attributes.values())), None) is None

@@ -754,16 +754,13 @@ add_integer(Region *region, PyArrayObject *array, int d, PyObject *number)
 static Py_ssize_t
 count_consumed(PyObject *const *entries, Py_ssize_t count)
 {
-    Py_ssize_t consumed = 0, ellipses = 0;
+    Py_ssize_t consumed = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *entry = entries[i];
         if (PyLong_CheckExact(entry) || PySlice_Check(entry)) {
             consumed++;
         }
-        else if (entry == Py_Ellipsis) {
-            ellipses++;
-        }
-        else if (entry != Py_None) {
+        else if (entry != Py_None && entry != Py_Ellipsis) {
             PyObject *number = number_of(entry);
             if (number == NULL) {
                 return -1;
@@ -772,7 +769,7 @@ count_consumed(PyObject *const *entries, Py_ssize_t count)
             consumed++;
         }
     }
-    return ellipses > 1 ? -1 : consumed;
+    return consumed;
 }
 
 static int
@@ -785,14 +782,18 @@ read_region(Region *region, PyArrayObject *array, PyObject *const *entries, Py_s
     if (consumed < 0 || consumed > region->rank) {
         return -1;
     }
-    int d = 0, failed = 0;
+    int d = 0, failed = 0, ellipses = 0;
     for (Py_ssize_t i = 0; i < count && !failed; i++) {
         PyObject *entry = entries[i];
         if (entry == Py_None) {
             failed = add_new_dim(region, array, d);
         }
         else if (entry == Py_Ellipsis) {
-            for (Py_ssize_t left = region->rank - consumed; left > 0 && !failed; left--) {
+            if (ellipses++ > 0 && i + 1 < count) {
+                return -1; /* what may follow is told elsewhere */
+            }
+            for (Py_ssize_t left = ellipses > 1 ? 0 : region->rank - consumed; left > 0 && !failed;
+                 left--) {
                 failed = add_slice(region, array, d++, NULL);
             }
         }

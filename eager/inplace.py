@@ -593,7 +593,7 @@ def _assign(array: Any, key: tuple[Any, ...], value: Any) -> None:
     try:
         with any_arrays.on_device_of(array):
             array[key] = value
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # TypeError: a mask, and a value of more than one dim
         raise ShapeError(f"{_SET}: {error}") from error
     except IndexError as error:
         raise BoundsError(f"{_SET}: {error}") from error

@@ -221,6 +221,8 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 def take(input: Any, index: Any) -> Any:
     """Elements of the flattened input at `index`, in the shape of `index`."""
+    if not index.shape:
+        return reshape(take(input, reshape(index, 1)), ())
     return TABLE.index(reshape(input, -1), unsqueeze(index, 0), dims=(0,))
 
 

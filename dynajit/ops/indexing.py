@@ -291,8 +291,11 @@ def _index_infer(x: ValueType, indices: ValueType, *, dims: tuple[int, ...]) -> 
 
 
 def _row_major(array: Any) -> Any:
-    """NumPy may lay a chosen dim before the others: views of results would fail."""
-    return array if array.flags.c_contiguous else array.copy()
+    """NumPy may lay a chosen dim before the others: views of results would fail. It also gives dims
+    of size 1 other strides than PyTorch."""
+    if not array.flags.c_contiguous:
+        return array.copy()
+    return array.reshape(-1).reshape(array.shape) if 1 in array.shape else array
 
 
 def _advanced(x: Any, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
