@@ -368,7 +368,8 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
             f"{len(entries)} given."
         )
     from_dims = tuple(range(len(entries)))
-    if len(indices) == 1 and indices[0].dtype is dtypes.bool_ and is_single(values):
+    is_mask = len(indices) == 1 and indices[0].dtype is dtypes.bool_
+    if is_mask and is_single(values) and not accumulate:
         values = reshape(values, ())
     stacked = stack_indices(entries)
     row = TABLE.index_accumulate if accumulate else TABLE.index_put
