@@ -967,6 +967,11 @@ taken(TensorObject *source, TensorObject *key)
     if ((PyArray_TYPE(positions) != NPY_INT64 && !is_mask) || PyArray_NDIM(positions) == 0) {
         Py_RETURN_NOTIMPLEMENTED;
     }
+    for (int d = 2; !is_mask && d < PyArray_NDIM(array); d++) {
+        if (PyArray_STRIDE(array, d - 1) < PyArray_STRIDE(array, d)) {
+            Py_RETURN_NOTIMPLEMENTED; /* the result is laid out like the array */
+        }
+    }
     PyObject *found = is_mask ? PyObject_GetItem((PyObject *)array, key->array)
                               : PyArray_TakeFrom(array, key->array, 0, NULL, NPY_RAISE);
     if (found == NULL) {

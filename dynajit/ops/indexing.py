@@ -290,12 +290,50 @@ def _index_infer(x: ValueType, indices: ValueType, *, dims: tuple[int, ...]) -> 
     return type.with_shape(indexed_shape(type.shape, indices.shape[1:], dims))
 
 
-def _row_major(array: Any) -> Any:
-    """NumPy may lay a chosen dim before the others: views of results would fail. It also gives dims
-    of size 1 other strides than PyTorch."""
-    if not array.flags.c_contiguous:
-        return array.copy()
-    return array.reshape(-1).reshape(array.shape) if 1 in array.shape else array
+def chosen_order(strides: Shape, dims: tuple[int, ...], batch: int) -> tuple[int, ...] | None:
+    """The dims of `x[..., indices, ...]` from the outermost in memory to the innermost; None: they
+    lie row by row.
+
+    Dims that are kept lie in the order in which they lie in x; against those of the index tensors,
+    `batch` of them, no dim has an order of its own.
+
+    Args:
+        strides: of x, none below 0; those of dims of size 1 are 0.
+
+    Source: PyTorch sorts the dims of a result by those of its operands, by insertion, and leaves
+    a dim where it is among those that it does not compare with.
+    """
+    kept = [step for d, step in enumerate(strides) if d not in dims]
+    if all(step >= following for step, following in zip(kept, kept[1:], strict=False)):
+        return None
+    at = batch_position(dims)
+    steps = [*kept[:at], *(0,) * batch, *kept[at:]]
+    order = list(reversed(range(len(steps))))
+    for i in range(1, len(order)):
+        moved = i
+        for j in range(i - 1, -1, -1):
+            inner, outer = steps[order[j]], steps[order[moved]]
+            if inner and outer and inner < outer:
+                break
+            if inner and outer and inner > outer:
+                order[j], order[moved] = order[moved], order[j]
+                moved = j
+    return tuple(reversed(order))
+
+
+def _chosen(xp: Any, x: Any, indices: Any, *, dims: tuple[int, ...]) -> Any:
+    """The array of `index`, laid out as PyTorch lays it out; NumPy has ways of its own."""
+    found = x[_advanced(x, indices, dims)]
+    strides = tuple(abs(step) if n > 1 else 0 for step, n in zip(x.strides, x.shape, strict=True))
+    order = chosen_order(strides, dims, indices.ndim - 1)
+    if order is not None:
+        result = xp.empty([found.shape[d] for d in order], found.dtype)
+        result = result.transpose([order.index(d) for d in range(len(order))])
+        result[...] = found
+        return result
+    if not found.flags.c_contiguous:
+        return found.copy()
+    return found.reshape(-1).reshape(found.shape) if 1 in found.shape else found
 
 
 def _advanced(x: Any, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
@@ -307,7 +345,7 @@ def _advanced(x: Any, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
 
 @movement(
     infer=_index_infer,
-    array=lambda xp, x, indices, *, dims: _row_major(x[_advanced(x, indices, dims)]),
+    array=_chosen,
     vjp={
         "x": lambda ops, g, x_type, indices, dims: ops.index_accumulate(
             _zeros(ops, x_type, g.dtype, g.device), indices, g, dims=dims

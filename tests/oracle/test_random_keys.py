@@ -289,7 +289,7 @@ def read(library: Any, case: Case, through: Any = plainly) -> Any:
     result = through(lambda x: x[key])(x)
     shares = result._base is not None
     seen = [tuple(result.shape), result.tolist(), shares]
-    if result.numel() and (shares or case.layout != "turned"):
+    if result.numel():
         are_all_told = shares and [part.text for part in case.parts].count("Ellipsis") < 2
         steps = zip(result.stride(), result.shape, strict=True)
         seen += [step for step, size in steps if size > 1 or are_all_told]
