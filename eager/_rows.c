@@ -989,10 +989,13 @@ basic_view(PyObject *source, PyObject *key, int is_recorded)
     int is_tuple = PyTuple_CheckExact(key);
     PyObject *const *entries = is_tuple ? &PyTuple_GET_ITEM(key, 0) : &key;
     Region region;
-    if (read_region(&region, array, entries, is_tuple ? PyTuple_GET_SIZE(key) : 1) < 0) {
+    Py_INCREF(array); /* `__index__` of a bound may give the tensor another one */
+    int failed = read_region(&region, array, entries, is_tuple ? PyTuple_GET_SIZE(key) : 1);
+    PyObject *part = failed ? NULL : region_array(&region, array);
+    Py_DECREF(array);
+    if (failed) {
         return declined();
     }
-    PyObject *part = region_array(&region, array);
     if (part == NULL) {
         return NULL;
     }

@@ -358,12 +358,19 @@ def clamp_slice(key: slice, n: Size) -> tuple[Any, Any, int]:
     if key.step is None and type(n) is int and _is_plain(key.start) and _is_plain(key.stop):
         start, end, _ = key.indices(n)  # Python's rule, which knows no symbolic sizes
         return start, max(start, end), 1
-    step = 1 if key.step is None else size_argument(key.step, "slice")
+    step = 1 if key.step is None else _integer(key.step)
     if not isinstance(step, int) or step <= 0:
         raise StepError(f"slice step must be positive, got {step}.  Use flip to reverse.")
-    first = 0 if key.start is None else _bound(size_argument(key.start, "slice"), n)
-    last = n if key.stop is None else _bound(size_argument(key.stop, "slice"), n)
+    first = 0 if key.start is None else _bound(_integer(key.start), n)
+    last = n if key.stop is None else _bound(_integer(key.stop), n)
     return first, symint.larger(first, last), step
+
+
+def _integer(bound: Any) -> Size:
+    """A bound or step as an integer; a graph's value is asked for its contents, which it refuses."""
+    if is_tensor(bound) and not hasattr(bound, "__index__"):
+        bound = bound.array
+    return size_argument(bound, "slice")
 
 
 def _is_plain(bound: Any) -> bool:
