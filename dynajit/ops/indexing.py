@@ -9,6 +9,7 @@ out-of-range index raises BoundsError with its value. Where several writes meet,
 per entry of `dims`; `ops.subscript` builds it. Gathers and scatters are each other's derivative.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -304,7 +305,7 @@ def chosen_order(strides: Shape, dims: tuple[int, ...], batch: int) -> tuple[int
     a dim where it is among those that it does not compare with.
     """
     kept = [step for d, step in enumerate(strides) if d not in dims]
-    if all(step >= following for step, following in zip(kept, kept[1:], strict=False)):
+    if all(step >= following for step, following in itertools.pairwise(kept)):
         return None
     at = batch_position(dims)
     steps = [*kept[:at], *(0,) * batch, *kept[at:]]
@@ -324,13 +325,14 @@ def chosen_order(strides: Shape, dims: tuple[int, ...], batch: int) -> tuple[int
 def _chosen(xp: Any, x: Any, indices: Any, *, dims: tuple[int, ...]) -> Any:
     """The array of `index`, laid out as PyTorch lays it out; NumPy has ways of its own."""
     found = x[_advanced(x, indices, dims)]
-    strides = tuple(abs(step) if n > 1 else 0 for step, n in zip(x.strides, x.shape, strict=True))
-    order = chosen_order(strides, dims, indices.ndim - 1)
-    if order is not None:
-        result = xp.empty([found.shape[d] for d in order], found.dtype)
-        result = result.transpose([order.index(d) for d in range(len(order))])
-        result[...] = found
-        return result
+    if not x.flags.c_contiguous:
+        steps = tuple(abs(step) if n > 1 else 0 for step, n in zip(x.strides, x.shape, strict=True))
+        order = chosen_order(steps, dims, indices.ndim - 1)
+        if order is not None:
+            result = xp.empty([found.shape[d] for d in order], found.dtype)
+            result = result.transpose([order.index(d) for d in range(len(order))])
+            result[...] = found
+            return result
     if not found.flags.c_contiguous:
         return found.copy()
     return found.reshape(-1).reshape(found.shape) if 1 in found.shape else found

@@ -367,7 +367,7 @@ def clamp_slice(key: slice, n: Size) -> tuple[Any, Any, int]:
 
 
 def _integer(bound: Any) -> Size:
-    """A bound or step as an integer; a graph's value is asked for its contents, which it refuses."""
+    """A bound or step as an integer; a graph's value is asked for contents, which it refuses."""
     if is_tensor(bound) and not hasattr(bound, "__index__"):
         bound = bound.array
     return size_argument(bound, "slice")

@@ -195,7 +195,7 @@ def test_a_view_made_by_a_plan_knows_its_base():
 
 
 def random_key(rng, shape):
-    """A key of integers of many kinds, slices, None and an ellipsis, now and then one out of range."""
+    """A key of integers of many kinds, slices, None and an ellipsis; some are out of range."""
 
     def made(number):
         kinds = [np.int64, np.int16, np.array, dj.tensor, lambda n: dj.tensor(n, dtype=dj.int8)]
