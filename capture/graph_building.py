@@ -10,6 +10,7 @@ from typing import Any
 
 from dynajit.capture import breaks, layouts, sources
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.tensor_memory import operands_of
 from dynajit.capture.values import Scalar
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.core import gpu
@@ -179,7 +180,8 @@ class Builder(graph.Builder):
     def view(self, step: Step, value: graph.Value) -> graph.Value:
         """A view of a value, whatever the grad mode is now."""
         operand = value if step.is_recorded else self.without_gradient(value)
-        result = self.call(step.op, [operand], step.attributes)
+        given = operands_of(self.recorder, step)
+        result = self.call(step.op, [operand, *given], step.attributes)
         follows = self.needs_gradient(operand) and step.op is not TABLE.detach
         self._needs_gradient[result.node] = follows
         return result

@@ -19,7 +19,8 @@ from dynajit.eager.execute import eager_dispatch
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import expressions
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import Composite, Kind, Movement, Op
+from dynajit.ops.indexing import chosen_order
+from dynajit.ops.table import TABLE, Composite, Kind, Movement, Op
 
 Known: TypeAlias = Mapping[Node, Shape | None]
 
@@ -29,7 +30,7 @@ _FRESH: Final = frozenset(
         "clone", "matmul", "linear", "full", "arange", "embedding", "cumsum", "cumprod",
         "convolution", "convolution_input", "convolution_weight", "windows", "spread_windows",
         "fold_windows", "sum_pool", "max_pool", "max_pool_choice", "place_windows", "pick_windows",
-        "index", "scaled_dot_product_attention", "scatter",
+        "scaled_dot_product_attention", "scatter",
     }
 )  # fmt: skip
 
@@ -54,6 +55,8 @@ def strides_of(node: Node, known: Known = _NOTHING) -> Shape | None:
         return contiguous_strides(node.type.shape)
     if isinstance(node.op.rule, Movement) and node.op.rule.view:
         return _strides_of_view(node, known)
+    if node.op is TABLE.index:
+        return _strides_of_chosen(node, known)
     operands = [a for a in node.args if isinstance(a, Node) and isinstance(a.type, TensorType)]
     strides = [strides_of(operand, known) for operand in operands]
     if all(
@@ -62,6 +65,32 @@ def strides_of(node: Node, known: Known = _NOTHING) -> Shape | None:
     ):
         return contiguous_strides(node.type.shape)
     return _strides_by_trial(node, dict(zip(operands, strides, strict=True)))
+
+
+def _strides_of_chosen(node: Node, known: Known) -> Shape | None:
+    source, indices = node.args
+    assert isinstance(source, Node) and isinstance(source.type, TensorType)
+    assert isinstance(indices, Node) and isinstance(node.type, TensorType)
+    strides, dims = strides_of(source, known), node.attributes["dims"]
+    if is_by_numbers(node):
+        return None if strides is None else _without(strides, dims)
+    if strides is not None and is_row_major(source.type.shape, strides):
+        return contiguous_strides(node.type.shape)
+    if strides is None or not _are_large(source.type.shape):
+        return None
+    steps = tuple(
+        0 if isinstance(n, int) and n <= 1 else step
+        for step, n in zip(strides, source.type.shape, strict=True)
+    )
+    order = chosen_order(steps, dims, len(indices.type.shape) - 1)
+    if order is None:
+        return contiguous_strides(node.type.shape)
+    dense = contiguous_strides(tuple(node.type.shape[d] for d in order))
+    return tuple(dense[order.index(d)] for d in range(len(order)))
+
+
+def _without(strides: Shape, dims: tuple[int, ...]) -> Shape:
+    return tuple(step for d, step in enumerate(strides) if d not in dims)
 
 
 def _strides_by_trial(node: Node, operands: Mapping[Node, Shape | None]) -> Shape | None:
@@ -177,6 +206,14 @@ def aliases(op: Op, shape: Shape, strides: Shape | None, wanted: Shape) -> bool 
     return reshaped_strides(shape, strides, wanted) is not None
 
 
+def is_by_numbers(node: Node) -> bool:
+    """True for `index` by numbers, one per dim: eager execution gives a view, as for `select`."""
+    if node.op is not TABLE.index:
+        return False
+    numbers = node.args[1]
+    return isinstance(numbers, Node) and len(numbers.type.shape) == 1
+
+
 def strides_after(
     op: Op, attributes: Mapping[str, Any], shape: Shape, strides: Shape, wanted: Shape
 ) -> Shape | None:
@@ -186,6 +223,8 @@ def strides_after(
     if op.name == "reshape":
         found = reshaped_strides(shape, strides, wanted)
         return contiguous_strides(wanted) if found is None else found
+    if op is TABLE.index:
+        return _without(strides, attributes["dims"])
     if op.name in _OF_PARTS:
         return _OF_PARTS[op.name](strides)
     is_known = next(expressions(tuple(attributes.values())), None) is None

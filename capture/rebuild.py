@@ -103,6 +103,12 @@ class Held:
     writes: int = 0
 
 
+def view_by_numbers(dims: tuple[int, ...], tensor: Any, numbers: Any) -> Any:
+    """The part of a tensor that numbers, which the launch has computed, choose in some dims."""
+    key = dict(zip(dims, numbers.tolist(), strict=True))
+    return tensor[tuple(key.get(d, slice(None)) for d in range(tensor.ndim))]
+
+
 def view_of_sizes(
     op: Any, attributes: Mapping[str, Any], names: tuple[str, ...], base: Any, *numbers: int
 ) -> Any:
@@ -208,11 +214,14 @@ class Rebuilder:
         names = tuple(sorted({name for size in used for name in symint.symbols(size)}))
         if names:
             view = functools.partial(view_of_sizes, step.op, step.attributes, names)
+        if step.numbers is not None:
+            view = functools.partial(view_by_numbers, step.attributes["dims"])
         if step.is_data:
             view = operator.attrgetter("data")
         elif self.recorder.grad_mode_at_entry_and_end != (step.is_recorded, step.is_recorded):
             view = (enable_grad if step.is_recorded else no_grad)()(view)
         told = [self.pusher(self.recorder.sizes.scalar(name), emitter) for name in names]
+        told += [self.pusher(step.numbers, emitter)] if step.numbers is not None else []
         emitter.call(view, functools.partial(self._steps, base, steps[:-1], emitter), *told)
 
     def _cell(self, value: CellValue, emitter: Any) -> None:

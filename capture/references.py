@@ -164,6 +164,12 @@ def _of_cell(value: CellValue, heap: Heap) -> list[Value]:
     return [] if contents is UNBOUND else [contents]
 
 
+def _of_tensor(value: TensorValue, heap: Heap) -> list[Value]:
+    contents = heap[value.identity]
+    numbers = [step.numbers for step in contents.steps if step.numbers is not None]
+    return [*contents.attributes.values(), *numbers]
+
+
 _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     Scalar: lambda v, heap: list(v.expression[1]),
     TupleValue: lambda v, heap: list(v.items),
@@ -183,7 +189,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     FunctionValue: _of_function,
     CellValue: _of_cell,
     GeneratorValue: _of_generator,
-    TensorValue: lambda v, heap: list(heap[v.identity].attributes.values()),
+    TensorValue: _of_tensor,
     BoundMethod: lambda v, heap: [v.function, v.self],
     NativeMethod: lambda v, heap: [v.receiver],
     PartialValue: lambda v, heap: [v.function, *v.args, *v.keywords.values()],

@@ -17,6 +17,7 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core.dtypes import bool_, int64
 from dynajit.core.types import Shape, TensorType
+from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.movement import inverse_permutation
@@ -69,7 +70,7 @@ def new_tensor(recorder: Any, value: graph.Value, cls: type) -> TensorValue:
     if known is not None:
         return recorder.tensor_of(known)
     chain: list[graph.Node] = []
-    while node.is_view and _owner(recorder, node) is None:
+    while (node.is_view or layouts.is_by_numbers(node)) and _owner(recorder, node) is None:
         if node not in recorder.builder.automatic:
             chain.append(node)
         node = node.args[0]
@@ -104,8 +105,23 @@ def _view_of(
                 node.op, node.attributes, shape, strides, node.type.shape
             )
         shape = node.type.shape
-        steps.append(Step(node.op, node.attributes, recorder.grad_enabled))
+        numbers = _numbers_of(recorder, node) if layouts.is_by_numbers(node) else None
+        steps.append(Step(node.op, node.attributes, recorder.grad_enabled, numbers=numbers))
     return _new_view(recorder, value, memory, tuple(steps), cls)
+
+
+def _numbers_of(recorder: Any, node: graph.Node) -> TensorValue:
+    """What `index` is given, as a tensor of its own: later writes do not move a view."""
+    return _allocate(
+        recorder,
+        TensorContents(TABLE.clone(graph.Value(recorder.builder, node.args[1]))),
+        Tensor,
+    )
+
+
+def operands_of(recorder: Any, step: Step) -> tuple[graph.Value, ...]:
+    """What a step takes beside the tensor that it looks at."""
+    return () if step.numbers is None else (recorder.graph_value(step.numbers),)
 
 
 def _new_view(
@@ -151,7 +167,8 @@ def strides_of(recorder: Any, value: TensorValue) -> Shape | None:
     type: Any = memory.value.node.type
     strides = memory.strides
     for step in contents.steps:
-        after = step.op.infer(type, **step.attributes)
+        given = [operand.node.type for operand in operands_of(recorder, step)]
+        after = step.op.infer(type, *given, **step.attributes)
         if strides is not None:
             strides = layouts.strides_after(
                 step.op, step.attributes, type.shape, strides, after.shape
@@ -239,7 +256,7 @@ def _is_recorded(steps: tuple[Step, ...], old_needs: bool, part_needs: bool) -> 
 
 def _keeps_rest(steps: tuple[Step, ...]) -> bool:
     """True if the rest of the base, and so its history, stays."""
-    return any(step.op.name in ("slice", "select", "diagonal") for step in steps)
+    return any(step.op.name in ("slice", "select", "diagonal", "index") for step in steps)
 
 
 def _own(recorder: Any, value: graph.Value) -> graph.Value:
@@ -255,12 +272,13 @@ def _put(
     """`base` with the part that `steps` lead to replaced."""
     parents = [base]
     for step in steps[:-1]:
-        parents.append(step.op(parents[-1], **step.attributes))
+        given = operands_of(builder.recorder, step)
+        parents.append(step.op(parents[-1], *given, **step.attributes))
     for step, parent in zip(reversed(steps), reversed(parents), strict=False):
         inverse = _INVERSES.get(step.op.name)
         if inverse is None:
             raise GraphBreak(breaks.TENSOR_MUTATION, f"a write through {step.op.name}")
-        part = inverse(parent, part, **step.attributes)
+        part = inverse(parent, *operands_of(builder.recorder, step), part, **step.attributes)
     return part
 
 
@@ -313,6 +331,7 @@ _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
     "expand": _put_expanded,
     "slice": TABLE.slice_scatter,
     "select": _put_selected,
+    "index": TABLE.index_put,
     "diagonal": _put_diagonal,
     "view_as_real": lambda parent, part: TABLE.view_as_complex(part),
     "view_as_complex": lambda parent, part: TABLE.view_as_real(part),

@@ -23,16 +23,18 @@ class Step:
     """One view operation.
 
     Args:
-        op: a view row.
+        op: a view row, or `index` by numbers, which eager execution makes a view of.
         attributes: its attributes.
         is_recorded: made while gradients are recorded.
         is_data: made by `.data`: writes through it are not counted.
+        numbers: the numbers of `index`, a tensor that nobody else sees.
     """
 
     op: Op
     attributes: Mapping[str, Any]
     is_recorded: bool
     is_data: bool = False
+    numbers: "TensorValue | None" = None
 
 
 @record

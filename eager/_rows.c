@@ -679,10 +679,27 @@ add_dim(Region *region, npy_intp size, npy_intp stride)
     return 0;
 }
 
-static int
-is_plain_bound(PyObject *bound)
+/* The integer that an entry of a key is: a zero-dim tensor or array of integers, but not of bytes, which
+ * is a mask, or a number of NumPy. NULL without an error: it is something else. */
+static PyObject *
+number_of(PyObject *entry)
 {
-    return bound == Py_None || PyLong_CheckExact(bound);
+    if (PyArray_IsScalar(entry, Integer)) {
+        return PyNumber_Index(entry);
+    }
+    if (TensorBase_Check(entry)) {
+        if (!is_plain(entry)) {
+            return NULL;
+        }
+        entry = ((TensorObject *)entry)->array;
+    }
+    if (!PyArray_CheckExact(entry)) {
+        return NULL;
+    }
+    PyArrayObject *array = (PyArrayObject *)entry;
+    int is_number = PyArray_NDIM(array) == 0 && PyArray_ISINTEGER(array) &&
+                    PyArray_TYPE(array) != NPY_UINT8;
+    return is_number ? PyArray_GETITEM(array, PyArray_BYTES(array)) : NULL;
 }
 
 /* Dimension d of the array cut by a slice, or whole without one. -1: not for this path. */
@@ -692,10 +709,7 @@ add_slice(Region *region, PyArrayObject *array, int d, PyObject *slice)
     npy_intp size = PyArray_DIM(array, d), stride = PyArray_STRIDE(array, d);
     Py_ssize_t start = 0, stop = size, step = 1;
     if (slice != NULL) {
-        PySliceObject *bounds = (PySliceObject *)slice;
-        if (!is_plain_bound(bounds->start) || !is_plain_bound(bounds->stop) ||
-            !is_plain_bound(bounds->step) || PySlice_Unpack(slice, &start, &stop, &step) < 0 ||
-            step < 1) {
+        if (PySlice_Unpack(slice, &start, &stop, &step) < 0 || step < 1) {
             return -1;
         }
     }
@@ -706,6 +720,17 @@ add_slice(Region *region, PyArrayObject *array, int d, PyObject *slice)
     region->has_slice |= start != 0 || region->stop[d] != size || step != 1;
     region->offset += start * stride;
     return add_dim(region, length, stride * step);
+}
+
+/* A dimension of size 1 before dimension d of the array; its stride is as PyTorch has it. */
+static int
+add_new_dim(Region *region, PyArrayObject *array, int d)
+{
+    region->has_new_dims = 1;
+    int is_last = d == region->rank;
+    return add_dim(region, 1,
+                   is_last ? PyArray_ITEMSIZE(array)
+                           : PyArray_DIM(array, d) * PyArray_STRIDE(array, d));
 }
 
 static int
@@ -729,20 +754,22 @@ add_integer(Region *region, PyArrayObject *array, int d, PyObject *number)
 static Py_ssize_t
 count_consumed(PyObject *const *entries, Py_ssize_t count)
 {
-    Py_ssize_t consumed = 0, ellipses = 0;
+    Py_ssize_t consumed = 0;
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *entry = entries[i];
         if (PyLong_CheckExact(entry) || PySlice_Check(entry)) {
             consumed++;
         }
-        else if (entry == Py_Ellipsis) {
-            ellipses++;
-        }
-        else if (entry != Py_None) {
-            return -1;
+        else if (entry != Py_None && entry != Py_Ellipsis) {
+            PyObject *number = number_of(entry);
+            if (number == NULL) {
+                return -1;
+            }
+            Py_DECREF(number);
+            consumed++;
         }
     }
-    return ellipses > 1 ? -1 : consumed;
+    return consumed;
 }
 
 static int
@@ -755,23 +782,31 @@ read_region(Region *region, PyArrayObject *array, PyObject *const *entries, Py_s
     if (consumed < 0 || consumed > region->rank) {
         return -1;
     }
-    int d = 0, failed = 0;
+    int d = 0, failed = 0, ellipses = 0;
     for (Py_ssize_t i = 0; i < count && !failed; i++) {
         PyObject *entry = entries[i];
         if (entry == Py_None) {
-            region->has_new_dims = 1;
-            failed = add_dim(region, 1, 0);
+            failed = add_new_dim(region, array, d);
         }
         else if (entry == Py_Ellipsis) {
-            for (Py_ssize_t left = region->rank - consumed; left > 0 && !failed; left--) {
+            if (ellipses++ > 0 && i + 1 < count) {
+                return -1; /* what may follow is told elsewhere */
+            }
+            for (Py_ssize_t left = ellipses > 1 ? 0 : region->rank - consumed; left > 0 && !failed;
+                 left--) {
                 failed = add_slice(region, array, d++, NULL);
             }
         }
         else if (PyLong_CheckExact(entry)) {
             failed = add_integer(region, array, d++, entry);
         }
-        else {
+        else if (PySlice_Check(entry)) {
             failed = add_slice(region, array, d++, entry);
+        }
+        else {
+            PyObject *number = number_of(entry);
+            failed = number == NULL ? -1 : add_integer(region, array, d++, number);
+            Py_XDECREF(number);
         }
     }
     while (d < region->rank && !failed) {
@@ -932,6 +967,11 @@ taken(TensorObject *source, TensorObject *key)
     if ((PyArray_TYPE(positions) != NPY_INT64 && !is_mask) || PyArray_NDIM(positions) == 0) {
         Py_RETURN_NOTIMPLEMENTED;
     }
+    for (int d = 2; !is_mask && d < PyArray_NDIM(array); d++) {
+        if (PyArray_STRIDE(array, d - 1) < PyArray_STRIDE(array, d)) {
+            Py_RETURN_NOTIMPLEMENTED; /* the result is laid out like the array */
+        }
+    }
     PyObject *found = is_mask ? PyObject_GetItem((PyObject *)array, key->array)
                               : PyArray_TakeFrom(array, key->array, 0, NULL, NPY_RAISE);
     if (found == NULL) {
@@ -949,10 +989,13 @@ basic_view(PyObject *source, PyObject *key, int is_recorded)
     int is_tuple = PyTuple_CheckExact(key);
     PyObject *const *entries = is_tuple ? &PyTuple_GET_ITEM(key, 0) : &key;
     Region region;
-    if (read_region(&region, array, entries, is_tuple ? PyTuple_GET_SIZE(key) : 1) < 0) {
+    Py_INCREF(array); /* `__index__` of a bound may give the tensor another one */
+    int failed = read_region(&region, array, entries, is_tuple ? PyTuple_GET_SIZE(key) : 1);
+    PyObject *part = failed ? NULL : region_array(&region, array);
+    Py_DECREF(array);
+    if (failed) {
         return declined();
     }
-    PyObject *part = region_array(&region, array);
     if (part == NULL) {
         return NULL;
     }
@@ -960,6 +1003,12 @@ basic_view(PyObject *source, PyObject *key, int is_recorded)
                                  : unrecorded_view(&region, source, part);
     Py_DECREF(part);
     return view;
+}
+
+static int
+has_no_dims(TensorObject *key)
+{
+    return PyArray_CheckExact(key->array) && PyArray_NDIM((PyArrayObject *)key->array) == 0;
 }
 
 /* get_item(tensor, key): tensor[key], or NotImplemented. */
@@ -980,7 +1029,7 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (is_recorded < 0) {
         return NULL;
     }
-    if (!TensorBase_Check(key)) {
+    if (!TensorBase_Check(key) || has_no_dims((TensorObject *)key)) {
         return basic_view(source, key, is_recorded);
     }
     if (is_recorded || !is_plain(key)) {

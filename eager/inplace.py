@@ -18,7 +18,9 @@ from dynajit.core import any_arrays, dtypes, gpu, gpu_arrays
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
+    ArgumentError,
     AutogradError,
+    BoundsError,
     DeviceError,
     DTypeError,
     ShapeError,
@@ -477,11 +479,25 @@ def _fill(tensor: Any, number: Any, name: str) -> Any:
 
 
 def _array_for(tensor: Any, value: Any) -> Any:
-    """A number or array as an array of a tensor's dtype, on its device."""
+    """A number or array as an array of a tensor's dtype, on its device.
+
+    Raises:
+        ArgumentError: it is neither.
+        DTypeError: a number with an imaginary part does not fit the dtype.
+    """
+    if isinstance(value, complex) and not tensor.dtype.is_complex:
+        if value.imag:
+            raise DTypeError(f"value {value} cannot be converted to {tensor.dtype.name}.")
+        value = value.real
     if gpu.is_foreign(value):
         value = any_arrays.placed_like(gpu.shared(value), tensor.array)
     else:
-        value = any_arrays.placed_like(np.asarray(value), tensor.array)
+        array = np.asarray(value)
+        if array.dtype.kind in "OSUmM":
+            raise ArgumentError(
+                f"cannot assign {type(value).__name__} to a tensor.  Expected a number or a tensor."
+            )
+        value = any_arrays.placed_like(array, tensor.array)
     if is_meta(value):
         return MetaArray(value.shape, tensor.array.dtype)
     with any_arrays.on_device_of(value):
@@ -501,21 +517,25 @@ def _broadcast(source: Any, shape: tuple[int, ...], name: str) -> Any:
         ) from error
 
 
+_SET: Final = "tensor[...] = value"
+
+
 def set_item(tensor: Any, index: Any, value: Any) -> None:
-    """`tensor[index] = value` for every kind of index that NumPy accepts."""
-    if subscript.stands_for_tuple(index):
-        index = subscript.as_tuple(index)
+    """`tensor[index] = value` for every kind of index that PyTorch accepts."""
     items = index if isinstance(index, tuple) else (index,)
-    if all(_is_basic(item) for item in items):
-        target = tensor[index]
-        if not _tensor.shares_memory(target.array, tensor.array):
-            raise AutogradError("tensor[...] = value: the index gave a copy, not a view")
-        if type(value) in _NUMBERS and _rows.is_free(tensor, (), {}):
-            _fill(target, value, "tensor[...] = value")
-        elif not _was_overwritten(tensor, target, value):
-            copy_into(target, value, "tensor[...] = value")
-        return
-    _set_advanced(tensor, tuple(_plain(item, tensor) for item in items), value)
+    if not all(_is_basic(item) for item in items):
+        entries = subscript.as_entries(index)
+        if any(isinstance(entry, TensorBase) for entry in entries):
+            _set_advanced(tensor, entries, value)
+            return
+        index = tuple(entries)  # zero-dim tensors became integers
+    target = tensor[index]
+    if not _tensor.shares_memory(target.array, tensor.array):
+        raise AutogradError(f"{_SET}: the index gave a copy, not a view")
+    if type(value) in _NUMBERS and _rows.is_free(tensor, (), {}):
+        _fill(target, value, _SET)
+    elif not _was_overwritten(tensor, target, value):
+        copy_into(target, value, _SET)
 
 
 def _is_basic(item: Any) -> bool:
@@ -527,70 +547,56 @@ def _is_basic(item: Any) -> bool:
     )
 
 
-def _plain(item: Any, tensor: Any) -> Any:
-    """An entry of a key as the array module takes it, arrays on the tensor's device."""
-    if subscript.is_mask_of_bytes(item):
-        item = subscript.mask_of_bytes(item)
-    if isinstance(item, TensorBase):
-        return any_arrays.placed_like(item.array, tensor.array)
-    if isinstance(item, (list, tuple, range, np.ndarray)):
-        array = np.asarray(item)
-        if not array.size and array.dtype.kind == "f":  # NumPy's dtype of an empty list
-            array = array.astype(np.int64)
-        return any_arrays.placed_like(array, tensor.array)
-    return item
+def _set_advanced(tensor: Any, entries: list[Any], value: Any) -> None:
+    """Assignment where tensors are among the entries of the key: integers, slices and None choose a
+    part first, as in PyTorch; NumPy would count the integers among the tensors."""
+    check_writable(tensor, _SET)
+    value = _as_value(tensor, value)
+    first, then = subscript.split_entries(tensor, entries)
+    is_whole = all(entry == slice(None) for entry in first)
+    if not (is_grad_enabled() and (tensor.requires_grad or value.requires_grad)):
+        if not is_meta(tensor.array):
+            _assign(tensor.array if is_whole else tensor.array[(*first, ...)], then, value.array)
+        _tensor.bump_version(tensor)
+        return
+    if is_meta(tensor.array):
+        raise UnsupportedError(
+            f"{_SET}: the derivative of a write by this kind of index is not known on 'meta'.  "
+            "Write under no_grad()."
+        )
+    part = tensor if is_whole else tensor[first]
+    commit(part, subscript.put_item(_copy_with_history(part), then, value), _SET)
 
 
-def _set_advanced(tensor: Any, index: tuple[Any, ...], value: Any) -> None:
-    name = "tensor[...] = value"
-    check_writable(tensor, name)
+def _as_value(tensor: Any, value: Any) -> Any:
+    """What is assigned, as a tensor of the dtype and on the device of another one."""
     if not isinstance(value, TensorBase):
         value = _tensor.wrap(_array_for(tensor, value))
     if value.device is not tensor.device:
         if value.ndim or value.device is not CPU:
             raise DeviceError(MSG_TWO_DEVICES.format(
-                call=name, first=tensor.device, second=value.device
+                call=_SET, first=tensor.device, second=value.device
             ))  # fmt: skip
         value = TABLE.to_device(value, device=tensor.device)
-    if value.dtype is not tensor.dtype:
-        value = TABLE.cast(value, dtype=tensor.dtype)
-    if not (is_grad_enabled() and (tensor.requires_grad or value.requires_grad)):
-        _assign(tensor.array, index, value.array, name)
-        _tensor.bump_version(tensor)
-        return
-    if is_meta(tensor.array):
-        raise UnsupportedError(
-            f"{name}: the derivative of a write by this kind of index is not known on 'meta'.  "
-            "Write under no_grad()."
-        )
-    # Positions of the written elements turn any index into one integer index of the flat tensor.
-    count = tensor.array.size
-    with any_arrays.on_device_of(tensor.array):
-        numbers = any_arrays.module_of(tensor.array).arange(count).reshape(tensor.array.shape)
-        positions = _selected(numbers, index, name)
-        where = _tensor.wrap(positions.reshape(1, -1))
-    source = TABLE.reshape(_broadcast(value, positions.shape, name), shape=(positions.size,))
-    flat = TABLE.reshape(_copy_with_history(tensor), shape=(count,))
-    result = TABLE.index_put(flat, where, source, dims=(0,))
-    commit(tensor, TABLE.reshape(result, shape=tuple(tensor.shape)), name)
+    return value if value.dtype is tensor.dtype else TABLE.cast(value, dtype=tensor.dtype)
 
 
-def _assign(array: Any, index: tuple[Any, ...], value: Any, name: str) -> None:
-    if is_meta(array):
-        return
+def _assign(array: Any, key: tuple[Any, ...], value: Any) -> None:
+    key = tuple(
+        any_arrays.placed_like(entry.array, array) if isinstance(entry, TensorBase) else entry
+        for entry in key
+    )
+    while value.ndim and value.shape[0] == 1:  # which NumPy's masks do not broadcast
+        value = value[0]
     if not isinstance(array, np.ndarray):
-        gpu_arrays.check_key(array.shape, index, name)
+        gpu_arrays.check_key(array.shape, key, _SET)
     try:
         with any_arrays.on_device_of(array):
-            array[index] = value
-    except ValueError as error:
-        raise ShapeError(f"{name}: {error}") from error
-
-
-def _selected(array: Any, index: tuple[Any, ...], name: str) -> Any:
-    if not isinstance(array, np.ndarray):
-        gpu_arrays.check_key(array.shape, index, name)
-    return array[index]
+            array[key] = value
+    except (ValueError, TypeError) as error:  # TypeError: a mask, and a value of more than one dim
+        raise ShapeError(f"{_SET}: {error}") from error
+    except IndexError as error:
+        raise BoundsError(f"{_SET}: {error}") from error
 
 
 def require_own_dtype(name: str, dtype: DType) -> None:

@@ -16,7 +16,13 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    AutogradError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+)
 from dynajit.core.memory_format import preserve_format
 from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _tensor, subclasses, tape
@@ -398,7 +404,14 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         found = get_item(self, key)
         return subscript.get_item(self, key) if found is NotImplemented else found
 
+    def __delitem__(self, key: Any) -> None:
+        raise ArgumentError("del tensor[...]: tensors keep their elements.  Select the others.")
+
     def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, int, float, complex, np.generic)):
+            raise DTypeError(
+                f"element in tensor: got {type(element).__name__}.  Expected a tensor or a number."
+            )
         return bool((self == element).array.any())
 
     def __format__(self, spec: str) -> str:

@@ -16,6 +16,9 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- InvalidValueError (ValueError) an argument's value or size is not accepted
     |-- ExpectationError(AssertionError) arguments break what PyTorch asserts of them
     |-- BoundsError     (IndexError)    an index or a dimension is out of range
+    |   |-- IndexKindError              what cannot index (an ArgumentError, too)
+    |   `-- IndexShapeError             index tensors do not go together (a ShapeError, too)
+    |-- StepError       (ValueError)    a slice's step is not positive (an ArgumentError, too)
     |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
     |-- LinAlgError     (RuntimeError)  a matrix is singular, or a method did not converge
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
@@ -75,6 +78,18 @@ class ExpectationError(DynajitError, AssertionError):
 
 class BoundsError(DynajitError, IndexError):
     """An index or a dimension lies outside its range."""
+
+
+class IndexKindError(BoundsError, ArgumentError):
+    """An entry of a key is of a kind that cannot index."""
+
+
+class IndexShapeError(BoundsError, ShapeError):
+    """Index tensors cannot be broadcast together."""
+
+
+class StepError(InvalidValueError, ArgumentError):
+    """The step of a slice is not positive."""
 
 
 class DivisionError(DynajitError, RuntimeError, ZeroDivisionError):

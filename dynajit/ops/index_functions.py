@@ -9,7 +9,13 @@ from typing import Any
 
 from dynajit.core import any_arrays, dtypes, symint
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    BoundsError,
+    DTypeError,
+    IndexShapeError,
+    ShapeError,
+)
 from dynajit.core.symint import equals, shapes_agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
@@ -215,6 +221,8 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 def take(input: Any, index: Any) -> Any:
     """Elements of the flattened input at `index`, in the shape of `index`."""
+    if not index.shape:
+        return reshape(take(input, reshape(index, 1)), ())
     return TABLE.index(reshape(input, -1), unsqueeze(index, 0), dims=(0,))
 
 
@@ -327,10 +335,23 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """`input[indices] = values` (or `+=`), as a new tensor; indices are tensors of integers, or
-    masks of the dims that they cover."""
+    masks of the dims that they cover.
+
+    Raises:
+        BoundsError: there are more indices than dims, a mask has another shape than these, or an
+            index is no tensor of integers or bools.
+    """
+    if is_tensor(indices) or not indices:
+        raise ShapeError("index_put: expected indices as a sequence of at least one tensor.")
     entries: list[Any] = []
     for index in indices:
         index = placed(arguments.require_tensor(index, "index_put", "indices"), input.device)
+        if index.dtype is dtypes.uint8:
+            index = TABLE.ne(index, 0)
+        if index.dtype.category > Category.INTEGER:
+            raise BoundsError(
+                f"index_put: an index is {index.dtype.name}.  Expected integers or bools."
+            )
         if index.dtype is not dtypes.bool_:
             entries.append(index)
             continue
@@ -341,7 +362,15 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
                 f"does not match the shape of the indexed tensor {list(input.shape)}."
             )
         entries.extend(mask_positions(index))
+    if len(entries) > len(input.shape):
+        raise BoundsError(
+            f"index_put: too many indices for tensor of dimension {len(input.shape)}: "
+            f"{len(entries)} given."
+        )
     from_dims = tuple(range(len(entries)))
+    is_mask = len(indices) == 1 and indices[0].dtype is dtypes.bool_
+    if is_mask and is_single(values) and not accumulate:
+        values = reshape(values, ())
     stacked = stack_indices(entries)
     row = TABLE.index_accumulate if accumulate else TABLE.index_put
     batch = tuple(stacked.shape[1:])
@@ -354,6 +383,11 @@ def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool 
     return row(input, stacked, TABLE.expand(source, shape=shape), dims=from_dims)
 
 
+def is_single(value: Any) -> bool:
+    """True for a tensor of one element."""
+    return is_tensor(value) and all(isinstance(n, int) and n == 1 for n in value.shape)
+
+
 def mask_positions(mask: Any) -> list[Any]:
     """One int64 tensor per dim of a bool tensor: where it is True. Needs the contents."""
     with any_arrays.on_device_of(mask.array):
@@ -363,7 +397,10 @@ def mask_positions(mask: Any) -> list[Any]:
 
 def stack_indices(indices: Sequence[Any]) -> Any:
     """Index tensors broadcast together and stacked, as the rows `index` and `index_put` take."""
-    shape = broadcast_shapes([tuple(i.shape) for i in indices], "indexing")
+    try:
+        shape = broadcast_shapes([tuple(i.shape) for i in indices], "indexing")
+    except ShapeError as error:
+        raise IndexShapeError(*error.args) from None
     if len(indices) == 1:
         return TABLE.reshape(indices[0], shape=(1, *shape))
     wide = [TABLE.expand(cast(i, dtypes.int64), shape=shape) for i in indices]

@@ -1,11 +1,11 @@
 """`x[key]`, and `x[key] = value` as a new tensor: keys are read once, into a `Plan`.
 
 Contract: the order of PyTorch: slices, integers and None first (views), then index tensors, which
-broadcast together and are placed as NumPy places them. A zero-dim integer tensor acts like an
-integer, but gives a copy. A bool mask stands for the positions of its True entries, so reading
-through one needs its contents (eager only); setting one number through a mask does not. True, False
-and zero-dim bool tensors are masks of a new dim of size 1. A short list of more than numbers stands
-for the tuple of its entries, with a warning.
+broadcast together and are placed as NumPy places them. A zero-dim integer tensor or array is an
+integer; in a graph, where its value is not known, it gives a copy. A bool mask stands for the
+positions of its True entries, so reading through one needs its contents (eager only); setting one
+number through a mask does not. True, False and zero-dim bool tensors are masks of a new dim of size
+1. A short list of more than numbers stands for the tuple of its entries, with a warning.
 
 Called by `TensorMethods.__getitem__`, the eager tensor's `__setitem__` and capture, which turns
 assignments into `set_item`.
@@ -19,12 +19,21 @@ import numpy as np
 
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    BoundsError,
+    DTypeError,
+    IndexKindError,
+    ShapeError,
+    StepError,
+)
+from dynajit.core.meta_arrays import is_meta
 from dynajit.core.types import Shape, Size, numel
+from dynajit.ops import dispatch
 from dynajit.ops.arguments import cast, is_tensor, placed
 from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.families import broadcast_shapes
-from dynajit.ops.index_functions import mask_positions, stack_indices
+from dynajit.ops.index_functions import is_single, mask_positions, stack_indices
 from dynajit.ops.indexing import indexed_shape
 from dynajit.ops.shape_functions import position
 from dynajit.ops.table import TABLE
@@ -56,11 +65,11 @@ def get_item(x: Any, key: Any) -> Any:
 
     Raises:
         BoundsError: an integer is out of range, or there are too many indices.
-        ArgumentError: an entry of the key has a kind that cannot index.
+        IndexKindError: an entry of the key has a kind that cannot index.
     """
     if type(key) is int and x.shape:  # the plan would say the same in twice the time
         return TABLE.select(x, dim=0, index=position(key, x.shape[0], 0))
-    entries = _as_entries(key)
+    entries = as_entries(key)
     nested = _split_zero_dim(x, entries)
     if nested is not None:
         return get_item(get_item(x, nested[0]), nested[1])
@@ -77,7 +86,7 @@ def set_item(x: Any, key: Any, value: Any) -> Any:
     Raises:
         ShapeError: the value does not broadcast to the region.
     """
-    entries = _as_entries(key)
+    entries = as_entries(key)
     nested = _split_zero_dim(x, entries)
     if nested is not None:
         return set_item(x, nested[0], set_item(get_item(x, nested[0]), nested[1], value))
@@ -86,16 +95,26 @@ def set_item(x: Any, key: Any, value: Any) -> Any:
         return _write(x, plan, _fitted(value, plan.shape, x))
     region = _region(x, plan)
     only = plan.indices[0]
-    is_mask = len(plan.indices) == 1 and only.dtype is dtypes.bool_
-    if is_mask and _is_single(value):
-        changed = _masked(region, only, plan.dims, value)
-    elif is_mask and _fits_masked(region, plan.dims, value):
-        changed = _masked_by_many(region, only, plan.dims, value)
-    else:
-        stacked = _stacked(plan.indices, x)
-        shape = indexed_shape(tuple(region.shape), tuple(stacked.shape[1:]), plan.dims)
-        changed = TABLE.index_put(region, stacked, _fitted(value, shape, x), dims=plan.dims)
-    return _write(x, plan, changed)
+    if len(plan.indices) == 1 and only.dtype is dtypes.bool_:
+        value = _without_leading_ones(value, len(plan.shape) - len(plan.dims) + 1)
+        if not is_tensor(value) or is_single(value):
+            return _write(x, plan, _masked(region, only, plan.dims, value))
+        if _fits_masked(region, plan.dims, value):
+            return _write(x, plan, _masked_by_many(region, only, plan.dims, value))
+    return _write(x, plan, _put(region, plan, value))
+
+
+def put_item(x: Any, key: Sequence[Any], value: Any) -> Any:
+    """`set_item` for a key, one of the two of `split_entries`, whose masks have known contents."""
+    plan = read_entries(x, list(key))
+    return _write(x, plan, _put(_region(x, plan), plan, value))
+
+
+def _put(region: Any, plan: Plan, value: Any) -> Any:
+    """The region with the value where the plan's index tensors say."""
+    stacked = _stacked(plan.indices, region)
+    shape = indexed_shape(tuple(region.shape), tuple(stacked.shape[1:]), plan.dims)
+    return TABLE.index_put(region, stacked, _fitted(value, shape, region), dims=plan.dims)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -140,8 +159,8 @@ def read_entries(x: Any, entries: list[Any]) -> Plan:
     )  # fmt: skip
 
 
-def _as_entries(key: Any) -> list[Any]:
-    """The entries of a key."""
+def as_entries(key: Any) -> list[Any]:
+    """The entries of a key in the forms None, Ellipsis, slice, integer, tensor."""
     if stands_for_tuple(key):
         key = as_tuple(key)
     entries = key if isinstance(key, tuple) else (key,)
@@ -181,7 +200,7 @@ def _is_composed(entry: Any) -> bool:
 
 def _entry(entry: Any) -> Any:
     """An entry of a key in one of the forms None, Ellipsis, slice, integer, tensor."""
-    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+    if entry is None or entry is Ellipsis or isinstance(entry, slice) or type(entry) is int:
         return entry
     if isinstance(entry, bool):
         return TABLE.clone(np.asarray(entry))
@@ -194,10 +213,24 @@ def _entry(entry: Any) -> Any:
                 "tensors used as indices must be long, int, byte or bool tensors, not "
                 f"{entry.dtype.name}."
             )
-        return entry
+        return int(entry) if is_known_number(entry) else entry
+    if isinstance(entry, np.ndarray) and not entry.ndim and entry.dtype.kind in "iu":
+        return int(entry)
     if isinstance(entry, (list, tuple, range, np.ndarray)):
         return _index_tensor(entry)
+    if isinstance(entry, np.bool_) or not hasattr(entry, "__index__"):
+        raise IndexKindError(
+            f"indexing with {type(entry).__name__} is not possible.  Expected integers, slices, "
+            "None, an ellipsis, or tensors, arrays and lists of integers or bools."
+        )
     return size_argument(entry, "indexing")
+
+
+def is_known_number(entry: Any) -> bool:
+    """True for a zero-dim integer tensor whose value may be asked for now: it is an integer."""
+    if entry.shape or entry.dtype.category is not Category.INTEGER or dispatch.is_recording():
+        return False
+    return not is_meta(entry.array)
 
 
 def is_mask_of_bytes(entry: Any) -> bool:
@@ -226,7 +259,7 @@ def _index_tensor(entry: Any) -> Any:
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
-        raise BoundsError(
+        raise IndexKindError(
             f"indexing with a sequence of {array.dtype} is not possible.  Expected integers or "
             "bools."
         )
@@ -241,10 +274,17 @@ def _expanded(x: Any, entries: list[Any]) -> list[Any]:
         raise BoundsError(f"too many indices for tensor of dimension {rank}: {consumed} given.")
     missing: list[Any] = [slice(None)] * (rank - consumed)
     ellipses = [i for i, entry in enumerate(entries) if entry is Ellipsis]
-    if len(ellipses) > 1:
-        raise BoundsError("an index can only have a single ellipsis ('...').")
-    at = ellipses[0] if ellipses else len(entries)
-    return entries[:at] + missing + entries[at + len(ellipses) :]
+    if not ellipses:
+        return entries + missing
+    first, *others = ellipses
+    behind = entries[others[0] :] if others and missing else []
+    if not all(entry is Ellipsis or _is_whole(entry) for entry in behind):
+        raise BoundsError(
+            f"too many indices for tensor of dimension {rank}: each ellipsis ('...') stands for "
+            f"{len(missing)} dimensions, so nothing can follow the second one."
+        )
+    rest = [entry for entry in entries[first:] if entry is not Ellipsis]
+    return entries[:first] + missing + rest
 
 
 def _split_zero_dim(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
@@ -256,17 +296,32 @@ def _split_zero_dim(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[
     ranks = [len(entry.shape) for entry in tensors if entry.dtype is not dtypes.bool_]
     if not ranks or min(ranks) or len(tensors) == ranks.count(0):
         return None
+    return split_entries(x, entries)
+
+
+def split_entries(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Two keys to apply in turn: of integers, slices and None, and of whole slices and tensors."""
+    shape, d = tuple(x.shape), 0
     first: list[Any] = []
     then: list[Any] = []
     for entry in _expanded(x, entries):
-        if not is_tensor(entry) or (not entry.shape and entry.dtype is not dtypes.bool_):
+        if not is_tensor(entry) or (not entry.shape and not _is_truth(entry)):
             first.append(entry)
+            if isinstance(entry, slice):
+                clamp_slice(entry, shape[d])  # refuses what cannot be one
+            d += entry is not None
             if entry is None or isinstance(entry, slice):
                 then.append(slice(None))
         else:
-            first.extend([slice(None)] * _consumes(entry))
+            rank = 0 if _is_truth(entry) else _mask_rank(entry, shape, d)
+            first.extend([slice(None)] * rank)
             then.append(entry)
+            d += rank
     return tuple(first), tuple(then)
+
+
+def _is_whole(entry: Any) -> bool:
+    return isinstance(entry, slice) and entry == slice(None)
 
 
 def _is_truth(entry: Any) -> bool:
@@ -298,17 +353,24 @@ def clamp_slice(key: slice, n: Size) -> tuple[Any, Any, int]:
     """start, stop, step of a slice of a dimension of size n, with 0 <= start <= stop <= n.
 
     Raises:
-        ArgumentError: the step is not positive.
+        StepError: the step is not positive.
     """
     if key.step is None and type(n) is int and _is_plain(key.start) and _is_plain(key.stop):
         start, end, _ = key.indices(n)  # Python's rule, which knows no symbolic sizes
         return start, max(start, end), 1
-    step = 1 if key.step is None else size_argument(key.step, "slice")
+    step = 1 if key.step is None else _integer(key.step)
     if not isinstance(step, int) or step <= 0:
-        raise ArgumentError(f"slice step must be positive, got {step}.  Use flip to reverse.")
-    first = 0 if key.start is None else _bound(size_argument(key.start, "slice"), n)
-    last = n if key.stop is None else _bound(size_argument(key.stop, "slice"), n)
+        raise StepError(f"slice step must be positive, got {step}.  Use flip to reverse.")
+    first = 0 if key.start is None else _bound(_integer(key.start), n)
+    last = n if key.stop is None else _bound(_integer(key.stop), n)
     return first, symint.larger(first, last), step
+
+
+def _integer(bound: Any) -> Size:
+    """A bound or step as an integer; a graph's value is asked for contents, which it refuses."""
+    if is_tensor(bound) and not hasattr(bound, "__index__"):
+        bound = bound.array
+    return size_argument(bound, "slice")
 
 
 def _is_plain(bound: Any) -> bool:
@@ -358,10 +420,6 @@ def _stacked(indices: Sequence[Any], x: Any) -> Any:
     return stack_indices(flat)
 
 
-def _is_single(value: Any) -> bool:
-    return not is_tensor(value) or all(isinstance(n, int) and n == 1 for n in value.shape)
-
-
 def _masked(region: Any, mask: Any, dims: tuple[int, ...], value: Any) -> Any:
     """region with one value where the mask, which covers `dims`, is True."""
     shape = [1] * len(region.shape)
@@ -409,10 +467,7 @@ def _fitted(value: Any, shape: Shape, x: Any) -> Any:
     if not is_tensor(value):
         _check_number(value, x)
         return TABLE.full(value, shape=shape, dtype=x.dtype, device=x.device)
-    value = placed(cast(value, x.dtype), x.device)
-    extra = len(value.shape) - len(shape)
-    if extra > 0 and all(isinstance(n, int) and n == 1 for n in value.shape[:extra]):
-        value = TABLE.reshape(value, shape=tuple(value.shape[extra:]))
+    value = _without_leading_ones(placed(cast(value, x.dtype), x.device), len(shape))
     given = tuple(value.shape)
     if given == tuple(shape):
         return value
@@ -420,6 +475,14 @@ def _fitted(value: Any, shape: Shape, x: Any) -> Any:
     if not symint.shapes_agree(broadcast_shapes([given, shape], call), shape):
         raise ShapeError(f"{call}: the value does not broadcast to the region.")
     return TABLE.expand(value, shape=tuple(shape))
+
+
+def _without_leading_ones(value: Any, rank: int) -> Any:
+    """A value with at most `rank` dims, where those before them have size 1."""
+    extra = len(value.shape) - rank if is_tensor(value) else 0
+    if extra > 0 and all(isinstance(n, int) and n == 1 for n in value.shape[:extra]):
+        return TABLE.reshape(value, shape=tuple(value.shape[extra:]))
+    return value
 
 
 def _check_number(value: Any, x: Any) -> None:

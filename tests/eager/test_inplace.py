@@ -247,6 +247,31 @@ def test_assignment_of_a_wrong_shape_is_refused() -> None:
         tensor([1.0, 2.0, 3.0])[1:] = tensor([1.0, 2.0, 3.0])
 
 
+@pytest.mark.parametrize("key", [0, slice(None), [0, 1], tensor([True, False])])
+@pytest.mark.parametrize("value, error", [(None, TypeError), ("1", TypeError), (1j, RuntimeError)])
+def test_assignment_of_what_is_no_element_is_refused(key, value, error) -> None:
+    """NumPy would turn them into NaN, 1 and 0."""
+    x = tensor([1.0, 2.0])
+    with pytest.raises(error):
+        x[key] = value
+    assert [1, 2] == x.tolist()
+
+
+@pytest.mark.parametrize("value", [2, 2.0, np.float32(2), np.array(2), np.array([2, 2]), 2 + 0j])
+def test_assignment_of_numbers_and_arrays(value) -> None:
+    x = tensor([1.0, 1.0])
+    x[[0, 1]] = value
+    y = tensor([1.0, 1.0])
+    y[:] = value
+    assert [2, 2] == x.tolist() == y.tolist()
+
+
+def test_items_are_not_deleted() -> None:
+    x = tensor([1.0, 2.0])
+    with pytest.raises(TypeError, match="keep their elements"):
+        del x[0]
+
+
 def test_augmented_assignment_of_an_item() -> None:
     x = leaf(1.0, 2.0)
     y = x * 1.0

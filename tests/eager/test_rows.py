@@ -195,16 +195,20 @@ def test_a_view_made_by_a_plan_knows_its_base():
 
 
 def random_key(rng, shape):
-    """A key of integers, slices, None and an ellipsis, now and then one out of range."""
+    """A key of integers of many kinds, slices, None and an ellipsis; some are out of range."""
+
+    def made(number):
+        kinds = [np.int64, np.int16, np.array, dj.tensor, lambda n: dj.tensor(n, dtype=dj.int8)]
+        return rng.choice(kinds)(number) if rng.random() < 0.3 else number
 
     def bound(size):
-        return rng.choice([None, rng.randint(-size - 2, size + 2)])
+        return rng.choice([None, made(rng.randint(-size - 2, size + 2))])
 
     entries = []
     for size in shape[: rng.randint(0, len(shape))]:
         entries += [None] * (rng.random() < 0.15)
         if rng.random() < 0.45:
-            entries.append(rng.randint(-size, max(size - (rng.random() < 0.9), -size)))
+            entries.append(made(rng.randint(-size, max(size - (rng.random() < 0.9), -size))))
         else:
             entries.append(slice(bound(size), bound(size), rng.choice([None, 1, 1, 2, 3])))
     if rng.random() < 0.3:
@@ -257,9 +261,20 @@ def test_an_index_tensor_gives_what_its_row_gives(dtype):
                 assert result._base is None
 
 
-@pytest.mark.parametrize("key", [True, 1.0, (0, [1]), slice(None, None, -1), slice(True, 2), [0]])
+@pytest.mark.parametrize("key", [True, 1.0, (0, [1]), slice(None, None, -1), slice(0.5, 2), [0]])
 def test_other_keys_are_left_to_the_rows(key):
     assert get_item(dj.ones(2, 3), key) is NotImplemented
+
+
+def test_an_index_may_give_the_tensor_other_memory():
+    class Index:
+        def __index__(self):
+            x.data = dj.ones(1)
+            return 1
+
+    x = dj.arange(100_000.0)
+
+    assert list(range(1, 100_000)) == x[Index() :].tolist()
 
 
 def test_the_gradient_of_a_view_by_a_key_reaches_what_it_selects():

@@ -108,12 +108,16 @@ def test_a_floating_tensor_is_no_index() -> None:
 def test_sequence_protocol() -> None:
     x = tensor([[1, 2], [3, 4]])
 
-    assert (2, [[1, 2], [3, 4]], True, False) == (
+    assert (2, [[1, 2], [3, 4]], True, True, False) == (
         len(x),
         [row.tolist() for row in x],
         3 in x,
+        np.float32(3) in x,
         7 in x,
     )
+    for element in (None, "3", [3], np.array([3, 4])):
+        with pytest.raises(RuntimeError, match="Expected a tensor or a number"):
+            element in x  # noqa: B015
     for function in (len, iter):
         with pytest.raises(TypeError, match="0-d tensor"):
             function(tensor(1))
