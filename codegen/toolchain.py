@@ -38,6 +38,7 @@ from dynajit.codegen.compilation import (
 )
 from dynajit.core import config
 from dynajit.core.errors import ToolchainError
+from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
 from dynajit.core.warning import warn
 
@@ -432,7 +433,7 @@ def cache_key(source: str, compiler: Compiler) -> str:
     """Name of the cache entry: everything on which the object depends."""
     asked = (*flags(compiler), THREADS_FLAG)
     parts = (source, *asked, compiler.path, compiler.state, cpu_identity())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+    return hashlib.sha256(as_bytes("\0".join(parts))).hexdigest()[:40]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
