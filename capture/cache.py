@@ -24,6 +24,7 @@ from dynajit.capture.size_memory import SizeMemory
 from dynajit.core import config
 from dynajit.core.collector import seldom
 from dynajit.core.errors import InternalError, RecompileError
+from dynajit.core.quoting import on_a_terminal
 from dynajit.core.records import record
 from dynajit.core.warning import warn
 from dynajit.ops import overriding
@@ -339,7 +340,7 @@ class FunctionCache:
             message = MSG_NEW_CLASS.format(name=self.name, reason=failures[0].explanation)
             self.skips.append(message)
             if "recompiles" in config.current().log:
-                print(f"dynajit recompiles: {message}", file=sys.stderr)
+                print(on_a_terminal(f"dynajit recompiles: {message}"), file=sys.stderr)
         return True
 
     def _skip(self, compiled: Any, published: Published) -> None:
@@ -371,7 +372,8 @@ class FunctionCache:
     def _note_recompile(self, recompile: Recompile) -> None:
         self.recompiles.append(recompile)
         if "recompiles" in config.current().log:
-            print(f"dynajit recompiles: {self.name}: {recompile.reason}", file=sys.stderr)
+            text = f"dynajit recompiles: {self.name}: {recompile.reason}"
+            print(on_a_terminal(text), file=sys.stderr)
 
     def _evict(self, compiled: Any) -> None:
         limit = config.current().recompile_limit

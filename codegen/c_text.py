@@ -35,6 +35,7 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.memory import Layout
 from dynajit.core import symint
+from dynajit.core.quoting import in_c_comment
 from dynajit.core.records import record
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir.graph import Graph
@@ -85,7 +86,7 @@ def print_unit(
     end.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
     parts += _in_parts(functions, _definitions(functions, calls), end)
     text = "\n\n".join(parts)
-    return "\n\n".join((f"/* {name} */", c_prelude.prelude(text), text)) + "\n"
+    return "\n\n".join((f"/* {in_c_comment(name)} */", c_prelude.prelude(text), text)) + "\n"
 
 
 def _definitions(functions: Sequence[Function], calls: Mapping[str, "_Call"]) -> list[str]:

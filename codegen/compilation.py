@@ -10,6 +10,7 @@ Called by `codegen.toolchain`, which knows the compiler and its flags and keeps 
 
 import os
 import re
+import select
 import signal
 import subprocess
 import tempfile
@@ -22,8 +23,9 @@ from typing import Final
 
 from dynajit.codegen import openmp
 from dynajit.codegen._runtime import LOADS_OBJECTS, Library
+from dynajit.codegen.temporary import temporary_folder
 from dynajit.core import background
-from dynajit.core.errors import ToolchainError
+from dynajit.core.errors import CompilerTimeoutError, ToolchainError
 from dynajit.core.records import record
 
 THREADS_FLAG: Final = "-fopenmp"
@@ -33,7 +35,8 @@ FEW_LIBRARIES: Final = ("-nostdlib", "-lgomp", "-lm", "-lgcc")
 """All that a unit needs of what GCC links, where all are linked: every process has the C library,
 and generated code has no constructors. Linking takes 7 instead of 11 ms so."""
 
-COMPILE_LIMIT_S: Final = 600
+COMPILE_LIMIT_S: Final = 120
+"""The largest units take seconds: a compiler that takes longer waits for something else."""
 MOST_PROCESSES: Final = 4
 """Compilers that run at a time: each may need some hundred megabytes."""
 
@@ -88,12 +91,14 @@ class Ahead:
 
     Args:
         command: as in a `Request`.
-        folder: of its files.
+        files: its folder, which ends with it.
+        folder: where that is.
         process: reads the text from its standard input and makes an object file.
     """
 
     command: tuple[str, ...]
-    folder: "tempfile.TemporaryDirectory[str]"
+    files: ExitStack
+    folder: Path
     process: "subprocess.Popen[bytes]"
 
     def is_for(self, command: tuple[str, ...], source: str) -> bool:
@@ -107,21 +112,28 @@ class Ahead:
             return
         _waiting.discard(self.process)
         rest = memoryview(source.encode())
+        os.set_blocking(pipe.fileno(), False)
         with pipe, suppress(BrokenPipeError):  # it has died: its exit status tells
             while rest:
-                rest = rest[pipe.write(rest) :]
+                _, ready, _ = select.select((), (pipe,), (), COMPILE_LIMIT_S)
+                if not ready:
+                    raise _timeout(self.command)
+                rest = rest[pipe.write(rest) or 0 :]
 
     def finish(self) -> Unit | None:
         """The code of the text; None if it cannot be compiled in this way.
 
         Raises:
-            TimeoutExpired: the compiler takes longer than `COMPILE_LIMIT_S`.
+            CompilerTimeoutError: the compiler takes longer than `COMPILE_LIMIT_S`.
         """
         with _processes:
-            self.process.communicate(timeout=COMPILE_LIMIT_S)
+            try:
+                self.process.communicate(timeout=COMPILE_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                raise _timeout(self.command) from None
         if self.process.returncode != 0:
             return None
-        folder, way = Path(self.folder.name), _Way(1, THREADS_FLAG, FEW_LIBRARIES)
+        folder, way = self.folder, _Way(1, THREADS_FLAG, FEW_LIBRARIES)
         made = _joined(self.command, way, folder, [folder / _FILE])
         return made if isinstance(made, Unit) else None
 
@@ -130,8 +142,8 @@ class Ahead:
         _waiting.discard(self.process)
         with self.process, suppress(ProcessLookupError):
             if self.process.poll() is None:
-                os.killpg(self.process.pid, signal.SIGKILL)  # with all that the driver has started
-        self.folder.cleanup()
+                _kill(self.process)
+        self.files.close()
 
 
 _waiting: Final[set["subprocess.Popen[bytes]"]] = set()
@@ -159,21 +171,20 @@ def start_ahead(command: tuple[str, ...]) -> Ahead | None:
         return None
     with ExitStack() as held:
         try:
-            folder = tempfile.TemporaryDirectory(prefix="dynajit-", ignore_cleanup_errors=True)
-            held.callback(folder.cleanup)
-            main, file = Path(folder.name) / _TEXT, Path(folder.name) / _FILE
+            folder = held.enter_context(temporary_folder())
+            main, file = folder / _TEXT, folder / _FILE
             main.write_text(f'#include "{_INPUT}"\n')
             process = subprocess.Popen(
                 [*command, THREADS_FLAG, "-pipe", "-c", "-o", str(file), str(main)],
                 stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 bufsize=0, pipesize=_PIPE_BYTES, process_group=0,
-                env={**_environment(), "TMPDIR": folder.name},
+                env=_environment(folder),
             )  # fmt: skip
         except OSError:
             return None
-        held.pop_all()
+        files = held.pop_all()
     _waiting.add(process)
-    return Ahead(command, folder, process)
+    return Ahead(command, files, folder, process)
 
 
 _INPUT: Final = "/dev/stdin"
@@ -190,6 +201,7 @@ def compiled_unit(request: Request, ahead: Ahead | None = None) -> Iterator[Unit
 
     Raises:
         ToolchainError: the compiler refused the source; the message shows the generated line.
+        CompilerTimeoutError: it did not finish in time.
     """
     with ExitStack() as held:
         built = None
@@ -199,13 +211,12 @@ def compiled_unit(request: Request, ahead: Ahead | None = None) -> Iterator[Unit
                 ahead.feed(request.source)
                 built = ahead.finish()
         if built is None:
-            name = held.enter_context(tempfile.TemporaryDirectory(prefix="dynajit-"))
-            built = _compiled(request, Path(name))
+            built = _compiled(request, held.enter_context(temporary_folder()))
         yield built
 
 
 def _compiled(request: Request, folder: Path) -> Unit:
-    (folder / _TEXT).write_text(request.source)
+    (folder / _TEXT).write_text(request.source, encoding="utf-8")
     complaint = ""
     for way in _ways(request):
         made = _compile(request, way, folder)
@@ -275,18 +286,56 @@ def _joined(command: Sequence[str], way: _Way, folder: Path, files: Sequence[Pat
 
 
 def _run(command: Sequence[str]) -> str | None:
-    """None, or what the compiler printed before it failed."""
-    with _processes:
-        result = subprocess.run(
-            command, capture_output=True, text=True, timeout=COMPILE_LIMIT_S, check=False,
-            env=_environment(),
+    """None, or what the compiler printed before it failed, of whatever bytes.
+
+    Args:
+        command: has `-o` and a file, in whose folder the compiler may write.
+
+    Raises:
+        CompilerTimeoutError: it takes longer than `COMPILE_LIMIT_S`.
+    """
+    folder = Path(command[command.index("-o") + 1]).parent
+    # A file: who waits for the end of a pipe waits for all that the driver has started.
+    with _processes, tempfile.TemporaryFile(dir=folder) as printed:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=printed,
+            env=_environment(folder), process_group=0,
         )  # fmt: skip
-    return None if result.returncode == 0 else result.stderr
+        try:
+            if process.wait(COMPILE_LIMIT_S) == 0:
+                return None
+        except subprocess.TimeoutExpired:
+            raise _timeout(command) from None
+        finally:  # also where the user stops waiting
+            if process.returncode is None:
+                _kill(process)
+                process.wait()
+        printed.seek(0)
+        return printed.read(MOST_PRINTED).decode("utf-8", "replace")
 
 
-def _environment() -> dict[str, str]:
-    """The environment without what is preloaded into this process: a sanitizer, say."""
-    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+MOST_PRINTED: Final = 1 << 20
+"""Bytes of what a compiler printed that are read: the first error is what is shown."""
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End a compiler with all that its driver has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _timeout(command: Sequence[str]) -> CompilerTimeoutError:
+    return CompilerTimeoutError(
+        f"the C compiler {command[0]} did not finish in {COMPILE_LIMIT_S} s.  Try it in a "
+        "terminal, or set DYNAJIT_CC to another one."
+    )
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """The environment without what is preloaded into this process, such as a sanitizer; the
+    compiler's own files lie in a folder that is removed if it is killed."""
+    kept = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    return {**kept, "TMPDIR": str(folder)}
 
 
 def _explain(request: Request, complaint: str) -> str:

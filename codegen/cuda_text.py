@@ -54,6 +54,7 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.memory import Layout
 from dynajit.codegen.shared_products import share_products
+from dynajit.core.quoting import in_c_comment
 from dynajit.core.records import record
 from dynajit.core.types import ValueType
 from dynajit.ir.graph import Graph
@@ -146,7 +147,7 @@ def print_unit(name: str, steps: Sequence[Step]) -> str:
     kernels = [step for step in steps if isinstance(step, CudaKernel)]
     texts = {kernel.entry: kernel.source for kernel in kernels}
     own = map(read, cuda_natives.headers_of(kernels))
-    return "\n\n".join((f"/* {name} */", prelude(), *own, *texts.values())) + "\n"
+    return "\n\n".join((f"/* {in_c_comment(name)} */", prelude(), *own, *texts.values())) + "\n"
 
 
 def keeps_native(op: Op, types: Sequence[ValueType | None], attributes: Mapping[str, Any]) -> bool:

@@ -2,18 +2,22 @@
 
 Contract: `build(source, architecture)` gives what the driver loads, compiled by NVRTC at most once
 per machine, architecture, NVRTC, options and source text; `find` gives it if it is there. Files
-begin with the checksum of the rest: a damaged one is compiled again. A folder that cannot be
-written changes nothing but the time. Called by `codegen.device_pipeline`.
+begin with the checksum of the rest: a damaged one, or one that others can write, is compiled again
+(`codegen.cache_folder`). A folder that cannot be written changes nothing but the time. Called by
+`codegen.device_pipeline`.
 """
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from dynajit.codegen import cuda_registers, device_driver, nvrtc
-from dynajit.codegen.toolchain import trim_at_times, write_atomically
+from dynajit.codegen import cache_folder, cuda_registers, device_driver, nvrtc
+from dynajit.codegen.cache_folder import write_atomically
+from dynajit.codegen.toolchain import trim_at_times
 from dynajit.core import config
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
 
 FOLDER: Final = "cubins"
@@ -47,7 +51,7 @@ def architecture_of(device: int) -> str:
 def find(source: str, architecture: str) -> Image | None:
     """Kernels that were compiled before, or None."""
     try:
-        written = _path(source, architecture).read_bytes()
+        written = cache_folder.read(_path(source, architecture))
     except OSError:
         return None
     digest, _, content = written.partition(b"\n")
@@ -69,9 +73,8 @@ def build(source: str, architecture: str) -> Image:
     if found is not None:
         return found
     content = cuda_registers.compile_source(source, architecture)
-    path = _path(source, architecture)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = _path(source, architecture)
         write_atomically(path, _digest(content) + b"\n" + content)
         trim_at_times(path, config.current().cache_size_bytes)
     except OSError:
@@ -81,7 +84,8 @@ def build(source: str, architecture: str) -> Image:
 
 def discard(source: str, architecture: str) -> None:
     """Remove kernels that the driver does not load."""
-    _path(source, architecture).unlink(missing_ok=True)
+    with suppress(OSError):
+        _path(source, architecture).unlink(missing_ok=True)
 
 
 def _path(source: str, architecture: str) -> Path:
@@ -90,8 +94,8 @@ def _path(source: str, architecture: str) -> Path:
         raise UnsupportedError(nvrtc.MSG_MISSING)
     version = ".".join(map(str, library.version))
     parts = (source, *nvrtc.OPTIONS, architecture, version)
-    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
-    return config.current().cache_dir / FOLDER / f"{name}.bin"
+    name = hashlib.sha256(as_bytes("\0".join(parts))).hexdigest()[:40]
+    return cache_folder.folder_of(FOLDER) / f"{name}.bin"
 
 
 def _digest(content: bytes) -> bytes:

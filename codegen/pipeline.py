@@ -49,7 +49,13 @@ from dynajit.codegen.shared_products import share_products
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
 from dynajit.core import background
-from dynajit.core.errors import ArgumentError, CodegenError, DeviceError, ToolchainError
+from dynajit.core.errors import (
+    ArgumentError,
+    CodegenError,
+    CompilerTimeoutError,
+    DeviceError,
+    ToolchainError,
+)
 from dynajit.core.records import record
 from dynajit.core.symint import Number
 from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
@@ -72,6 +78,10 @@ BACKENDS: Final = ("native", "numpy", "cuda")
 MSG_NOT_ON_GPU: Final = (
     "compile(backend='cuda'): {name} computes on the CPU.  Move its tensors to a GPU with "
     ".to('cuda'), or use backend='native', which serves both."
+)
+MSG_TIMEOUT: Final = (
+    "dynajit: {error}  Compiled functions of this process run on the NumPy backend, which fuses "
+    "nothing."
 )
 MSG_NO_COMPILER: Final = (
     "dynajit: no C compiler is found, so compiled functions run on the NumPy backend, which fuses "
@@ -128,13 +138,15 @@ def start_compile(
         graph = expand_composites(graph, keeps=keeps_native if backend == "native" else None)
     if backend == "numpy":
         return Started(functools.partial(NumpyProgram, graph, name))
-    if toolchain.find_compiler() is None:
-        _warn_once(MSG_NO_COMPILER)
+    reason = _why_not_compiled()
+    if reason is not None:
         graph = expand_composites(graph)
-        return Started(functools.partial(NumpyProgram, graph, name, "no C compiler is found."))
+        return Started(functools.partial(NumpyProgram, graph, name, reason))
     foreign = _without_kernels(graph)
     if not foreign and not any(map(is_complex_constant, graph.outputs)):
-        return _start_native(split_complex_numbers(graph), name, {} if verify else written, verify)
+        split = split_complex_numbers(graph)
+        started = _start_native(split, name, {} if verify else written, verify)
+        return _or_by_numpy(started, graph, name)
     segments = cut(graph, foreign.keys())
     reasons = [*dict.fromkeys(foreign.values())]
     reason = _why_not_in_parts(segments)
@@ -145,6 +157,15 @@ def start_compile(
             warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
     return _start_mixed(graph, name, segments, reasons, verify)
+
+
+def _why_not_compiled() -> str | None:
+    """Why no C compiler is asked, or None."""
+    compiler = toolchain.find_compiler()
+    if compiler is None:
+        _warn_once(MSG_NO_COMPILER)
+        return "no C compiler is found."
+    return "the C compiler did not finish in time." if toolchain.hangs(compiler) else None
 
 
 def _without_kernels(graph: Graph) -> dict[Node, str]:
@@ -192,7 +213,8 @@ def _start_mixed(
     def started(segment: Segment) -> Started:
         if segment.is_foreign:
             return Started(functools.partial(NumpyProgram, segment.graph, name))
-        return _start_native(split_complex_numbers(segment.graph), name, {}, verify)
+        started = _start_native(split_complex_numbers(segment.graph), name, {}, verify)
+        return _or_by_numpy(started, segment.graph, name)
 
     parts = [started(segment) for segment in segments]
 
@@ -201,6 +223,19 @@ def _start_mixed(
         return MixedProgram(graph, name, steps, reasons)
 
     return Started(finish)
+
+
+def _or_by_numpy(started: Started, graph: Graph, name: str) -> Started:
+    """A program that NumPy runs if the compiler takes too long."""
+
+    def finish() -> Program:
+        try:
+            return started()
+        except CompilerTimeoutError as error:
+            _warn_once(MSG_TIMEOUT.format(error=error))
+            return NumpyProgram(expand_composites(graph), name, str(error))
+
+    return replace(started, finish=finish)
 
 
 def _start_on_gpu(

@@ -2,9 +2,9 @@
 
 Contract: `write(key, data)` keeps what JSON can hold; `read(key)` gives it back, in this process or
 another one, or None; `has(key)` says whether it was written. A file is written under another name
-and renamed, and begins with the checksum of the rest: what is cut off, changed or of another kind
-is not read, and is written again. Nothing is said where the folder cannot be written: the kernels
-are what the user is told about. Called by `dynajit.artefacts` and `dynajit.early_compiler`.
+and renamed, and begins with the checksum of the rest: what is cut off, changed, of another kind or
+not this user's alone (`codegen.cache_folder`) is not read, and is written again. Called by
+`dynajit.artefacts` and `dynajit.early_compiler`.
 """
 
 import hashlib
@@ -12,7 +12,9 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from dynajit.codegen.toolchain import trim_at_times, write_atomically
+from dynajit.codegen import cache_folder
+from dynajit.codegen.cache_folder import write_atomically
+from dynajit.codegen.toolchain import trim_at_times
 from dynajit.core import config
 
 FOLDER: Final = "graphs"
@@ -24,26 +26,31 @@ SHARE: Final = 8
 def read(key: str, folder: str = FOLDER) -> Any | None:
     """What was written under a key, or None."""
     try:
-        content = _path(key, folder).read_bytes()
+        content = cache_folder.read(_path(key, folder))
     except OSError:
         return None
     digest, _, text = content.partition(b"\n")
     if digest != _digest(text):
         return None
-    return json.loads(text)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # written by something else
+        return None
 
 
 def has(key: str, folder: str = FOLDER) -> bool:
     """Whether something was written under a key."""
-    return _path(key, folder).exists()
+    try:
+        return cache_folder.is_there(_path(key, folder))
+    except OSError:
+        return False
 
 
 def write(key: str, data: Any, folder: str = FOLDER) -> None:
     """Keep `data` under a key; whoever reads it meanwhile sees the old or the new."""
     text = json.dumps(data, separators=(",", ":")).encode()
-    path = _path(key, folder)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = _path(key, folder)
         write_atomically(path, _digest(text) + b"\n" + text)
     except OSError:
         return  # a cache that cannot be written is no cache
@@ -51,7 +58,7 @@ def write(key: str, data: Any, folder: str = FOLDER) -> None:
 
 
 def _path(key: str, folder: str) -> Path:
-    return config.current().cache_dir / folder / f"{key}.json"
+    return cache_folder.folder_of(folder) / f"{key}.json"
 
 
 def _digest(text: bytes) -> bytes:

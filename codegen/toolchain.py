@@ -2,8 +2,8 @@
 
 Contract: `build(source)` gives the loaded code of a text, compiled at most once per machine,
 compiler, flags and source text. Cache entries appear by atomic rename with a checksum beside them;
-an entry that does not match its checksum is compiled again. A cache folder that cannot be written
-is replaced by a temporary one for the process, with one warning. Called by `codegen.pipeline` and
+an entry that does not match its checksum, or that others can write, is compiled again. Folders are
+those of `codegen.cache_folder`. Called by `codegen.pipeline` and
 `dynajit.library.sources`.
 """
 
@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
 
-from dynajit.codegen import _runtime, openmp
+from dynajit.codegen import _runtime, cache_folder, openmp
 from dynajit.codegen._runtime import Library
+from dynajit.codegen.cache_folder import PARTIAL, folder_of, write_atomically
 from dynajit.codegen.compilation import (
     THREADS_FLAG,
     Ahead,
@@ -37,7 +38,8 @@ from dynajit.codegen.compilation import (
     start_ahead,
 )
 from dynajit.core import config
-from dynajit.core.errors import ToolchainError
+from dynajit.core.errors import CompilerTimeoutError, ToolchainError
+from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
 from dynajit.core.warning import warn
 
@@ -78,13 +80,12 @@ LINKED_FLAGS: Final = ("-g1",)
 CANDIDATES: Final = ("gcc", "clang", "cc")
 _NAME_OF_GCC: Final = re.compile(r"(^|-)gcc(-[\d.]+)?$")
 
+VERSION_LIMIT_S: Final = 10
+UNKNOWN_VERSION: Final = "unknown version"
+
 MSG_MISSING: Final = (
     "the C compiler {command!r} (DYNAJIT_CC, CC or Config.compiler) is not found.  Expected the "
     "name of gcc, clang or a compatible compiler on PATH.  Install gcc, or unset the variable."
-)
-MSG_UNWRITABLE: Final = (
-    "dynajit: the kernel cache {folder} cannot be written ({reason}); kernels of this process are "
-    "kept in {temporary}.  Set DYNAJIT_CACHE_DIR to a folder that can be written."
 )
 MSG_NOT_KEPT: Final = (
     "dynajit: a kernel cannot be written to the cache {folder} ({reason}); the next process will "
@@ -169,11 +170,17 @@ def _compiler(path: str) -> Compiler:
 def _version(path: str) -> Callable[[], str]:
     @functools.cache
     def read() -> str:
-        asked = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=60, check=False
-        )
-        lines = asked.stdout.splitlines()
-        return lines[0] if lines else "unknown version"
+        with tempfile.TemporaryFile() as printed:  # a pipe may be held open by others
+            try:
+                subprocess.run(
+                    [path, "--version"], stdin=subprocess.DEVNULL, stdout=printed,
+                    stderr=subprocess.DEVNULL, timeout=VERSION_LIMIT_S, check=False,
+                )  # fmt: skip
+            except (OSError, subprocess.TimeoutExpired):
+                return UNKNOWN_VERSION
+            printed.seek(0)
+            lines = printed.read(4096).decode("utf-8", "replace").splitlines()
+        return lines[0] if lines else UNKNOWN_VERSION
 
     return read
 
@@ -223,10 +230,6 @@ def bypass_bytes() -> int:
 # building
 
 
-_folder_lock: Final = threading.Lock()
-"""Programs are built side by side, and share one folder and one warning about it."""
-
-
 def find_built(source: str) -> Built | None:
     """The code of a C translation unit if this process or the cache has it.
 
@@ -248,9 +251,7 @@ def _required_compiler() -> Compiler:
 
 def _entry_of(source: str, compiler: Compiler) -> Path:
     """The record of the cache entry, beside which the code lies, or will."""
-    with _folder_lock:
-        folder = _cache_folder(config.current().cache_dir)
-    return folder / f"{cache_key(source, compiler)}.json"
+    return folder_of("kernels") / f"{cache_key(source, compiler)}.json"
 
 
 @contextmanager
@@ -267,7 +268,7 @@ def compiler_ahead() -> Iterator[None]:
     with suppress(ToolchainError):  # whoever needs it will say so
         compiler = find_compiler()
     held = []
-    if compiler is not None and _is_plain(compiler):
+    if compiler is not None and not hangs(compiler) and _is_plain(compiler):
         started = start_ahead(_command(compiler))
         held += [] if started is None else [started]
     token = _ahead.set(held)
@@ -292,7 +293,11 @@ def take_ahead(source: str) -> Ahead | None:
     if not ahead.is_for(_command(compiler), source):
         ahead.dismiss()
         return None
-    ahead.feed(source)
+    try:
+        ahead.feed(source)
+    except CompilerTimeoutError:  # whoever waits for another one will say so
+        ahead.dismiss()
+        return None
     return ahead
 
 
@@ -322,6 +327,25 @@ def building(source: str, ahead: Ahead | None = None) -> Iterator[Built]:
         yield found
         return
     request = Request(_command(compiler), compiler, source, _is_plain(compiler))
+    try:
+        yield from _compiling(request, ahead, entry, compiler)
+    except CompilerTimeoutError:
+        _hanging.add((compiler.path, compiler.state))
+        raise
+
+
+_hanging: Final[set[tuple[str, str]]] = set()
+"""Compilers that did not finish in time: they are not asked again."""
+
+
+def hangs(compiler: Compiler) -> bool:
+    """Whether a compiler did not finish in time in this process."""
+    return (compiler.path, compiler.state) in _hanging
+
+
+def _compiling(
+    request: Request, ahead: Ahead | None, entry: Path, compiler: Compiler
+) -> Iterator[Built]:
     with compiled_unit(request, ahead) as unit:
         library, code = unit.library, None
         if library is None:
@@ -362,12 +386,12 @@ def _read(entry: Path) -> Library:
     Raises:
         OSError, ValueError, LookupError, TypeError: it is not there, damaged, or something else.
     """
-    record = json.loads(entry.read_text())
+    record = json.loads(cache_folder.read(entry))
     if not isinstance(record, dict):
         raise TypeError("the record is something else")
     sizes = record.get("objects")
     code = _code_of(entry, is_shared=sizes is None)
-    content = code.read_bytes()
+    content = cache_folder.read(code)
     if record["sha256"] != hashlib.sha256(content).hexdigest():
         raise ValueError("the file is not the one of the record")
     if sizes is None:
@@ -432,44 +456,11 @@ def cache_key(source: str, compiler: Compiler) -> str:
     """Name of the cache entry: everything on which the object depends."""
     asked = (*flags(compiler), THREADS_FLAG)
     parts = (source, *asked, compiler.path, compiler.state, cpu_identity())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file of the cache: readers see all of it or none.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    return hashlib.sha256(as_bytes("\0".join(parts))).hexdigest()[:40]
 
 
 # ---------------------------------------------------------------------------------------------
 # the cache folder
-
-
-@functools.lru_cache(maxsize=16)
-def _cache_folder(cache_dir: Path) -> Path:
-    """`cache_dir`/kernels, or a temporary folder with one warning."""
-    folder = cache_dir / "kernels"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe-"):
-            return folder
-    except OSError as error:
-        temporary = Path(tempfile.mkdtemp(prefix="dynajit-kernels-"))
-        message = MSG_UNWRITABLE.format(
-            folder=folder, reason=error.strerror or error, temporary=temporary
-        )
-        warn(message, stacklevel=4)
-        return temporary
 
 
 _TRIMMED_AFTER: Final = "0"
@@ -490,16 +481,27 @@ def trim_at_times(new: Path, limit_bytes: int) -> None:
         trim(new, limit_bytes)
 
 
+_LONGEST_WRITING_S: Final = 3600
+
+
+def _remove_if_left(entry: "os.DirEntry[str]") -> None:
+    """Remove a file that a process was writing when it died."""
+    if entry.stat(follow_symlinks=False).st_mtime < time.time() - _LONGEST_WRITING_S:
+        os.unlink(entry.path)
+
+
 def trim(new: Path, limit_bytes: int) -> None:
     """The same at once; with code goes its record."""
     entries = []
     kind = _CODE if new.suffix in _CODE else (new.suffix,)
     with suppress(OSError), os.scandir(new.parent) as found:
         for entry in found:
-            if entry.name.endswith(kind):
-                with suppress(OSError):  # another process may have removed it
-                    status = entry.stat()
+            with suppress(OSError):  # another process may have removed it
+                if entry.name.endswith(kind):
+                    status = entry.stat(follow_symlinks=False)
                     entries.append((status.st_mtime, status.st_size, entry.path))
+                elif entry.name.startswith(PARTIAL):
+                    _remove_if_left(entry)
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= limit_bytes:

@@ -15,17 +15,19 @@ computation", Mathematics and Computers in Simulation 35 (1993).
 
 import hashlib
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from dynajit.codegen.cache_folder import folder_of, write_atomically
 from dynajit.core import config, dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import VerificationError
+from dynajit.core.quoting import as_bytes, as_file_name
 from dynajit.core.records import record
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.ir import interpret, sizes
@@ -352,10 +354,16 @@ def _suffix(node: Node) -> str:
 
 def _written(name: str, source: str, suffix: str) -> Path:
     """The file with a program's text, in the dump folder or beside the kernel cache."""
-    current = config.current()
-    folder = (current.dump or current.cache_dir) / "wrong"
-    folder.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
-    file = folder / f"{re.sub(r'[^A-Za-z0-9]+', '_', name)}-{digest}.{suffix}"
-    file.write_text(source)
+    digest = hashlib.sha256(as_bytes(source)).hexdigest()[:12]
+    file = _wrong_folder() / f"{as_file_name(name, 'graph')}-{digest}.{suffix}"
+    write_atomically(file, source.encode("utf-8", "backslashreplace"))
     return file
+
+
+def _wrong_folder() -> Path:
+    dump = config.current().dump
+    if dump is not None:
+        with suppress(OSError):
+            (dump / "wrong").mkdir(parents=True, exist_ok=True)
+            return dump / "wrong"
+    return folder_of("wrong")

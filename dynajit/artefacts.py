@@ -24,6 +24,7 @@ from dynajit.codegen.blueprints import Unstorable
 from dynajit.codegen.pipeline import from_data, to_data
 from dynajit.core import config, symint
 from dynajit.core.errors import DTypeError
+from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
 from dynajit.ir import graph as graphs
 from dynajit.ir.keys import Unkeyed, graph_text
@@ -96,7 +97,7 @@ def key_of(captured: CapturedGraph, memory_budget: float = 1.0) -> str | None:
     if not version():
         return None
     parts = (version(), repr(facts), text)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+    return hashlib.sha256(as_bytes("\0".join(parts))).hexdigest()[:40]
 
 
 #: Whose files make the result: rows, graphs, code generation, and this package's own.

@@ -18,6 +18,7 @@ from typing import Final
 
 from dynajit.codegen import store
 from dynajit.codegen.pipeline import compiler_ahead
+from dynajit.core.quoting import as_bytes
 
 FOLDER: Final = "functions"
 """Of the notes, in the cache."""
@@ -59,4 +60,4 @@ def _key(function: CodeType) -> str:
 
     A wrong guess costs time only: a note for another function starts the compiler later.
     """
-    return hashlib.sha256(function.co_qualname.encode() + function.co_code).hexdigest()[:40]
+    return hashlib.sha256(as_bytes(function.co_qualname) + function.co_code).hexdigest()[:40]

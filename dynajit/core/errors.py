@@ -36,6 +36,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- LaunchFailed                    a launch refuses its values: the plain function goes on
     |-- CodegenError    (RuntimeError)  no kernel could be made
     |   |-- ToolchainError              the C or CUDA compiler is missing or failed
+    |   |   `-- CompilerTimeoutError    it did not finish in time
     |   `-- CacheError                  the kernel cache cannot be used
     `-- InternalError   (AssertionError) a broken invariant of dynajit itself: please report
         `-- VerificationError            `verify=True` found a kernel that computes wrongly
@@ -165,6 +166,10 @@ class CodegenError(DynajitError, RuntimeError):
 
 class ToolchainError(CodegenError):
     """The C or CUDA compiler is missing, or refused generated code."""
+
+
+class CompilerTimeoutError(ToolchainError):
+    """The C compiler did not finish in time."""
 
 
 class CacheError(CodegenError):

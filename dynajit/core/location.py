@@ -29,11 +29,11 @@ class Location:
     @property
     def text(self) -> str:
         """The source line, stripped; empty when the file cannot be read."""
-        return linecache.getline(self.file, self.line).strip()
+        return self._written().strip()
 
     def caret(self) -> str:
         """The source line with a second line of carets under the columns; empty if unknown."""
-        source = linecache.getline(self.file, self.line).rstrip("\n")
+        source = self._written().rstrip("\n")
         if not source.strip():
             return ""
         indent = len(source) - len(source.lstrip())
@@ -43,6 +43,12 @@ class Location:
         start = max(self.column - indent, 0)
         end = max((self.end_column or self.column + 1) - indent, start + 1)
         return f"{shown}\n  {' ' * start}{'^' * (min(end, len(source.strip())) - start or 1)}"
+
+    def _written(self) -> str:
+        try:
+            return linecache.getline(self.file, self.line)
+        except ValueError:  # no file can have such a name
+            return ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

@@ -9,6 +9,8 @@ import sys
 import warnings
 from typing import Any, Final
 
+from dynajit.core.quoting import on_a_terminal
+
 #: What was shown, as the `warnings` module keeps it.
 _SHOWN: Final[dict[Any, Any]] = {}
 
@@ -25,7 +27,7 @@ def warn(message: str, stacklevel: int) -> None:
     except ValueError:  # there are fewer frames
         frame = sys._getframe(1)
     warnings.warn_explicit(
-        message,
+        on_a_terminal(message),
         RuntimeWarning,
         frame.f_code.co_filename,
         frame.f_lineno,

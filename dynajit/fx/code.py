@@ -5,12 +5,16 @@ last use. Functions and other objects that have no text of their own stand in `g
 `fx.graph`.
 """
 
+import builtins
+import keyword
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import dynajit
+from dynajit.core.errors import InvalidValueError
+from dynajit.core.quoting import as_python_name
 from dynajit.fx.node import Node, map_arg, qualified_name
 
 #: Functions that are written as operators, by name in `operator`.
@@ -39,8 +43,9 @@ class PythonCode:
 class _Printer:
     """Writes values as text. Mutable: collects the globals."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Iterable[str]) -> None:
         self.globals: dict[str, Any] = {}
+        self._taken = frozenset((*taken, *dir(builtins), "torch"))
 
     def named(self, value: Any) -> str:
         """How the text calls an object: a path of the library, or a global name."""
@@ -49,9 +54,9 @@ class _Printer:
             self.globals["torch"] = dynajit
             return path
         wanted = qualified_name(value) if callable(value) else f"_{type(value).__name__}"
-        base = "".join(c if c.isalnum() else "_" for c in wanted).strip("_") or "value"
+        base = as_python_name(wanted.replace(".", "_").strip("_") or "value")
         name, count = base, 0
-        while name in self.globals and self.globals[name] is not value:
+        while name in self._taken or self.globals.get(name, value) is not value:
             count += 1
             name = f"{base}_{count}"
         self.globals[name] = value
@@ -68,17 +73,23 @@ class _Printer:
         if type(value) is list:
             return f"[{', '.join(map(self.value, value))}]"
         if type(value) is dict:
-            return "{" + ", ".join(f"{k!r}: {self.value(v)}" for k, v in value.items()) + "}"
+            items = (f"{self.value(k)}: {self.value(v)}" for k, v in value.items())
+            return "{" + ", ".join(items) + "}"
         if isinstance(value, slice):
             parts = (value.start, value.stop, value.step)
             return f"slice({', '.join(map(self.value, parts))})"
-        if type(value) in _PLAIN and not (isinstance(value, float) and value - value != 0):
+        if type(value) in _PLAIN and not (
+            isinstance(value, (float, complex)) and value - value != 0
+        ):
             return repr(value) if value is not Ellipsis else "..."
         return self.named(value)
 
     def arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
         """Arguments of a call."""
-        named = [f"{key} = {self.value(item)}" for key, item in kwargs.items()]
+        named = [
+            f"{key} = {self.value(item)}" if _is_name(key) else f"**{{{key!r}: {self.value(item)}}}"
+            for key, item in kwargs.items()
+        ]
         return ", ".join([*map(self.value, args), *named])
 
     def expression(self, node: Node, root: str) -> str:
@@ -92,7 +103,7 @@ class _Printer:
             return f"{self.named(node.target)}({self.arguments(node.args, node.kwargs)})"
         if node.op == "call_method":
             others = self.arguments(node.args[1:], node.kwargs)
-            return f"{self._operand(node.args[0])}.{node.target}({others})"
+            return f"{_attribute(self._operand(node.args[0]), str(node.target))}({others})"
         path = _path(root, str(node.target))
         if node.op == "get_attr":
             return path
@@ -118,11 +129,19 @@ def _is_hashable(target: Any) -> bool:
     return type(target).__hash__ is not None
 
 
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _attribute(owner: str, name: str) -> str:
+    return f"{owner}.{name}" if _is_name(name) else f"getattr({owner}, {name!r})"
+
+
 def _path(root: str, name: str) -> str:
     """An attribute by its dotted name; parts that are no names, such as numbers, by getattr."""
     path = root
     for part in name.split("."):
-        path = f"{path}.{part}" if part.isidentifier() else f"getattr({path}, {part!r})"
+        path = _attribute(path, part)
     return path
 
 
@@ -132,8 +151,14 @@ def code_of(nodes: Sequence[Node], root: str) -> PythonCode:
     Args:
         nodes: in order.
         root: the name of its first parameter.
+
+    Raises:
+        InvalidValueError: a node's name is no name of a variable.
     """
-    printer = _Printer()
+    for node in nodes:
+        if not _is_name(node.name) and node.op != "output":
+            raise InvalidValueError(f"{node.name!r} is the name of a node, and none of Python's.")
+    printer = _Printer((root, "forward", *(node.name for node in nodes)))
     parameters, lines = [], []
     forgotten = _last_uses(nodes)
     for node in nodes:
@@ -156,11 +181,13 @@ def code_of(nodes: Sequence[Node], root: str) -> PythonCode:
 
 
 def _bare(name: str) -> str:
-    return name.lstrip("*")
+    return as_python_name(name.lstrip("*"))
 
 
 def _parameter(node: Node, printer: _Printer) -> str:
-    return f"{node.target}" + (f" = {printer.value(node.args[0])}" if node.args else "")
+    name = str(node.target)
+    stars = "*" * min(len(name) - len(name.lstrip("*")), 2)
+    return stars + _bare(name) + (f" = {printer.value(node.args[0])}" if node.args else "")
 
 
 def _last_uses(nodes: Sequence[Node]) -> dict[Node, list[Node]]:

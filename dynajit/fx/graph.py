@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dynajit.core.errors import InvalidValueError, OperatorError
+from dynajit.core.quoting import on_a_line
 from dynajit.fx.code import PythonCode, code_of
 from dynajit.fx.node import Argument, Node, Target, map_arg
 
@@ -238,7 +239,7 @@ class Graph:
 
     def __str__(self) -> str:
         lines = [node.format_node() for node in self._list]
-        return "graph():" + "".join(f"\n    {line}" for line in lines if line)
+        return "graph():" + "".join(f"\n    {on_a_line(line)}" for line in lines if line)
 
     def __deepcopy__(self, memo: Any = None) -> "Graph":
         copied = Graph(tracer_cls=self._tracer_cls)

@@ -9,6 +9,7 @@ import copy
 import linecache
 from typing import Any
 
+from dynajit.core.quoting import on_a_line
 from dynajit.fx.code import PythonCode
 from dynajit.fx.graph import Graph
 from dynajit.nn.module import Module
@@ -65,7 +66,7 @@ class GraphModule(Module):
         made: PythonCode = self._graph.python_code(root_module="self")
         self.__dict__["_code"] = made.src
         _count[0] += 1
-        file = f"<graph {type(self).__name__} {_count[0]}>"
+        file = f"<graph {on_a_line(type(self).__name__)} {_count[0]}>"
         lines = made.src.splitlines(keepends=True)
         linecache.cache[file] = (len(made.src), None, lines, file)
         namespace = dict(made.globals)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.errors import InternalError
+from dynajit.core.quoting import on_a_line
 from dynajit.ir.graph import Graph
 from dynajit.ir.printing import large_constants, own_rows, print_graph
 from dynajit.ir.written_derivative import WrittenDerivative
@@ -32,7 +33,7 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
         InternalError: the printed text holds no function.
     """
     text = print_graph(graph) + "\n"
-    file = f"<dynajit graph {next(_numbers)}: {graph.name}>"
+    file = f"<dynajit graph {next(_numbers)}: {on_a_line(graph.name)}>"
     namespace: dict[str, Any] = {"__name__": f"dynajit graph {graph.name}"}
     exec(compile(text, file, "exec"), namespace)
     functions = [

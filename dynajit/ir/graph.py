@@ -8,8 +8,6 @@ Capture builds forward graphs, `ir.autodiff` joint graphs, passes rebuild graphs
 reads them.
 """
 
-import keyword
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,6 +19,7 @@ from dynajit.core.device import CPU, META, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError, UnsupportedError
 from dynajit.core.location import Location
+from dynajit.core.quoting import as_python_name
 from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType, ValueType
 from dynajit.ir import printing
@@ -302,11 +301,7 @@ class Builder:
         return self.adopt(replace(self._nodes.pop(), name=name))
 
     def _unique(self, name: str) -> str:
-        if not name.isidentifier():
-            name = re.sub(r"\W", "_", name)
-            name = name if name.isidentifier() else f"_{name}"
-        if keyword.iskeyword(name):
-            name += "_"
+        name = as_python_name(name)
         unique = name
         while unique in self._names:
             self._names[name] += 1

@@ -10,7 +10,6 @@ Called by `Graph.__str__`, reports, dumps and golden tests.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Protocol
 
@@ -20,6 +19,7 @@ from dynajit.core import dtypes
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
 from dynajit.core.location import Location
+from dynajit.core.quoting import as_python_name, on_a_line
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key
 from dynajit.ir.sizes import symbol_places
 from dynajit.ops.table import TABLE, Op
@@ -56,7 +56,9 @@ class Printable(Protocol):
 def print_graph(graph: Printable) -> str:
     """The graph as a Python module, without a trailing newline."""
     inner = [inner for node in graph.nodes for inner in _inner_functions(node)]
-    return "\n".join([*_imports(graph), *inner, *_function(graph, re.sub(r"\W", "_", graph.name))])
+    return "\n".join(
+        [*_imports(graph), *inner, *_function(graph, as_python_name(graph.name, RESERVED))]
+    )
 
 
 def _function(graph: Printable, name: str) -> Iterator[str]:
@@ -212,7 +214,7 @@ def _comment(node: Node) -> str:
 
 
 def _line(location: Location | None) -> str:
-    return f"{os.path.basename(location.file)}:{location.line}" if location else ""
+    return on_a_line(f"{os.path.basename(location.file)}:{location.line}") if location else ""
 
 
 def _imports(graph: Printable) -> list[str]:

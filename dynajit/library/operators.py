@@ -9,6 +9,7 @@ Called by `library.definitions` and `library.libraries`; users call the operator
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from dynajit.library.schema import Schema, converted_result, tensors_in
 from dynajit.ops.namespaces import GraphCallable, namespace
 
 DEFAULT: Final = "default"
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @record
@@ -320,7 +322,7 @@ def define(
         overwrites: the name may be taken.
 
     Raises:
-        RuntimeError: the name is taken.
+        RuntimeError: the name is taken, or is none.
         NotImplementedError: it is an operator of the library's own.
     """
     if space == "aten":
@@ -329,6 +331,11 @@ def define(
             "Define the operator in a namespace of your own."
         )
     name, _, overload = schema.name.partition(".")
+    if not all(map(_WORD.fullmatch, (space, name, overload or DEFAULT))):
+        raise OperatorError(
+            f"{space!r}, {schema.name!r}: not the name of an operator.  Expected "
+            "'namespace::name' or 'namespace::name.overload' of letters, digits and underscores."
+        )
     full = f"{space}::{name}"
     packet = _packets.get(full)
     if packet is None:

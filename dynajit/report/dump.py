@@ -13,9 +13,9 @@ import dis
 import inspect
 import io
 import platform
-import re
 import textwrap
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final
@@ -24,7 +24,14 @@ from dynajit.capture.region import Region
 from dynajit.capture.session import Compilation
 from dynajit.codegen import pipeline as code
 from dynajit.core import config
+from dynajit.core.quoting import as_file_name, as_python_name, on_a_line, on_a_terminal
+from dynajit.core.warning import warn
 from dynajit.eager import Tensor
+
+MSG_UNWRITABLE: Final = (
+    "dynajit: the folder {root} of DYNAJIT_DUMP cannot be written ({reason}); nothing is dumped.  "
+    "Name a folder that can be written, or unset the variable."
+)
 
 #: Longer containers are not written into a reproduction.
 _SHOWN: Final = 20
@@ -35,11 +42,11 @@ def dump_compilation(function: FunctionType, compilation: Compilation) -> Path |
     root = config.current().dump
     if root is None:
         return None
-    folder = _fresh_folder(root, function.__qualname__)
-    for name, text in _files(compilation, function.__code__).items():
-        if text:
-            (folder / name).write_text(text, encoding="utf-8")
-    return folder
+    try:
+        return _write(root, function.__qualname__, _files(compilation, function.__code__))
+    except OSError as error:
+        _warn_unwritable(root, error)
+        return None
 
 
 def dump_reproduction(
@@ -55,27 +62,51 @@ def dump_reproduction(
     root = config.current().dump
     if root is None:
         return None
-    folder = _fresh_folder(root, f"{function.__qualname__}_error")
-    text = reproduction(function, arguments, error)
-    (folder / "reproduction.py").write_text(text, encoding="utf-8")
-    (folder / "0_bytecode.txt").write_text(_disassembled(function.__code__), encoding="utf-8")
+    files = {
+        "reproduction.py": reproduction(function, arguments, error),
+        "0_bytecode.txt": _disassembled(function.__code__),
+    }
+    try:
+        return _write(root, f"{function.__qualname__}_error", files)
+    except OSError as refused:
+        _warn_unwritable(root, refused)
+        return None
+
+
+def _write(root: Path, name: str, files: Mapping[str, str]) -> Path:
+    folder = _fresh_folder(root, name)
+    for file, text in files.items():
+        if text:
+            (folder / file).write_text(text, encoding="utf-8", errors="backslashreplace")
     return folder
+
+
+def _warn_unwritable(root: Path, error: OSError) -> None:
+    """Say it once per folder: a dump that is missing changes nothing for the program."""
+    if root not in _unwritable:
+        _unwritable.add(root)
+        warn(MSG_UNWRITABLE.format(root=root, reason=error.strerror or error), stacklevel=3)
+
+
+_unwritable: Final[set[Path]] = set()
 
 
 def reproduction(function: FunctionType, arguments: tuple[Any, ...], error: Exception) -> str:
     """A Python program like the call that failed; what cannot be written down is named."""
     try:
         source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        source = f"# the source of {function.__qualname__} is not known; see 0_bytecode.txt\n"
-    names = function.__code__.co_varnames
+    except (OSError, TypeError, ValueError, SyntaxError):  # the last of odd files and lines
+        name = on_a_line(function.__qualname__)
+        source = f"# the source of {name} is not known; see 0_bytecode.txt\n"
+    names = [as_python_name(name) for name in function.__code__.co_varnames]
     values = [f"{name} = {_literal(value)}" for name, value in zip(names, arguments, strict=False)]
+    called = as_python_name(function.__name__)
     trace = "".join(traceback.format_exception(error))
     lines = [
         '"""An internal error of dynajit: please report it with this file."""',
         "",
         f"# Python {platform.python_version()}, {platform.platform()}",
-        *(f"# {line}" for line in trace.splitlines()),
+        *(f"# {on_a_line(line)}" for line in trace.splitlines()),
         "",
         "from __future__ import annotations",
         "",
@@ -84,7 +115,7 @@ def reproduction(function: FunctionType, arguments: tuple[Any, ...], error: Exce
         source,
         *values,
         "with dj.config.override(strict=True):",
-        f"    dj.compile({function.__name__})({', '.join(names[: len(arguments)])})",
+        f"    dj.compile({called})({', '.join(names[: len(arguments)])})",
     ]
     return "\n".join(lines) + "\n"
 
@@ -101,7 +132,7 @@ def _literal(value: Any) -> str:
         items = ", ".join(_literal(item) for item in value)
         comma = "," if type(value) is tuple and len(value) == 1 else ""
         return f"[{items}]" if type(value) is list else f"({items}{comma})"
-    return f"...  # a {type(value).__module__}.{type(value).__qualname__}"
+    return f"...  # a {on_a_line(f'{type(value).__module__}.{type(value).__qualname__}')}"
 
 
 def _files(compilation: Compilation, original: CodeType) -> dict[str, str]:
@@ -110,11 +141,13 @@ def _files(compilation: Compilation, original: CodeType) -> dict[str, str]:
         files["7_bytecode_new.txt"] = _disassembled(compilation.function.__code__)
     region = compilation.region
     if not isinstance(region, Region):
-        files["8_breaks.txt"] = f"runs as plain Python: {region.reason}\n"
+        files["8_breaks.txt"] = f"runs as plain Python: {on_a_terminal(region.reason)}\n"
         return files
     files["1_graph.py"] = str(region.graph)
-    files["8_breaks.txt"] = "\n\n".join(str(record) for record in region.breaks)
-    files["9_guards.py"] = "".join(f"assert {g.expression()}\n" for g in region.guards)
+    files["8_breaks.txt"] = on_a_terminal("\n\n".join(map(str, region.breaks)))
+    files["9_guards.py"] = "".join(
+        f"assert {on_a_line(str(g.expression()))}\n" for g in region.guards
+    )
     record = getattr(compilation.launch, "record", None)
     if record is None:
         return files
@@ -133,12 +166,12 @@ def _files(compilation: Compilation, original: CodeType) -> dict[str, str]:
 def _disassembled(code: CodeType) -> str:
     text = io.StringIO()
     dis.dis(code, file=text)
-    return text.getvalue()
+    return on_a_terminal(text.getvalue())
 
 
 def _fresh_folder(root: Path, name: str) -> Path:
     """A new sub-folder named after the function, numbered if the name is taken."""
-    plain = re.sub(r"[^\w.]+", "_", name).strip("_") or "function"
+    plain = as_file_name(name, "function")
     for number in range(100_000):
         folder = root / (plain if number == 0 else f"{plain}_{number}")
         try:

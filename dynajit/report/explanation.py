@@ -9,6 +9,7 @@ from typing import Any
 
 from dynajit.capture.region import Region
 from dynajit.capture.session import Compilation
+from dynajit.core.quoting import on_a_line, on_a_terminal
 from dynajit.core.records import record
 from dynajit.ir.graph import Graph
 from dynajit.launches import GraphRecord
@@ -106,7 +107,7 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.name}: {_count(self.graph_count, 'graph')}, "
+            f"{on_a_line(self.name)}: {_count(self.graph_count, 'graph')}, "
             f"{_count(self.break_count, 'break')}, {_count(len(self.guards), 'guard')}, "
             f"{_count(len(self.kernels), 'kernel')}"
         ]
@@ -179,7 +180,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _section(title: str, items: Iterable[str]) -> list[str]:
-    texts = [text for item in items for text in item.split("\n")]
+    texts = [text for item in items for text in on_a_terminal(item).split("\n")]
     return ["", f"{title}:", *(f"  {text}" for text in texts)] if texts else []
 
 

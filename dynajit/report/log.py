@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dynajit.core import config
 from dynajit.core.errors import ArgumentError
 from dynajit.core.late import Late
+from dynajit.core.quoting import on_a_terminal
 
 if TYPE_CHECKING:
     from dynajit.capture.session import Compilation
@@ -59,7 +60,7 @@ def write(channel: str, text: str) -> None:
     """Print `text` if the channel is on, every line marked with the channel's name."""
     if channel not in channels():
         return
-    for line in text.splitlines():
+    for line in on_a_terminal(text).splitlines():
         print(f"dynajit {channel}: {line}", file=sys.stderr)
 
 

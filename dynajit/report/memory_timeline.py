@@ -5,7 +5,6 @@ another, so that the whole is what was taken. Time runs by events, since most of
 moments. Small allocations are one area on top. Called by `dynajit.cuda.memory.save_timeline`.
 """
 
-import html
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 from dynajit.core import optional
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.gpu_memory import Event, readable
+from dynajit.core.quoting import as_bytes, in_html
 from dynajit.core.records import record
 
 LARGEST: Final = 1000
@@ -179,7 +179,7 @@ def save(path: Path, events: Sequence[Event], title: str) -> None:
 
 
 def _color(site: str) -> str:
-    return f"hsl({zlib.crc32(site.encode()) % 360},55%,65%)"
+    return f"hsl({zlib.crc32(as_bytes(site)) % 360},55%,65%)"
 
 
 def _words(block: Block) -> str:
@@ -199,7 +199,7 @@ def _page(picture: _Picture) -> str:
     shapes = []
     for area in picture.areas:
         corners = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in area.outline())
-        name = html.escape(_words(area.block))
+        name = in_html(_words(area.block))
         shapes.append(
             f'<polygon points="{corners}" fill="{_color(area.block.site)}"><title>{name}</title>'
             "</polygon>"
@@ -213,15 +213,15 @@ def _page(picture: _Picture) -> str:
         for part in sorted({picture.peak * i // 4 for i in range(5)})
     ]
     rows = [
-        f'<li><span style="background:{_color(b.site)}">&emsp;</span> {html.escape(_words(b))}</li>'
+        f'<li><span style="background:{_color(b.site)}">&emsp;</span> {in_html(_words(b))}</li>'
         for b in picture.at_peak
     ]
     return "\n".join([
         "<!DOCTYPE html>", '<html lang="en"><meta charset="utf-8">',
-        f"<title>Memory of {html.escape(picture.title)}</title>",
+        f"<title>Memory of {in_html(picture.title)}</title>",
         "<style>body{font:14px sans-serif}polygon{stroke:#fff;stroke-width:.3}"
         "polygon:hover{fill:#222}text{font-size:11px}</style>",
-        f"<h1>Memory of {html.escape(picture.title)}</h1>",
+        f"<h1>Memory of {in_html(picture.title)}</h1>",
         f"<p>Peak {readable(picture.peak)}, {picture.length} events from left to right.</p>",
         f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}">', *shapes,
         f'<polyline points="{" ".join(line)}" fill="none" stroke="#222"/>', *ticks, "</svg>",
@@ -236,7 +236,7 @@ def _save_png(path: Path, picture: _Picture) -> None:
     figure, axes = pyplot.subplots(figsize=(12, 6))
     for area in picture.areas:
         across, up = zip(*area.outline(), strict=True)
-        shade = zlib.crc32(area.block.site.encode()) % 360 / 360
+        shade = zlib.crc32(as_bytes(area.block.site)) % 360 / 360
         axes.fill(across, [v / 2**20 for v in up], color=pyplot.get_cmap("hsv")(shade), alpha=0.6)
     times, sizes = zip(*picture.totals, strict=True)
     axes.step(times, [size / 2**20 for size in sizes], where="post", color="black", linewidth=0.8)

@@ -48,12 +48,13 @@ def test_a_damaged_file_is_not_read(folder, damage) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path) -> None:
-    """A file lies where the folder should be."""
+    """A file lies where the folder should be: the process has a folder of its own."""
     (tmp_path / "file").write_text("")
 
     with config.override(cache_dir=tmp_path / "file"):
-        store.write("a", DATA)
-        assert store.read("a") is None
+        with pytest.warns(RuntimeWarning, match="cannot be written.*DYNAJIT_CACHE_DIR"):
+            store.write("a", DATA)
+        assert DATA == store.read("a")
 
 
 def test_threads_write_one_key() -> None:
