@@ -28,6 +28,7 @@ from dynajit.core.types import Shape
 from dynajit.ops import arguments, dispatch
 from dynajit.ops.arguments import cast, constant, device_of, is_tensor, non_negative, sizes, spread
 from dynajit.ops.random import blocks_of
+from dynajit.ops.random_fills import check_bounds, integers
 from dynajit.ops.reduction_functions import topk
 from dynajit.ops.table import TABLE
 
@@ -443,10 +444,12 @@ def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = 
 
 
 def _integers(low: int, high: int, shape: Shape, dtype: DType, device: Any, generator: Any) -> Any:
-    """From 53 uniform bits: the bias is at most (high - low) / 2**53."""
-    uniform = _draw("rand", shape, dtypes.float64, device, generator)
-    steps = cast(TABLE.floor(TABLE.mul(uniform, float(high - low))), dtypes.int64)
-    return cast(TABLE.add(steps, low), dtype)
+    check_bounds(low, high, dtype)
+
+    def draw(row: str, kind: DType) -> Any:
+        return _draw(row, shape, kind, device, generator)
+
+    return cast(integers(draw, low, high), dtype)
 
 
 def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
