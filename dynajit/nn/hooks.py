@@ -12,7 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dynajit.core.errors import AutogradError
 from dynajit.eager.function import Function
+from dynajit.eager.node import zeros_of
 from dynajit.eager.tensor import Tensor
 
 _numbers = itertools.count()
@@ -235,48 +237,100 @@ class CallHooks:
 class BackwardHooks:
     """The backward hooks of one call of a module.
 
-    `on_inputs` and `on_outputs` pass tensors through identity functions whose backward reports
-    the gradients here. Mutable: holds the output gradients until the input gradients are known.
+    `on_inputs` and `on_outputs` pass the tensors that require gradients through identity functions
+    whose backward reports the gradients here; all others reach the module, and its caller, as they
+    are. Hooks get one entry per argument and per result: None for what is no tensor.
+    Mutable: holds the output gradients until the input gradients are known.
     """
 
     def __init__(self, module: Any, hooks: list[Any], pre_hooks: list[Any]) -> None:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.grad_outputs: tuple[Any, ...] = ()
+        self.grad_outputs: tuple[Any, ...] | None = None
         self.has_inputs = False
+        self.input_places: list[int] = []
+        self.other_inputs: dict[int, tuple[Any, ...]] = {}
+        self.input_count = 0
+        self.output_places: list[int] = []
+        self.output_count = 0
 
     def on_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """`args` with every tensor passed through the input function."""
-        self.has_inputs = any(isinstance(a, Tensor) and a.requires_grad for a in args)
-        return _through(_Inputs, self, args) if self.has_inputs else args
+        """`args` with every tensor that requires gradients passed through the input function."""
+        self.input_count = len(args)
+        self.input_places = _recorded(args)
+        self.has_inputs = bool(self.input_places)
+        self.other_inputs = {
+            place: (tuple(item.shape), item.dtype, item.device)
+            for place, item in enumerate(args)
+            if self.has_inputs and isinstance(item, Tensor) and place not in self.input_places
+        }
+        return _through(_Inputs, self, args, self.input_places)
 
     def on_outputs(self, result: Any) -> Any:
-        """The result with every tensor passed through the output function."""
-        if isinstance(result, Tensor):
-            return _through(_Outputs, self, (result,))[0]
-        if isinstance(result, tuple):
-            return type(result)(_through(_Outputs, self, result))
-        return result
+        """The result with its tensors that require gradients passed through the output function."""
+        if not isinstance(result, (Tensor, tuple)):
+            return result
+        results = result if isinstance(result, tuple) else (result,)
+        self.output_count = len(results)
+        self.output_places = _recorded(results)
+        passed = _through(_Outputs, self, results, self.output_places)
+        if not isinstance(result, tuple):
+            return passed[0]
+        kind = type(result)
+        return kind(*passed) if hasattr(kind, "_fields") else kind(passed)
 
     def receive_outputs(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         """Gradients of the outputs have arrived: run the pre-hooks, which may replace them."""
+        found = _spread(self.output_places, gradients, self.output_count)
         for hook in self.pre_hooks:
-            replaced = hook(self.module, gradients)
-            if replaced is not None:
-                gradients = replaced if isinstance(replaced, tuple) else (replaced,)
-        self.grad_outputs = gradients
+            found = self._replaced(hook(self.module, found), found, "full_backward_pre_hook")
+        self.grad_outputs = found if self.has_inputs else None
         if not self.has_inputs:
-            self.receive_inputs((None,))
-        return gradients
+            self._run_without_inputs(found)
+        return tuple(found[place] for place in self.output_places)
+
+    def _run_without_inputs(self, grad_outputs: tuple[Any, ...]) -> None:
+        """No input requires gradients: the hooks run now, and have nothing to replace."""
+        for hook in self.hooks:
+            given = hook(self.module, (None,) * self.input_count, grad_outputs)
+            if given is not None and any(part is not None for part in given):
+                raise AutogradError(
+                    f"full_backward_hook of {type(self.module).__name__}: a hook gave gradients, "
+                    "and no input requires gradients.  Expected None."
+                )
 
     def receive_inputs(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Gradients of the inputs have arrived: run the hooks, which may replace them."""
+        """Gradients of the inputs have arrived: run the hooks, which may replace them.
+
+        Not for those that come past the outputs, as in a second differentiation. The attribute is
+        written in every call, so that capture, which looks at `backward` ahead of time, leaves it
+        to the tape.
+        """
+        grad_outputs, self.grad_outputs = self.grad_outputs, None
+        if grad_outputs is None:
+            return gradients
+        found = list(_spread(self.input_places, gradients, self.input_count))
+        for place, meta in self.other_inputs.items():
+            found[place] = zeros_of(*meta)
+        given = tuple(found)
         for hook in self.hooks:
-            replaced = hook(self.module, gradients, self.grad_outputs)
-            if replaced is not None:
-                gradients = replaced if isinstance(replaced, tuple) else (replaced,)
-        return gradients
+            replaced = hook(self.module, given, grad_outputs)
+            given = self._replaced(replaced, given, "full_backward_hook")
+        return tuple(given[place] for place in self.input_places)
+
+    def _replaced(self, given: Any, found: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
+        """What a hook gave, if it gave something, as a tuple like the one it got."""
+        if given is None:
+            return found
+        if isinstance(given, Tensor) and len(found) == 1:
+            given = (given,)
+        if len(given) != len(found):
+            raise AutogradError(
+                f"{kind} of {type(self.module).__name__}: a hook gave {len(given)} gradients.  "
+                f"Expected {len(found)}, or None."
+            )
+        return tuple(given)
 
 
 class _Inputs(Function):
@@ -294,6 +348,7 @@ class _Outputs(Function):
     @staticmethod
     def forward(ctx: Any, hooks: BackwardHooks, *tensors: Tensor) -> Any:
         ctx.hooks = hooks
+        ctx.set_materialize_grads(False)
         return tuple(tensor.view_as(tensor) for tensor in tensors)
 
     @staticmethod
@@ -301,11 +356,23 @@ class _Outputs(Function):
         return (None, *ctx.hooks.receive_outputs(gradients))
 
 
+def _recorded(items: tuple[Any, ...]) -> list[int]:
+    """The places of the tensors that require gradients."""
+    return [i for i, item in enumerate(items) if isinstance(item, Tensor) and item.requires_grad]
+
+
+def _spread(places: list[int], values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """The values at their places among `count`, None elsewhere."""
+    found = [None] * count
+    for place, value in zip(places, values, strict=True):
+        found[place] = value
+    return tuple(found)
+
+
 def _through(
-    function: type[Function], hooks: BackwardHooks, items: tuple[Any, ...]
+    function: type[Function], hooks: BackwardHooks, items: tuple[Any, ...], places: list[int]
 ) -> tuple[Any, ...]:
-    places = [i for i, item in enumerate(items) if isinstance(item, Tensor)]
-    if not any(items[i].requires_grad for i in places):
+    if not places:
         return items
     passed = function.apply(hooks, *(items[i] for i in places))
     passed = passed if isinstance(passed, tuple) else (passed,)

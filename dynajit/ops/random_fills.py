@@ -69,23 +69,60 @@ def bernoulli(draw: Draw, dtype: DType, p: Any = 0.5) -> Any:
 
 
 def random(draw: Draw, dtype: DType, from_: int | None = None, to: int | None = None) -> Any:
-    """Integers in [from_, to); in [0, from_) if only one is given, else all that `dtype` holds,
-    of which there are at most 2**53.
+    """Integers in [from_, to); in [0, from_) if only one is given, else from 0 to the largest that
+    `dtype` holds, or up to where floats have all integers.
 
     Raises:
-        ShapeError: there are none, as PyTorch's RuntimeError.
+        ShapeError: there are none, or `dtype` does not hold them, as PyTorch's RuntimeError.
     """
     if to is None:
-        low, high = 0, min(_largest(dtype), 1 << 53) if from_ is None else from_
+        low, high = 0, _last(dtype) + 1 if from_ is None else from_
     else:
         low, high = 0 if from_ is None else from_, to
     if not _known(low, "from") < _known(high, "to"):
         raise ShapeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    drawn = draw("rand", dtypes.float64)
-    whole = TABLE.minimum(TABLE.floor(TABLE.mul(drawn, float(high - low))), float(high - low - 1))
-    return TABLE.add(whole, float(low))
+    check_bounds(low, high, dtype)
+    return integers(draw, int(low), int(high))
+
+
+def integers(draw: Draw, low: Any, high: Any) -> Any:
+    """int64 in [low, high), whose bounds fit.
+
+    From 53 uniform bits where there are at most as many numbers, so that the bias is at most
+    (high - low) / 2**53; else from 64, with PyTorch's bias, that of a remainder.
+    """
+    span = high - low
+    if not isinstance(span, int) or span <= 1 << 53:
+        steps = TABLE.floor(TABLE.mul(draw("rand", dtypes.float64), float(span)))
+        return TABLE.add(TABLE.cast(steps, dtype=dtypes.int64), low)
+    words = [
+        TABLE.cast(TABLE.mul(draw("rand", dtypes.float64), 2.0**32), dtype=dtypes.int64)
+        for _ in range(2)
+    ]
+    bits = TABLE.add(TABLE.mul(TABLE.sub(words[0], 1 << 31), 1 << 32), words[1])
+    half = TABLE.bitwise_and(bits, (1 << 63) - 1)
+    if span < 1 << 63:
+        return TABLE.add(TABLE.remainder(half, span), low)
+    outside = TABLE.lt(bits, low)
+    if high < 1 << 63:
+        outside = TABLE.logical_or(outside, TABLE.ge(bits, high))
+    return TABLE.where(outside, TABLE.add(half, low), bits)
+
+
+def check_bounds(low: Any, high: Any, dtype: DType) -> None:
+    """Refuse integers in [low, high) that `dtype` does not hold.
+
+    Raises:
+        ShapeError: the first or the last lies outside, as PyTorch's RuntimeError.
+    """
+    if not _are_known(low, high) or dtype.is_complex:
+        return
+    smallest, largest = _limits(dtype)
+    for name, number in (("from", low), ("to - 1", high - 1)):
+        if not smallest <= number <= largest:
+            raise ShapeError(f"random_: {name} is out of bounds for {dtype.name}, got {number}")
 
 
 def exponential(draw: Draw, dtype: DType, lambd: float = 1.0) -> Any:
@@ -174,10 +211,33 @@ def _compute_type(dtype: DType) -> DType:
     return dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
 
 
-def _largest(dtype: DType) -> int:
+# Floats have all integers up to this power of two.
+_DIGITS: Final = {
+    dtypes.float64: 53, dtypes.float32: 24, dtypes.float16: 11, dtypes.bfloat16: 8,
+}  # fmt: skip
+
+
+def _last(dtype: DType) -> int:
+    """The largest integer that `random` draws by itself."""
+    return 1 << _DIGITS.get(dtype, 24) if dtype.category >= Category.FLOATING else _limits(dtype)[1]
+
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest integer of a real dtype."""
     if dtype.category is Category.BOOL:
-        return 2
-    return int(np.iinfo(dtype.numpy).max) if dtype.category is Category.INTEGER else 1 << 24
+        return 0, 1
+    if dtype.category is Category.INTEGER:
+        return int(np.iinfo(dtype.numpy).min), int(np.iinfo(dtype.numpy).max)
+    largest = int(_LARGEST[dtype])
+    return -largest, largest
+
+
+_LARGEST: Final = {
+    dtypes.float64: (2.0 - 2.0**-52) * 2.0**1023,
+    dtypes.float32: (2.0 - 2.0**-23) * 2.0**127,
+    dtypes.bfloat16: (2.0 - 2.0**-7) * 2.0**127,
+    dtypes.float16: (2.0 - 2.0**-10) * 2.0**15,
+}
 
 
 def _are_known(*numbers: Any) -> bool:

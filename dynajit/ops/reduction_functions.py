@@ -199,13 +199,18 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
 
 
 def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """True where some element is not 0."""
-    return TABLE.any(input, dim=_dims(input, dim, "any"), keepdim=keepdim)
+    """True where some element is not 0; an empty `dim` reduces nothing."""
+    return TABLE.any(input, dim=_dims_or_none(input, dim, "any"), keepdim=keepdim)
 
 
 def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """True where no element is 0."""
-    return TABLE.all(input, dim=_dims(input, dim, "all"), keepdim=keepdim)
+    """True where no element is 0; an empty `dim` reduces nothing."""
+    return TABLE.all(input, dim=_dims_or_none(input, dim, "all"), keepdim=keepdim)
+
+
+def _dims_or_none(input: Any, dim: Any, function: str) -> tuple[int, ...]:
+    """`_dims`, but no dims where the sequence is empty."""
+    return () if isinstance(dim, (tuple, list)) and not dim else _dims(input, dim, function)
 
 
 def count_nonzero(input: Any, dim: Any = None) -> Any:

@@ -95,9 +95,24 @@ def squeeze(input: Any, dim: Any = None) -> Any:
         chosen = set(range(len(shape)))
     else:
         given = dim if isinstance(dim, (tuple, list)) else (dim,)
-        chosen = {dim_of(input, d, "squeeze") for d in given}
+        chosen = _distinct(input, given, "squeeze")
     kept = tuple([n for d, n in enumerate(shape) if d not in chosen or not _is_one(n)])
     return _reshaped(input, kept)
+
+
+def _distinct(input: Any, dims: Any, function: str) -> set[int]:
+    """The dims, counted from the front.
+
+    Raises:
+        BoundsError: a dim is out of range.
+        ShapeError: a dim appears twice.
+    """
+    chosen = {dim_of(input, d, function) for d in dims}
+    if len(chosen) != len(dims):
+        raise ShapeError(
+            f"{function}: dims={tuple(dims)} names a dimension twice.  Expected each once."
+        )
+    return chosen
 
 
 def _is_one(size: Any) -> bool:
@@ -166,7 +181,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     """Reversed along the given dims, as a copy."""
-    chosen = {dim_of(input, d, "flip") for d in spread(order, dims)}
+    chosen = _distinct(input, spread(order, dims), "flip")
     return TABLE.flip(input, dims=tuple(sorted(chosen)) if input.shape else ())
 
 

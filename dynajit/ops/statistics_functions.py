@@ -16,7 +16,7 @@ from dynajit.ops.arguments import cast, dim_of, is_tensor
 from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.composites import count_operand, wide
-from dynajit.ops.dispatch import is_recording
+from dynajit.ops.contents import occurs
 from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.matrix_functions import mm
 from dynajit.ops.reduction_functions import ValuesIndices, diff, mean, norm, sum
@@ -234,7 +234,7 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
             f"cov(): expected aweights to have floating point dtype but got {aweights.dtype.name}"
         )
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
-        if weights is not None and not is_recording() and bool((weights < 0).any()):
+        if weights is not None and occurs(TABLE.lt(weights, 0)):
             raise ShapeError(f"cov(): {name} cannot be negative")
     if fweights is None or aweights is None:
         weights = aweights if fweights is None else fweights
@@ -335,7 +335,7 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
     """
     if edge_order not in (1, 2):
         raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.")
-    dims = _dims_of(input, dim, "gradient")
+    dims = _dims_in_order(input, dim)
     spacing = 1 if spacing is None else spacing
     if isinstance(spacing, (int, float)) or (is_tensor(spacing) and not spacing.shape):
         steps: Sequence[Any] = [spacing] * len(dims)
@@ -349,6 +349,21 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
     x = wide(TABLE, input)
     slopes = [_slopes(x, d, step, edge_order) for d, step in zip(dims, steps, strict=True)]
     return tuple(slopes if x is input else [cast(each, input.dtype) for each in slopes])
+
+
+def _dims_in_order(input: Any, dim: Any) -> tuple[int, ...]:
+    """The dims as they were asked for, counted from the front.
+
+    Raises:
+        BoundsError: a dim is out of range.
+        ShapeError: a dim appears twice.
+    """
+    _dims_of(input, dim, "gradient")
+    if dim is None:
+        return tuple(range(len(input.shape)))
+    return tuple(
+        dim_of(input, d, "gradient") for d in (dim if isinstance(dim, (tuple, list)) else (dim,))
+    )
 
 
 def _slopes(x: Any, d: int, step: Any, edge_order: int) -> Any:

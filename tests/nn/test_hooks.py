@@ -3,7 +3,7 @@
 import pickle
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -207,6 +207,118 @@ def test_backward_hooks_of_all_modules_see_gradients(how: str) -> None:
         ):
             compiled_or_not(t, layer, how)(x).sum().backward()
         found.append((seen, x.grad.tolist(), layer.weight.grad.tolist()))
+    assert found[0] == found[1]
+
+
+def shown(t: Any, value: Any) -> Any:
+    """What can be compared between libraries."""
+    if isinstance(value, t.Tensor):
+        return value.tolist(), value.requires_grad
+    if isinstance(value, (tuple, list)):
+        return [shown(t, part) for part in value]
+    return value if value is None or isinstance(value, (int, str)) else type(value).__name__
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def requiring(t: Any) -> Any:
+    return t.tensor([1.0, 2.0], requires_grad=True)
+
+
+FORWARDS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "a mask": lambda x, k, w: (x * k, k.requires_grad),
+    "results that nobody uses": lambda x, k, w: (x * k, x, k, 3),
+    "what cannot require gradients": lambda x, k, w: (x * k, k.bool(), x.detach()),
+    "a weight alone": lambda x, k, w: x.detach() * w,
+    "a named tuple": lambda x, k, w: Pair(x * 2, 3),
+    "a list": lambda x, k, w: [x * 2],
+    "its input": lambda x, k, w: x,
+    "a mask that it writes to": lambda x, k, w: k.add_(1) * x,
+    "a keyword": lambda x, k=None, w=None: x * k,
+}
+
+
+def module_of(t: Any, forward: Callable[..., Any]) -> Any:
+    class Made(t.nn.Module):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return forward(*args, **kwargs)
+
+    return Made()
+
+
+def calls(module: Any, forward: str, t: Any, x: Any, k: Any, w: Any) -> Any:
+    return module(x, k=k, w=w) if forward == "a keyword" else module(x, k, w)
+
+
+@pytest.mark.parametrize("how", ["eager", "broken"])
+@pytest.mark.parametrize("recorded", ["x", "x w", "w"])
+@pytest.mark.parametrize("forward", FORWARDS)
+def test_backward_hooks_get_what_pytorchs_get(forward: str, recorded: str, how: str) -> None:
+    """And leave what does not require gradients alone."""
+    found = []
+    for t in (dj, torch):
+        seen: list[Any] = []
+        module = module_of(t, FORWARDS[forward])
+        module.register_full_backward_hook(
+            lambda m, i, o, seen=seen, t=t: seen.append(("full", shown(t, i), shown(t, o)))
+        )
+        module.register_full_backward_pre_hook(
+            lambda m, o, seen=seen, t=t: seen.append(("pre", shown(t, o)))
+        )
+        called = compiled_or_not(t, module, how)
+        x, w = (requiring(t).requires_grad_(name in recorded) for name in "xw")
+        k = t.ones(2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = calls(called, forward, t, x, k, w)
+            first = result[0] if isinstance(result, (tuple, list)) else result
+            if first.requires_grad:
+                first.sum().backward()
+        found.append((seen, shown(t, [result, x.grad, k, w.grad]), type(result).__name__))
+    assert found[0] == found[1]
+
+
+def test_backward_hooks_run_once_where_gradients_are_differentiated() -> None:
+    found = []
+    for t in (dj, torch):
+        seen: list[Any] = []
+        module = module_of(t, lambda x: x**3)
+        module.register_full_backward_hook(
+            lambda m, i, o, seen=seen, t=t: seen.append((shown(t, i), shown(t, o)))
+        )
+        x = requiring(t)
+        (gradient,) = t.autograd.grad(module(x).sum(), x, create_graph=True)
+        seen.append("the second")
+        gradient.sum().backward()
+        found.append((seen, x.grad.tolist()))
+    assert found[0] == found[1]
+
+
+REPLACED: dict[str, Callable[[Any, Any], Any]] = {
+    "both": lambda grads, t: (grads[0] * 3, grads[1]),
+    "with None": lambda grads, t: (grads[0] * 3, None),
+    "a list": lambda grads, t: [grads[0] * 3, grads[1]],
+    "too few": lambda grads, t: (grads[0] * 3,),
+    "too many": lambda grads, t: (*grads, None),
+}
+
+
+@pytest.mark.parametrize("kind", ["full_backward_hook", "full_backward_pre_hook"])
+@pytest.mark.parametrize("how", REPLACED)
+def test_backward_hooks_replace_all_gradients_or_none(how: str, kind: str) -> None:
+    found = []
+    for t in (dj, torch):
+        module = module_of(t, lambda x, k: (x * k, k))
+        getattr(module, f"register_{kind}")(lambda m, grads, *outputs, t=t: REPLACED[how](grads, t))
+        x = requiring(t)
+        try:
+            module(x, t.ones(2))[0].sum().backward()
+            found.append(x.grad.tolist())
+        except RuntimeError:
+            found.append("refused")
     assert found[0] == found[1]
 
 
