@@ -5,15 +5,10 @@ the result is dropped. Such a node stays an output of the graph. Called by `capt
 """
 
 from collections.abc import Sequence
-from typing import Final
 
-from dynajit.core.dtypes import Category
-from dynajit.core.types import TensorType
-from dynajit.ir.graph import Node
-from dynajit.ops.table import Kind
-
-#: Kinds of rows that read or write at computed indices, themselves or in what they are made of.
-_INDEXING: Final = (Kind.MOVEMENT, Kind.SCATTER, Kind.COMPOSITE)
+from dynajit.ir.node import Argument, Node
+from dynajit.ir.refusals import may_refuse
+from dynajit.ops.table import TABLE
 
 
 def unread_checks(nodes: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
@@ -26,26 +21,15 @@ def unread_checks(nodes: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
     needed = set(outputs)
     found = []
     for node in reversed(nodes):
-        if node not in needed and _may_refuse(node):
+        if node not in needed and may_refuse(node):
             found.append(node)
             needed.add(node)
         if node in needed:
-            needed.update(argument for argument in node.args if isinstance(argument, Node))
+            needed.update(argument for argument in _read(node) if isinstance(argument, Node))
     return found[::-1]
 
 
-def _may_refuse(node: Node) -> bool:
-    """True if an operand after the first holds indices, perhaps out of range, or divisors."""
-    op = node.op
-    if op is None or op.variadic:
-        return False
-    if op.kind in _INDEXING:
-        return any(
-            isinstance(argument, Node) and _is_integer(argument) for argument in node.args[1:]
-        )
-    divides = op.kind is Kind.POINTWISE and op.rule.divides and _is_integer(node)
-    return divides and (isinstance(node.args[1], Node) or node.args[1] == 0)
-
-
-def _is_integer(node: Node) -> bool:
-    return isinstance(node.type, TensorType) and node.type.dtype.category is Category.INTEGER
+def _read(node: Node) -> Sequence[Argument]:
+    """The arguments that are read: of what is overwritten as a whole, only the new elements."""
+    is_overwritten = node.op in (TABLE.overwrite, TABLE.overwrite_unrecorded)
+    return node.args[1:] if is_overwritten else node.args

@@ -10,7 +10,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynajit.codegen.loops import Buffer, Expression, Index, Literal, Load, Parameter, Word
+from dynajit.codegen.loops import (
+    Buffer,
+    Compare,
+    Expression,
+    Index,
+    Literal,
+    Load,
+    Parameter,
+    Select,
+    Word,
+    walk,
+)
 from dynajit.codegen.scans import is_inline_scan
 from dynajit.codegen.symbolic import DataIndices, Scalar, SymbolicScalars, cast, lift, literal
 from dynajit.core import dtypes, symint
@@ -268,9 +279,29 @@ def _movement(elements: Elements, node: Node, index: tuple[Number, ...]) -> Expr
         return Scalar(elements.at(node.args[k], tuple(position)))
 
     types = [type_of(argument) for argument in node.args]
-    namespace = SymbolicScalars(index, elements.data_indices)
+    found: list[tuple[Number, Number]] = []
+
+    def data_index(value: Expression, size: Number, wrap: bool) -> Number:
+        found.append((elements.data_indices(value, size, wrap), size))
+        return found[-1][0]
+
+    namespace = SymbolicScalars(index, data_index)
     result = node.op.rule.read(namespace, load, index, types, **node.attributes)
-    return cast(lift(result, node.type.dtype), node.type.dtype)
+    expression = cast(lift(result, node.type.dtype), node.type.dtype)
+    return _looking_at(expression, found) if found else expression
+
+
+def _looking_at(expression: Expression, found: Sequence[tuple[Number, Number]]) -> Expression:
+    """The expression, for which (data index, size) are checked also where it is the same for all
+    of them: an element of a table that holds one value everywhere."""
+    names = {
+        name for part in walk((expression,)) for n in part.numbers for name in symint.symbols(n)
+    }
+    for position, size in found:
+        if not symint.symbols(position) & names:
+            condition = Compare("less", position, size)
+            expression = Select(condition, expression, literal(0, expression.dtype))
+    return expression
 
 
 def _random(elements: Elements, node: Node, index: tuple[Number, ...]) -> Expression:
