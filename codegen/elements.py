@@ -176,6 +176,7 @@ class Elements:
         self.storage = storage
         self.data_indices = DataIndices()
         self.inlined: dict[Node, Expression] = {}
+        self.own_names: set[str] = set()  # of what indices the kernel's own values were asked for
         self._own = own
         self._known: dict[tuple[Node, tuple[Any, ...]], Expression] = {}
 
@@ -215,6 +216,7 @@ class Elements:
         if self._own is not None:
             own = self._own(node, index)
             if own is not None:
+                self.own_names.update(*map(symint.symbols, index))
                 return own
         if is_small_constant(node):
             return literal(node.value.reshape(-1)[0].item(), node.type.dtype)
@@ -279,29 +281,49 @@ def _movement(elements: Elements, node: Node, index: tuple[Number, ...]) -> Expr
         return Scalar(elements.at(node.args[k], tuple(position)))
 
     types = [type_of(argument) for argument in node.args]
-    found: list[tuple[Number, Number]] = []
-
-    def data_index(value: Expression, size: Number, wrap: bool) -> Number:
-        found.append((elements.data_indices(value, size, wrap), size))
-        return found[-1][0]
-
-    namespace = SymbolicScalars(index, data_index)
+    asked = AskedIndices(elements)
+    namespace = SymbolicScalars(index, asked)
     result = node.op.rule.read(namespace, load, index, types, **node.attributes)
-    expression = cast(lift(result, node.type.dtype), node.type.dtype)
-    return _looking_at(expression, found) if found else expression
+    return asked.kept_in(cast(lift(result, node.type.dtype), node.type.dtype))
 
 
-def _looking_at(expression: Expression, found: Sequence[tuple[Number, Number]]) -> Expression:
-    """The expression, for which (data index, size) are checked also where it is the same for all
-    of them: an element of a table that holds one value everywhere."""
-    names = {
-        name for part in walk((expression,)) for n in part.numbers for name in symint.symbols(n)
-    }
-    for position, size in found:
-        if not symint.symbols(position) & names:
-            condition = Compare("less", position, size)
-            expression = Select(condition, expression, literal(0, expression.dtype))
-    return expression
+class AskedIndices:
+    """The data indices of one row. Mutable: it notes those that are asked for.
+
+    Args:
+        elements: of the kernel.
+    """
+
+    def __init__(self, elements: Elements) -> None:
+        self._elements = elements
+        self._asked: list[tuple[Number, Number]] = []
+
+    def __call__(self, value: Expression, size: Number, wrap: bool) -> Number:
+        """As of `DataIndices`."""
+        found = self._elements.data_indices(value, size, wrap)
+        self._asked.append((found, size))
+        return found
+
+    def kept_in(self, expression: Expression, place: Number = 0) -> Expression:
+        """The expression, for which every index is looked at.
+
+        An element of a table that holds one value everywhere depends on no index, and one that is
+        out of range is refused all the same.
+
+        Args:
+            place: where the expression's value goes, which looks at indices, too.
+        """
+        if not self._asked:
+            return expression
+        names = self._elements.own_names | symint.symbols(place)
+        for part in walk((expression,)):
+            for number in part.numbers:
+                names |= symint.symbols(number)
+        for position, size in self._asked:
+            if not symint.symbols(position) & names:
+                condition = Compare("less", position, size)
+                expression = Select(condition, expression, literal(0, expression.dtype))
+        return expression
 
 
 def _random(elements: Elements, node: Node, index: tuple[Number, ...]) -> Expression:
