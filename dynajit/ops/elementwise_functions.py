@@ -13,7 +13,13 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
-from dynajit.core.memory_format import outer_to_inner
+from dynajit.core.memory_format import (
+    MemoryFormat,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    order_in,
+)
 from dynajit.core.tensor_layouts import strided
 from dynajit.ops import arguments
 from dynajit.ops.arguments import (
@@ -28,6 +34,12 @@ from dynajit.ops.arguments import (
 from dynajit.ops.autocast import for_row
 from dynajit.ops.families import broadcast_shapes, floating_of
 from dynajit.ops.pointwise import number_power
+from dynajit.ops.result_layouts import (
+    is_channels_last,
+    is_row_major,
+    layout_of,
+    preserved_order,
+)
 from dynajit.ops.table import TABLE, Op
 
 # ---------------------------------------------------------------------------------------------
@@ -143,17 +155,30 @@ remainder = _binary("remainder")
 
 
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """A copy of input, row-major or with the channels last; gradients flow through."""
-    order = outer_to_inner(memory_format, len(input.shape))
-    if order is None:
-        return TABLE.clone(input)
-    inverse = tuple(order.index(d) for d in range(len(order)))
-    return TABLE.permute(TABLE.clone(TABLE.permute(input, dims=order)), dims=inverse)
+    """A copy of input in a memory format, by default that of input; gradients flow through."""
+    order = order_in(memory_format, len(input.shape))
+    return TABLE.clone(input) if order is None else TABLE.laid_out(input, order=order)
 
 
 def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """input in that memory format, as a copy; the eager tensor returns itself where it can."""
-    return clone(input, memory_format=memory_format)
+    """input in that memory format, by default row by row: itself where it lies so, else a copy."""
+    wanted = contiguous_format if memory_format is None else memory_format
+    order = order_in(wanted, len(input.shape))
+    if order is None:
+        raise ArgumentError("contiguous: Expected a memory format other than preserve_format.")
+    shape, strides = layout_of(input)
+    if is_row_major(tuple(shape[d] for d in order), tuple(strides[d] for d in order)):
+        return input
+    return TABLE.laid_out(input, order=order)
+
+
+def as_suggested(result: Any, like: Any) -> Any:
+    """A new tensor row by row, or with its channels last where `like` looks so."""
+    if len(result.shape) not in (4, 5) or preserved_order(like) is None:
+        return result
+    if len(like.shape) != len(result.shape) or not is_channels_last(*layout_of(like)):
+        return result
+    return TABLE.laid_out(result, order=(0, *range(2, len(result.shape)), 1))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -494,9 +519,20 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocki
         place = resolve(arguments.device_of(device), "to")
         if place is not input.device:
             result = TABLE.to_device(result, device=place, non_blocking=bool(non_blocking))
-    if outer_to_inner(memory_format, len(input.shape)) is not None:
-        return clone(result, memory_format=memory_format)
-    return TABLE.clone(input) if copy and result is input else result
+    order = order_in(memory_format, len(input.shape))
+    if order is None:
+        return TABLE.clone(input) if copy and result is input else result
+    if result is input and not copy and suggested_format(input) is memory_format:
+        return input
+    return TABLE.laid_out(result, order=order)
+
+
+def suggested_format(input: Any) -> MemoryFormat:
+    """The memory format that a tensor looks to be in, with or without gaps."""
+    shape, strides = layout_of(input)
+    if not is_channels_last(shape, strides):
+        return contiguous_format
+    return channels_last if len(shape) == 4 else channels_last_3d
 
 
 def type_as(input: Any, other: Any) -> Any:
