@@ -25,8 +25,8 @@ from dynajit.ops.arrangement_functions import (
     elements_of_strided,
     strided_extent,
 )
-from dynajit.ops.elementwise_functions import contiguous
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.placing import contiguous
 
 shared_memory = Late("dynajit.eager.shared_memory")
 

@@ -28,6 +28,7 @@ from dynajit.ops.creation_functions import meshgrid
 from dynajit.ops.families import normalize_dim
 from dynajit.ops.index_functions import cat, split, stack, symint_sum
 from dynajit.ops.matrix_functions import mm, outer, plus_product
+from dynajit.ops.placing import contiguous
 from dynajit.ops.shape_functions import diag, movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes as common_shape
@@ -291,7 +292,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     lane = TABLE.pad(wide, before=before, after=after, value=0)
     square = TABLE.expand(lane, shape=(*input.shape[:-1], n + k, n + k))
     whole = TABLE.triu(TABLE.tril(square, diagonal=offset), diagonal=offset)
-    return movedim(whole, (-2, -1), (a, b))
+    return contiguous(movedim(whole, (-2, -1), (a, b)))
 
 
 def diagflat(input: Any, offset: int = 0) -> Any:

@@ -13,13 +13,7 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
-from dynajit.core.memory_format import (
-    MemoryFormat,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    order_in,
-)
+from dynajit.core.memory_format import order_in
 from dynajit.core.tensor_layouts import strided
 from dynajit.ops import arguments
 from dynajit.ops.arguments import (
@@ -33,13 +27,8 @@ from dynajit.ops.arguments import (
 )
 from dynajit.ops.autocast import for_row
 from dynajit.ops.families import broadcast_shapes, floating_of
+from dynajit.ops.placing import suggested_format
 from dynajit.ops.pointwise import number_power
-from dynajit.ops.result_layouts import (
-    is_channels_last,
-    is_row_major,
-    layout_of,
-    preserved_order,
-)
 from dynajit.ops.table import TABLE, Op
 
 # ---------------------------------------------------------------------------------------------
@@ -158,27 +147,6 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy of input in a memory format, by default that of input; gradients flow through."""
     order = order_in(memory_format, len(input.shape))
     return TABLE.clone(input) if order is None else TABLE.laid_out(input, order=order)
-
-
-def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """input in that memory format, by default row by row: itself where it lies so, else a copy."""
-    wanted = contiguous_format if memory_format is None else memory_format
-    order = order_in(wanted, len(input.shape))
-    if order is None:
-        raise ArgumentError("contiguous: Expected a memory format other than preserve_format.")
-    shape, strides = layout_of(input)
-    if is_row_major(tuple(shape[d] for d in order), tuple(strides[d] for d in order)):
-        return input
-    return TABLE.laid_out(input, order=order)
-
-
-def as_suggested(result: Any, like: Any) -> Any:
-    """A new tensor row by row, or with its channels last where `like` looks so."""
-    if len(result.shape) not in (4, 5) or preserved_order(like) is None:
-        return result
-    if len(like.shape) != len(result.shape) or not is_channels_last(*layout_of(like)):
-        return result
-    return TABLE.laid_out(result, order=(0, *range(2, len(result.shape)), 1))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -525,14 +493,6 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocki
     if result is input and not copy and suggested_format(input) is memory_format:
         return input
     return TABLE.laid_out(result, order=order)
-
-
-def suggested_format(input: Any) -> MemoryFormat:
-    """The memory format that a tensor looks to be in, with or without gaps."""
-    shape, strides = layout_of(input)
-    if not is_channels_last(shape, strides):
-        return contiguous_format
-    return channels_last if len(shape) == 4 else channels_last_3d
 
 
 def type_as(input: Any, other: Any) -> Any:

@@ -27,6 +27,7 @@ from dynajit.ops.arguments import cast, constant, dim_of
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.composites import wide
 from dynajit.ops.dispatch import is_recording
+from dynajit.ops.placing import as_suggested
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
@@ -462,11 +463,12 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
         )
     if mode == "replicate" or (mode == "reflect" and len(pad) <= 4):
         input = widened(input)
+    result = input
     for d, (before, after) in enumerate(amounts):
         if before or after:
-            positions = _padded_positions(input.shape[d], before, after, mode)
-            input = TABLE.index_select(input, constant(positions, input.device), dim=d)
-    return input
+            positions = _padded_positions(result.shape[d], before, after, mode)
+            result = TABLE.index_select(result, constant(positions, input.device), dim=d)
+    return result if mode == "circular" else as_suggested(result, input)
 
 
 def _pad_constant(input: Any, amounts: list[tuple[int, int]], value: Any) -> Any:

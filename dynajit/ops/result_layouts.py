@@ -205,7 +205,7 @@ def _named(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]
     return order
 
 
-def _channels_last(rank: int) -> Order:
+def channels_last_order(rank: int) -> Order:
     return (0, *range(2, rank), 1)
 
 
@@ -213,20 +213,29 @@ def _suggested(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, 
     """Channels last where the first operand looks so."""
     first = operands[0]
     assert first is not None
-    return _channels_last(len(shape)) if is_channels_last(*first) else None
+    return channels_last_order(len(shape)) if is_channels_last(*first) else None
+
+
+def _averaged(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+    """Channels last where the input looks so, with one or two dims beside."""
+    first = operands[0]
+    assert first is not None
+    if len(shape) > 4 or not is_channels_last(*with_rows(*first)):
+        return None
+    return channels_last_order(len(shape))
 
 
 def _suggested_by_any(
     shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]
 ) -> Order:
-    """Channels last where the input or the weight looks so; of one dim as of two."""
-    laid = [_with_rows(*each) for each in operands[:2] if each is not None]
+    """Channels last where the input or the weight looks so; of one dim the weight alone."""
+    laid = [with_rows(*each) for each in operands[len(shape) == 3 : 2] if each is not None]
     if not any(is_channels_last(*each) for each in laid):
         return None
-    return _channels_last(len(shape))
+    return channels_last_order(len(shape))
 
 
-def _with_rows(shape: Shape, strides: Shape) -> tuple[Shape, Shape]:
+def with_rows(shape: Shape, strides: Shape) -> tuple[Shape, Shape]:
     """A tensor of rank 3 as one of rank 4, with rows of a single element."""
     if len(shape) != 3:
         return shape, strides
@@ -240,7 +249,42 @@ def _suggested_by_all(
     laid = [each for each in operands if each is not None and len(each[0]) == len(shape)]
     if not laid or not all(is_channels_last(*each) for each in laid):
         return None
-    return _channels_last(len(shape))
+    return channels_last_order(len(shape))
+
+
+def _chosen(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+    """Of `index`: dims that are kept as they lie in x, new ones as they lie in the indices."""
+    x, indices = operands
+    assert x is not None and indices is not None
+    dims = attributes["dims"]
+    batch = indices[0][1:]
+    at = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
+    sizes, strides = [[value for d, value in enumerate(values) if d not in dims] for values in x]
+    ones, zeros = [1] * len(batch), [0] * len(batch)
+    kept = (*sizes[:at], *ones, *sizes[at:]), (*strides[:at], *zeros, *strides[at:])
+    rest = [1] * (len(sizes) - at)
+    places = (*batch, *rest), (*contiguous_strides(batch), *rest)
+    return order_of(shape, [kept, places])
+
+
+def _attended(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+    """As the query, where PyTorch computes all in one kernel; else row by row."""
+    query, key, value, mask = operands[:4]
+    assert query is not None and key is not None and value is not None
+    laid = (query, key, value)
+    if attributes["dropout_p"] or any(len(sizes) != 4 for sizes, _ in laid):
+        return None
+    if mask is not None and len(mask[0]) not in (2, 4):
+        return None
+    if any(not _same(sizes[d], query[0][d]) for sizes, _ in laid for d in (0, 1, 3)):
+        return None
+    if not all(_is(strides[3], "==", 1) for _, strides in laid):
+        return None
+    return order_of(shape, [query])
+
+
+def _same(a: Size, b: Size) -> bool:
+    return a is b or _is(a, "==", b)
 
 
 _BY_KIND: Final[Mapping[Kind, Rule]] = {Kind.POINTWISE: _iterated}
@@ -258,14 +302,18 @@ _RULES: Final[Mapping[str, Rule]] = {
     ),
     **dict.fromkeys(
         (
-            "clone", "flip", "to_device", "argsort", "slice_scatter", "index_put",
+            "clone", "flip", "to_device", "slice_scatter", "index_put",
             "index_accumulate",
         ),
         _as_first,
     ),
-    **dict.fromkeys(("batch_norm", "sum_pool", "max_pool", "max_pool_choice", "pad"), _suggested),
+    **dict.fromkeys(("batch_norm", "max_pool", "max_pool_choice", "pad"), _suggested),
+    "sum_pool": _averaged,
     "laid_out": _named,
+    "index": _chosen,
+    "scaled_dot_product_attention": _attended,
     "convolution": _suggested_by_any,
+    "convolution_input": _suggested_by_any,
     "cat": _suggested_by_all,
 }  # fmt: skip
 
