@@ -280,7 +280,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     index = positions_along(index)
     if not input.shape:
         return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
-    return TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,))
+    return contiguous(TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,)))
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:

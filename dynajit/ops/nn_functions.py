@@ -27,7 +27,7 @@ from dynajit.ops.arguments import cast, constant, dim_of
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.composites import wide
 from dynajit.ops.dispatch import is_recording
-from dynajit.ops.placing import as_suggested
+from dynajit.ops.placing import as_suggested, contiguous
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
@@ -264,7 +264,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     classes = TABLE.arange(0, 1, size=num_classes, dtype=dtypes.int64, device=tensor.device)
     wide = TABLE.reshape(tensor, shape=(*tensor.shape, 1))
     # gather of an identity would check the range; a comparison needs no memory.
-    return cast(TABLE.eq(wide, classes), dtypes.int64)
+    return contiguous(cast(TABLE.eq(wide, classes), dtypes.int64))
 
 
 def _class_count(tensor: Any, wanted: int) -> int:

@@ -52,6 +52,17 @@ def _in_order(result: Any, order: Order) -> Any:
     return TABLE.laid_out(result, order=order)
 
 
+def copied_by_rows(x: Any) -> Any:
+    """A copy that lies row by row."""
+    return TABLE.laid_out(x, order=tuple(range(len(x.shape))))
+
+
+def by_columns(result: Any) -> Any:
+    """Matrices that lie column by column, as LAPACK gives them."""
+    rank = len(result.shape)
+    return _in_order(result, (*range(rank - 2), rank - 1, rank - 2))
+
+
 def as_computed(result: Any, *operands: Any) -> Any:
     """A new tensor laid out as what one row computes element by element of these operands."""
     tensors = [each for each in operands if is_tensor(each)]

@@ -25,7 +25,7 @@ from dynajit.ops.convolution_functions import (
     require_positive_counts,
     require_range,
 )
-from dynajit.ops.placing import as_suggested
+from dynajit.ops.placing import as_suggested, contiguous
 from dynajit.ops.table import TABLE
 from dynajit.ops.windows import Geometry, remembered
 
@@ -368,7 +368,12 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
             total = TABLE.div(total, constant(count, x.device))
         return cast(total, x.dtype)
 
-    return batched(input, n, function, lambda x: as_suggested(run(x), x, rows=True), function)
+    return batched(input, n, function, lambda x: _laid_out(run(x), x), function)
+
+
+def _laid_out(result: Any, x: Any) -> Any:
+    """Channels last as x, but in three dims."""
+    return contiguous(result) if len(x.shape) > 4 else as_suggested(result, x, rows=True)
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:

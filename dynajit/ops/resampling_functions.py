@@ -342,7 +342,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
         )
     apart = TABLE.reshape(input, shape=(shape[0], groups, shape[1] // groups, *shape[2:]))
     turned = TABLE.permute(apart, dims=(0, 2, 1, *range(3, len(shape) + 1)))
-    return TABLE.reshape(turned, shape=shape)
+    return as_suggested(TABLE.reshape(turned, shape=shape), input)
 
 
 # ---------------------------------------------------------------------------------------------
