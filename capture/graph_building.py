@@ -86,7 +86,8 @@ class Builder(graph.Builder):
 
     def copy_of(self, value: graph.Value) -> graph.Node:
         """A row-major copy, whatever the grad mode is now."""
-        result = self.call(TABLE.clone, [value], {})
+        order = tuple(range(len(value.shape)))
+        result = self.call(TABLE.laid_out, [value], {"order": order})
         self._needs_gradient[result.node] = self.needs_gradient(value)
         return result.node
 
@@ -108,6 +109,17 @@ class Builder(graph.Builder):
                 self._strides[node] = layouts.strides_of(node, self._strides)
                 found.pop()
         return self._strides[value.node]
+
+    def layout_of(self, value: graph.Value) -> Shape:
+        """Strides that the value has in eager execution, which a function depends on.
+
+        Raises:
+            GraphBreak: they are not known.
+        """
+        strides = self.strides_of(value)
+        if strides is None:
+            raise breaks.GraphBreak(breaks.TENSOR_METHOD, "the layout of an intermediate tensor")
+        return strides
 
     def refuse(self, value: graph.Value, what: str) -> Any:
         """Contents are asked for, or a leaf of the tape: break."""

@@ -14,26 +14,18 @@ from numpy.lib.stride_tricks import as_strided
 
 from dynajit.core.symint import equals
 from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
-from dynajit.eager import from_numpy, no_grad
-from dynajit.eager.execute import eager_dispatch
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import expressions
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.indexing import chosen_order
-from dynajit.ops.table import TABLE, Composite, Kind, Movement, Op
+from dynajit.ops.result_layouts import (
+    Undecided,
+    is_row_major,
+    lies_row_by_row,
+    strides_of_result,
+)
+from dynajit.ops.table import TABLE, Movement, Op
 
 Known: TypeAlias = Mapping[Node, Shape | None]
-
-#: Rows whose eager results lie row by row whatever the layout of their operands.
-_FRESH: Final = frozenset(
-    {
-        "clone", "matmul", "linear", "full", "arange", "embedding", "cumsum", "cumprod",
-        "convolution", "convolution_input", "convolution_weight", "windows", "spread_windows",
-        "fold_windows", "sum_pool", "max_pool", "max_pool_choice", "place_windows", "pick_windows",
-        "scaled_dot_product_attention", "scatter",
-    }
-)  # fmt: skip
-
 
 _NOTHING: Final[Known] = MappingProxyType({})
 
@@ -49,123 +41,54 @@ def strides_of(node: Node, known: Known = _NOTHING) -> Shape | None:
         return known[node]
     if node.kind is NodeKind.PLACEHOLDER:
         return node.type.strides or contiguous_strides(node.type.shape)
-    if node.op is None or node.op.name in _FRESH or node.op.kind is Kind.RANDOM:
-        return contiguous_strides(node.type.shape)
-    if isinstance(node.op.rule, Composite) and node.op.rule.row_major:
+    if node.op is None:
         return contiguous_strides(node.type.shape)
     if isinstance(node.op.rule, Movement) and node.op.rule.view:
         return _strides_of_view(node, known)
-    if node.op is TABLE.index:
-        return _strides_of_chosen(node, known)
-    operands = [a for a in node.args if isinstance(a, Node) and isinstance(a.type, TensorType)]
-    strides = [strides_of(operand, known) for operand in operands]
-    if all(
-        given is not None and is_row_major(operand.type.shape, given)
-        for operand, given in zip(operands, strides, strict=True)
-    ):
-        return contiguous_strides(node.type.shape)
-    return _strides_by_trial(node, dict(zip(operands, strides, strict=True)))
-
-
-def _strides_of_chosen(node: Node, known: Known) -> Shape | None:
-    source, indices = node.args
-    assert isinstance(source, Node) and isinstance(source.type, TensorType)
-    assert isinstance(indices, Node) and isinstance(node.type, TensorType)
-    strides, dims = strides_of(source, known), node.attributes["dims"]
-    if is_by_numbers(node):
-        return None if strides is None else _without(strides, dims)
-    if strides is not None and is_row_major(source.type.shape, strides):
-        return contiguous_strides(node.type.shape)
-    if strides is None or not _are_large(source.type.shape):
+    if node.op is TABLE.index and is_by_numbers(node):
+        return _strides_of_selected(node, known)
+    operands = [_laid(argument, known) for argument in node.args]
+    if None in operands and not lies_row_by_row(node.op):
         return None
-    steps = tuple(
-        0 if isinstance(n, int) and n <= 1 else step
-        for step, n in zip(strides, source.type.shape, strict=True)
-    )
-    order = chosen_order(steps, dims, len(indices.type.shape) - 1)
-    if order is None:
-        return contiguous_strides(node.type.shape)
-    dense = contiguous_strides(tuple(node.type.shape[d] for d in order))
-    return tuple(dense[order.index(d)] for d in range(len(order)))
+    given = [laid for laid in operands if laid is not None]
+    if not all(is_row_major(*laid) or _are_large(laid[0]) for laid in given if laid):
+        return None
+    try:
+        return strides_of_result(
+            node.op, [laid or None for laid in given], node.attributes, node.type.shape
+        )
+    except Undecided:
+        return None
+
+
+def _strides_of_selected(node: Node, known: Known) -> Shape | None:
+    """Of `index` by numbers, which eager execution answers with a view."""
+    source = node.args[0]
+    assert isinstance(source, Node)
+    strides, dims = strides_of(source, known), node.attributes["dims"]
+    return None if strides is None else _without(strides, dims)
 
 
 def _without(strides: Shape, dims: tuple[int, ...]) -> Shape:
     return tuple(step for d, step in enumerate(strides) if d not in dims)
 
 
-def _strides_by_trial(node: Node, operands: Mapping[Node, Shape | None]) -> Shape | None:
-    """Run the row on small arrays whose strides have the same order as those of the operands.
-
-    NumPy lays results out by that order. Sizes above 1 become 2; a row whose attributes do not
-    allow that is not known.
-    """
-    assert node.op is not None and isinstance(node.type, TensorType)
-    if node.op.kind not in _BY_ORDER or 0 in node.type.shape:
-        return None
-    if not _are_large(node.type.shape) or any(expressions(tuple(node.attributes.values()))):
-        return None
-    arguments: list[Any] = list(node.args)
-    for position, argument in enumerate(node.args):
-        if isinstance(argument, Node) and isinstance(argument.type, TensorType):
-            strides = operands[argument]
-            if strides is None or not _are_large(argument.type.shape):
-                return None
-            if any(stride < 0 for stride in strides):
-                return None
-            arguments[position] = from_numpy(_small(argument.type, strides))
-        elif isinstance(argument, Node):
-            arguments[position] = 1
-    try:
-        with eager_dispatch(), no_grad():
-            result = node.op(*arguments, **node.attributes)
-    except Exception:
-        return None
-    small = tuple(result.shape)
-    if any((n == 1) != (m == 1) for n, m in zip(node.type.shape, small, strict=True)):
-        return None
-    return _in_order(node.type.shape, small, tuple(result.stride()))
+def _laid(argument: Any, known: Known) -> Any:
+    """Sizes and strides of an operand; () of what is no tensor, None where they are not known."""
+    if not isinstance(argument, Node) or not isinstance(argument.type, TensorType):
+        return ()
+    strides = strides_of(argument, known)
+    return None if strides is None else (argument.type.shape, strides)
 
 
-#: Kinds of rows whose results are laid out by the order of their operands' strides alone.
-_BY_ORDER: Final = (Kind.POINTWISE, Kind.REDUCTION, Kind.COMPOSITE, Kind.MOVEMENT)
-
-
-def _in_order(shape: Shape, small: Shape, strides: Shape) -> Shape | None:
-    """Strides without gaps in the order of those of a small array; None if those have gaps."""
-    order = sorted(range(len(shape)), key=lambda d: (strides[d], -d))
-    found: dict[int, Size] = {}
-    step: Size = 1
+def _has_gaps(shape: Shape, strides: Shape) -> bool:
+    """Whether there is memory between the elements, or elements share some."""
     expected: Size = 1
-    for d in order:
-        if small[d] != 1 and strides[d] != expected:
-            return None
-        found[d] = step
-        step, expected = step * shape[d], expected * small[d]
-    return tuple(found[d] for d in range(len(shape)))
-
-
-def _small(type: TensorType, strides: Shape) -> Any:
-    """An array of ones with sizes of at most 2 and strides in the order of the given ones.
-
-    It has gaps where the original has some.
-    """
-    sizes: Any = tuple(min(size, 2) if isinstance(size, int) else 2 for size in type.shape)
-    dense = _in_order(type.shape, type.shape, strides) == tuple(strides)
-    ranks: dict[Size, int] = {0: 0}
-    for step in sorted({step for step, size in zip(strides, sizes, strict=True) if size > 1}):
-        ranks.setdefault(step, (2 if dense else 3) ** (len(ranks) - 1))
-    steps = tuple(ranks.get(step, 1) * type.dtype.itemsize for step in strides)
-    memory = np.ones(sum(ranks.get(step, 1) for step in strides) + 1, type.dtype.numpy)
-    return as_strided(memory, sizes, steps)
-
-
-def is_row_major(shape: Shape, strides: Shape) -> bool:
-    """Whether elements with these strides lie row by row; of symbolic sizes, in this call."""
-    expected = contiguous_strides(shape)
-    return 0 in shape or all(
-        size == 1 or equals(stride, wanted)
-        for size, stride, wanted in zip(shape, strides, expected, strict=True)
-    )
+    for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
+        if shape[d] != 1 and strides[d] != expected:
+            return True
+        expected = expected * shape[d]
+    return False
 
 
 def storage_order(shape: Shape, strides: Shape | None) -> tuple[int, ...] | None:
@@ -176,7 +99,7 @@ def storage_order(shape: Shape, strides: Shape | None) -> tuple[int, ...] | None
     """
     if strides is None or not _are_large(shape) or is_row_major(shape, strides):
         return None
-    if _in_order(shape, shape, strides) is None:
+    if _has_gaps(shape, strides):
         return None
     return tuple(sorted(range(len(shape)), key=lambda d: (-strides[d], d)))
 

@@ -39,6 +39,7 @@ from dynajit.ops import TABLE, complex_functions
 from dynajit.ops.autocast import word_set
 from dynajit.ops.autocast_words import default_device
 from dynajit.ops.functions import full, stack, zeros
+from dynajit.ops.result_layouts import preserved_order
 
 #: Reading these needs the contents of the tensor.
 _CONTENTS: Final = frozenset(
@@ -163,7 +164,8 @@ def tensor_method(
     if name == "contiguous" and not args and not keywords:
         if _is_contiguous(x, receiver, name, []).value:
             return receiver
-        return native_call(x, TABLE.clone, [receiver], {})
+        order = Known(tuple(range(len(tensor_type(x, receiver).shape))))
+        return native_call(x, TABLE.laid_out, [receiver], {"order": order})
     if name in _OWN_METHODS:
         return _OWN_METHODS[name](x, receiver, args, keywords)
     if name == "view" and not args and list(keywords) == ["size"]:
@@ -399,7 +401,8 @@ def creates_tensor(
     builder = x.recorder.builder
     constant = builder.constant(any_arrays.as_numpy(made.array))
     if made.device is CPU:
-        fresh = TABLE.clone(constant)
+        order = preserved_order(made)
+        fresh = TABLE.clone(constant) if order is None else TABLE.laid_out(constant, order=order)
     else:
         place = builder.resolve_device(devices.parse(named.get("device")), name)
         fresh = TABLE.to_device(constant, device=place)

@@ -30,6 +30,7 @@ from dynajit.ops.arrangement_functions import elements_at, strided_extent
 from dynajit.ops.creation_functions import strided_count
 from dynajit.ops.norm_functions import matrix_norm, vector_norm
 from dynajit.ops.overriding import publish_overridable
+from dynajit.ops.placing import as_computed
 from dynajit.ops.recurrent_functions import (  # noqa: F401
     gru_cell,
     lstm_cell,
@@ -261,7 +262,8 @@ def as_strided_scatter(
     strided_extent(size, stride, offset, input.numel())
     chosen = elements_at(places, size, stride, offset).reshape(-1)
     flat = src.expand(tuple(size)).reshape(-1)
-    return functions.index_copy(input.reshape(-1), 0, chosen, flat).reshape(tuple(input.shape))
+    written = functions.index_copy(input.reshape(-1), 0, chosen, flat)
+    return as_computed(written.reshape(tuple(input.shape)), input)
 
 
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:

@@ -62,6 +62,9 @@ static PyObject *kind_reduction = NULL;
 static PyObject *kind_composite = NULL;
 static PyObject *record_result = NULL; /* callable (row, inputs, attributes, array) -> tensor */
 static PyObject *record_view = NULL;   /* the same for a row whose result is a view */
+static PyObject *settle = NULL;        /* callable (row, operands, attributes, array) -> array */
+static PyObject *row_major_rows = NULL; /* set: rows whose results lie row by row in any case */
+static PyObject *ordered_rows = NULL;   /* set: rows whose results lie as an operand without gaps */
 static PyObject *row_select = NULL;
 static PyObject *row_slice = NULL;
 static PyObject *row_reshape = NULL;
@@ -464,6 +467,63 @@ wrap_result(PyObject *row, PyObject *inputs, PyObject *attributes, PyObject *arr
     return view;
 }
 
+/* ---- layouts -------------------------------------------------------------------------------- */
+
+/* True if the result of an ordered row has the strides of the first operand, which repeats nothing:
+ * then it lies as that operand, whatever the others. */
+static int
+lies_as_first(PyArrayObject *array, PyObject *const *operands, Py_ssize_t count)
+{
+    PyArrayObject *first = NULL;
+    for (Py_ssize_t i = 0; i < count && first == NULL; i++) {
+        first = PyArray_CheckExact(operands[i]) ? (PyArrayObject *)operands[i] : NULL;
+    }
+    if (first == NULL || !PyArray_SAMESHAPE(array, first)) {
+        return 0;
+    }
+    npy_intp given = PyArray_ITEMSIZE(first), made = PyArray_ITEMSIZE(array);
+    for (int d = 0; d < PyArray_NDIM(array); d++) {
+        npy_intp stride = PyArray_STRIDE(first, d);
+        if (PyArray_DIM(array, d) != 1 &&
+            (stride == 0 || stride * made != PyArray_STRIDE(array, d) * given)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The array, which a row that is no view gave for these operands, where PyTorch would lay its result
+ * out: `settled` of eager.execute, asked only where an operand does not lie row by row. Takes the
+ * reference to the array. */
+static PyObject *
+settled(PyObject *row, PyObject *const *operands, Py_ssize_t count, PyObject *attributes,
+        PyObject *array)
+{
+    int others = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        others |= PyArray_CheckExact(operands[i]) &&
+                  !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)operands[i]);
+    }
+    if (!others || PyArray_NDIM((PyArrayObject *)array) < 2) {
+        return array;
+    }
+    if (PyArray_IS_C_CONTIGUOUS((PyArrayObject *)array)
+            ? PySet_Contains(row_major_rows, row) == 1
+            : PySet_Contains(ordered_rows, row) == 1 &&
+                  lies_as_first((PyArrayObject *)array, operands, count)) {
+        return array;
+    }
+    PyObject *given = PyTuple_New(count);
+    for (Py_ssize_t i = 0; given != NULL && i < count; i++) {
+        PyTuple_SET_ITEM(given, i, Py_NewRef(operands[i]));
+    }
+    PyObject *arguments[] = {row, given, attributes, array};
+    PyObject *result = given == NULL ? NULL : PyObject_Vectorcall(settle, arguments, 4, NULL);
+    Py_XDECREF(given);
+    Py_DECREF(array);
+    return result;
+}
+
 /* ---- rows in C ------------------------------------------------------------------------------ */
 
 /* What a function in C gets for an operand, borrowed: the array of a tensor, anything else as it is.
@@ -574,6 +634,12 @@ run_form(PyObject *form, PyObject *row, PyObject *inputs, PyObject *attributes)
     if (array == Py_NotImplemented) {
         return array;
     }
+    if (kind != VIEW && kind != DETACHED && PyArray_CheckExact(array)) {
+        array = settled(row, arguments + 1, PyTuple_GET_SIZE(inputs), attributes, array);
+        if (array == NULL) {
+            return NULL;
+        }
+    }
     PyObject *result =
         kind == DETACHED ? tensor_api->view_of(array, PyTuple_GET_ITEM(inputs, 0), Py_None)
                          : wrap_result(row, inputs, attributes, array, recorded, kind == VIEW);
@@ -645,6 +711,9 @@ rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
     PyObject *array = run_plan(plan, operands, size, attributes);
     int is_view = PyTuple_GET_ITEM(plan, PLAN_VIEW) == Py_True;
     Py_DECREF(plan);
+    if (array != NULL && !is_view) {
+        array = settled(row, operands, size, attributes, array);
+    }
     if (array == NULL) {
         return declined();
     }
@@ -1123,20 +1192,21 @@ rows_overwrite(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
-/* register(plans, quiet, kinds, recorders, rows, forms): see the variables at the top. */
+/* register(plans, quiet, kinds, recorders, rows, forms, layouts): see the variables at the top. */
 static PyObject *
 rows_register(PyObject *module, PyObject *args)
 {
-    PyObject *given[11];
-    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OO)(OOO)O!:register", &PyDict_Type, &given[0],
+    PyObject *given[14];
+    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OOO)(OOO)O!(O!O!):register", &PyDict_Type, &given[0],
                           &PyContext_Type, &given[1], &given[2], &given[3], &given[4], &given[5],
-                          &given[6], &given[7], &given[8], &given[9], &PyDict_Type, &given[10])) {
+                          &given[6], &given[7], &given[8], &given[9], &given[10], &PyDict_Type,
+                          &given[11], &PySet_Type, &given[12], &PySet_Type, &given[13])) {
         return NULL;
     }
     PyObject **kept[] = {&plans, &quiet, &kind_pointwise, &kind_reduction, &kind_composite,
-                         &record_result, &record_view, &row_select, &row_slice, &row_reshape,
-                         &forms};
-    for (int i = 0; i < 11; i++) {
+                         &record_result, &record_view, &settle, &row_select, &row_slice,
+                         &row_reshape, &forms, &row_major_rows, &ordered_rows};
+    for (int i = 0; i < 14; i++) {
         Py_XSETREF(*kept[i], Py_NewRef(given[i]));
     }
     Py_RETURN_NONE;
@@ -1161,7 +1231,7 @@ static PyMethodDef rows_methods[] = {
     {"overwrite", FAST(rows_overwrite), "overwrite(tensor, result) -> was it a plain copy?"},
     {"slope", FAST(rows_slope), "slope(function, *values) -> a gradient, or NotImplemented."},
     {"register", rows_register, METH_VARARGS,
-     "register(plans, quiet, kinds, recorders, rows, forms)."},
+     "register(plans, quiet, kinds, recorders, rows, forms, layouts)."},
     {"register_overriding", rows_register_overriding, METH_O,
      "register_overriding(handler): of classes with __torch_function__."},
     {NULL, NULL, 0, NULL},

@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
-from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from dynajit.core.memory_format import contiguous_format, order_in
 from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.eager import _tensor
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, place_of
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.overriding import publish_overridable
+from dynajit.ops.result_layouts import dense_strides, preserved_order
 from dynajit.ops.table import TABLE
 
 
@@ -166,6 +168,9 @@ def empty(
     """
     require_strided(layout)
     array = filled(size, None, dtype or dtypes.default_floating(), device)
+    order = order_in(memory_format, array.ndim)
+    if order is not None and memory_format is not contiguous_format:
+        array = any_arrays.reinterpreted(array, dense_strides(tuple(array.shape), order))
     return _leaf(_pinned_if(pin_memory, array), requires_grad)
 
 
@@ -185,8 +190,12 @@ def empty_like(
     """
     require_strided_like(input, {"layout": layout})
     place = input.device if device is None else device
-    return _leaf(filled(tuple(input.shape) or ((),), None, dtype or input.dtype, place),
-                 requires_grad)  # fmt: skip
+    array = filled(tuple(input.shape) or ((),), None, dtype or input.dtype, place)
+    order = order_in(memory_format, array.ndim)
+    order = preserved_order(input) if order is None else order
+    if order is not None:
+        array = any_arrays.reinterpreted(array, dense_strides(tuple(array.shape), order))
+    return _leaf(array, requires_grad)
 
 
 def _leaf(array: Any, requires_grad: bool) -> Tensor:

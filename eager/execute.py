@@ -8,6 +8,7 @@ node. Called by `ops.dispatch`, for what `_rows.attempt` declines: most calls ne
 """
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from dynajit.ops import dispatch
 from dynajit.ops.autocast import disabled, for_row
 from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate
+from dynajit.ops.result_layouts import ALWAYS, lies_as_operands, lies_row_by_row, strides_of_result
 from dynajit.ops.table import TABLE, Kind, Op
 
 
@@ -65,7 +67,35 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         array = evaluate(op, arrays(inputs), attributes)
     if kind is Kind.MOVEMENT and op.rule.view:
         return record_view(op, inputs, attributes, array)
+    array = settled(op, arrays(inputs), attributes, array)
     return record(op, inputs, attributes, array) if needs_grad(inputs) else wrap(array)
+
+
+def settled(op: Op, operands: Sequence[Any], attributes: dict[str, Any], array: Any) -> Any:
+    """The result of a row that is no view where it lies as `ops.result_layouts` says, else a copy
+    that does.
+
+    Args:
+        operands: arrays and numbers, or None; of the row's inputs.
+    """
+    if array.ndim < 2 or not array.size or (op.name not in ALWAYS and _lie_row_by_row(operands)):
+        return array
+    laid = [
+        (tuple(x.shape), any_arrays.strides_of(x)) if hasattr(x, "strides") else None
+        for x in operands
+    ]
+    strides = strides_of_result(op, laid, attributes, tuple(array.shape))
+    found = any_arrays.strides_of(array)
+    if all(
+        size == 1 or one == other
+        for size, one, other in zip(array.shape, found, strides, strict=True)
+    ):
+        return array
+    return any_arrays.laid_out(array, strides)
+
+
+def _lie_row_by_row(operands: Sequence[Any]) -> bool:
+    return all(x.flags.c_contiguous for x in operands if hasattr(x, "strides"))
 
 
 def record(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
@@ -120,12 +150,12 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
         else:
             array = array_form(op, given, attributes)
         if array is not NotImplemented:
+            array = settled(op, arrays(inputs), attributes, array)
             return record(op, inputs, attributes, array) if needs_node else wrap(array)
     with eager_dispatch():
         if not needs_node:
             result = op.rule.function(TABLE, *inputs, **attributes)
-            is_ready = recorded or not op.rule.row_major
-            return result if is_ready else wrap(_row_major(result.array))
+            return _settled_tensor(op, inputs, attributes, result)
         before = _set_grad_enabled(False)
         try:
             result = op.rule.function(TABLE, *inputs, **attributes)
@@ -136,9 +166,22 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
         if isinstance(operand, TensorBase) and _tensor.shares_memory(array, operand.array):
             array = array.copy()  # a node's result has a storage of its own
             break
-    if op.rule.row_major:
-        array = _row_major(array)
+    array = settled(op, arrays(inputs), attributes, array)
     return record(op, inputs, attributes, array)
+
+
+def _settled_tensor(
+    op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any
+) -> Any:
+    """`settled` of a composite's tensor, whose rows the tape may have recorded."""
+    array = settled(op, arrays(inputs), attributes, result.array)
+    if array is result.array:
+        return result
+    if result.requires_grad:
+        strides = any_arrays.strides_of(array)
+        order = sorted(range(array.ndim), key=lambda d: -strides[d])
+        return TABLE.laid_out(result, order=tuple(order))
+    return wrap(array)
 
 
 def _row_major(array: Any) -> Any:
@@ -200,7 +243,11 @@ _rows.register(
     PLANS,
     QUIET,
     (Kind.POINTWISE, Kind.REDUCTION, Kind.COMPOSITE),
-    (record, record_view),
+    (record, record_view, settled),
     (TABLE.select, TABLE.slice, TABLE.reshape),
     _forms(),
+    (
+        {op for op in TABLE if lies_row_by_row(op)},
+        {op for op in TABLE if lies_as_operands(op)},
+    ),
 )

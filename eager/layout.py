@@ -25,8 +25,8 @@ from dynajit.ops.arrangement_functions import (
     elements_of_strided,
     strided_extent,
 )
-from dynajit.ops.elementwise_functions import clone
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.placing import contiguous
 
 shared_memory = Late("dynajit.eager.shared_memory")
 
@@ -154,7 +154,7 @@ class LayoutMethods:
         """Itself if contiguous (in that memory format), else a contiguous copy."""
         if self.is_contiguous(memory_format):
             return self
-        return clone(self, memory_format=memory_format)
+        return contiguous(self, memory_format)
 
     def element_size(self) -> int:
         """Bytes per element."""

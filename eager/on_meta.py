@@ -1,24 +1,21 @@
 """How tensors on the device `meta` run an op: only the type of the result is found.
 
 Contract: `run` gives an array without elements of the type that the row infers, as graphs do. Views
-get the strides and the memory that views of arrays have; what is computed element by element lies
-in the order of its operands, all else row by row. A row whose shape depends on elements refuses.
+get the strides and the memory that views of arrays have; other results lie row by row, until
+`eager.execute` lays them out as those of arrays. A row whose shape depends on elements refuses.
 Called by `eager.on_gpu`.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from dynajit.core.device import META
-from dynajit.core.meta_arrays import MetaArray, dense_strides, is_meta, refuse
+from dynajit.core.meta_arrays import MetaArray, is_meta, refuse
 from dynajit.core.types import TensorType, ValueType
 from dynajit.eager._tensor import TensorBase
 from dynajit.ops.evaluate import type_of_operand
 from dynajit.ops.table import TABLE, Kind, Op
-
-#: Rows that keep the order of dims, beside the pointwise ones.
-_KEEP_ORDER: Final = (TABLE.to_device, TABLE.cast)
 
 
 def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> MetaArray:
@@ -33,21 +30,7 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> MetaArra
         if view is not None:
             return view
     result = op.infer(*map(type_on_meta, inputs), **attributes)
-    return made(op, inputs, result)
-
-
-def made(op: Op, inputs: tuple[Any, ...], result: Any) -> MetaArray:
-    """A new array of a type, in the order of the dims of operands where the row keeps it."""
-    shape, dtype = tuple(result.shape), result.dtype.numpy
-    strides = None
-    if op.kind is Kind.POINTWISE or op in _KEEP_ORDER:
-        orders = {
-            dense_strides(operand.array, shape, dtype.itemsize)
-            for operand in inputs
-            if _holds_meta(operand) and tuple(operand.shape) == shape
-        }
-        strides = orders.pop() if len(orders) == 1 else None
-    return MetaArray(shape, dtype, strides)
+    return MetaArray(tuple(result.shape), result.dtype.numpy)
 
 
 def _holds_meta(operand: Any) -> bool:

@@ -180,6 +180,35 @@ def row_major(array: Any) -> Any:
         return array.copy(order="C")
 
 
+def strides_of(array: Any) -> tuple[int, ...]:
+    """Strides in elements."""
+    itemsize = array.itemsize
+    return tuple(step // itemsize for step in array.strides)
+
+
+def laid_out(array: Any, strides: tuple[int, ...]) -> Any:
+    """A copy on the same device with these strides, in elements, which leave no gaps."""
+    if is_meta(array):
+        steps = tuple(step * array.itemsize for step in strides)
+        return MetaArray(array.shape, array.dtype, steps)
+    outer, inner = _orders(array.shape, strides)
+    return row_major(array.transpose(outer)).transpose(inner)
+
+
+def reinterpreted(array: Any, strides: tuple[int, ...]) -> Any:
+    """A new row-major array's memory under other strides, in elements, without gaps."""
+    if is_meta(array):
+        return MetaArray(array.shape, array.dtype, tuple(n * array.itemsize for n in strides))
+    outer, inner = _orders(array.shape, strides)
+    return array.reshape([array.shape[d] for d in outer]).transpose(inner)
+
+
+def _orders(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """Dims from the outermost in memory to the innermost, and the place of each among them."""
+    outer = sorted(range(len(shape)), key=lambda d: (-strides[d], -shape[d]))
+    return outer, [outer.index(d) for d in range(len(shape))]
+
+
 def filled_like(array: Any, value: Any) -> Any:
     """A row-major array of one number, of the shape and dtype and on the device of `array`."""
     if isinstance(array, np.ndarray):

@@ -33,6 +33,18 @@ RANKS: Final = {channels_last: 4, channels_last_3d: 5}
 """How many dims tensors of a format have, where it matters."""
 
 
+def order_in(memory_format: Any, rank: int) -> tuple[int, ...] | None:
+    """The dims of a tensor in a memory format from the outermost to the innermost; None where that
+    of an operand is kept.
+
+    Raises:
+        ShapeError, ArgumentError: see `outer_to_inner`.
+    """
+    if memory_format is contiguous_format:
+        return tuple(range(rank))
+    return outer_to_inner(memory_format, rank)
+
+
 def outer_to_inner(memory_format: Any, rank: int) -> tuple[int, ...] | None:
     """The dims from the outermost in memory to the innermost; None: as they are.
 

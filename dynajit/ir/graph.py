@@ -21,7 +21,7 @@ from dynajit.core.errors import InternalError, UnsupportedError
 from dynajit.core.location import Location
 from dynajit.core.quoting import as_python_name
 from dynajit.core.records import record
-from dynajit.core.types import Shape, TensorType, ValueType
+from dynajit.core.types import Shape, TensorType, ValueType, contiguous_strides
 from dynajit.ir import printing
 from dynajit.ir.node import Argument, Node, NodeKind, type_of
 from dynajit.ir.sizes import symbol_places
@@ -156,6 +156,10 @@ class Builder:
     def is_empty(self) -> bool:
         """True if nothing is computed yet: there are inputs at most."""
         return not self._nodes
+
+    def layout_of(self, value: Value) -> Shape:
+        """Strides, in elements, that functions take a value to have: values have no layout."""
+        return contiguous_strides(value.shape)
 
     def placeholder(self, name: str, type: ValueType) -> Value:
         """A further input of the graph."""

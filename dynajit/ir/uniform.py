@@ -14,7 +14,9 @@ from dynajit.ops.families import promoted_dtype
 from dynajit.ops.table import Kind, Op
 
 # Movement rows that only repeat or rearrange elements of their first input.
-_REARRANGING: Final = frozenset({"reshape", "permute", "expand", "flip", "detach", "clone"})
+_REARRANGING: Final = frozenset(
+    {"reshape", "permute", "expand", "flip", "detach", "clone", "laid_out"}
+)
 
 
 def uniform_value(argument: Argument) -> Any:

@@ -28,6 +28,7 @@ from dynajit.ops.creation_functions import meshgrid
 from dynajit.ops.families import normalize_dim
 from dynajit.ops.index_functions import cat, split, stack, symint_sum
 from dynajit.ops.matrix_functions import mm, outer, plus_product
+from dynajit.ops.placing import as_computed, contiguous, copied_by_rows
 from dynajit.ops.shape_functions import diag, movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes as common_shape
@@ -239,12 +240,12 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
         raise ShapeError(f"expected rotation dims to be different, but got {list(dims)}")
     quarter = k % 4
     if quarter == 0:
-        return TABLE.clone(input)
+        return copied_by_rows(input)
     if quarter == 2:
         return TABLE.flip(input, dims=tuple(sorted((a, b))))
     if quarter == 1:
-        return TABLE.clone(transpose(TABLE.flip(input, dims=(b,)), a, b))
-    return TABLE.clone(transpose(TABLE.flip(input, dims=(a,)), a, b))
+        return transpose(TABLE.flip(input, dims=(b,)), a, b)
+    return transpose(TABLE.flip(input, dims=(a,)), a, b)
 
 
 def fliplr(input: Any) -> Any:
@@ -291,7 +292,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     lane = TABLE.pad(wide, before=before, after=after, value=0)
     square = TABLE.expand(lane, shape=(*input.shape[:-1], n + k, n + k))
     whole = TABLE.triu(TABLE.tril(square, diagonal=offset), diagonal=offset)
-    return movedim(whole, (-2, -1), (a, b))
+    return contiguous(movedim(whole, (-2, -1), (a, b)))
 
 
 def diagflat(input: Any, offset: int = 0) -> Any:
@@ -536,7 +537,7 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
         raise BoundsError(
             f"narrow_copy: start ({start}) + length ({length}) exceeds dimension size ({n})."
         )
-    return TABLE.clone(sliced(input, d, first, first + length))
+    return copied_by_rows(sliced(input, d, first, first + length))
 
 
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
@@ -591,6 +592,5 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     )
     where = reshape(TABLE.diagonal(numbers, offset=offset, dim1=a, dim2=b), (1, -1))
     source = reshape(cast(src, input.dtype), -1)
-    return reshape(
-        TABLE.index_put(reshape(input, -1), where, source, dims=(0,)), tuple(input.shape)
-    )
+    written = TABLE.index_put(reshape(input, -1), where, source, dims=(0,))
+    return as_computed(reshape(written, tuple(input.shape)), input)

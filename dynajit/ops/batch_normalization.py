@@ -30,6 +30,7 @@ from dynajit.ops.composites import (
     wide,
 )
 from dynajit.ops.families import composite
+from dynajit.ops.placing import as_suggested
 from dynajit.ops.table import TABLE
 
 
@@ -250,7 +251,7 @@ def normalized_by(input: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: 
             require_channels(input, value.shape, name)
     scale = TABLE.rsqrt(TABLE.add(wide(TABLE, var), float(eps)))
     scaled = _scaled(TABLE, wide(TABLE, input), wide(TABLE, mean), scale, weight, bias)
-    return cast(scaled, input.dtype)
+    return as_suggested(cast(scaled, input.dtype), input)
 
 
 def moved_statistics(

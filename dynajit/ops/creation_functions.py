@@ -1,9 +1,9 @@
 """Library functions that make tensors from sizes, numbers and random numbers.
 
 Contract: they go through `dispatch`, so they run eagerly and are recorded by capture. Without
-`dtype` floats are float32 and integers int64. `memory_format` is accepted and has no effect; other
-layouts than `strided` are refused. Random functions take the next numbers of the default generator,
-or of `generator`.
+`dtype` floats are float32 and integers int64. Other layouts than `strided` are refused. What is
+made like a tensor lies in memory as that tensor does, unless `memory_format` says otherwise. Random
+functions take the next numbers of the default generator, or of `generator`.
 """
 
 import math
@@ -22,6 +22,7 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
+from dynajit.core.memory_format import order_in
 from dynajit.core.symint import SymInt
 from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.core.types import Shape
@@ -30,6 +31,7 @@ from dynajit.ops.arguments import cast, constant, device_of, is_tensor, non_nega
 from dynajit.ops.random import blocks_of
 from dynajit.ops.random_fills import check_bounds, integers
 from dynajit.ops.reduction_functions import topk
+from dynajit.ops.result_layouts import Order, preserved_order
 from dynajit.ops.table import TABLE
 
 
@@ -101,6 +103,8 @@ def _constant(name: str, value: float) -> Any:
         shape = non_negative(sizes(spread(size, options.get("size")), name), name)
         kind = _dtype(dtype)
         result = TABLE.full(value, shape=shape, dtype=kind, device=device_of(device))
+        order = order_in(options.get("memory_format"), len(shape)) if options else None
+        result = result if order is None else TABLE.laid_out(result, order=order)
         return _finish(result, requires_grad, options)
 
     function.__name__ = function.__qualname__ = name
@@ -108,14 +112,34 @@ def _constant(name: str, value: float) -> Any:
     return function
 
 
+def _full_like(input: Any, value: Any, dtype: Any, place: Any, options: Mapping[str, Any]) -> Any:
+    """One number everywhere, in the memory format that the options name: by default input's."""
+    shape = tuple(input.shape)
+    order = _order_like(input, options)
+    if order is None:
+        return TABLE.full(value, shape=shape, dtype=dtype, device=place)
+    one = TABLE.full(value, shape=(), dtype=dtype, device=place)
+    return TABLE.laid_out(TABLE.expand(one, shape=shape), order=order)
+
+
+def _order_like(input: Any, options: Mapping[str, Any]) -> Order:
+    """The dims of what is made like a tensor, from the outermost in memory on."""
+    order = order_in(options.get("memory_format"), len(input.shape))
+    return preserved_order(input) if order is None else order
+
+
+def _drawn_like(input: Any, result: Any, options: Mapping[str, Any]) -> Any:
+    """Random numbers in the memory format that the options name: by default input's."""
+    order = _order_like(input, options)
+    return result if order is None else TABLE.laid_out(result, order=order)
+
+
 def _constant_like(name: str, value: float) -> Any:
     def function(input: Any, *, dtype: Any = None, device: Any = None,
                  requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
         require_strided_like(input, options)
         place = input.device if device is None else device_of(device)
-        result = TABLE.full(
-            value, shape=tuple(input.shape), dtype=_dtype(dtype, input.dtype), device=place
-        )
+        result = _full_like(input, value, _dtype(dtype, input.dtype), place, options)
         return _finish(result, requires_grad, options)
 
     function.__name__ = function.__qualname__ = name
@@ -139,7 +163,7 @@ def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = N
     place = input.device if device is None else device_of(device)
     kind = _dtype(dtype, input.dtype)
     value = arguments.fitting(fill_value, kind, "full_like")
-    result = TABLE.full(value, shape=tuple(input.shape), dtype=kind, device=place)
+    result = _full_like(input, value, kind, place, options)
     return _finish(result, requires_grad, options)
 
 
@@ -411,7 +435,8 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: A
     require_strided_like(input, options)
     place = input.device if device is None else device
     kind = input.dtype if dtype is None else dtype
-    return _draw("rand", tuple(input.shape), kind, place, generator, requires_grad, options)
+    drawn = _draw("rand", tuple(input.shape), kind, place, generator)
+    return _finish(_drawn_like(input, drawn, options), requires_grad, options)
 
 
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
@@ -420,7 +445,8 @@ def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: 
     require_strided_like(input, options)
     place = input.device if device is None else device
     kind = input.dtype if dtype is None else dtype
-    return _draw("randn", tuple(input.shape), kind, place, generator, requires_grad, options)
+    drawn = _draw("randn", tuple(input.shape), kind, place, generator)
+    return _finish(_drawn_like(input, drawn, options), requires_grad, options)
 
 
 def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = None,
@@ -467,7 +493,8 @@ def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
     assert low is not None and high is not None
     kind = _dtype(options.get("dtype"), input.dtype)
     place = input.device if device is None else device
-    result = _integers(low, high, tuple(input.shape), kind, place, options.get("generator"))
+    drawn = _integers(low, high, tuple(input.shape), kind, place, options.get("generator"))
+    result = _drawn_like(input, drawn, options)
     return _finish(result, bool(options.get("requires_grad")), options)
 
 

@@ -13,7 +13,7 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
-from dynajit.core.memory_format import outer_to_inner
+from dynajit.core.memory_format import order_in
 from dynajit.core.tensor_layouts import strided
 from dynajit.ops import arguments
 from dynajit.ops.arguments import (
@@ -27,6 +27,7 @@ from dynajit.ops.arguments import (
 )
 from dynajit.ops.autocast import for_row
 from dynajit.ops.families import broadcast_shapes, floating_of
+from dynajit.ops.placing import suggested_format
 from dynajit.ops.pointwise import number_power
 from dynajit.ops.table import TABLE, Op
 
@@ -143,17 +144,9 @@ remainder = _binary("remainder")
 
 
 def clone(input: Any, *, memory_format: Any = None) -> Any:
-    """A copy of input, row-major or with the channels last; gradients flow through."""
-    order = outer_to_inner(memory_format, len(input.shape))
-    if order is None:
-        return TABLE.clone(input)
-    inverse = tuple(order.index(d) for d in range(len(order)))
-    return TABLE.permute(TABLE.clone(TABLE.permute(input, dims=order)), dims=inverse)
-
-
-def contiguous(input: Any, memory_format: Any = None) -> Any:
-    """input in that memory format, as a copy; the eager tensor returns itself where it can."""
-    return clone(input, memory_format=memory_format)
+    """A copy of input in a memory format, by default that of input; gradients flow through."""
+    order = order_in(memory_format, len(input.shape))
+    return TABLE.clone(input) if order is None else TABLE.laid_out(input, order=order)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -494,9 +487,12 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocki
         place = resolve(arguments.device_of(device), "to")
         if place is not input.device:
             result = TABLE.to_device(result, device=place, non_blocking=bool(non_blocking))
-    if outer_to_inner(memory_format, len(input.shape)) is not None:
-        return clone(result, memory_format=memory_format)
-    return TABLE.clone(input) if copy and result is input else result
+    order = order_in(memory_format, len(input.shape))
+    if order is None:
+        return TABLE.clone(input) if copy and result is input else result
+    if result is input and not copy and suggested_format(input) is memory_format:
+        return input
+    return TABLE.laid_out(result, order=order)
 
 
 def type_as(input: Any, other: Any) -> Any:

@@ -22,6 +22,7 @@ from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.autocast import widest
 from dynajit.ops.composites import count_operand
+from dynajit.ops.placing import contiguous
 from dynajit.ops.shape_functions import reshape, sliced, unsqueeze
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
@@ -287,7 +288,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     index = positions_along(index)
     if not input.shape:
         return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
-    return TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,))
+    return contiguous(TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,)))
 
 
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
@@ -330,7 +331,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
             )
     if not is_tensor(value):
         value = arguments.fitting(value, input.dtype, "masked_fill")
-    return cast(TABLE.where(mask, value, input), input.dtype)
+    return contiguous(cast(TABLE.where(mask, value, input), input.dtype))
 
 
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:

@@ -9,7 +9,6 @@ out-of-range index raises BoundsError with its value. Where several writes meet,
 per entry of `dims`; `ops.subscript` builds it. Gathers and scatters are each other's derivative.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -292,48 +291,9 @@ def _index_infer(x: ValueType, indices: ValueType, *, dims: tuple[int, ...]) -> 
     return type.with_shape(indexed_shape(type.shape, indices.shape[1:], dims))
 
 
-def chosen_order(strides: Shape, dims: tuple[int, ...], batch: int) -> tuple[int, ...] | None:
-    """The dims of `x[..., indices, ...]` from the outermost in memory to the innermost; None: they
-    lie row by row.
-
-    Dims that are kept lie in the order in which they lie in x; against those of the index tensors,
-    `batch` of them, no dim has an order of its own.
-
-    Args:
-        strides: of x, none below 0; those of dims of size 1 are 0.
-
-    Source: PyTorch sorts the dims of a result by those of its operands, by insertion, and leaves
-    a dim where it is among those that it does not compare with.
-    """
-    kept = [step for d, step in enumerate(strides) if d not in dims]
-    if all(step >= following for step, following in itertools.pairwise(kept)):
-        return None
-    at = batch_position(dims)
-    steps = [*kept[:at], *(0,) * batch, *kept[at:]]
-    order = list(reversed(range(len(steps))))
-    for i in range(1, len(order)):
-        moved = i
-        for j in range(i - 1, -1, -1):
-            inner, outer = steps[order[j]], steps[order[moved]]
-            if inner and outer and inner < outer:
-                break
-            if inner and outer and inner > outer:
-                order[j], order[moved] = order[moved], order[j]
-                moved = j
-    return tuple(reversed(order))
-
-
 def _chosen(xp: Any, x: Any, indices: Any, *, dims: tuple[int, ...]) -> Any:
-    """The array of `index`, laid out as PyTorch lays it out; NumPy has ways of its own."""
+    """The array of `index`, row by row; NumPy has ways of its own."""
     found = x[_advanced(x, indices, dims)]
-    if not x.flags.c_contiguous:
-        steps = tuple(abs(step) if n > 1 else 0 for step, n in zip(x.strides, x.shape, strict=True))
-        order = chosen_order(steps, dims, indices.ndim - 1)
-        if order is not None:
-            result = xp.empty([found.shape[d] for d in order], found.dtype)
-            result = result.transpose([order.index(d) for d in range(len(order))])
-            result[...] = found
-            return result
     if not found.flags.c_contiguous:
         return found.copy()
     return found.reshape(-1).reshape(found.shape) if 1 in found.shape else found

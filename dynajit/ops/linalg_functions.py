@@ -15,6 +15,7 @@ from dynajit.ops.complex_functions import adjoint as adjoint_of
 from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
 from dynajit.ops.matrix_functions import matmul
+from dynajit.ops.placing import by_columns, contiguous
 from dynajit.ops.shape_functions import diagonal as diagonal_of
 from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
@@ -115,7 +116,7 @@ def inv(A: Any) -> Any:
     Raises:
         LinAlgError: a matrix is singular.
     """
-    return TABLE.inverse(A)
+    return by_columns(TABLE.inverse(A))
 
 
 def is_vector(A: Any, B: Any) -> bool:
@@ -140,11 +141,13 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
             "left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)"
         )
     if not left:
-        return transpose(TABLE.linear_solve(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
-    if vector:
-        result = TABLE.linear_solve(A, unsqueeze(B, -1))
-        return reshape(result, tuple(result.shape[:-1]))
-    return TABLE.linear_solve(A, B)
+        turned = TABLE.linear_solve(transpose(A, -2, -1), transpose(B, -2, -1))
+        return contiguous(transpose(turned, -2, -1))
+    if not vector:
+        return by_columns(TABLE.linear_solve(A, B))
+    result = TABLE.linear_solve(A, unsqueeze(B, -1))
+    result = reshape(result, tuple(result.shape[:-1]))
+    return by_columns(result) if len(result.shape) > 1 else result
 
 
 @full_precision
@@ -188,11 +191,11 @@ def solve_triangular(
 ) -> Any:
     """x with T x = B (`left=False`: x T = B), T the upper or lower triangle of A."""
     if left:
-        return TABLE.triangular_solve(A, B, upper=upper, unit=unitriangular)
+        return by_columns(TABLE.triangular_solve(A, B, upper=upper, unit=unitriangular))
     turned = TABLE.triangular_solve(
         transpose(A, -2, -1), transpose(B, -2, -1), upper=not upper, unit=unitriangular
     )
-    return transpose(turned, -2, -1)
+    return contiguous(transpose(turned, -2, -1))
 
 
 def _tolerance(A: Any, rtol: Any, atol: Any, name: str) -> tuple[float, float]:
@@ -290,8 +293,8 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     Raises:
         LinAlgError: a matrix is not positive-definite.
     """
-    lower = TABLE.cholesky(adjoint_of(A) if upper else A)
-    return adjoint_of(lower) if upper else lower
+    lower = by_columns(TABLE.cholesky(adjoint_of(A) if upper else A))
+    return by_columns(adjoint_of(lower)) if upper else lower
 
 
 @full_precision
@@ -308,10 +311,10 @@ def qr(A: Any, mode: str = "reduced") -> QR:
         )
     both = TABLE.orthogonal_triangular(A, complete=mode == "complete")
     m, n = A.shape[-2:]
-    factor = part(TABLE, both, -1, m, m + n)
+    factor = by_columns(part(TABLE, both, -1, m, m + n))
     if mode == "r":
         return QR(TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device), factor)
-    return QR(transpose(part(TABLE, both, -1, 0, m), -2, -1), factor)
+    return QR(by_columns(transpose(part(TABLE, both, -1, 0, m), -2, -1)), factor)
 
 
 def _symmetric(A: Any, UPLO: str) -> Any:
@@ -333,7 +336,7 @@ def eigh(A: Any, UPLO: str = "L") -> Eigen:
     values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
     if values.dtype.is_complex:
         values = TABLE.real(values)
-    return Eigen(values, part(TABLE, both, -1, 0, n))
+    return Eigen(contiguous(values), by_columns(part(TABLE, both, -1, 0, n)))
 
 
 @full_precision
@@ -356,7 +359,8 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
     u = part(TABLE, part(TABLE, both, -1, 0, m), -2, 0, m if full_matrices else k)
     vh = part(TABLE, part(TABLE, both, -1, m + 1, m + 1 + n), -2, 0, n if full_matrices else k)
     values = TABLE.real(values) if values.dtype.is_complex else values
-    return SVD(transpose(u, -2, -1), reshape(values, (*A.shape[:-2], k)), vh)
+    values = contiguous(reshape(values, (*A.shape[:-2], k)))
+    return SVD(by_columns(transpose(u, -2, -1)), values, by_columns(vh))
 
 
 @full_precision
@@ -377,7 +381,7 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
     pivots = part(TABLE, part(TABLE, both, -1, n, n + 1), -2, 0, k)
     pivots = TABLE.detach(reshape(pivots, (*A.shape[:-2], k)))
     pivots = cast(TABLE.real(pivots) if A.dtype.is_complex else pivots, dtypes.int32)
-    return LU(part(TABLE, both, -1, 0, n), pivots)
+    return LU(by_columns(part(TABLE, both, -1, 0, n)), pivots)
 
 
 def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
@@ -400,7 +404,8 @@ def triangles_of(factors: Any) -> tuple[Any, Any]:
     k = min(m, n)
     lower = TABLE.tril(part(TABLE, factors, -1, 0, k), diagonal=-1)
     unit = eye(m, k, dtype=factors.dtype, device=factors.device)
-    return TABLE.add(lower, unit), TABLE.triu(part(TABLE, factors, -2, 0, k), diagonal=0)
+    upper = TABLE.triu(part(TABLE, factors, -2, 0, k), diagonal=0)
+    return TABLE.add(lower, unit), upper
 
 
 def lu(A: Any, *, pivot: bool = True) -> PLU:
@@ -412,16 +417,16 @@ def lu(A: Any, *, pivot: bool = True) -> PLU:
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """x with A x = B of the factors of A; `left=False`: x A = B; `adjoint`: of A^H."""
     if not left:
-        return adjoint_of(lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
+        return contiguous(adjoint_of(lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint)))
     places = permutation(pivots, LU.shape[-1], LU.dtype)
     if adjoint:
         turned = adjoint_of(LU)
         inner = TABLE.triangular_solve(turned, B, upper=False, unit=False)
         outer = TABLE.triangular_solve(turned, inner, upper=True, unit=True)
-        return TABLE.matmul(places, outer)
+        return by_columns(TABLE.matmul(places, outer))
     inner = TABLE.matmul(transpose(places, -2, -1), B)
     outer = TABLE.triangular_solve(LU, inner, upper=False, unit=True)
-    return TABLE.triangular_solve(LU, outer, upper=True, unit=False)
+    return by_columns(TABLE.triangular_solve(LU, outer, upper=True, unit=False))
 
 
 def vander(x: Any, *, N: int | None = None) -> Any:
@@ -438,7 +443,7 @@ def vander(x: Any, *, N: int | None = None) -> Any:
     if isinstance(count, int) and count < 2 and (N is not None or is_number):
         raise ShapeError(f"linalg.vander: N must be greater than 1, but got {N}.")
     powers = TABLE.arange(0, 1, size=count, dtype=dtypes.int64, device=x.device)
-    return TABLE.pow(TABLE.reshape(x, shape=(*x.shape, 1)), powers)
+    return contiguous(TABLE.pow(TABLE.reshape(x, shape=(*x.shape, 1)), powers))
 
 
 @full_precision
@@ -451,7 +456,7 @@ def eig(A: Any) -> Eigen:
     both = TABLE.general_eigen(A)
     n = A.shape[-1]
     values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
-    return Eigen(values, part(TABLE, both, -1, 0, n))
+    return Eigen(contiguous(values), by_columns(part(TABLE, both, -1, 0, n)))
 
 
 @full_precision

@@ -19,6 +19,7 @@ from dynajit.ops.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.autocast import lower_precision, only_on_cuda
 from dynajit.ops.composites import as_rows
 from dynajit.ops.elementwise_functions import add, mul
+from dynajit.ops.placing import contiguous
 from dynajit.ops.shape_functions import reshape, transpose, unsqueeze
 from dynajit.ops.table import TABLE
 
@@ -133,7 +134,7 @@ def plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
             f"expected input of dtype {product.dtype.name} to add to a product, got "
             f"{input.dtype.name}.  Cast one with .to(dtype)."
         )
-    result = add(base, scaled)
+    result = contiguous(add(base, scaled))
     if not shapes_agree(result.shape, product.shape):
         raise ShapeError(
             f"input {list(input.shape)} does not broadcast to the product {list(product.shape)}."

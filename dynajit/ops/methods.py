@@ -16,9 +16,9 @@ from dynajit.ops import elementwise_functions as elementwise
 from dynajit.ops import index_functions as indices
 from dynajit.ops import matrix_functions as matrix
 from dynajit.ops import nn_functions as nn
+from dynajit.ops import placing, subscript
 from dynajit.ops import reduction_functions as reductions
 from dynajit.ops import shape_functions as shapes
-from dynajit.ops import subscript
 from dynajit.ops.analysis_methods import AnalysisMethods
 from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, operand
 from dynajit.ops.kind_methods import KindMethods
@@ -244,7 +244,7 @@ class ShapeMethods:
     index_put = indices.index_put
     masked_fill = indices.masked_fill
     clone = elementwise.clone
-    contiguous = elementwise.contiguous
+    contiguous = placing.contiguous
     detach = elementwise.detach
 
 

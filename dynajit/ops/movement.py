@@ -458,11 +458,28 @@ def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
 
 @movement(
     infer=lambda x: _tensor("clone", x).with_shape(x.shape),
-    array=lambda xp, x: xp.array(x, order="C"),
+    array=lambda xp, x: xp.array(x, order="C" if x.flags.c_contiguous else "K"),
     vjp={"x": lambda g: g},
 )
 def clone(m: Any, load: Any, index: Any, types: Any) -> Any:
-    """A contiguous copy of x."""
+    """A copy of x without gaps, its dims in the same order in memory."""
+    return load(0, index)
+
+
+def _in_order(xp: Any, x: Any, *, order: Any) -> Any:
+    inverse = [0] * len(order)
+    for place, d in enumerate(order):
+        inverse[d] = place
+    return xp.array(x.transpose(order), order="C").transpose(inverse)
+
+
+@movement(
+    infer=lambda x, *, order: _tensor("laid_out", x).with_shape(x.shape),
+    array=_in_order,
+    vjp={"x": lambda g: g},
+)
+def laid_out(m: Any, load: Any, index: Any, types: Any, *, order: Any) -> Any:
+    """A copy of x with its dims in an order in memory: `order` from the outermost on."""
     return load(0, index)
 
 

@@ -27,6 +27,7 @@ from dynajit.ops.arguments import cast, constant, dim_of
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.composites import wide
 from dynajit.ops.contents import occurs
+from dynajit.ops.placing import as_suggested, contiguous
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
@@ -265,7 +266,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     classes = TABLE.arange(0, 1, size=num_classes, dtype=dtypes.int64, device=tensor.device)
     wide = TABLE.reshape(tensor, shape=(*tensor.shape, 1))
     # gather of an identity would check the range; a comparison needs no memory.
-    return cast(TABLE.eq(wide, classes), dtypes.int64)
+    return contiguous(cast(TABLE.eq(wide, classes), dtypes.int64))
 
 
 def _class_count(tensor: Any) -> int:
@@ -478,11 +479,12 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
         )
     if mode == "replicate" or (mode == "reflect" and len(pad) <= 4):
         input = widened(input)
+    result = input
     for d, (before, after) in enumerate(amounts):
         if before or after:
-            positions = _padded_positions(input.shape[d], before, after, mode)
-            input = TABLE.index_select(input, constant(positions, input.device), dim=d)
-    return input
+            positions = _padded_positions(result.shape[d], before, after, mode)
+            result = TABLE.index_select(result, constant(positions, input.device), dim=d)
+    return result if mode == "circular" else as_suggested(result, input)
 
 
 def _pad_constant(input: Any, amounts: list[tuple[int, int]], value: Any) -> Any:

@@ -15,6 +15,7 @@ from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor, round
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import pow
 from dynajit.ops.families import floating_of
+from dynajit.ops.placing import as_computed
 from dynajit.ops.table import TABLE
 
 
@@ -61,7 +62,7 @@ def copysign(input: Any, other: Any) -> Any:
     if x.dtype.is_complex:
         raise DTypeError("copysign is not available for complex numbers.")
     size = TABLE.abs(floating(x))
-    return TABLE.where(signbit(y), TABLE.neg(size), size)
+    return as_computed(TABLE.where(signbit(y), TABLE.neg(size), size), x, y)
 
 
 def positive(input: Any) -> Any:

@@ -18,6 +18,7 @@ from dynajit.core.errors import UnsupportedError
 from dynajit.core.optional import load
 from dynajit.ops.arguments import cast, constant, is_tensor, require_tensor
 from dynajit.ops.number_functions import floating
+from dynajit.ops.placing import as_computed
 from dynajit.ops.table import TABLE
 
 Start = Callable[[Any], Any]
@@ -95,7 +96,7 @@ def _evaluated(name: str, x: Any, n: Any, call: str, is_shifted: bool) -> Any:
     for degree in sorted({int(one) for one in np.unique(degrees) if one >= 0}):
         value = _of_degree(name, place, degree)
         result = TABLE.where(TABLE.eq(chosen, float(degree)), value, result)
-    return cast(result, dtype)
+    return as_computed(cast(result, dtype), x, n)
 
 
 def _of_degree(name: str, x: Any, degree: int) -> Any:

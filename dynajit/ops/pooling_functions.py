@@ -25,6 +25,7 @@ from dynajit.ops.convolution_functions import (
     require_positive_counts,
     require_range,
 )
+from dynajit.ops.placing import as_suggested, contiguous
 from dynajit.ops.table import TABLE
 from dynajit.ops.windows import Geometry, remembered
 
@@ -367,7 +368,12 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
             total = TABLE.div(total, constant(count, x.device))
         return cast(total, x.dtype)
 
-    return batched(input, n, function, run, function)
+    return batched(input, n, function, lambda x: _laid_out(run(x), x), function)
+
+
+def _laid_out(result: Any, x: Any) -> Any:
+    """Channels last as x, but in three dims."""
+    return contiguous(result) if len(x.shape) > 4 else as_suggested(result, x, rows=True)
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
@@ -399,10 +405,11 @@ def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: boo
         size, geometry = _even_geometry(tuple(pooled.shape)[2:], wanted)
         values = TABLE.max_pool(pooled, size=size, **geometry.attributes())
         if not return_indices:
-            return values
+            return as_suggested(values, x, rows=True)
         choice = TABLE.max_pool_choice(pooled, size=size, **geometry.attributes())
         flat = _flat_positions(choice, tuple(pooled.shape)[2:], size, geometry)
-        return values, _original(flat, tuple(pooled.shape)[2:], sizes, positions)
+        places = _original(flat, tuple(pooled.shape)[2:], sizes, positions)
+        return as_suggested(values, x, rows=True), as_suggested(places, x, rows=True)
 
     return batched(input, n, function, run, function)
 
@@ -474,7 +481,7 @@ def _max_unpool(
     placed = TABLE.scatter(
         zeros, TABLE.reshape(indices, shape=flat), TABLE.reshape(input, shape=flat), dim=len(lead)
     )
-    return TABLE.reshape(placed, shape=(*lead, *shape))
+    return as_suggested(TABLE.reshape(placed, shape=(*lead, *shape)), input)
 
 
 @full_precision

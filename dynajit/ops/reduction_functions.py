@@ -18,6 +18,7 @@ from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
 from dynajit.ops.factorizations import part
 from dynajit.ops.families import floating_of, normalize_dims, reduced_shape
+from dynajit.ops.placing import as_computed
 from dynajit.ops.shape_functions import reshape
 from dynajit.ops.table import TABLE
 
@@ -377,7 +378,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Positions that put input in order along `dim`; always stable."""
     d = dim_of(input, dim, "argsort")
-    return TABLE.argsort(input, dim=d, descending=descending, start=0, stop=None)
+    found = TABLE.argsort(input, dim=d, descending=descending, start=0, stop=None)
+    return as_computed(found, input)
 
 
 def sort(
@@ -385,7 +387,8 @@ def sort(
 ) -> ValuesIndices:
     """(sorted values, their positions) along `dim`; always stable."""
     indices = argsort(input, dim, descending)
-    return ValuesIndices(TABLE.gather(input, indices, dim=dim_of(input, dim, "sort")), indices)
+    values = TABLE.gather(input, indices, dim=dim_of(input, dim, "sort"))
+    return ValuesIndices(as_computed(values, input), indices)
 
 
 def topk(

@@ -21,6 +21,7 @@ from dynajit.core.types import Size
 from dynajit.ops.arguments import cast, constant
 from dynajit.ops.convolution_functions import per_dim
 from dynajit.ops.nn_functions import check_probability, dropout
+from dynajit.ops.placing import as_suggested
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -92,8 +93,8 @@ def interpolate(
         if is_bytes:  # PyTorch goes from dim to dim in bytes
             result = TABLE.clamp(TABLE.floor(TABLE.add(result, 0.5)), 0.0, 255.0)
     if result is input:
-        return TABLE.clone(input)
-    return cast(result, input.dtype)
+        result = TABLE.clone(input)
+    return as_suggested(cast(result, input.dtype), input)
 
 
 def _in_16_bits(taps: Any) -> Any:
@@ -341,7 +342,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
         )
     apart = TABLE.reshape(input, shape=(shape[0], groups, shape[1] // groups, *shape[2:]))
     turned = TABLE.permute(apart, dims=(0, 2, 1, *range(3, len(shape) + 1)))
-    return TABLE.reshape(turned, shape=shape)
+    return as_suggested(TABLE.reshape(turned, shape=shape), input)
 
 
 # ---------------------------------------------------------------------------------------------

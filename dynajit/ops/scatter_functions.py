@@ -17,6 +17,7 @@ from dynajit.ops.arguments import cast, dim_of
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.index_functions import _source_for as source_for
 from dynajit.ops.index_functions import positions_along, source_of_zero_dims
+from dynajit.ops.placing import as_computed, contiguous, copied_by_rows
 from dynajit.ops.shape_functions import reshape
 from dynajit.ops.table import TABLE
 
@@ -132,7 +133,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
         )
     row = TABLE.index_accumulate if accumulate else TABLE.index_put
     flat = row(reshape(input, -1), reshape(index, (1, -1)), reshape(source, -1), dims=(0,))
-    return reshape(flat, tuple(input.shape))
+    return as_computed(reshape(flat, tuple(input.shape)), input)
 
 
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
@@ -157,9 +158,9 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     if numel(tuple(source.shape)) == 0:
         if numel(shape) and bool(TABLE.any(chosen, dim=tuple(range(len(shape))), keepdim=False)):
             raise ArgumentError("masked_scatter: source has no elements, and the mask holds.")
-        return TABLE.clone(wide)
+        return copied_by_rows(wide)
     flat = reshape(chosen, -1)
     number = TABLE.sub(TABLE.cumsum(flat, dim=0, reverse=False), 1)
     place = TABLE.where(flat, number, 0)
     taken = TABLE.index_select(reshape(source, -1), place, dim=0)
-    return TABLE.where(chosen, reshape(taken, shape), wide)
+    return contiguous(TABLE.where(chosen, reshape(taken, shape), wide))

@@ -16,6 +16,7 @@ from dynajit.core.symint import SymInt, agree, equals, fits_within
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import constant, dim_of, is_tensor, non_negative, size, sizes, spread
+from dynajit.ops.placing import copied_by_rows
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
 
@@ -265,7 +266,7 @@ def repeat(input: Any, *sizes_: Any, repeats: Any = None) -> Any:
     stretched = tuple(n for pair in zip(times, full, strict=True) for n in pair)
     spread_out = TABLE.expand(_reshaped(input, wide), shape=stretched)
     final = tuple(a * b for a, b in zip(times, full, strict=True))
-    return TABLE.clone(_reshaped(spread_out, final))
+    return copied_by_rows(_reshaped(spread_out, final))
 
 
 def tile(input: Any, *sizes_: Any, dims: Any = None) -> Any:

@@ -12,6 +12,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.ops.arguments import is_tensor, require_tensor
 from dynajit.ops.elementwise_functions import sigmoid
 from dynajit.ops.number_functions import floating, pair
+from dynajit.ops.placing import contiguous
 from dynajit.ops.table import TABLE
 
 
@@ -95,7 +96,7 @@ def multigammaln(input: Any, p: int) -> Any:
     total: Any = 0.25 * p * (p - 1) * math.log(math.pi)
     for i in range(p):
         total = TABLE.add(TABLE.lgamma(TABLE.sub(x, 0.5 * i)), total)
-    return total
+    return contiguous(total)
 
 
 mvlgamma = multigammaln

@@ -19,6 +19,7 @@ from dynajit.ops.composites import count_operand, wide
 from dynajit.ops.contents import occurs
 from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.matrix_functions import mm
+from dynajit.ops.placing import contiguous
 from dynajit.ops.reduction_functions import ValuesIndices, diff, mean, norm, sum
 from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
@@ -485,4 +486,4 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     others = tuple(i for i in range(len(input.shape)) if i != d)
     sizes = norm(input, p, others, True)
     scale = TABLE.div(maxnorm, TABLE.add(sizes, 1e-7))
-    return TABLE.mul(input, TABLE.where(TABLE.gt(sizes, maxnorm), scale, 1.0))
+    return contiguous(TABLE.mul(input, TABLE.where(TABLE.gt(sizes, maxnorm), scale, 1.0)))

@@ -383,6 +383,7 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "select": (_rearranged_full,),
     "detach": (_same,),
     "clone": (_same,),
+    "laid_out": (_same,),
     "overwrite": (_source,),
     "overwrite_unrecorded": (_source,),
     "cat": (_single_input,),
