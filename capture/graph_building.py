@@ -108,6 +108,13 @@ class Builder(graph.Builder):
                 found.pop()
         return self._strides[value.node]
 
+    def is_row_major(self, value: graph.Value) -> bool:
+        """Raises GraphBreak where the layout is not known."""
+        strides = self.strides_of(value)
+        if strides is None:
+            raise breaks.GraphBreak(breaks.TENSOR_METHOD, "the layout of an intermediate tensor")
+        return layouts.is_row_major(value.shape, strides)
+
     def refuse(self, value: graph.Value, what: str) -> Any:
         """Contents are asked for, or a leaf of the tape: break."""
         row = breaks.DATA_DEPENDENT_VALUE

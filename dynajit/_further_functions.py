@@ -239,13 +239,13 @@ def constant_pad_nd(input: Any, pad: Sequence[int], value: Any = 0) -> Any:
 
 
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """`chunk`, copied: the parts may be written independently."""
-    return tuple(part.clone() for part in functions.chunk(input, chunks, dim))
+    """`chunk`, whose parts may be written while gradients are recorded."""
+    return tuple(functions.chunk(input, chunks, dim))
 
 
 def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
-    """`split`, copied: the parts may be written independently."""
-    return tuple(part.clone() for part in functions.split(input, split_size, dim))
+    """`split`, whose parts may be written while gradients are recorded."""
+    return tuple(functions.split(input, split_size, dim))
 
 
 def as_strided_scatter(

@@ -760,7 +760,10 @@ read_region(Region *region, PyArrayObject *array, PyObject *const *entries, Py_s
         PyObject *entry = entries[i];
         if (entry == Py_None) {
             region->has_new_dims = 1;
-            failed = add_dim(region, 1, 0);
+            /* PyTorch's stride of a dim that no element is reached by. */
+            failed = add_dim(region, 1, d == region->rank ? PyArray_ITEMSIZE(array)
+                                                          : PyArray_DIM(array, d) *
+                                                                PyArray_STRIDE(array, d));
         }
         else if (entry == Py_Ellipsis) {
             for (Py_ssize_t left = region->rank - consumed; left > 0 && !failed; left--) {

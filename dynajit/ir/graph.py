@@ -123,6 +123,10 @@ class Value(TensorMethods):
         """The contents, which are not known: see `Builder.refuse`."""
         return self.builder.refuse(self, "its contents")
 
+    def is_contiguous(self) -> bool:
+        """Whether eager execution would have the elements row by row: see `Builder.is_row_major`."""
+        return self.builder.is_row_major(self)
+
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """A leaf of the tape is made, which graphs do not know: see `Builder.refuse`."""
         return self.builder.refuse(self, "requires_grad_()")
@@ -266,6 +270,10 @@ class Builder:
                 "of what is compiled."
             )
         return gpu.resolve(device, what)
+
+    def is_row_major(self, value: Value) -> bool:
+        """Whether the elements would lie row by row; False where nothing tells."""
+        return False
 
     def refuse(self, value: Value, what: str) -> Any:
         """Called when the contents of a value are asked for while a graph is built."""

@@ -404,12 +404,12 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 @lower_precision
 def chain_matmul(*matrices: Any) -> Any:
-    """The product of matrices, from left to right."""
+    """The product of matrices, from left to right; of one a copy."""
     given = spread(matrices)
     result = given[0]
     for x in given[1:]:
         result = TABLE.matmul(result, x)
-    return result
+    return result if len(given) > 1 else TABLE.clone(result)
 
 
 # ---------------------------------------------------------------------------------------------

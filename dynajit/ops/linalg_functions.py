@@ -253,7 +253,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise ShapeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     solution = TABLE.matmul(pinv(A, rtol=rcond), columns)
     empty = TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device)
-    values, residuals = (TABLE.real(empty) if A.dtype.is_complex else empty,) * 2
+    values = TABLE.real(empty) if A.dtype.is_complex else empty
+    residuals = TABLE.clone(values)
     if driver == "gels":
         ranks, has_residuals = cast(values, dtypes.int64), True
     else:
@@ -308,10 +309,10 @@ def qr(A: Any, mode: str = "reduced") -> QR:
         )
     both = TABLE.orthogonal_triangular(A, complete=mode == "complete")
     m, n = A.shape[-2:]
-    factor = part(TABLE, both, -1, m, m + n)
+    factor = TABLE.clone(part(TABLE, both, -1, m, m + n))
     if mode == "r":
         return QR(TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device), factor)
-    return QR(transpose(part(TABLE, both, -1, 0, m), -2, -1), factor)
+    return QR(transpose(TABLE.clone(part(TABLE, both, -1, 0, m)), -2, -1), factor)
 
 
 def _symmetric(A: Any, UPLO: str) -> Any:
@@ -333,7 +334,12 @@ def eigh(A: Any, UPLO: str = "L") -> Eigen:
     values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
     if values.dtype.is_complex:
         values = TABLE.real(values)
-    return Eigen(values, part(TABLE, both, -1, 0, n))
+    return Eigen(TABLE.clone(values), _columns(part(TABLE, both, -1, 0, n)))
+
+
+def _columns(x: Any) -> Any:
+    """A copy of matrices that lie column by column, as LAPACK leaves them."""
+    return transpose(TABLE.clone(transpose(x, -2, -1)), -2, -1)
 
 
 @full_precision
@@ -356,7 +362,8 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
     u = part(TABLE, part(TABLE, both, -1, 0, m), -2, 0, m if full_matrices else k)
     vh = part(TABLE, part(TABLE, both, -1, m + 1, m + 1 + n), -2, 0, n if full_matrices else k)
     values = TABLE.real(values) if values.dtype.is_complex else values
-    return SVD(transpose(u, -2, -1), reshape(values, (*A.shape[:-2], k)), vh)
+    values = TABLE.clone(reshape(values, (*A.shape[:-2], k)))
+    return SVD(transpose(TABLE.clone(u), -2, -1), values, _columns(vh))
 
 
 @full_precision
@@ -377,7 +384,7 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
     pivots = part(TABLE, part(TABLE, both, -1, n, n + 1), -2, 0, k)
     pivots = TABLE.detach(reshape(pivots, (*A.shape[:-2], k)))
     pivots = cast(TABLE.real(pivots) if A.dtype.is_complex else pivots, dtypes.int32)
-    return LU(part(TABLE, both, -1, 0, n), pivots)
+    return LU(_columns(part(TABLE, both, -1, 0, n)), pivots)
 
 
 def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
@@ -451,7 +458,7 @@ def eig(A: Any) -> Eigen:
     both = TABLE.general_eigen(A)
     n = A.shape[-1]
     values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
-    return Eigen(values, part(TABLE, both, -1, 0, n))
+    return Eigen(TABLE.clone(values), _columns(part(TABLE, both, -1, 0, n)))
 
 
 @full_precision

@@ -84,8 +84,8 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 
 
 def ravel(input: Any) -> Any:
-    """`input` in one dimension."""
-    return reshape(input, -1)
+    """`input` in one dimension: a view of what lies row by row, else a copy."""
+    return reshape(input if input.is_contiguous() else TABLE.clone(input), -1)
 
 
 def squeeze(input: Any, dim: Any = None) -> Any:
@@ -141,10 +141,11 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 def t(input: Any) -> Any:
-    """Transpose of a matrix; vectors and zero-dim tensors stay."""
-    if len(input.shape) > 2:
+    """Transpose of a matrix, as a view; vectors and zero-dim tensors keep their order."""
+    rank = len(input.shape)
+    if rank > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.shape}.")
-    return input if len(input.shape) < 2 else transpose(input, 0, 1)
+    return TABLE.permute(input, dims=tuple(reversed(range(rank))))
 
 
 def movedim(input: Any, source: Any, destination: Any) -> Any:
@@ -171,7 +172,8 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Any:
 
 
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """Elements moved by `shifts` along `dims`, those beyond the end coming back in front."""
+    """Elements moved by `shifts` along `dims`, those beyond the end coming back in front; always
+    as a copy."""
     if dims is None:
         return reshape(roll(reshape(input, -1), shifts, 0), tuple(input.shape))
     steps = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
@@ -180,6 +182,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
         raise ShapeError(f"roll: shifts and dimensions must align: {len(steps)}, {len(along)}.")
     if along and not input.shape:
         raise BoundsError(f"roll: Dimension specified as {along[0]} but tensor has no dimensions")
+    result = input
     for step, dim in zip(steps, along, strict=True):
         d = dim_of(input, dim, "roll")
         length = input.shape[d] if input.shape else 1
@@ -187,9 +190,9 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
             continue
         cut = (length - step) % length
         if cut != 0:
-            parts = narrow(input, d, cut, length - cut), narrow(input, d, 0, cut)
-            input = TABLE.cat(*parts, dim=d)
-    return input
+            parts = narrow(result, d, cut, length - cut), narrow(result, d, 0, cut)
+            result = TABLE.cat(*parts, dim=d)
+    return TABLE.clone(input) if result is input else result
 
 
 # ---------------------------------------------------------------------------------------------
@@ -229,10 +232,10 @@ def broadcast_to(input: Any, size: Any) -> Any:
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """All tensors expanded to their common shape."""
+    """All tensors expanded to their common shape; themselves where they have it."""
     given = spread(tensors)
     shape = broadcast_shapes([tuple(x.shape) for x in given], "broadcast_tensors")
-    return tuple(TABLE.expand(x, shape=shape) for x in given)
+    return tuple(x if tuple(x.shape) == shape else TABLE.expand(x, shape=shape) for x in given)
 
 
 def repeat(input: Any, *sizes_: Any, repeats: Any = None) -> Any:
