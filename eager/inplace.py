@@ -28,6 +28,7 @@ from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
+from dynajit.eager.strided_views import again
 from dynajit.ops import dispatch, subscript
 from dynajit.ops._vecmath import fma
 from dynajit.ops.arguments import fitting
@@ -147,10 +148,14 @@ class CopySlices(Node):
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         g = gradients[0]
         base = part = None
+        if any(op is again for op, _ in self.steps):
+            g = _laid_out(g, self.strides)
         if wanted[1]:
             part = TABLE.clone(self.part_of(g))
         if wanted[0]:
-            base = TABLE.clone(g) if is_grad_enabled() else _same_layout(g, self.strides)
+            base = (
+                _laid_out(g, self.strides) if is_grad_enabled() else _same_layout(g, self.strides)
+            )
             hole = self.part_of(base)
             if not _tensor.shares_memory(hole.array, base.array):
                 raise AutogradError(
@@ -165,6 +170,13 @@ class CopySlices(Node):
         for op, attributes in self.steps:
             tensor = op(tensor, **attributes)
         return tensor
+
+
+def _laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
+    """`_same_layout` through which gradients flow."""
+    order = sorted(range(len(strides)), key=lambda d: -abs(strides[d]))
+    inverse = tuple(order.index(d) for d in range(len(order)))
+    return TABLE.permute(TABLE.clone(TABLE.permute(tensor, dims=tuple(order))), dims=inverse)
 
 
 def _same_layout(tensor: Any, strides: tuple[int, ...]) -> Any:
@@ -298,7 +310,12 @@ def _copy_with_history(tensor: Any) -> Any:
     copied = any_arrays.row_major(tensor.array)
     if not tensor.requires_grad:
         return _tensor.wrap(copied)
-    return _tensor.wrap_output(copied, tensor.grad_fn, tensor.output_index)
+    source = tensor
+    if tensor._replay and tensor._replay[-1][0] is again and tensor._base.requires_grad:
+        source = tensor._base  # of which the view may show more than of what it was taken of
+        for op, attributes in tensor._replay:
+            source = op(source, **attributes)
+    return _tensor.wrap_output(copied, source.grad_fn, source.output_index)
 
 
 def commit(tensor: Any, result: Any, name: str) -> None:

@@ -14,19 +14,16 @@ from dynajit.core import device as devices
 from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ShapeError, UnsupportedError
+from dynajit.core.errors import ShapeError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.meta_arrays import is_meta
 from dynajit.core.types import contiguous_strides
 from dynajit.eager import _tensor
-from dynajit.ops.arrangement_functions import (
-    elements_at,
-    elements_of_strided,
-    strided_extent,
-)
+from dynajit.eager.strided_views import strided_view
 from dynajit.ops.elementwise_functions import clone
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.table import TABLE
 
 shared_memory = Late("dynajit.eager.shared_memory")
 
@@ -34,17 +31,6 @@ MSG_VIEW: Final = (
     "view({shape}): view size is not compatible with input tensor's size and stride (at least one "
     "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
 )
-
-
-def _require_inside(size: Any, stride: Any, offset: int, numel: int) -> None:
-    """Raises UnsupportedError unless the derivative finds all elements within the tensor."""
-    try:
-        strided_extent(size, stride, offset, numel)
-    except ShapeError as error:
-        raise UnsupportedError(
-            "as_strided: the derivative is available for elements of this tensor only, and some "
-            "lie beside it in its memory.  Call it on the tensor that it is a view of, or detach()."
-        ) from error
 
 
 class UntypedStorage:
@@ -215,25 +201,32 @@ class LayoutMethods:
 
         Raises:
             ShapeError: elements lie outside the memory.
-            UnsupportedError: gradients are recorded, and elements lie outside of this tensor, or
-                elements of this tensor lie at one place in memory.
         """
-        own, memory = self.storage_offset(), any_arrays.flat_memory(self.array)
-        offset = own if storage_offset is None else storage_offset
-        strided_extent(size, stride, offset, memory.size)
-        if self.requires_grad and _tensor.is_grad_enabled():
-            if self.array.flags.c_contiguous:
-                _require_inside(size, stride, offset - own, self.array.size)
-                return elements_at(self, size, stride, offset - own)
-            return elements_of_strided(self, self.stride(), size, stride, offset - own)
-        view = any_arrays.strided(memory[offset:], tuple(size), tuple(stride))
-        return _tensor.wrap_view(view, self, None)
+        return strided_view(self, size, stride, storage_offset)
 
     def _view_as_dtype(self, dtype: DType) -> Any:
+        if dtype is dtypes.from_numpy(self.array.dtype):
+            return TABLE.reshape(self, shape=self.array.shape)
         if dtype.itemsize != self.array.itemsize:
-            name = dtypes.from_numpy(self.array.dtype).name
-            raise ShapeError(
-                f"view(dtype={dtype.name}): elements of {name} have another size.  Expected a "
-                "dtype of the same size."
-            )
+            reason = _why_not_viewed(self, dtype)
+            if reason:
+                name = dtypes.from_numpy(self.array.dtype).name
+                raise ShapeError(f"view(dtype={dtype.name}) of {name}: {reason}")
         return _tensor.wrap_view(self.array.view(dtype.numpy), self, None)
+
+
+def _why_not_viewed(tensor: Any, dtype: DType) -> str | None:
+    """Why the bits of a tensor cannot be seen as elements of another size."""
+    if not tensor.ndim:
+        return "a tensor of 0 dims has no last dim whose size could change.  Use unsqueeze(-1)."
+    *outer, last = tensor.stride()
+    if last != 1:
+        return f"the stride of the last dim is {last}.  Expected 1; use contiguous()."
+    ratio = dtype.itemsize // tensor.array.itemsize
+    numbers = (tensor.shape[-1], tensor.storage_offset(), *outer)
+    if ratio > 1 and any(number % ratio for number in numbers):
+        return (
+            f"the last size, the offset in the storage and the strides, {numbers}, have to be "
+            f"multiples of {ratio}.  Use contiguous(), or another size."
+        )
+    return None

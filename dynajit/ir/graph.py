@@ -124,7 +124,7 @@ class Value(TensorMethods):
         return self.builder.refuse(self, "its contents")
 
     def is_contiguous(self) -> bool:
-        """Whether eager execution would have the elements row by row: see `Builder.is_row_major`."""
+        """Whether eager execution has the elements row by row: see `Builder.is_row_major`."""
         return self.builder.is_row_major(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:

@@ -42,13 +42,13 @@ def _reshaped(input: Any, shape: Shape) -> Any:
 
 
 def view(input: Any, *sizes_: Any, size: Any = None, dtype: Any = None) -> Any:
-    """`reshape`, or with a dtype argument the bits seen as another dtype (not available).
+    """`reshape`; the bits seen as another dtype are for eager tensors, which have a method.
 
     Raises:
         ArgumentError: a dtype was given.
     """
     if dtype is not None or (len(sizes_) == 1 and isinstance(sizes_[0], dtypes.DType)):
-        raise ArgumentError("view(dtype) is not available.  Use .to(dtype) to convert values.")
+        raise ArgumentError("view(dtype) is not available in graphs.")
     return reshape(input, *sizes_, shape=size)
 
 
