@@ -26,7 +26,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _rows, _tensor, write_limits
-from dynajit.eager._tensor import TensorBase, is_grad_enabled
+from dynajit.eager._tensor import TensorBase, is_grad_enabled, is_inference_mode_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.strided_views import again
 from dynajit.ops import dispatch, subscript
@@ -58,6 +58,10 @@ MSG_VIEW_NO_GRAD: Final = (
 MSG_RESHAPED: Final = (
     "{name}: the base of this view was reshaped in place (transpose_, squeeze_, resize_, ...), so "
     "the view's gradient cannot be told from it.  Use the out-of-place form, or write to a clone()."
+)
+MSG_INFERENCE: Final = (
+    "{name}: Inplace update to inference tensor outside InferenceMode is not allowed.  Write to a "
+    "clone()."
 )
 MSG_OVERLAP: Final = (
     "{name}: unsupported operation: more than one element of the written-to tensor refers to a "
@@ -188,16 +192,28 @@ def _same_layout(tensor: Any, strides: tuple[int, ...]) -> Any:
     return _tensor.wrap(copied.transpose(inverse))
 
 
+def refuse_inference(tensor: Any, name: str) -> None:
+    """Refuse a write to what was made in inference mode, outside of it: no version is counted.
+
+    Raises:
+        AutogradError: that is the case.
+    """
+    if tensor._storage.is_inference and not is_inference_mode_enabled():
+        raise AutogradError(MSG_INFERENCE.format(name=name))
+
+
 def check_writable(tensor: Any, name: str) -> None:
     """Refuse writes that would lose a gradient or that the memory does not allow.
 
     Raises:
-        AutogradError: the tensor is a leaf that requires grad, or a view of one.
+        AutogradError: the tensor is a leaf that requires grad, or a view of one, or was made in
+            inference mode.
         ShapeError: elements overlap in memory, or the memory is read-only.
         UnsupportedError: within `vmap`, the tensor is the same for all samples.
     """
     if _tensor.are_writes_checked():
         write_limits.check_write(tensor, name)
+    refuse_inference(tensor, name)
     if is_grad_enabled():
         if tensor.requires_grad and tensor.is_leaf:
             raise AutogradError(MSG_LEAF.format(name=name))

@@ -10,9 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core import device as devices
 from dynajit.core.any_arrays import address
-from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ShapeError
 from dynajit.core.late import Late
@@ -20,6 +18,7 @@ from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.meta_arrays import is_meta
 from dynajit.core.types import contiguous_strides
 from dynajit.eager import _tensor
+from dynajit.eager.storages import BY_DTYPE, TypedStorage, UntypedStorage
 from dynajit.eager.strided_views import strided_view
 from dynajit.ops.elementwise_functions import clone
 from dynajit.ops.methods import TensorMethods
@@ -33,70 +32,6 @@ MSG_VIEW: Final = (
 )
 
 
-class UntypedStorage:
-    """The bytes behind a tensor and its views.
-
-    Args:
-        array: an array, or how many bytes to make.
-    """
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Any = 0) -> None:
-        made = np.zeros(array, np.uint8) if isinstance(array, int) else array
-        self.array = any_arrays.owner(made)
-
-    def data_ptr(self) -> int:
-        """Address of the first byte; 0 where there are none (`meta`)."""
-        return address(self.array)
-
-    def nbytes(self) -> int:
-        """Number of bytes."""
-        return int(self.array.nbytes)
-
-    @property
-    def device(self) -> Device:
-        """Where the bytes are."""
-        return any_arrays.device_of(self.array)
-
-    @property
-    def is_cuda(self) -> bool:
-        """Whether they are on a GPU."""
-        return self.device.type == "cuda"
-
-    def cpu(self) -> "UntypedStorage":
-        """The storage on the CPU: itself, or a copy."""
-        return self.to("cpu")
-
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> "UntypedStorage":
-        """The storage on a GPU, by default the current one: itself, or a copy."""
-        return self.to("cuda" if device is None else device)
-
-    def to(self, device: Any, non_blocking: bool = False) -> "UntypedStorage":
-        """The storage on a device: itself, or a copy.
-
-        Raises:
-            DeviceError: there is no such device.
-        """
-        place = gpu.resolve(devices.parse(device), "UntypedStorage.to")
-        return (
-            self if place is self.device else UntypedStorage(any_arrays.placed(self.array, place))
-        )
-
-    def __len__(self) -> int:
-        return self.nbytes()
-
-    def size(self) -> int:
-        """Number of bytes."""
-        return self.nbytes()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and other.array is self.array
-
-    def __hash__(self) -> int:
-        return id(self.array)
-
-
 class LayoutMethods:
     """Mixin of `Tensor`: see the module."""
 
@@ -105,8 +40,8 @@ class LayoutMethods:
     def stride(self, dim: int | None = None) -> Any:
         """Elements to skip per step of each dimension, or of dimension `dim`."""
         array = self.array
-        if not array.size and not isinstance(array, np.ndarray):
-            strides = contiguous_strides(array.shape)  # CuPy's are zeros
+        if not array.size and not any(array.strides):
+            strides = contiguous_strides(array.shape)  # zeros say nothing
         else:
             strides = tuple(step // array.itemsize for step in array.strides)
         return strides if dim is None else strides[dim]
@@ -123,6 +58,22 @@ class LayoutMethods:
     def untyped_storage(self) -> UntypedStorage:
         """The bytes behind this tensor and its views."""
         return UntypedStorage(self.array)
+
+    def storage(self) -> TypedStorage:
+        """The memory behind this tensor and its views, as elements of its dtype."""
+        return TypedStorage(wrap_storage=UntypedStorage(self.array), dtype=self.dtype)
+
+    def storage_type(self) -> Any:
+        """The class of what `storage()` gives."""
+        return BY_DTYPE[self.dtype]
+
+    def is_inference(self) -> bool:
+        """Whether the tensor, or what it is a view of, was made in inference mode."""
+        return bool(self._storage.is_inference)
+
+    def _is_view(self) -> bool:
+        """Whether writes to the tensor are writes to another one, `_base`."""
+        return self._base is not None
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True if the elements lie without gaps, row-major or in that memory format."""
