@@ -450,7 +450,7 @@ def _guard_memory(recorder: Recorder) -> None:
     tensors = recorder.lifted_tensors
     owners: dict[int, set[int]] = {}  # ids of the tensors, by that of their storage
     for existing in map(recorder.existing, tensors):
-        owners.setdefault(id(existing.storage), set()).add(id(existing))
+        owners.setdefault(id(existing._storage), set()).add(id(existing))
     uses = {}
     for memory in memories:
         use = MemoryUse.WRITTEN
@@ -459,7 +459,7 @@ def _guard_memory(recorder: Recorder) -> None:
         if memory.has_history or is_alone:
             use |= MemoryUse.ALONE
             written = recorder.existing(memory.base)
-            if owners.get(id(written.storage), set()) - {id(written)}:
+            if owners.get(id(written._storage), set()) - {id(written)}:
                 raise NotRebuildable("a tensor is written whose storage backward may need")
         uses[memory.base.identity] = use
     expected = tuple((t.source, uses.get(t.identity, MemoryUse.READ)) for t in tensors)

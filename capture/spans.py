@@ -36,7 +36,7 @@ class Spans:
         if value in self._known:
             return
         self._known[value] = None
-        self._of_storage.setdefault(id(tensor.storage), []).append(value)
+        self._of_storage.setdefault(id(tensor._storage), []).append(value)
         if not tensor.array.size:
             return
         low, high = byte_bounds(tensor.array)
@@ -67,4 +67,4 @@ class Spans:
 
     def of_storage(self, tensor: Any) -> list[Any]:
         """What was added for tensors of this one's storage."""
-        return self._of_storage.get(id(tensor.storage), [])
+        return self._of_storage.get(id(tensor._storage), [])

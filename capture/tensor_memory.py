@@ -18,6 +18,7 @@ from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents,
 from dynajit.core.dtypes import bool_, int64
 from dynajit.core.types import Shape, TensorType
 from dynajit.eager import Tensor
+from dynajit.eager.grad_mode import is_inference_mode_enabled
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.movement import inverse_permutation
@@ -363,6 +364,8 @@ def refuse_overlap(recorder: Any, base: TensorValue, has_history: bool) -> None:
     written = recorder.existing(base)
     if written is None:
         return
+    if written._storage.is_inference and not is_inference_mode_enabled():
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write to a tensor made in inference mode")
     others = recorder.input_spans.near(written)
     if has_history:
         others = others + recorder.input_spans.of_storage(written)

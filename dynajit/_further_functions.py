@@ -13,15 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit._further_names import NAMES, QUANTIZED, STORAGES
+from dynajit._further_names import NAMES, QUANTIZED
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, InvalidValueError, ShapeError
-from dynajit.core.refusals import refused_class, refused_function
+from dynajit.core.refusals import refused_function
 from dynajit.core.symint import SymInt as _SymInt
 from dynajit.eager import anomaly
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.defaults import set_default_device, set_default_dtype
+from dynajit.eager.storages import BY_DTYPE, CLASSES, TypedStorage  # noqa: F401
 from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import type_named
 from dynajit.nn import functional as F
@@ -240,13 +241,13 @@ def constant_pad_nd(input: Any, pad: Sequence[int], value: Any = 0) -> Any:
 
 
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """`chunk`, copied: the parts may be written independently."""
-    return tuple(part.clone() for part in functions.chunk(input, chunks, dim))
+    """`chunk`, whose parts may be written while gradients are recorded."""
+    return tuple(functions.chunk(input, chunks, dim))
 
 
 def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
-    """`split`, copied: the parts may be written independently."""
-    return tuple(part.clone() for part in functions.split(input, split_size, dim))
+    """`split`, whose parts may be written while gradients are recorded."""
+    return tuple(functions.split(input, split_size, dim))
 
 
 def as_strided_scatter(
@@ -586,15 +587,13 @@ def sym_ite(b: Any, t: Any, f: Any) -> Any:
 
 # -- what is refused -----------------------------------------------------------------------------
 
-_WHY_TYPED = (
-    "typed storages are not available.  Use tensor.untyped_storage(), or the tensor itself."
-)
 _WHY_QUANTIZED = "quantized tensors are not available.  Compute with floating or integer tensors."
 _refused: dict[str, Callable[..., Any]] = {
-    **{name: refused_class(name, _WHY_TYPED) for name in STORAGES},
     **{name: refused_function(name, _WHY_QUANTIZED) for name in QUANTIZED},
 }
 globals().update(_refused)
+globals().update({name: BY_DTYPE[dtype] for name, dtype in CLASSES.items()})
+Storage = BY_DTYPE[dtypes.float32]
 
 __all__ = list(NAMES)
 

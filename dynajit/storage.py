@@ -1,21 +1,15 @@
 """Storages by PyTorch's path: the bytes behind tensors.
 
-Contract: `UntypedStorage` is what `Tensor.untyped_storage` gives; storages with an element type
-are refused by name. Plain pickles that PyTorch wrote (`pickle.dump` of tensors, without `save`)
+Contract: `UntypedStorage` is what `Tensor.untyped_storage` gives, `TypedStorage` what
+`Tensor.storage` gives. Plain pickles that PyTorch wrote (`pickle.dump` of tensors, without `save`)
 name this module. Called by users.
 """
 
 import io
 from typing import Any
 
-from dynajit.core.refusals import refused_class
-from dynajit.eager.layout import UntypedStorage
 from dynajit.eager.serialization import load
-
-TypedStorage = refused_class(
-    "storage.TypedStorage",
-    "storages have no element type here.  Use tensor.untyped_storage(), or the tensor itself.",
-)
+from dynajit.eager.storages import TypedStorage, UntypedStorage
 
 
 def is_storage(obj: Any) -> bool:

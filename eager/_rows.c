@@ -1155,6 +1155,10 @@ rows_is_free(PyObject *module, PyObject *const *args, Py_ssize_t count)
         Py_RETURN_FALSE;
     }
     PyObject *array = ((TensorObject *)tensor)->array;
+    if (((TensorObject *)tensor)->storage->is_inference &&
+        !tensor_api->grad_mode()->inference_enabled) {
+        Py_RETURN_FALSE;
+    }
     if (!PyArray_CheckExact(array) || !is_plain(tensor) ||
         is_on_tape((TensorObject *)tensor, args[1], args[2])) {
         Py_RETURN_FALSE;

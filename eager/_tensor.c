@@ -46,6 +46,7 @@ storage_create(void)
     if (self != NULL) {
         self->version = 0;
         self->number = storages_made++;
+        self->is_inference = grad_mode.inference_enabled;
         self->weakrefs = NULL;
     }
     return self;
@@ -82,6 +83,12 @@ storage_get_number(StorageObject *self, void *closure)
     return PyLong_FromUnsignedLongLong(self->number);
 }
 
+static PyObject *
+storage_get_is_inference(StorageObject *self, void *closure)
+{
+    return PyBool_FromLong(self->is_inference);
+}
+
 static int
 storage_set_version(StorageObject *self, PyObject *value, void *closure)
 {
@@ -101,6 +108,7 @@ static PyGetSetDef storage_getset[] = {
     {"version", (getter)storage_get_version, (setter)storage_set_version,
      "Number of in-place writes so far.", NULL},
     {"number", (getter)storage_get_number, NULL, "How many storages were made before.", NULL},
+    {"is_inference", (getter)storage_get_is_inference, NULL, "Was it made in inference mode?", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -407,7 +415,7 @@ tensor_get_storage(TensorObject *self, void *closure)
 static int
 tensor_set_storage(TensorObject *self, PyObject *value, void *closure)
 {
-    if (refuse_delete(value, "storage") < 0) {
+    if (refuse_delete(value, "_storage") < 0) {
         return -1;
     }
     if (!Py_IS_TYPE(value, &Storage_Type)) {
@@ -456,6 +464,12 @@ tensor_set_requires_grad(TensorObject *self, PyObject *value, void *closure)
         return -1;
     }
     char wanted = value == Py_True;
+    if (wanted && self->storage->is_inference && !grad_mode.inference_enabled) {
+        PyErr_SetString(autograd_error,
+                        "requires_grad=True of a tensor that was made in inference mode, outside "
+                        "of it, is not allowed.  Use a clone().");
+        return -1;
+    }
     if (self->grad_fn != NULL && !wanted) {
         PyErr_SetString(autograd_error,
                         "you can only change requires_grad flags of leaf variables. If you want "
@@ -614,6 +628,10 @@ tensor_get_replay(TensorObject *self, void *closure)
 static PyObject *
 tensor_get_version(TensorObject *self, void *closure)
 {
+    if (self->storage->is_inference) {
+        PyErr_SetString(autograd_error, "Inference tensors do not track version counter.");
+        return NULL;
+    }
     return PyLong_FromUnsignedLongLong(self->storage->version);
 }
 
@@ -689,7 +707,7 @@ tensor_get_ndim(TensorObject *self, void *closure)
 static PyGetSetDef tensor_getset[] = {
     {"array", (getter)tensor_get_array, (setter)tensor_set_array,
      "The NumPy or CuPy array with the elements.", NULL},
-    {"storage", (getter)tensor_get_storage, (setter)tensor_set_storage,
+    {"_storage", (getter)tensor_get_storage, (setter)tensor_set_storage,
      "The Storage shared with views.", NULL},
     {"requires_grad", (getter)tensor_get_requires_grad, (setter)tensor_set_requires_grad,
      "True if gradients flow to this tensor.", NULL},

@@ -31,7 +31,7 @@ from dynajit.eager.checkpoint_names import (
     with_state,
 )
 from dynajit.eager.checkpoint_writing import MAGIC_NUMBER, OLD_PROTOCOL
-from dynajit.eager.layout import UntypedStorage
+from dynajit.eager.storages import UntypedStorage
 
 #: Old pickles call Python's modules as Python 2 did.
 OLD_MODULES: Final = {"__builtin__": "builtins", "copy_reg": "copyreg"}

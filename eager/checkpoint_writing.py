@@ -21,8 +21,8 @@ from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, UnsupportedError
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.checkpoint_names import Name, found, storage_class_name
-from dynajit.eager.layout import UntypedStorage
 from dynajit.eager.sparse import SparseTensor
+from dynajit.eager.storages import UntypedStorage
 from dynajit.eager.tensor import Size, Tensor
 
 ALIGNMENT: Final = 64  # of storages in the file, so that they can be mapped

@@ -19,6 +19,7 @@ from dynajit.eager import _tensor, saved_hooks, tape
 from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
 from dynajit.eager.inplace import CopyBackward
 from dynajit.eager.node import (
+    MSG_INFERENCE,
     MSG_MODIFIED,
     MSG_SECOND_BACKWARD,
     Node,
@@ -225,7 +226,7 @@ class _SavedArray:
 
     def __init__(self, array: Any, output: Any, writes: int) -> None:
         self.array = array
-        self.storage = output.storage
+        self.storage = output._storage
         self.version = self.storage.version + writes
 
 
@@ -300,7 +301,7 @@ class CompiledNode(Node):
         self.facts = facts
         self.output_count = len(facts.differentiable_outputs)
         self.inputs: list[Any] | None = [
-            SavedTensor(x) if isinstance(x, TensorBase) else x for x in inputs
+            SavedTensor(x, False) if isinstance(x, TensorBase) else x for x in inputs
         ]
         self.sizes = () if facts.sizes is None else facts.sizes(inputs)
         self.saved: list[Any] = []
@@ -319,13 +320,16 @@ class CompiledNode(Node):
                 self.checked.append(None)
                 continue
             is_output, position = check.place
-            storage = (outputs[position] if is_output else inputs[position]).storage
+            storage = outputs[position]._storage if is_output else inputs[position].storage
             self.checked.append((storage, storage.version + check.total))
         for value, source, shared in zip(
             values, facts.saved_inputs, facts.saved_outputs, strict=True
         ):
             if source is not None and inputs is not None:
-                self.saved.append(inputs[source])
+                kept = inputs[source]
+                if isinstance(kept, SavedTensor) and kept.storage.is_inference:
+                    raise AutogradError(MSG_INFERENCE)
+                self.saved.append(kept)
             elif shared is not None and isinstance(outputs[shared], TensorBase):
                 writes = facts.writes[shared] if facts.writes else 0
                 self.saved.append(_SavedArray(value, outputs[shared], writes))

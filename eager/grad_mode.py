@@ -24,6 +24,7 @@ __all__ = [
     "enable_grad",
     "inference_mode",
     "is_grad_enabled",
+    "is_inference",
     "is_inference_mode_enabled",
     "no_grad",
     "set_grad_enabled",
@@ -188,3 +189,8 @@ class inference_mode(_GradMode):
     def fresh(self) -> _GradMode:
         manager: _GradMode = inference_mode(not self.wanted)
         return manager
+
+
+def is_inference(input: Any) -> bool:
+    """Whether a tensor, or what it is a view of, was made in inference mode."""
+    return bool(input.is_inference())

@@ -28,8 +28,9 @@ from dynajit.core.errors import (
 )
 from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _rows, _tensor, write_limits
-from dynajit.eager._tensor import TensorBase, is_grad_enabled
+from dynajit.eager._tensor import TensorBase, is_grad_enabled, is_inference_mode_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
+from dynajit.eager.strided_views import again
 from dynajit.ops import dispatch, subscript
 from dynajit.ops._vecmath import fma
 from dynajit.ops.arguments import fitting
@@ -59,6 +60,10 @@ MSG_VIEW_NO_GRAD: Final = (
 MSG_RESHAPED: Final = (
     "{name}: the base of this view was reshaped in place (transpose_, squeeze_, resize_, ...), so "
     "the view's gradient cannot be told from it.  Use the out-of-place form, or write to a clone()."
+)
+MSG_INFERENCE: Final = (
+    "{name}: Inplace update to inference tensor outside InferenceMode is not allowed.  Write to a "
+    "clone()."
 )
 MSG_OVERLAP: Final = (
     "{name}: unsupported operation: more than one element of the written-to tensor refers to a "
@@ -149,10 +154,14 @@ class CopySlices(Node):
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         g = gradients[0]
         base = part = None
+        if any(op is again for op, _ in self.steps):
+            g = _laid_out(g, self.strides)
         if wanted[1]:
             part = TABLE.clone(self.part_of(g))
         if wanted[0]:
-            base = TABLE.clone(g) if is_grad_enabled() else _same_layout(g, self.strides)
+            base = (
+                _laid_out(g, self.strides) if is_grad_enabled() else _same_layout(g, self.strides)
+            )
             hole = self.part_of(base)
             if not _tensor.shares_memory(hole.array, base.array):
                 raise AutogradError(
@@ -169,6 +178,13 @@ class CopySlices(Node):
         return tensor
 
 
+def _laid_out(tensor: Any, strides: tuple[int, ...]) -> Any:
+    """`_same_layout` through which gradients flow."""
+    order = sorted(range(len(strides)), key=lambda d: -abs(strides[d]))
+    inverse = tuple(order.index(d) for d in range(len(order)))
+    return TABLE.permute(TABLE.clone(TABLE.permute(tensor, dims=tuple(order))), dims=inverse)
+
+
 def _same_layout(tensor: Any, strides: tuple[int, ...]) -> Any:
     """A copy whose dims lie in memory in the order that `strides` says."""
     order = sorted(range(len(strides)), key=lambda d: -abs(strides[d]))
@@ -178,16 +194,28 @@ def _same_layout(tensor: Any, strides: tuple[int, ...]) -> Any:
     return _tensor.wrap(copied.transpose(inverse))
 
 
+def refuse_inference(tensor: Any, name: str) -> None:
+    """Refuse a write to what was made in inference mode, outside of it: no version is counted.
+
+    Raises:
+        AutogradError: that is the case.
+    """
+    if tensor._storage.is_inference and not is_inference_mode_enabled():
+        raise AutogradError(MSG_INFERENCE.format(name=name))
+
+
 def check_writable(tensor: Any, name: str) -> None:
     """Refuse writes that would lose a gradient or that the memory does not allow.
 
     Raises:
-        AutogradError: the tensor is a leaf that requires grad, or a view of one.
+        AutogradError: the tensor is a leaf that requires grad, or a view of one, or was made in
+            inference mode.
         ShapeError: elements overlap in memory, or the memory is read-only.
         UnsupportedError: within `vmap`, the tensor is the same for all samples.
     """
     if _tensor.are_writes_checked():
         write_limits.check_write(tensor, name)
+    refuse_inference(tensor, name)
     if is_grad_enabled():
         if tensor.requires_grad and tensor.is_leaf:
             raise AutogradError(MSG_LEAF.format(name=name))
@@ -300,7 +328,12 @@ def _copy_with_history(tensor: Any) -> Any:
     copied = any_arrays.row_major(tensor.array)
     if not tensor.requires_grad:
         return _tensor.wrap(copied)
-    return _tensor.wrap_output(copied, tensor.grad_fn, tensor.output_index)
+    source = tensor
+    if tensor._replay and tensor._replay[-1][0] is again and tensor._base.requires_grad:
+        source = tensor._base  # of which the view may show more than of what it was taken of
+        for op, attributes in tensor._replay:
+            source = op(source, **attributes)
+    return _tensor.wrap_output(copied, source.grad_fn, source.output_index)
 
 
 def commit(tensor: Any, result: Any, name: str) -> None:

@@ -10,23 +10,19 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core import device as devices
 from dynajit.core.any_arrays import address
-from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ShapeError, UnsupportedError
+from dynajit.core.errors import ShapeError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.meta_arrays import is_meta
 from dynajit.core.types import contiguous_strides
 from dynajit.eager import _tensor
-from dynajit.ops.arrangement_functions import (
-    elements_at,
-    elements_of_strided,
-    strided_extent,
-)
+from dynajit.eager.storages import BY_DTYPE, TypedStorage, UntypedStorage
+from dynajit.eager.strided_views import strided_view
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.placing import contiguous
+from dynajit.ops.table import TABLE
 
 shared_memory = Late("dynajit.eager.shared_memory")
 
@@ -34,81 +30,6 @@ MSG_VIEW: Final = (
     "view({shape}): view size is not compatible with input tensor's size and stride (at least one "
     "dimension spans across two contiguous subspaces). Use .reshape(...) instead."
 )
-
-
-def _require_inside(size: Any, stride: Any, offset: int, numel: int) -> None:
-    """Raises UnsupportedError unless the derivative finds all elements within the tensor."""
-    try:
-        strided_extent(size, stride, offset, numel)
-    except ShapeError as error:
-        raise UnsupportedError(
-            "as_strided: the derivative is available for elements of this tensor only, and some "
-            "lie beside it in its memory.  Call it on the tensor that it is a view of, or detach()."
-        ) from error
-
-
-class UntypedStorage:
-    """The bytes behind a tensor and its views.
-
-    Args:
-        array: an array, or how many bytes to make.
-    """
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Any = 0) -> None:
-        made = np.zeros(array, np.uint8) if isinstance(array, int) else array
-        self.array = any_arrays.owner(made)
-
-    def data_ptr(self) -> int:
-        """Address of the first byte; 0 where there are none (`meta`)."""
-        return address(self.array)
-
-    def nbytes(self) -> int:
-        """Number of bytes."""
-        return int(self.array.nbytes)
-
-    @property
-    def device(self) -> Device:
-        """Where the bytes are."""
-        return any_arrays.device_of(self.array)
-
-    @property
-    def is_cuda(self) -> bool:
-        """Whether they are on a GPU."""
-        return self.device.type == "cuda"
-
-    def cpu(self) -> "UntypedStorage":
-        """The storage on the CPU: itself, or a copy."""
-        return self.to("cpu")
-
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> "UntypedStorage":
-        """The storage on a GPU, by default the current one: itself, or a copy."""
-        return self.to("cuda" if device is None else device)
-
-    def to(self, device: Any, non_blocking: bool = False) -> "UntypedStorage":
-        """The storage on a device: itself, or a copy.
-
-        Raises:
-            DeviceError: there is no such device.
-        """
-        place = gpu.resolve(devices.parse(device), "UntypedStorage.to")
-        return (
-            self if place is self.device else UntypedStorage(any_arrays.placed(self.array, place))
-        )
-
-    def __len__(self) -> int:
-        return self.nbytes()
-
-    def size(self) -> int:
-        """Number of bytes."""
-        return self.nbytes()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UntypedStorage) and other.array is self.array
-
-    def __hash__(self) -> int:
-        return id(self.array)
 
 
 class LayoutMethods:
@@ -119,8 +40,8 @@ class LayoutMethods:
     def stride(self, dim: int | None = None) -> Any:
         """Elements to skip per step of each dimension, or of dimension `dim`."""
         array = self.array
-        if not array.size and not isinstance(array, np.ndarray):
-            strides = contiguous_strides(array.shape)  # CuPy's are zeros
+        if not array.size and not any(array.strides):
+            strides = contiguous_strides(array.shape)  # zeros say nothing
         else:
             strides = tuple(step // array.itemsize for step in array.strides)
         return strides if dim is None else strides[dim]
@@ -137,6 +58,22 @@ class LayoutMethods:
     def untyped_storage(self) -> UntypedStorage:
         """The bytes behind this tensor and its views."""
         return UntypedStorage(self.array)
+
+    def storage(self) -> TypedStorage:
+        """The memory behind this tensor and its views, as elements of its dtype."""
+        return TypedStorage(wrap_storage=UntypedStorage(self.array), dtype=self.dtype)
+
+    def storage_type(self) -> Any:
+        """The class of what `storage()` gives."""
+        return BY_DTYPE[self.dtype]
+
+    def is_inference(self) -> bool:
+        """Whether the tensor, or what it is a view of, was made in inference mode."""
+        return bool(self._storage.is_inference)
+
+    def _is_view(self) -> bool:
+        """Whether writes to the tensor are writes to another one, `_base`."""
+        return self._base is not None
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True if the elements lie without gaps, row-major or in that memory format."""
@@ -215,25 +152,32 @@ class LayoutMethods:
 
         Raises:
             ShapeError: elements lie outside the memory.
-            UnsupportedError: gradients are recorded, and elements lie outside of this tensor, or
-                elements of this tensor lie at one place in memory.
         """
-        own, memory = self.storage_offset(), any_arrays.flat_memory(self.array)
-        offset = own if storage_offset is None else storage_offset
-        strided_extent(size, stride, offset, memory.size)
-        if self.requires_grad and _tensor.is_grad_enabled():
-            if self.array.flags.c_contiguous:
-                _require_inside(size, stride, offset - own, self.array.size)
-                return elements_at(self, size, stride, offset - own)
-            return elements_of_strided(self, self.stride(), size, stride, offset - own)
-        view = any_arrays.strided(memory[offset:], tuple(size), tuple(stride))
-        return _tensor.wrap_view(view, self, None)
+        return strided_view(self, size, stride, storage_offset)
 
     def _view_as_dtype(self, dtype: DType) -> Any:
+        if dtype is dtypes.from_numpy(self.array.dtype):
+            return TABLE.reshape(self, shape=self.array.shape)
         if dtype.itemsize != self.array.itemsize:
-            name = dtypes.from_numpy(self.array.dtype).name
-            raise ShapeError(
-                f"view(dtype={dtype.name}): elements of {name} have another size.  Expected a "
-                "dtype of the same size."
-            )
+            reason = _why_not_viewed(self, dtype)
+            if reason:
+                name = dtypes.from_numpy(self.array.dtype).name
+                raise ShapeError(f"view(dtype={dtype.name}) of {name}: {reason}")
         return _tensor.wrap_view(self.array.view(dtype.numpy), self, None)
+
+
+def _why_not_viewed(tensor: Any, dtype: DType) -> str | None:
+    """Why the bits of a tensor cannot be seen as elements of another size."""
+    if not tensor.ndim:
+        return "a tensor of 0 dims has no last dim whose size could change.  Use unsqueeze(-1)."
+    *outer, last = tensor.stride()
+    if last != 1:
+        return f"the stride of the last dim is {last}.  Expected 1; use contiguous()."
+    ratio = dtype.itemsize // tensor.array.itemsize
+    numbers = (tensor.shape[-1], tensor.storage_offset(), *outer)
+    if ratio > 1 and any(number % ratio for number in numbers):
+        return (
+            f"the last size, the offset in the storage and the strides, {numbers}, have to be "
+            f"multiples of {ratio}.  Use contiguous(), or another size."
+        )
+    return None

@@ -48,6 +48,11 @@ MSG_MODIFIED: Final = (
     "out-of-place form of the operation."
 )
 
+MSG_INFERENCE: Final = (
+    "Inference tensors cannot be saved for backward.  Make a clone() outside of inference mode and "
+    "compute with that."
+)
+
 MSG_SPARSE: Final = (
     "{name}: the gradient of a sparse tensor itself is not available.  Make the sparse tensor of "
     "values that require a gradient, sparse_coo_tensor(indices, values, size), and ask for theirs; "
@@ -217,15 +222,21 @@ def edges_of(inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
 
 
 class SavedTensor:
-    """A tensor needed by a formula, with the version that it had. Immutable."""
+    """A tensor needed by a formula, with the version that it had. Immutable.
+
+    Raises:
+        AutogradError: it was made in inference mode, and is needed for certain.
+    """
 
     __slots__ = ("array", "storage", "tensor", "version")
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Any, is_needed: bool = True) -> None:
         self.tensor = tensor
         self.array = tensor.array
-        self.storage = tensor.storage
+        self.storage = tensor._storage
         self.version = self.storage.version
+        if is_needed and self.storage.is_inference:
+            raise AutogradError(MSG_INFERENCE)
 
     def unpack(self, node: Node) -> Any:
         """The tensor, if nobody wrote to it since.
@@ -252,7 +263,7 @@ class SavedResult:
 
     def __init__(self, tensor: Any, index: int = 0) -> None:
         self.array = tensor.array
-        self.storage = tensor.storage
+        self.storage = tensor._storage
         self.version = self.storage.version
         self.index = index
 

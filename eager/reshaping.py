@@ -14,19 +14,29 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays
-from dynajit.core.errors import AutogradError, ShapeError, UnsupportedError
+from dynajit.core import any_arrays, dtypes
+from dynajit.core.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
 from dynajit.core.memory_format import outer_to_inner
+from dynajit.core.types import contiguous_strides
 from dynajit.eager import _tensor, write_limits
 from dynajit.eager._tensor import is_grad_enabled
-from dynajit.eager.inplace import MSG_LEAF, MSG_VIEW_OF_LEAF, RESHAPED, rebase_keeping_hooks
+from dynajit.eager.inplace import (
+    MSG_LEAF,
+    MSG_VIEW_OF_LEAF,
+    RESHAPED,
+    rebase_keeping_hooks,
+    refuse_inference,
+)
+from dynajit.eager.storages import bytes_of
 from dynajit.ops import shape_functions as shapes
+from dynajit.ops.arrangement_functions import strided_extent
 from dynajit.ops.reduction_functions import element_count
 
 
 def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     if _tensor.are_writes_checked():
         write_limits.check_write(tensor, name)
+    refuse_inference(tensor, name)
     base = tensor._base
     if is_grad_enabled():
         if tensor.requires_grad and tensor.is_leaf:
@@ -86,6 +96,34 @@ class ReshapingMethods:
         resized(self, _sizes(sizes if size is None else (size,)), memory_format)
         return self
 
+    def set_(
+        self, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+    ) -> Any:
+        """Show other memory: that of a tensor, or of a storage, at an offset, sizes and strides;
+        without a source, none. By default all of the source, as it is, or row by row.
+
+        Raises:
+            AutogradError: the tensor requires a gradient, and gradients are recorded.
+            DTypeError: the source is a tensor of another dtype.
+            ShapeError: the elements do not all lie in the memory.
+        """
+        if _tensor.are_writes_checked():
+            write_limits.check_write(self, "set_")
+        refuse_inference(self, "set_")
+        if self.requires_grad and is_grad_enabled():
+            raise AutogradError(MSG_LEAF.format(name="set_"))
+        storage = _tensor.Storage()
+        if isinstance(source, _tensor.TensorBase):
+            storage = source._storage
+        version = max(storage.version, self._storage.version)
+        self.array = _shown(self, source, storage_offset, size, stride)
+        storage.version = version
+        self._storage = storage
+        _tensor.forget_base(self)
+        self.__dict__[RESHAPED] = True
+        _tensor.bump_version(self)
+        return self
+
     def resize_as_(self, the_template: Any, *, memory_format: Any = None) -> Any:
         """`resize_` to the sizes of another tensor."""
         return self.resize_(tuple(the_template.shape), memory_format=memory_format)
@@ -110,9 +148,32 @@ class ReshapingMethods:
         return ReshapingMethods.resize(self, tuple(tensor.shape))
 
 
+def _shown(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any:
+    """The array that `set_` shows."""
+    if source is None:
+        return any_arrays.zeros((0,), tensor.array.dtype, any_arrays.device_of(tensor.array))
+    dtype = dtypes.from_numpy(tensor.array.dtype)
+    if isinstance(source, _tensor.TensorBase):
+        if source.array.dtype != tensor.array.dtype:
+            raise DTypeError(
+                f"set_: a tensor of {source.dtype.name} as memory of one of {dtype.name}.  "
+                "Expected the same dtype."
+            )
+        if size is None:
+            return source.array
+        flat, offset = any_arrays.flat_memory(source.array), offset + source.storage_offset()
+    else:
+        flat = bytes_of(source, dtype).memory
+        flat = flat[: flat.size // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
+    sizes = (flat.size - offset,) if size is None else tuple(int(n) for n in size)
+    strides = contiguous_strides(sizes) if not stride and sizes else tuple(stride or ())
+    strided_extent(sizes, strides, offset, flat.size)
+    return any_arrays.strided(flat[offset:], sizes, strides)
+
+
 def _references(tensor: Any) -> tuple[int, int, int]:
     owner = 0 if tensor.array.base is None else sys.getrefcount(tensor.array.base)
-    return sys.getrefcount(tensor.storage), sys.getrefcount(tensor.array), owner
+    return sys.getrefcount(tensor._storage), sys.getrefcount(tensor.array), owner
 
 
 def is_alone(tensor: Any) -> bool:
@@ -139,6 +200,7 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
         return
     if _tensor.are_writes_checked():
         write_limits.check_write(tensor, "resize_")
+    refuse_inference(tensor, "resize_")
     if tensor.requires_grad:
         raise AutogradError("cannot resize variables that require grad")
     if tensor._base is not None:

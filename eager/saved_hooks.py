@@ -89,7 +89,7 @@ class Packed:
 
     def __init__(self, tensor: Any, hooks: Hooks) -> None:
         pack, self.reopen = hooks
-        storage = tensor.storage
+        storage = tensor._storage
         version = storage.version
         before = _set_grad_enabled(False)
         try:

@@ -26,8 +26,8 @@ from dynajit.core.errors import (
 )
 from dynajit.eager.checkpoint_reading import Reading, read_old, read_zip
 from dynajit.eager.checkpoint_writing import write_old, write_zip
-from dynajit.eager.layout import UntypedStorage
 from dynajit.eager.safetensors_file import is_safetensors, read_safetensors
+from dynajit.eager.storages import UntypedStorage
 from dynajit.eager.tensor import Tensor
 
 MSG_CUDA: Final = (

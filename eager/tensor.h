@@ -34,6 +34,7 @@ typedef struct {
     PyObject_HEAD
     uint64_t version; /* bumped by every in-place write */
     uint64_t number;  /* how many storages were made before this one */
+    char is_inference; /* made in inference mode */
     PyObject *weakrefs;
 } StorageObject;
 

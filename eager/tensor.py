@@ -125,14 +125,14 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     @staticmethod
     def _make_subclass(cls: "type[Tensor]", data: "Tensor", requires_grad: bool = False) -> Any:
         """A tensor of a subclass that shares the memory and the version counter of `data`."""
-        made = _tensor.new_of(cls, data.array, data.storage)
+        made = _tensor.new_of(cls, data.array, data._storage)
         if requires_grad:
             made.requires_grad = True
         return subclasses.met(made)
 
     def as_subclass(self, cls: "type[Tensor]") -> Any:
         """The same elements as a tensor of class `cls`, with the same history."""
-        made = _tensor.new_of(cls, self.array, self.storage)
+        made = _tensor.new_of(cls, self.array, self._storage)
         ask_no_class(1)
         try:
             if self.requires_grad:
@@ -160,7 +160,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         self.array = value.array
         storage = _tensor.Storage()
         storage.version = self._version
-        self.storage = storage
+        self._storage = storage
         _tensor.forget_base(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
@@ -441,7 +441,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return copied  # type: ignore[no-any-return]
 
     def __copy__(self) -> "Tensor":
-        copied = _tensor.new_of(type(self), self.array, self.storage)
+        copied = _tensor.new_of(type(self), self.array, self._storage)
         if self.is_leaf and self.requires_grad:
             copied.requires_grad = True
         return copied  # type: ignore[no-any-return]

@@ -34,7 +34,7 @@ def limited(given: Sequence[Any]) -> Iterator[None]:
     """A block of one sample, whose own tensors are `given`."""
     first = _tensor.Storage().number
     # `given` lives as long as the block, so no other storage gets one of these ids.
-    _limits.blocks.append((first, frozenset(id(tensor.storage) for tensor in given)))
+    _limits.blocks.append((first, frozenset(id(tensor._storage) for tensor in given)))
     before = _tensor._set_writes_checked(True)
     try:
         yield
@@ -49,7 +49,7 @@ def check_write(tensor: Any, name: str) -> None:
     Raises:
         RuntimeError: `tensor` is seen by other samples.
     """
-    storage = tensor.storage
+    storage = tensor._storage
     for first, given in _limits.blocks:
         if storage.number < first and id(storage) not in given:
             raise UnsupportedError(

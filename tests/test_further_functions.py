@@ -215,7 +215,7 @@ def test_compiled_functions_call_them_without_a_break() -> None:
     np.testing.assert_allclose(compiled(x, w).numpy(), function(x, w).numpy(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", [*_further_names.STORAGES, *_further_names.QUANTIZED])
+@pytest.mark.parametrize("name", _further_names.QUANTIZED)
 def test_what_is_not_there_is_refused_by_name(name: str) -> None:
     with pytest.raises(UnsupportedError, match=name):
         getattr(dj, name)(3)

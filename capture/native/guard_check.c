@@ -376,6 +376,9 @@ is_writable(TensorObject *tensor, int flags)
     if (tensor->gpu == NULL && !PyArray_ISWRITEABLE((PyArrayObject *)tensor->array)) {
         return 0;
     }
+    if (tensor->storage->is_inference && !tensor_api->grad_mode()->inference_enabled) {
+        return 0;
+    }
     if (!(flags & MEMORY_RECORDED)) {
         return 1;
     }

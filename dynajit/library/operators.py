@@ -224,7 +224,7 @@ def _without_history(value: Any) -> Any:
 
 def _share_memory(a: Any, b: Any) -> bool:
     """True if two tensors have one storage, or arrays on the same memory."""
-    if a.storage is b.storage:
+    if a._storage is b._storage:
         return True
     if isinstance(a.array, np.ndarray) and isinstance(b.array, np.ndarray):
         return np.may_share_memory(a.array, b.array)

@@ -1020,6 +1020,37 @@ read_sizes(PyObject *shape, npy_intp *sizes)
     return (int)PyTuple_GET_SIZE(shape);
 }
 
+/* As `read_sizes`, of numbers that may be negative. */
+static int
+read_strides(PyObject *given, npy_intp *strides)
+{
+    if (!PyTuple_CheckExact(given) || PyTuple_GET_SIZE(given) > NPY_MAXDIMS) {
+        return -1;
+    }
+    for (Py_ssize_t d = 0; d < PyTuple_GET_SIZE(given); d++) {
+        long long stride = whole(PyTuple_GET_ITEM(given, d), LLONG_MIN);
+        if (stride == LLONG_MIN) {
+            return -1;
+        }
+        strides[d] = (npy_intp)stride;
+    }
+    return (int)PyTuple_GET_SIZE(given);
+}
+
+/* How many elements there are with these sizes; -1 where that is too large a number. */
+static npy_intp
+count_of(int rank, const npy_intp *sizes)
+{
+    npy_intp count = 1;
+    for (int d = 0; d < rank; d++) {
+        if (sizes[d] != 0 && count > NPY_MAX_INTP / sizes[d]) {
+            return -1;
+        }
+        count *= sizes[d];
+    }
+    return count;
+}
+
 /* The NumPy dtype of a DType on the CPU, a new reference; NULL for another device. */
 static PyArray_Descr *
 dtype_on_cpu(PyObject *dtype, PyObject *device)
@@ -1130,32 +1161,6 @@ native_arange(PyObject *module, PyObject *const *args, Py_ssize_t given)
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-/* reshape(x, shape): a view where there is one, else a copy, as NumPy's. */
-static PyObject *
-native_reshape(PyObject *module, PyObject *const *args, Py_ssize_t given)
-{
-    npy_intp sizes[NPY_MAXDIMS];
-    int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], sizes) : -1;
-    if (rank < 0) {
-        DECLINE;
-    }
-    PyArray_Dims shape = {sizes, rank};
-    return PyArray_Newshape((PyArrayObject *)args[0], &shape, NPY_CORDER);
-}
-
-/* permute(x, dims). */
-static PyObject *
-native_permute(PyObject *module, PyObject *const *args, Py_ssize_t given)
-{
-    npy_intp order[NPY_MAXDIMS];
-    int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], order) : -1;
-    if (rank < 0 || rank != PyArray_NDIM((PyArrayObject *)args[0])) {
-        DECLINE;
-    }
-    PyArray_Dims dims = {order, rank};
-    return PyArray_Transpose((PyArrayObject *)args[0], &dims);
-}
-
 /* x with other sizes and strides, `offset` bytes further on; `flags` of those of x hold. */
 static PyObject *
 part_of(PyArrayObject *x, int rank, npy_intp *sizes, npy_intp *strides, npy_intp offset, int flags)
@@ -1170,6 +1175,79 @@ part_of(PyArrayObject *x, int rank, npy_intp *sizes, npy_intp *strides, npy_intp
         Py_CLEAR(view);
     }
     return view;
+}
+
+/* Row-major strides; a size of 0 counts as 1. */
+static void
+row_major_strides(int rank, const npy_intp *sizes, npy_intp step, npy_intp *strides)
+{
+    for (int d = rank - 1; d >= 0; d--) {
+        strides[d] = step;
+        step *= sizes[d] > 1 ? sizes[d] : 1;
+    }
+}
+
+/* Strides of x, which has elements, under other sizes of as many elements: those of PyTorch, also
+ * where a size is 1; 0 where only a copy has these sizes. Dims of x that lie in memory as one are
+ * a run, and new dims are filled from the last run on. */
+static int
+view_strides(PyArrayObject *x, int rank, const npy_intp *sizes, npy_intp *strides)
+{
+    int left = rank - 1, last = PyArray_NDIM(x) - 1;
+    npy_intp run = 1, filled = 1, step = last < 0 ? PyArray_ITEMSIZE(x) : PyArray_STRIDE(x, last);
+    for (int d = last; d >= 0; d--) {
+        run *= PyArray_DIM(x, d);
+        if (d > 0 && (PyArray_DIM(x, d - 1) == 1 || PyArray_STRIDE(x, d - 1) == run * step)) {
+            continue;
+        }
+        for (; left >= 0 && (filled < run || sizes[left] == 1); left--) {
+            strides[left] = filled * step;
+            filled *= sizes[left];
+        }
+        if (filled != run) {
+            return 0;
+        }
+        run = filled = 1;
+        step = d > 0 ? PyArray_STRIDE(x, d - 1) : step;
+    }
+    for (; last < 0 && left >= 0; left--) {
+        strides[left] = step;
+    }
+    return left < 0;
+}
+
+/* reshape(x, shape): a view where there is one, else a copy. */
+static PyObject *
+native_reshape(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], sizes) : -1;
+    PyArrayObject *x = rank < 0 ? NULL : (PyArrayObject *)args[0];
+    npy_intp count = x == NULL ? -1 : count_of(rank, sizes);
+    if (count < 0 || count != PyArray_SIZE(x)) {
+        DECLINE;
+    }
+    if (count == 0) {
+        row_major_strides(rank, sizes, PyArray_ITEMSIZE(x), strides);
+    }
+    else if (!view_strides(x, rank, sizes, strides)) {
+        PyArray_Dims shape = {sizes, rank};
+        return PyArray_Newshape(x, &shape, NPY_CORDER);
+    }
+    return part_of(x, rank, sizes, strides, 0, NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE);
+}
+
+/* permute(x, dims). */
+static PyObject *
+native_permute(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp order[NPY_MAXDIMS];
+    int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], order) : -1;
+    if (rank < 0 || rank != PyArray_NDIM((PyArrayObject *)args[0])) {
+        DECLINE;
+    }
+    PyArray_Dims dims = {order, rank};
+    return PyArray_Transpose((PyArrayObject *)args[0], &dims);
 }
 
 /* slice(x, start, stop, step): bounds within the sizes, steps that are positive. */
@@ -1219,29 +1297,50 @@ native_select(PyObject *module, PyObject *const *args, Py_ssize_t given)
                    NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE);
 }
 
-/* expand(x, shape): where elements are repeated, nobody may write; else it is a reshape. */
+/* expand(x, shape): where elements are repeated, nobody may write. Strides are those of PyTorch,
+ * also where a size is 1. */
 static PyObject *
 native_expand(PyObject *module, PyObject *const *args, Py_ssize_t given)
 {
-    npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS], count = 1;
+    npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS], outer = 1;
     int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], sizes) : -1;
     PyArrayObject *x = rank < 0 ? NULL : (PyArrayObject *)args[0];
     int extra = x == NULL ? -1 : rank - PyArray_NDIM(x);
     if (extra < 0) {
         DECLINE;
     }
-    for (int d = 0; d < rank; d++) {
+    for (int d = rank - 1; d >= 0; d--) {
         npy_intp own = d < extra ? 1 : PyArray_DIM(x, d - extra);
         if (own != 1 && own != sizes[d]) {
             DECLINE;
         }
-        strides[d] = own == 1 ? 0 : PyArray_STRIDE(x, d - extra);
-        count *= sizes[d];
+        strides[d] = d < extra ? outer : PyArray_STRIDE(x, d - extra);
+        if (own != sizes[d] || extra == rank) {
+            strides[d] = 0;
+        }
+        outer = sizes[d] * strides[d];
     }
-    if (count == PyArray_SIZE(x)) {
-        return native_reshape(module, args, given);
+    npy_intp count = count_of(rank, sizes);
+    if (count < 0) {
+        DECLINE;
     }
-    return part_of(x, rank, sizes, strides, 0, NPY_ARRAY_ALIGNED);
+    int flags = NPY_ARRAY_ALIGNED | (count == PyArray_SIZE(x) ? NPY_ARRAY_WRITEABLE : 0);
+    return part_of(x, rank, sizes, strides, 0, flags);
+}
+
+/* strided(x, sizes, strides, offset): memory of x, in bytes, from `offset` behind its first one; the
+ * caller sees to it that it stays within that memory. */
+static PyObject *
+native_strided(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp sizes[NPY_MAXDIMS], strides[NPY_MAXDIMS];
+    int rank = given == 4 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], sizes) : -1;
+    long long offset = rank < 0 ? 0 : whole(args[3], LLONG_MIN);
+    if (rank < 0 || read_strides(args[2], strides) != rank || offset == LLONG_MIN) {
+        DECLINE;
+    }
+    return part_of((PyArrayObject *)args[0], rank, sizes, strides, (npy_intp)offset,
+                   NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE);
 }
 
 /* detach(x): the array itself. */
@@ -1286,6 +1385,8 @@ static PyMethodDef methods[] = {
     METHOD("slice", native_slice, "slice(x, start, stop, step) -> array or NotImplemented."),
     METHOD("select", native_select, "select(x, dim, index) -> array or NotImplemented."),
     METHOD("detach", native_detach, "detach(x) -> array or NotImplemented."),
+    METHOD("strided", native_strided,
+           "strided(x, sizes, strides, offset), in bytes -> array or NotImplemented."),
     METHOD("softmax_slope", softmax_slope, "softmax_slope(g, out, dim)."),
     METHOD("log_softmax_slope", log_softmax_slope, "log_softmax_slope(g, out, dim)."),
     METHOD("layer_norm_slope_x", layer_norm_slope_x,

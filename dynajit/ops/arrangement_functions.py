@@ -17,7 +17,6 @@ from dynajit.core.errors import (
     BoundsError,
     DTypeError,
     ShapeError,
-    UnsupportedError,
 )
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
@@ -405,12 +404,12 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 @lower_precision
 def chain_matmul(*matrices: Any) -> Any:
-    """The product of matrices, from left to right."""
+    """The product of matrices, from left to right; of one a copy."""
     given = spread(matrices)
     result = given[0]
     for x in given[1:]:
         result = TABLE.matmul(result, x)
-    return result
+    return result if len(given) > 1 else TABLE.clone(result)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -446,47 +445,13 @@ def as_strided(
 ) -> Any:
     """The memory of an eager tensor at the given strides, as a view; it breaks graphs.
 
-    Of a tensor that requires a gradient it is a copy through which gradients flow.
-
     Raises:
         ShapeError: sizes and strides differ in number, or elements lie outside the memory.
     """
     return input.as_strided(size, stride, storage_offset)
 
 
-def elements_of_strided(
-    input: Any, strides: Sequence[int], size: Sequence[int], stride: Sequence[int], offset: int
-) -> Any:
-    """Elements at `offset` and the given strides of the memory of an input that is not contiguous.
-
-    Args:
-        strides: those of the input.
-
-    Raises:
-        UnsupportedError: one of them is no element of the input, or the input has elements that
-            lie at one place.
-    """
-    own = _places(tuple(input.shape), strides, 0)
-    wanted = _places(size, stride, offset)
-    order = np.argsort(own, kind="stable")
-    ordered = own[order]
-    if ordered.size > 1 and (np.diff(ordered) == 0).any():
-        raise UnsupportedError(
-            "as_strided: elements of the tensor lie at one place in memory, so that the derivative "
-            "is not defined by element.  Use contiguous() or detach() first."
-        )
-    found = np.searchsorted(ordered, wanted).clip(max=ordered.size - 1)
-    if wanted.size and (ordered.size == 0 or (ordered[found] != wanted).any()):
-        raise UnsupportedError(
-            "as_strided: the derivative is available for elements of the tensor only, not for what "
-            "lies between them in its memory.  Call it on the tensor that it is a view of, or "
-            "detach()."
-        )
-    places = constant(np.ascontiguousarray(order[found]).astype(np.int64), input.device)
-    return reshape(TABLE.index_select(reshape(input, -1), places, dim=0), tuple(size))
-
-
-def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
+def places_of(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
     """Where elements lie, counted from the first of the input: int64, shape (product of sizes,)."""
     position: Any = np.full((), offset, np.int64)
     for d, (n, step) in enumerate(zip(size, stride, strict=True)):
@@ -497,7 +462,7 @@ def _places(size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
 
 def elements_at(input: Any, size: Sequence[int], stride: Sequence[int], offset: int) -> Any:
     """Elements of the flattened input at `offset` and the given strides, as a copy."""
-    places = constant(_places(size, stride, offset), input.device)
+    places = constant(places_of(size, stride, offset), input.device)
     return reshape(TABLE.index_select(reshape(input, -1), places, dim=0), tuple(size))
 
 

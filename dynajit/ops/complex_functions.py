@@ -104,8 +104,8 @@ def conj(input: Any) -> Any:
 
 
 def conj_physical(input: Any) -> Any:
-    """Complex conjugates; of a real tensor a copy."""
-    return TABLE.conj(input) if input.dtype.is_complex else TABLE.clone(input)
+    """Complex conjugates; a real tensor itself."""
+    return TABLE.conj(input) if input.dtype.is_complex else input
 
 
 def resolve_conj(input: Any) -> Any:
@@ -159,6 +159,8 @@ def adjoint(input: Any) -> Any:
         ShapeError: fewer than two dims.
     """
     rank = len(input.shape)
+    if not rank:
+        return conj(input)
     if rank < 2:
         raise ShapeError("tensor.adjoint() is only supported on matrices or batches of matrices.")
     return conj(TABLE.permute(input, dims=(*range(rank - 2), rank - 1, rank - 2)))
@@ -170,7 +172,7 @@ def hermitian(input: Any) -> Any:
     Raises:
         ShapeError: not two dims.
     """
-    if len(input.shape) != 2:
+    if len(input.shape) not in (0, 2):
         raise ShapeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got "
             f"{describe_tensor(input) if is_tensor(input) else input}"

@@ -324,10 +324,14 @@ def _shifted_dims(input: Any, dim: Any, name: str) -> list[int]:
 def fftshift(input: Any, dim: Any = None) -> Any:
     """input rolled so that the frequency 0 is in the middle of each of `dim` (all of them)."""
     dims = _shifted_dims(input, dim, "fftshift")
-    return roll(input, [input.shape[d] // 2 for d in dims], dims) if dims else input
+    if not dims:
+        return TABLE.clone(input)
+    return roll(input, [input.shape[d] // 2 for d in dims], dims)
 
 
 def ifftshift(input: Any, dim: Any = None) -> Any:
     """The inverse of `fftshift`."""
     dims = _shifted_dims(input, dim, "ifftshift")
-    return roll(input, [(input.shape[d] + 1) // 2 for d in dims], dims) if dims else input
+    if not dims:
+        return TABLE.clone(input)
+    return roll(input, [(input.shape[d] + 1) // 2 for d in dims], dims)

@@ -15,7 +15,7 @@ from dynajit.ops.complex_functions import adjoint as adjoint_of
 from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
 from dynajit.ops.matrix_functions import matmul
-from dynajit.ops.placing import by_columns, contiguous
+from dynajit.ops.placing import by_columns, contiguous, copied_by_columns
 from dynajit.ops.shape_functions import diagonal as diagonal_of
 from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
@@ -256,7 +256,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise ShapeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     solution = TABLE.matmul(pinv(A, rtol=rcond), columns)
     empty = TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device)
-    values, residuals = (TABLE.real(empty) if A.dtype.is_complex else empty,) * 2
+    values = TABLE.real(empty) if A.dtype.is_complex else empty
+    residuals = TABLE.clone(values)
     if driver == "gels":
         ranks, has_residuals = cast(values, dtypes.int64), True
     else:
@@ -311,10 +312,10 @@ def qr(A: Any, mode: str = "reduced") -> QR:
         )
     both = TABLE.orthogonal_triangular(A, complete=mode == "complete")
     m, n = A.shape[-2:]
-    factor = by_columns(part(TABLE, both, -1, m, m + n))
+    factor = copied_by_columns(part(TABLE, both, -1, m, m + n))
     if mode == "r":
         return QR(TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device), factor)
-    return QR(by_columns(transpose(part(TABLE, both, -1, 0, m), -2, -1)), factor)
+    return QR(copied_by_columns(transpose(part(TABLE, both, -1, 0, m), -2, -1)), factor)
 
 
 def _symmetric(A: Any, UPLO: str) -> Any:
@@ -336,7 +337,7 @@ def eigh(A: Any, UPLO: str = "L") -> Eigen:
     values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
     if values.dtype.is_complex:
         values = TABLE.real(values)
-    return Eigen(contiguous(values), by_columns(part(TABLE, both, -1, 0, n)))
+    return Eigen(TABLE.clone(values), copied_by_columns(part(TABLE, both, -1, 0, n)))
 
 
 @full_precision
@@ -359,8 +360,8 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
     u = part(TABLE, part(TABLE, both, -1, 0, m), -2, 0, m if full_matrices else k)
     vh = part(TABLE, part(TABLE, both, -1, m + 1, m + 1 + n), -2, 0, n if full_matrices else k)
     values = TABLE.real(values) if values.dtype.is_complex else values
-    values = contiguous(reshape(values, (*A.shape[:-2], k)))
-    return SVD(by_columns(transpose(u, -2, -1)), values, by_columns(vh))
+    values = TABLE.clone(reshape(values, (*A.shape[:-2], k)))
+    return SVD(copied_by_columns(transpose(u, -2, -1)), values, copied_by_columns(vh))
 
 
 @full_precision
@@ -381,7 +382,7 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
     pivots = part(TABLE, part(TABLE, both, -1, n, n + 1), -2, 0, k)
     pivots = TABLE.detach(reshape(pivots, (*A.shape[:-2], k)))
     pivots = cast(TABLE.real(pivots) if A.dtype.is_complex else pivots, dtypes.int32)
-    return LU(by_columns(part(TABLE, both, -1, 0, n)), pivots)
+    return LU(copied_by_columns(part(TABLE, both, -1, 0, n)), pivots)
 
 
 def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
@@ -456,7 +457,7 @@ def eig(A: Any) -> Eigen:
     both = TABLE.general_eigen(A)
     n = A.shape[-1]
     values = reshape(part(TABLE, both, -1, n, n + 1), tuple(A.shape[:-1]))
-    return Eigen(contiguous(values), by_columns(part(TABLE, both, -1, 0, n)))
+    return Eigen(TABLE.clone(values), copied_by_columns(part(TABLE, both, -1, 0, n)))
 
 
 @full_precision

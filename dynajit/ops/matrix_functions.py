@@ -361,7 +361,9 @@ def _multiply_broadcast(
 
 
 def matrix_transpose(input: Any) -> Any:
-    """The last two dims swapped."""
+    """The last two dims swapped; a zero-dim tensor stays."""
+    if not input.shape:
+        return input
     if len(input.shape) < 2:
         raise ShapeError(
             f"mT is only supported on matrices or batches of matrices, got {len(input.shape)}-D."

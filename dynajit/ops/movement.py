@@ -607,7 +607,8 @@ def _unfold_array(xp: Any, x: Any, *, dim: int, size: int, step: int) -> Any:
     count, stride = (x.shape[dim] - size) // step + 1, x.strides[dim]
     shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
     strides = (*x.strides[:dim], stride * step, *x.strides[dim + 1 :], stride)
-    return xp.lib.stride_tricks.as_strided(x, shape, strides)
+    view = _native_forms.strided(x, shape, strides, 0)  # whose base tells where it begins
+    return xp.lib.stride_tricks.as_strided(x, shape, strides) if view is NotImplemented else view
 
 
 def _unfold_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, size: int, step: int) -> Any:

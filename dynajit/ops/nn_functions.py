@@ -484,6 +484,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
         if before or after:
             positions = _padded_positions(result.shape[d], before, after, mode)
             result = TABLE.index_select(result, constant(positions, input.device), dim=d)
+    if not any(any(amount) for amount in amounts):
+        return TABLE.clone(input)
     return result if mode == "circular" else as_suggested(result, input)
 
 
@@ -498,7 +500,7 @@ def _pad_constant(input: Any, amounts: list[tuple[int, int]], value: Any) -> Any
         input = TABLE.slice(input, start=start, stop=stop, step=(1,) * len(shape))
     added = tuple((max(before, 0), max(after, 0)) for before, after in amounts)
     if not any(a or b for a, b in added):
-        return TABLE.clone(input) if stop == shape else input
+        return TABLE.clone(input)
     return TABLE.pad(
         input, before=tuple(a for a, _ in added), after=tuple(b for _, b in added), value=value
     )

@@ -141,14 +141,15 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
 def triangular_solve(
     b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
-    """(x with T x = b, A), T the triangle of A, or its transpose."""
+    """(x with T x = b, a copy of A), T the triangle of A, or its transpose."""
     if transpose:
         turned = TABLE.permute(
             A, dims=(*range(len(A.shape) - 2), len(A.shape) - 1, len(A.shape) - 2)
         )
         found = solve_triangular(turned, b, upper=not upper, unitriangular=unitriangular)
-        return TriangularSolution(found, A)
-    return TriangularSolution(solve_triangular(A, b, upper=upper, unitriangular=unitriangular), A)
+    else:
+        found = solve_triangular(A, b, upper=upper, unitriangular=unitriangular)
+    return TriangularSolution(found, TABLE.clone(A))
 
 
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:

@@ -57,6 +57,12 @@ def copied_by_rows(x: Any) -> Any:
     return TABLE.laid_out(x, order=tuple(range(len(x.shape))))
 
 
+def copied_by_columns(x: Any) -> Any:
+    """A copy of matrices that lies column by column, as LAPACK leaves them."""
+    rank = len(x.shape)
+    return TABLE.laid_out(x, order=(*range(rank - 2), rank - 1, rank - 2))
+
+
 def by_columns(result: Any) -> Any:
     """Matrices that lie column by column, as LAPACK gives them."""
     rank = len(result.shape)

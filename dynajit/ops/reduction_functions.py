@@ -317,7 +317,8 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def sum_to_size(input: Any, *sizes_: Any, size: Any = None) -> Any:
-    """input summed to a shape that broadcasts to its own; input itself if that is its shape.
+    """input summed to a shape that broadcasts to its own; input itself if that is its shape, but a
+    copy of a zero-dim tensor.
 
     Raises:
         ShapeError: the shape does not broadcast to that of input.
@@ -340,8 +341,10 @@ def sum_to_size(input: Any, *sizes_: Any, size: Any = None) -> Any:
     dims = (*range(added), *(d for d in ones if not equals(own[d], 1)))
     is_whole = input.dtype.category < Category.FLOATING
     if not dims and not shape and is_whole:
-        return cast(input, dtypes.int64)  # as a sum over no dims gives
-    return reshape(TABLE.sum(input, dim=dims, keepdim=True), shape) if dims else input
+        return TABLE.clone(cast(input, dtypes.int64))  # as a sum over no dims gives
+    if not dims:
+        return input if shape else TABLE.clone(input)
+    return reshape(TABLE.sum(input, dim=dims, keepdim=True), shape)
 
 
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:

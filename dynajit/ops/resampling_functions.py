@@ -310,7 +310,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     n = len(lead)
     apart = TABLE.reshape(input, shape=(*lead, channels // (r * r), r, r, height, width))
     dims = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    turned = TABLE.permute(apart, dims=dims)
+    turned = TABLE.clone(TABLE.permute(apart, dims=dims))
     return TABLE.reshape(turned, shape=(*lead, channels // (r * r), height * r, width * r))
 
 
@@ -325,7 +325,8 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     lead, (channels, height, width) = shape[:-3], shape[-3:]
     n = len(lead)
     apart = TABLE.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
-    turned = TABLE.permute(apart, dims=(*range(n), n, n + 2, n + 4, n + 1, n + 3))
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    turned = TABLE.clone(TABLE.permute(apart, dims=order))
     return TABLE.reshape(turned, shape=(*lead, channels * r * r, height // r, width // r))
 
 
@@ -341,7 +342,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
             f"{list(shape)} and groups={groups}."
         )
     apart = TABLE.reshape(input, shape=(shape[0], groups, shape[1] // groups, *shape[2:]))
-    turned = TABLE.permute(apart, dims=(0, 2, 1, *range(3, len(shape) + 1)))
+    turned = TABLE.clone(TABLE.permute(apart, dims=(0, 2, 1, *range(3, len(shape) + 1))))
     return as_suggested(TABLE.reshape(turned, shape=shape), input)
 
 
@@ -355,11 +356,18 @@ def _channel_dropout(input: Any, p: float, training: bool, lead: int) -> Any:
     if not training or p == 0:
         return input
     rank = len(input.shape)
+    if rank < lead:
+        raise ShapeError("Feature dropout requires at least 2 dimensions in the input")
     shape = (*tuple(input.shape)[:lead], *itertools.repeat(1, rank - lead))
     ones = TABLE.full(1, shape=shape, dtype=dtypes.float32, device=input.device)
     factor = dropout(ones, p, True)
     wide = cast(input, dtypes.compute_dtype(input.dtype))
     return cast(TABLE.mul(wide, factor), input.dtype)
+
+
+def _fresh_view(x: Any) -> Any:
+    """Another tensor of the same memory: what PyTorch gives for a sample without a batch."""
+    return TABLE.reshape(x, shape=tuple(x.shape))
 
 
 def _warn_of_rank(function: str, rank: int, ranks: tuple[int, int]) -> None:
@@ -381,7 +389,8 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     rank = len(input.shape)
     if rank not in (2, 3):
         raise ShapeError(f"dropout1d: Expected 2D or 3D input, but received a {rank}D input.")
-    return _channel_dropout(input, p, training, rank - 1)
+    dropped = _channel_dropout(input, p, training, rank - 1)
+    return _fresh_view(dropped) if rank == 2 else dropped
 
 
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
@@ -389,11 +398,9 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     dims, those of (N, C, L). The channels always are the second dim, as in PyTorch.
 
     Raises:
-        ShapeError: there are fewer than two dims.
+        ShapeError: there are fewer than two dims, and something is to be dropped.
     """
     rank = len(input.shape)
-    if rank < 2:
-        raise ShapeError("dropout2d: Feature dropout requires at least 2 dimensions in the input")
     _warn_of_rank("dropout2d", rank, (3, 4))
     return _channel_dropout(input, p, training, 2)
 
@@ -403,13 +410,12 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     scaled. The channels are the first dim of all but five, as in PyTorch.
 
     Raises:
-        ShapeError: there is no dim.
+        ShapeError: there is no dim, and something is to be dropped.
     """
     rank = len(input.shape)
-    if rank < 1:
-        raise ShapeError("dropout3d: Feature dropout requires at least 2 dimensions in the input")
     _warn_of_rank("dropout3d", rank, (4, 5))
-    return _channel_dropout(input, p, training, 2 if rank == 5 else 1)
+    dropped = _channel_dropout(input, p, training, 2 if rank == 5 else 1)
+    return dropped if rank == 5 else _fresh_view(dropped)
 
 
 def padding_amounts(padding: Any, n: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from dynajit.core.symint import SymInt, agree, equals, fits_within
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import constant, dim_of, is_tensor, non_negative, size, sizes, spread
-from dynajit.ops.placing import copied_by_rows
+from dynajit.ops.placing import contiguous, copied_by_rows
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
 
@@ -43,13 +43,13 @@ def _reshaped(input: Any, shape: Shape) -> Any:
 
 
 def view(input: Any, *sizes_: Any, size: Any = None, dtype: Any = None) -> Any:
-    """`reshape`, or with a dtype argument the bits seen as another dtype (not available).
+    """`reshape`; the bits seen as another dtype are for eager tensors, which have a method.
 
     Raises:
         ArgumentError: a dtype was given.
     """
     if dtype is not None or (len(sizes_) == 1 and isinstance(sizes_[0], dtypes.DType)):
-        raise ArgumentError("view(dtype) is not available.  Use .to(dtype) to convert values.")
+        raise ArgumentError("view(dtype) is not available in graphs.")
     return reshape(input, *sizes_, shape=size)
 
 
@@ -85,8 +85,8 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
 
 
 def ravel(input: Any) -> Any:
-    """`input` in one dimension."""
-    return reshape(input, -1)
+    """`input` in one dimension: a view of what lies row by row, else a copy."""
+    return reshape(contiguous(input), -1)
 
 
 def squeeze(input: Any, dim: Any = None) -> Any:
@@ -157,10 +157,11 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 def t(input: Any) -> Any:
-    """Transpose of a matrix; vectors and zero-dim tensors stay."""
-    if len(input.shape) > 2:
+    """Transpose of a matrix, as a view; vectors and zero-dim tensors keep their order."""
+    rank = len(input.shape)
+    if rank > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.shape}.")
-    return input if len(input.shape) < 2 else transpose(input, 0, 1)
+    return TABLE.permute(input, dims=tuple(reversed(range(rank))))
 
 
 def movedim(input: Any, source: Any, destination: Any) -> Any:
@@ -187,7 +188,8 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Any:
 
 
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """Elements moved by `shifts` along `dims`, those beyond the end coming back in front."""
+    """Elements moved by `shifts` along `dims`, those beyond the end coming back in front; always
+    as a copy."""
     if dims is None:
         return reshape(roll(reshape(input, -1), shifts, 0), tuple(input.shape))
     steps = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
@@ -196,6 +198,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
         raise ShapeError(f"roll: shifts and dimensions must align: {len(steps)}, {len(along)}.")
     if along and not input.shape:
         raise BoundsError(f"roll: Dimension specified as {along[0]} but tensor has no dimensions")
+    result = input
     for step, dim in zip(steps, along, strict=True):
         d = dim_of(input, dim, "roll")
         length = input.shape[d] if input.shape else 1
@@ -203,9 +206,9 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
             continue
         cut = (length - step) % length
         if cut != 0:
-            parts = narrow(input, d, cut, length - cut), narrow(input, d, 0, cut)
-            input = TABLE.cat(*parts, dim=d)
-    return input
+            parts = narrow(result, d, cut, length - cut), narrow(result, d, 0, cut)
+            result = TABLE.cat(*parts, dim=d)
+    return TABLE.clone(input) if result is input else result
 
 
 # ---------------------------------------------------------------------------------------------
@@ -245,10 +248,10 @@ def broadcast_to(input: Any, size: Any) -> Any:
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """All tensors expanded to their common shape."""
+    """All tensors expanded to their common shape; themselves where they have it."""
     given = spread(tensors)
     shape = broadcast_shapes([tuple(x.shape) for x in given], "broadcast_tensors")
-    return tuple(TABLE.expand(x, shape=shape) for x in given)
+    return tuple(x if tuple(x.shape) == shape else TABLE.expand(x, shape=shape) for x in given)
 
 
 def repeat(input: Any, *sizes_: Any, repeats: Any = None) -> Any:

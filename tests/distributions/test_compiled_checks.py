@@ -12,7 +12,10 @@ import dynajit as dj
 from dynajit import distributions as d
 
 import os
-EVERY=bool(os.environ.get("EVERY")); BACKEND=os.environ.get("BE","native"); DYNAMIC=bool(os.environ.get("DY"))
+
+EVERY = bool(os.environ.get("EVERY"))
+BACKEND = os.environ.get("BE", "native")
+DYNAMIC = bool(os.environ.get("DY"))
 NAN: Final = float("nan")
 A: Final = [[0.3, -1.2, 0.7], [2.0, 0.1, -0.4]]
 P: Final = [[0.5, 1.7, 0.9], [2.5, 0.3, 1.0]]

@@ -60,7 +60,7 @@ def test_a_detached_tensor_shares_storage_but_no_history() -> None:
     y.add_(1.0)
 
     assert (True, False, None, 1) == (
-        y.storage is x.storage,
+        y._storage is x._storage,
         y.requires_grad,
         y._base,
         x._version,
@@ -71,7 +71,7 @@ def test_a_reshape_that_copies_is_no_view() -> None:
     x = leaf(1.0, 2.0, 3.0, 4.0).reshape(2, 2)
     y = x.T.reshape(4)
 
-    assert (None, True) == (y._base, y.storage is not x.storage)
+    assert (None, True) == (y._base, y._storage is not x._storage)
     y.sum().backward()
 
 

@@ -53,14 +53,14 @@ def test_views_share_storage() -> None:
     x = tensor(np.arange(6.0).reshape(2, 3))
     for view in (x[0], x.view(3, 2), x.T, x.expand(2, 2, 3), x.unsqueeze(0), x.reshape(-1)):
         assert view.untyped_storage() == x.untyped_storage()
-        assert view.storage is x.storage
+        assert view._storage is x._storage
         assert view._base is x
 
 
 def test_a_copy_has_its_own_storage() -> None:
     x = tensor(np.arange(6.0).reshape(2, 3))
     for copied in (x.clone(), x.T.reshape(-1), x.T.contiguous(), x * 1.0, x.flip(0)):
-        assert copied.storage is not x.storage
+        assert copied._storage is not x._storage
         assert copied._base is None
 
 

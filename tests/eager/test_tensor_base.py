@@ -63,7 +63,7 @@ def test_getters_do_not_leak_references() -> None:
     tensor = zeros(2, 3)
     tensor.requires_grad = True
     tensor.grad = zeros(2, 3)
-    names = ("array", "storage", "grad", "grad_fn", "dtype", "device", "hooks", "_base")
+    names = ("array", "_storage", "grad", "grad_fn", "dtype", "device", "hooks", "_base")
     for _ in range(3):
         counts = [sys.getrefcount(getattr(tensor, name)) for name in names]
     for _ in range(1000):
@@ -77,7 +77,7 @@ def test_getters_do_not_leak_references() -> None:
 def test_weak_references_are_cleared() -> None:
     tensor = zeros(1)
     reference = weakref.ref(tensor)
-    storage = weakref.ref(tensor.storage)
+    storage = weakref.ref(tensor._storage)
     del tensor
 
     assert (None, None) == (reference(), storage())
@@ -192,7 +192,7 @@ def test_setting_requires_grad_to_what_it_is_keeps_the_epoch() -> None:
     assert start == _tensor.metadata_epoch()
 
 
-@pytest.mark.parametrize("name", ["array", "storage", "requires_grad"])
+@pytest.mark.parametrize("name", ["array", "_storage", "requires_grad"])
 def test_fields_cannot_be_deleted(name: str) -> None:
     with pytest.raises(AttributeError, match="cannot be deleted"):
         delattr(zeros(1), name)
@@ -217,7 +217,7 @@ def test_a_view_shares_storage_and_base() -> None:
     view = _tensor.wrap_view(base.array[:1], base, ())
     inner = _tensor.wrap_view(view.array, view, ())
 
-    assert view.storage is base.storage
+    assert view._storage is base._storage
     assert base is view._base is inner._base
 
 

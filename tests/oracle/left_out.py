@@ -134,6 +134,9 @@ ROUNDED: tuple[tuple[str, str, str], ...] = (
 )
 """The same for rounding errors, which may be within PyTorch's tolerance on another processor."""
 
+ELSEWHERE: dict[str, str] = {}
+"""Operators whose results lie in other memory than PyTorch's, or from another offset on."""
+
 
 def expected(name: str, form: str) -> dict[str, bool]:
     """What may differ of an operator in a form ("", "in place", "error"), and whether it must."""

@@ -93,7 +93,7 @@ def _copy(value: torch.Tensor) -> dj.Tensor:
     if not stored:
         raise Untranslated("a tensor whose storage is gone")
     whole = array_of(torch.as_strided(value, (stored,), (1,), 0))
-    if value.is_contiguous() and stored == value.numel():
+    if value.is_contiguous() and stored == value.numel() and 1 not in value.shape:
         return dj.from_numpy(whole.reshape(tuple(value.shape)))
     return dj.as_strided(
         dj.from_numpy(whole), tuple(value.shape), value.stride(), value.storage_offset()

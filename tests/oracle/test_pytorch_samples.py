@@ -78,18 +78,20 @@ def ours_of(operator: Any, call: Any) -> Callable[..., Any]:
     return found
 
 
-def samples_of(operator: Any, dtype: str, *, gradients: bool = False) -> list[Any]:
-    """At most `MOST_SAMPLES`, evenly over all there are."""
+def samples_of(
+    operator: Any, dtype: str, *, gradients: bool = False, most: int = MOST_SAMPLES
+) -> list[Any]:
+    """At most so many, evenly over all there are."""
     seed = zlib.crc32(f"{operator.full_name} {dtype}".encode())
     torch.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed)
     kind = getattr(torch, dtype)
     every = list(operator.sample_inputs("cpu", kind, requires_grad=gradients))
-    if len(every) <= MOST_SAMPLES:
+    if len(every) <= most:
         return every
-    step = (len(every) - 1) / (MOST_SAMPLES - 1)
-    return [every[round(step * place)] for place in range(MOST_SAMPLES)]
+    step = (len(every) - 1) / max(most - 1, 1)
+    return [every[round(step * place)] for place in range(most)]
 
 
 def dtypes_of(operator: Any) -> list[str]:
