@@ -12,7 +12,13 @@ import numpy as np
 from dynajit.core import device as devices
 from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeTypeError,
+    ShapeError,
+    ShapeValueError,
+)
 from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.eager import _tensor
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, place_of
@@ -93,7 +99,7 @@ def from_numpy(array: Any) -> Tensor:
         raise ArgumentError(f"from_numpy: expected np.ndarray (got {type(array).__name__})")
     reason = _why_not_shareable(array)
     if reason is not None:
-        raise (DTypeError if "dtype" in reason else ShapeError)(
+        raise (DTypeTypeError if "dtype" in reason else ShapeValueError)(
             f"from_numpy: {reason}.  Use tensor(array), which copies."
         )
     return _tensor.wrap(np.asarray(array))  # type: ignore[no-any-return]

@@ -14,7 +14,7 @@ from dynajit.core import device as devices
 from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ShapeError, UnsupportedError
+from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.meta_arrays import is_meta
@@ -27,6 +27,7 @@ from dynajit.ops.arrangement_functions import (
 )
 from dynajit.ops.elementwise_functions import clone
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.shape_functions import called_view
 
 shared_memory = Late("dynajit.eager.shared_memory")
 
@@ -201,7 +202,9 @@ class LayoutMethods:
             return self._view_as_dtype(shape[0])
         if dtype is not None:
             return self._view_as_dtype(dtype)
-        result = TensorMethods.reshape(self, *shape, shape=size)
+        if not shape and size is None:
+            raise ArgumentError("view(): expected sizes, or a dtype.")
+        result = called_view(TensorMethods.reshape, self, *shape, shape=size)
         if not _tensor.shares_memory(result.array, self.array):
             raise ShapeError(MSG_VIEW.format(shape=list(result.shape)))
         return result

@@ -20,6 +20,7 @@ from dynajit.core.memory_format import outer_to_inner
 from dynajit.eager import _tensor, write_limits
 from dynajit.eager._tensor import is_grad_enabled
 from dynajit.eager.inplace import MSG_LEAF, MSG_VIEW_OF_LEAF, RESHAPED, rebase_keeping_hooks
+from dynajit.ops import arguments
 from dynajit.ops import shape_functions as shapes
 from dynajit.ops.reduction_functions import element_count
 
@@ -46,7 +47,7 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
 
 def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    return tuple(int(size) for size in sizes)
+    return arguments.sizes(sizes, "resize_")
 
 
 class ReshapingMethods:

@@ -16,7 +16,13 @@ from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    AutogradError,
+    DeviceError,
+    ShapeError,
+)
 from dynajit.core.memory_format import preserve_format
 from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _tensor, subclasses, tape
@@ -32,6 +38,7 @@ from dynajit.eager.reshaping import ReshapingMethods
 from dynajit.eager.typed_names import name_of, type_named
 from dynajit.ops import subscript
 from dynajit.ops._library_call import ask_no_class
+from dynajit.ops.arguments import is_operand
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
 
@@ -399,13 +406,22 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return subscript.get_item(self, key) if found is NotImplemented else found
 
     def __contains__(self, element: Any) -> bool:
+        if not is_operand(element):
+            raise ArgumentRuntimeError(
+                f"Tensor.__contains__: expected a tensor or a number, got {type(element).__name__}."
+            )
         return bool((self == element).array.any())
 
     def __format__(self, spec: str) -> str:
         is_number = type(self) is Tensor and not self.is_meta
         if self.ndim == 0 and (spec or is_number):
             return format(self.item(), spec)
-        return format(str(self), spec)
+        if spec:
+            raise ArgumentError(
+                f"format(tensor, {spec!r}): only a tensor without dims takes a format.  Format its "
+                "elements, or str(tensor)."
+            )
+        return str(self)
 
     def __repr__(self) -> str:
         return format_tensor(self)

@@ -9,7 +9,14 @@ from typing import Any
 
 from dynajit.core import any_arrays, dtypes, symint
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    BoundsError,
+    DTypeError,
+    ShapeError,
+    ShapeValueError,
+)
 from dynajit.core.symint import equals, shapes_agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
@@ -36,7 +43,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any
     dim = dim if axis is None else axis
     given = list(tensors)
     if not given:
-        raise ShapeError("cat(): expected a non-empty list of tensors.")
+        raise ShapeValueError("cat(): expected a non-empty list of tensors.")
     _require_tensors(given, "cat")
     dtype = arguments.common_dtype(given)
     ranks = [len(x.shape) for x in given]
@@ -69,7 +76,11 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 
 def hstack(tensors: Sequence[Any]) -> Any:
     """Joined along the second dim; one-dimensional tensors along their only one."""
-    given = [reshape(x, 1) if not x.shape else x for x in tensors]
+    given = list(tensors)
+    _require_tensors(given, "hstack")
+    if not given:
+        raise ShapeError("hstack expects a non-empty list of tensors.")
+    given = [reshape(x, 1) if not x.shape else x for x in given]
     return cat(given, dim=0 if len(given[0].shape) == 1 else 1)
 
 
@@ -251,7 +262,7 @@ def scatter(
     if reduce == "multiply":
         index = cast(index, dtypes.int64)
         return TABLE.scatter_reduce(input, index, source, dim=d, mode="prod")
-    raise ArgumentError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
+    raise ArgumentRuntimeError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -303,7 +314,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """input with `value`, a number or a tensor without dims, where the bool mask is True."""
-    if mask.dtype is not dtypes.bool_:
+    if arguments.require_tensor(mask, "masked_fill", "mask").dtype is not dtypes.bool_:
         raise DTypeError(
             f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}."
         )

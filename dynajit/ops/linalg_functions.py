@@ -7,7 +7,7 @@ what the rows of `factorizations` give.
 from typing import Any, NamedTuple
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
@@ -316,7 +316,7 @@ def qr(A: Any, mode: str = "reduced") -> QR:
 
 def _symmetric(A: Any, UPLO: str) -> Any:
     if UPLO.upper() not in ("L", "U"):
-        raise ArgumentError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+        raise ArgumentRuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return TABLE.symmetric_eigen(A, upper=UPLO.upper() == "U")
 
 

@@ -13,17 +13,19 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
-    ArgumentError,
+    ArgumentNotImplementedError,
+    ArgumentRuntimeError,
     DivisionError,
     DTypeError,
     InvalidValueError,
+    InvalidValueRuntimeError,
     ShapeError,
     UnsupportedError,
 )
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
-from dynajit.ops.arguments import cast, constant, dim_of
+from dynajit.ops.arguments import cast, constant, dim_of, require_tensor
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.composites import wide
 from dynajit.ops.dispatch import is_recording
@@ -40,7 +42,7 @@ from dynajit.ops.type_rules import broadcast_shapes, normalize_dims
 def gelu(input: Any, approximate: str = "none") -> Any:
     """Gaussian error linear unit; `approximate` is "none" or "tanh"."""
     if approximate not in ("none", "tanh"):
-        raise ArgumentError(f"gelu(approximate={approximate!r}): expected 'none' or 'tanh'.")
+        raise ArgumentRuntimeError(f"gelu(approximate={approximate!r}): expected 'none' or 'tanh'.")
     return TABLE.gelu(input, approximate=approximate)
 
 
@@ -74,7 +76,7 @@ def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
 @lower_precision
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
-    if len(weight.shape) > 1:
+    if len(require_tensor(weight, "prelu", "weight").shape) > 1:
         raise ShapeError(
             "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
             f"{len(weight.shape)}"
@@ -130,7 +132,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
         raise InvalidValueError(
             f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}."
         )
-    if input.dtype.category is not Category.INTEGER:
+    if require_tensor(input, "hardtanh").dtype.category is not Category.INTEGER:
         return TABLE.hardtanh(input, low=float(min_val), high=float(max_val))
     low, high = int(min_val), int(max_val)
     if input.dtype is dtypes.uint8 and min_val < 0:
@@ -253,7 +255,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """int64 with a 1 at the class of each element, in a new last dim; -1 needs the contents."""
-    if tensor.dtype is not dtypes.int64:
+    if require_tensor(tensor, "one_hot", "tensor").dtype is not dtypes.int64:
         raise DTypeError(
             f"one_hot is only applicable to index tensor of type LongTensor, got "
             f"{tensor.dtype.name}.  Cast with .long()."
@@ -296,7 +298,9 @@ def check_probability(p: float) -> None:
         InvalidValueError: p is not in [0, 1].
     """
     if not 0.0 <= p <= 1.0:
-        raise InvalidValueError(f"dropout probability has to be between 0 and 1, but got {p}.")
+        raise InvalidValueRuntimeError(
+            f"dropout probability has to be between 0 and 1, but got {p}."
+        )
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
@@ -399,7 +403,7 @@ def scaled_dot_product_attention(
         DTypeError: dtypes differ, or the mask is neither bool nor floating.
     """
     if attn_mask is not None and is_causal:
-        raise ArgumentError(
+        raise ArgumentRuntimeError(
             "scaled_dot_product_attention: explicit attn_mask should not be set when "
             "is_causal=True."
         )
@@ -457,7 +461,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     if mode == "constant":
         return _pad_constant(input, amounts, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
-        raise ArgumentError(
+        raise ArgumentNotImplementedError(
             f"pad(mode={mode!r}): expected 'constant', 'reflect', 'replicate' or 'circular'."
         )
     if mode == "replicate" or (mode == "reflect" and len(pad) <= 4):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentError, DTypeError, ShapeError, ShapeIndexError
 from dynajit.core.symint import agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, dim_of
@@ -125,7 +125,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
             f"{input.dtype.name} and source.dtype = {source.dtype.name}"
         )
     if numel(tuple(index.shape)) != numel(tuple(source.shape)):
-        raise ShapeError(
+        raise ShapeIndexError(
             "put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {numel(tuple(source.shape))}, index.numel() = "
             f"{numel(tuple(index.shape))}"

@@ -19,7 +19,13 @@ import numpy as np
 
 from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    BoundsError,
+    DTypeError,
+    ShapeError,
+)
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import cast, is_tensor, placed
 from dynajit.ops.arguments import size as size_argument
@@ -305,7 +311,7 @@ def clamp_slice(key: slice, n: Size) -> tuple[Any, Any, int]:
         return start, max(start, end), 1
     step = 1 if key.step is None else size_argument(key.step, "slice")
     if not isinstance(step, int) or step <= 0:
-        raise ArgumentError(f"slice step must be positive, got {step}.  Use flip to reverse.")
+        raise ArgumentValueError(f"slice step must be positive, got {step}.  Use flip to reverse.")
     first = 0 if key.start is None else _bound(size_argument(key.start, "slice"), n)
     last = n if key.stop is None else _bound(size_argument(key.stop, "slice"), n)
     return first, symint.larger(first, last), step
