@@ -17,7 +17,14 @@ import numpy as np
 from dynajit.core import any_arrays, dtypes, gpu, gpu_arrays
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import AutogradError, DeviceError, DTypeError, ShapeError, UnsupportedError
+from dynajit.core.errors import (
+    ArgumentError,
+    AutogradError,
+    DeviceError,
+    DTypeError,
+    ShapeError,
+    UnsupportedError,
+)
 from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
@@ -485,6 +492,8 @@ def _fill(tensor: Any, number: Any, name: str) -> Any:
 
 def _array_for(tensor: Any, value: Any) -> Any:
     """A number or array as an array of a tensor's dtype, on its device."""
+    if isinstance(value, (str, bytes)):
+        raise ArgumentError(f"cannot write {value!r} into a tensor of {tensor.dtype.name}.")
     if gpu.is_foreign(value):
         value = any_arrays.placed_like(gpu.shared(value), tensor.array)
     else:

@@ -14,7 +14,7 @@ from dynajit.core import device as devices
 from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ShapeError, UnsupportedError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.meta_arrays import is_meta
@@ -58,6 +58,10 @@ class UntypedStorage:
     __slots__ = ("array",)
 
     def __init__(self, array: Any = 0) -> None:
+        if isinstance(array, str) or (isinstance(array, int) and array < 0):
+            raise ArgumentRuntimeError(
+                f"UntypedStorage({array!r}): expected a number of bytes, 0 or more."
+            )
         made = np.zeros(array, np.uint8) if isinstance(array, int) else array
         self.array = any_arrays.owner(made)
 

@@ -209,6 +209,8 @@ def signed_bits(number: Any) -> Any:
 
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of all devices; returns that of the CPU."""
+    if isinstance(seed, str):
+        raise ArgumentValueError(f"manual_seed(seed={seed!r}): expected an integer.")
     seed_gpus(seed)
     return default_generator.manual_seed(seed)
 

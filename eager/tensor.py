@@ -22,6 +22,7 @@ from dynajit.core.errors import (
     AutogradError,
     DeviceError,
     ShapeError,
+    ShapeValueError,
 )
 from dynajit.core.memory_format import preserve_format
 from dynajit.core.meta_arrays import MetaArray, is_meta
@@ -385,14 +386,23 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             )
         return bool(self.array)
 
+    def _only(self) -> Any:
+        """The only element, as a Python number."""
+        if self.array.size != 1:
+            raise ShapeValueError(
+                f"a Tensor with {self.array.size} elements cannot be converted to a number.  "
+                "Expected one element; use tolist() or select one."
+            )
+        return self.item()
+
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._only())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._only())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._only())
 
     def __index__(self) -> int:
         if self.array.size != 1 or self.array.dtype.kind not in "biu":

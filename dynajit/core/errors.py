@@ -41,7 +41,9 @@ file and line).
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
     |   `-- LibraryError              a library compiled for PyTorch (OSError, too)
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
+    |   |-- EmptyFileError  (EOFError)  there is nothing to read
     |   `-- UnsafeFileError (UnpicklingError)  it asks for more than weights
+    |-- NoFolderError   (RuntimeError, FileNotFoundError)  there is none to write a file into
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
     |   |-- GraphBreakError             fullgraph=True met a graph break
     |   |-- RecompileError              the stance forbids to compile a new version
@@ -190,6 +192,14 @@ class NoGpuError(DeviceError, UnsupportedError):
 
 class FileFormatError(DynajitError, RuntimeError):
     """A file that should hold saved tensors is damaged or of another kind."""
+
+
+class EmptyFileError(FileFormatError, EOFError):
+    """A file that should hold saved tensors has nothing where it is read from."""
+
+
+class NoFolderError(DynajitError, RuntimeError, FileNotFoundError):
+    """A file is to be written into a folder that does not exist."""
 
 
 class UnsafeFileError(FileFormatError, pickle.UnpicklingError):

@@ -403,6 +403,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return tuple(nonzero(condition, as_tuple=True))
+    if input is None or other is None:
+        raise ArgumentError("where: expected a condition alone, or with input and other.")
     if is_tensor(input) and not is_tensor(other):
         other = _limit(other, input, "where")
     elif is_tensor(other) and not is_tensor(input):

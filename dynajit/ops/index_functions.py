@@ -15,6 +15,7 @@ from dynajit.core.errors import (
     BoundsError,
     DTypeError,
     ShapeError,
+    ShapeIndexError,
     ShapeValueError,
 )
 from dynajit.core.symint import equals, shapes_agree
@@ -96,6 +97,10 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, 
     n = tuple(tensor.shape)[d]
     if isinstance(split_size_or_sections, (tuple, list)):
         parts = sizes(split_size_or_sections, "split")
+        if any(isinstance(part, int) and part < 0 for part in parts):
+            raise ShapeError(
+                f"split_with_sizes expects split_sizes of at least 0, but got {list(parts)}."
+            )
         total = symint_sum(parts)
         if total != n:
             raise ShapeError(
@@ -290,6 +295,11 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     index = positions_along(index)
     if not input.shape:
         return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
+    if len(source.shape) == len(input.shape) and not equals(source.shape[d], index.shape[0]):
+        raise ShapeIndexError(
+            f"index_copy: source has {source.shape[d]} slices along dim {d} for an index of "
+            f"{index.shape[0]}.  Expected as many."
+        )
     return TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,))
 
 
@@ -300,6 +310,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     if not input.shape:
         return reshape(index_fill(reshape(input, 1), 0, index, value), ())
     if is_tensor(value):
+        if value.shape:
+            raise ShapeError(
+                f"index_fill: value has {len(value.shape)} dims.  Expected a number, or a tensor "
+                "without dims."
+            )
         # The value's gradient counts every element once, however often the index names it.
         n = input.shape[d]
         written = TABLE.full(False, shape=(n,), dtype=dtypes.bool_, device=input.device)

@@ -11,7 +11,13 @@ from typing import Any
 
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ArgumentRuntimeError, ArgumentValueError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+)
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, coefficient, common_dtype, describe_tensor
@@ -227,6 +233,8 @@ def einsum(equation: str, *operands: Any) -> Any:
         else (list(operands))
     )
     ranks = tuple(len(x.shape) for x in given)
+    if not isinstance(equation, str):
+        raise ArgumentError(f"einsum: the equation is {equation!r}.  Expected a text.")
     terms, output = _parse_equation(equation.replace(" ", ""), ranks)
     pairs = [_take_diagonals(x, term) for x, term in zip(given, terms, strict=True)]
     _check_sizes(equation, pairs)

@@ -20,7 +20,7 @@ from dynajit.ops import reduction_functions as reductions
 from dynajit.ops import shape_functions as shapes
 from dynajit.ops import subscript
 from dynajit.ops.analysis_methods import AnalysisMethods
-from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, operand
+from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, is_tensor, operand
 from dynajit.ops.kind_methods import KindMethods
 from dynajit.ops.library_calls import adapt_methods
 from dynajit.ops.overriding import override_operator
@@ -68,6 +68,16 @@ def number_divided(number: Any, divisor: Any) -> Any:
     )
 
 
+def _product_of_tensors(x: Any, y: Any) -> Any:
+    """`x @ y`; NotImplemented where one is a number."""
+    try:
+        return matrix.matmul(x, y)
+    except AttributeError:
+        if is_tensor(x) and is_tensor(y):
+            raise
+        return NotImplemented
+
+
 class Operators:
     """The operators of Python."""
 
@@ -89,8 +99,8 @@ class Operators:
     __rmod__ = _reflected("mod", TABLE.remainder)
     __pow__ = _forward("pow", elementwise.pow)
     __rpow__ = _reflected("pow", elementwise.pow)
-    __matmul__ = _forward("matmul", matrix.matmul)
-    __rmatmul__ = _reflected("matmul", matrix.matmul)
+    __matmul__ = _forward("matmul", _product_of_tensors)
+    __rmatmul__ = _reflected("matmul", _product_of_tensors)
     __and__ = _forward("and", TABLE.bitwise_and)
     __rand__ = _reflected("and", TABLE.bitwise_and)
     __or__ = _forward("or", TABLE.bitwise_or)

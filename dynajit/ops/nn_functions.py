@@ -13,6 +13,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
+    ArgumentError,
     ArgumentNotImplementedError,
     ArgumentRuntimeError,
     DivisionError,
@@ -70,6 +71,8 @@ def logsigmoid(input: Any) -> Any:
 
 def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     """x where positive, else negative_slope * x."""
+    if isinstance(negative_slope, str):
+        raise ArgumentError(f"leaky_relu: negative_slope={negative_slope!r}.  Expected a number.")
     return TABLE.leaky_relu(input, negative_slope=float(negative_slope))
 
 

@@ -83,6 +83,7 @@ def called_view(reshaping: Callable[..., Any], *args: Any, **named: Any) -> Any:
 
 def view_as(input: Any, other: Any) -> Any:
     """`input` under the shape of `other`."""
+    require_tensor(other, "view_as", "other")
     return reshape(input, tuple(other.shape))
 
 

@@ -21,6 +21,7 @@ from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentIndexError,
     ArgumentValueError,
     BoundsError,
     DTypeError,
@@ -203,6 +204,11 @@ def _entry(entry: Any) -> Any:
         return entry
     if isinstance(entry, (list, tuple, range, np.ndarray)):
         return _index_tensor(entry)
+    if not hasattr(entry, "__index__"):
+        raise ArgumentIndexError(
+            f"indexing: an index is {type(entry).__name__} {entry!r}.  Expected integers, slices, "
+            "'...', None, and tensors or lists of integers or bools."
+        )
     return size_argument(entry, "indexing")
 
 
