@@ -22,7 +22,7 @@ from dynajit.artefacts import Gradients
 from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
 from dynajit.core import config
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError
 from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
@@ -79,7 +79,7 @@ def make_backend(
         if backend in GENERATING:
             _ask_machine()
         return Generating(backend, verify, memory_budget, in_background, launching)
-    raise ArgumentError(
+    raise ArgumentRuntimeError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
     )

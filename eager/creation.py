@@ -14,6 +14,7 @@ from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentRuntimeError,
     DeviceError,
     DTypeTypeError,
     ShapeError,
@@ -148,6 +149,10 @@ def asarray(
 
 def from_dlpack(external: Any) -> Tensor:
     """A tensor that shares the memory of an object with `__dlpack__`, of the CPU or a GPU."""
+    if not hasattr(external, "__dlpack_device__"):
+        raise ArgumentRuntimeError(
+            f"from_dlpack: {type(external).__name__} objects have no __dlpack__."
+        )
     if external.__dlpack_device__()[0] == _DLPACK_CUDA:
         return as_tensor(gpu.from_dlpack(external))
     return from_numpy(np.from_dlpack(external))

@@ -15,6 +15,7 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentRuntimeError,
     BoundsError,
+    BoundsRuntimeError,
     DTypeError,
     DTypeTypeError,
     ShapeError,
@@ -547,10 +548,12 @@ def strided_extent(size: Sequence[int], stride: Sequence[int], offset: int, avai
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """`narrow` as a copy."""
     d = dim_of(input, dim, "narrow_copy")
+    if not input.shape:
+        raise ShapeError("narrow_copy() cannot be applied to a 0-dim tensor.")
     n = input.shape[d]
     first = start + n if start < 0 else start
     if not 0 <= first <= first + length <= n:
-        raise BoundsError(
+        raise BoundsRuntimeError(
             f"narrow_copy: start ({start}) + length ({length}) exceeds dimension size ({n})."
         )
     return TABLE.clone(sliced(input, d, first, first + length))

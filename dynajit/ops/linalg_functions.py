@@ -247,6 +247,10 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
             f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), "
             f"got {driver}"
         )
+    if len(A.shape) < 2:
+        raise ShapeError("linalg.lstsq: A must have at least 2 dimensions.")
+    if not B.shape:
+        raise ShapeError("linalg.lstsq: B must have at least 1 dimension.")
     vector = len(A.shape) - 1 == len(B.shape)
     columns = unsqueeze(B, -1) if vector else B
     if A.shape[-2] != columns.shape[-2]:

@@ -61,6 +61,11 @@ def cross_entropy(
         )
     smoothing = float(label_smoothing)
     if require_tensor(target, "cross_entropy", "target").dtype.is_floating_point:
+        if ignore_index >= 0:
+            raise ArgumentRuntimeError(
+                f"cross_entropy(ignore_index={ignore_index}): a target of probabilities has no "
+                "class to ignore."
+            )
         return TABLE.soft_cross_entropy(
             input, target, weight, reduction=reduction, label_smoothing=smoothing
         )

@@ -10,6 +10,7 @@ Most methods are library functions whose first parameter is the tensor.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dynajit.core.errors import DTypeError, DTypeTypeError
 from dynajit.core.types import numel
 from dynajit.ops import creation_functions as creation
 from dynajit.ops import elementwise_functions as elementwise
@@ -119,7 +120,12 @@ class Operators:
     __ge__ = _forward("ge", TABLE.ge)
     __neg__ = elementwise.neg
     __abs__ = elementwise.abs
-    __invert__ = elementwise.bitwise_not
+
+    def __invert__(self) -> Any:
+        try:
+            return elementwise.bitwise_not(self)
+        except DTypeError as error:
+            raise DTypeTypeError(str(error)) from None
 
     def __pos__(self) -> Any:
         return self

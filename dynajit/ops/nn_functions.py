@@ -199,6 +199,8 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
 def glu(input: Any, dim: int = -1) -> Any:
     """First half along `dim` times the sigmoid of the second."""
     d = dim_of(input, dim, "glu")
+    if not input.shape:
+        raise ShapeError("glu: a tensor without dims cannot be halved.")
     size = input.shape[d]
     half = size // 2
     if not agree(half * 2, size):

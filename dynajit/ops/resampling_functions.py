@@ -397,6 +397,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     Raises:
         ShapeError: there are fewer than two dims.
     """
+    check_probability(p)
     rank = len(input.shape)
     if rank < 2:
         raise ShapeError("dropout2d: Feature dropout requires at least 2 dimensions in the input")

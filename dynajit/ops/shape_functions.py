@@ -45,6 +45,8 @@ def reshape(input: Any, *sizes_: Any, shape: Any = None) -> Any:
     Raises:
         ShapeError: the element counts differ.
     """
+    if not sizes_ and shape is None:
+        raise ArgumentError("reshape(): expected sizes.")
     wanted, before = sizes(spread(sizes_, shape), "reshape"), input.shape
     for entry in wanted:
         if type(entry) is not int or entry < 0:
@@ -334,6 +336,8 @@ def _counts_to_positions(repeats: Any, length: Any) -> Any:
 def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
     """`length` elements along `dim` from `start` on, as a view."""
     d = dim_of(input, dim, "narrow")
+    if not input.shape:
+        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     n = input.shape[d]
     if is_tensor(start) and (start.shape or start.dtype is dtypes.bool_):
         raise ShapeError("narrow: start must be an 0-dim integral Tensor.")
