@@ -456,6 +456,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
 
     Modes: "constant", "reflect", "replicate", "circular".
     """
+    if isinstance(pad, str):
+        raise ArgumentError(f"pad: the amounts are {pad!r}.  Expected integers.")
     if len(pad) % 2 or len(pad) > 2 * len(input.shape):
         raise ShapeError(
             f"pad: padding length must be even and at most {2 * len(input.shape)}, got {len(pad)}."
