@@ -16,7 +16,12 @@ import numpy as np
 from dynajit._further_names import NAMES, QUANTIZED
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, InvalidValueError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    InvalidValueError,
+    InvalidValueRuntimeError,
+    ShapeError,
+)
 from dynajit.core.refusals import refused_function
 from dynajit.core.symint import SymInt as _SymInt
 from dynajit.eager import anomaly
@@ -374,7 +379,7 @@ def range(
         stacklevel=2,
     )
     if not step or (end - start) * step < 0:
-        raise InvalidValueError(
+        raise InvalidValueRuntimeError(
             f"range({start}, {end}, {step}): upper bound and lower bound inconsistent with step "
             "sign, or step is 0.  Expected a step that leads from start to end."
         )

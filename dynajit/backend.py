@@ -23,7 +23,7 @@ from dynajit.capture.control import disable
 from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
 from dynajit.core import config
-from dynajit.core.errors import ArgumentError, BackendError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, BackendError
 from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
@@ -81,7 +81,7 @@ def make_backend(
         if backend in GENERATING:
             _ask_machine()
         return Generating(backend, verify, memory_budget, in_background, launching)
-    raise ArgumentError(
+    raise ArgumentRuntimeError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
     )

@@ -25,7 +25,7 @@ from dynajit.capture.control import (
 )
 from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core import config, dtypes
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError
 from dynajit.core.late import Late, load
 from dynajit.core.records import record
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
@@ -242,13 +242,15 @@ def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | Non
     if dynamic not in (None, True, False):
         raise ArgumentError(f"compile(dynamic={dynamic!r}): expected None, True or False.")
     if mode not in (None, *MODES):
-        raise ArgumentError(f"compile(mode={mode!r}): not known.  Expected one of {list(MODES)}.")
+        raise ArgumentRuntimeError(
+            f"compile(mode={mode!r}): not known.  Expected one of {list(MODES)}."
+        )
     if mode not in (None, "default") and options:
         raise ArgumentError(
             f"compile(mode={mode!r}, options={options!r}): expected either a mode or options."
         )
     if not set(options or {}) <= OPTIONS:
-        raise ArgumentError(
+        raise ArgumentRuntimeError(
             f"compile(options={options!r}): not known.  Expected keys of {sorted(OPTIONS)}."
         )
     for name in ("async", "verify"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynajit.autograd.products import forward, has_other_leaves, jacobian_of, reverse
 from dynajit.capture.control import disable
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, ArgumentValueError
 from dynajit.core.pytree import flatten, tree_map, unflatten
 from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tensor import Tensor
@@ -25,7 +25,7 @@ def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:
     """The leaves as inputs of a transform: views of those with a history, else new leaves."""
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise ArgumentError(f"{what}: expected tensors, got {type(leaf).__name__}")
+            raise ArgumentValueError(f"{what}: expected tensors, got {type(leaf).__name__}")
     return [x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in leaves]
 
 
@@ -62,6 +62,8 @@ def _tensors_of(output: Any, name: str) -> tuple[list[Tensor], Any]:
 
 def _positions(argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(isinstance(number, int) for number in chosen):
+        raise RuntimeError(f"argnums must be an int or a tuple of them, got {argnums!r}")
     if not chosen:
         raise RuntimeError("argnums must be non-empty")
     for number in chosen:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dynajit.capture.control import disable
-from dynajit.core.errors import InvalidValueError
+from dynajit.core.errors import BoundsError, InvalidValueError
 from dynajit.core.pytree import Structure, flatten, unflatten
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.random import default_generator
@@ -201,9 +201,7 @@ def _stacked(values: list[Any], dim: int) -> Any:
             )
     rank = values[0].ndim + 1
     if not -rank <= dim < rank:
-        raise InvalidValueError(
-            f"vmap: out_dim={dim} is out of range for an output of rank {rank}."
-        )
+        raise BoundsError(f"vmap: out_dim={dim} is out of range for an output of rank {rank}.")
     return stack(values, dim=dim)
 
 

@@ -23,6 +23,7 @@ static PyObject *device_of = NULL;       /* callable: foreign array -> Device */
 static PyObject *refresh_view = NULL;    /* callable: tensor -> None, see tensor.h on views */
 static PyObject *autograd_error = NULL;  /* dynajit.core.errors.AutogradError */
 static PyObject *argument_error = NULL;  /* dynajit.core.errors.ArgumentError */
+static PyObject *no_bool_error = NULL;   /* dynajit.core.errors.ArgumentRuntimeError */
 static PyObject *dtype_of_type_number[NPY_NTYPES_LEGACY];
 
 enum { KNOWN_DEVICES = 64 };
@@ -456,7 +457,7 @@ tensor_set_requires_grad(TensorObject *self, PyObject *value, void *closure)
         return -1;
     }
     if (!PyBool_Check(value)) {
-        PyErr_Format(argument_error, "requires_grad must be a bool, got %s",
+        PyErr_Format(no_bool_error, "requires_grad must be a bool, got %s",
                      Py_TYPE(value)->tp_name);
         return -1;
     }
@@ -1363,8 +1364,9 @@ import_errors(void)
     }
     autograd_error = PyObject_GetAttrString(errors, "AutogradError");
     argument_error = PyObject_GetAttrString(errors, "ArgumentError");
+    no_bool_error = PyObject_GetAttrString(errors, "ArgumentRuntimeError");
     Py_DECREF(errors);
-    return autograd_error == NULL || argument_error == NULL ? -1 : 0;
+    return autograd_error == NULL || argument_error == NULL || no_bool_error == NULL ? -1 : 0;
 }
 
 PyMODINIT_FUNC

@@ -15,9 +15,14 @@ from dynajit.core.device import CPU, META, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentRuntimeError,
     DTypeError,
+    DTypeTypeError,
+    DTypeValueError,
     InvalidValueError,
     ShapeError,
+    ShapeTypeError,
+    ShapeValueError,
     UnsupportedError,
 )
 from dynajit.core.meta_arrays import MetaArray, is_meta
@@ -41,7 +46,7 @@ def dtype_named(dtype: Any, what: str) -> DType:
     """
     found = dtypes.parse(dtype)
     if found is None:
-        raise DTypeError(f"{what}(dtype={dtype!r}): expected a dtype such as dynajit.float32.")
+        raise DTypeTypeError(f"{what}(dtype={dtype!r}): expected a dtype such as dynajit.float32.")
     return found
 
 
@@ -100,7 +105,7 @@ def _from_python(data: Any) -> Any:
     if not isinstance(data, (bool, int, float, complex, list, tuple)) and not (
         hasattr(data, "__array__") or hasattr(data, "__len__")
     ):
-        raise ArgumentError(
+        raise ArgumentRuntimeError(
             f"tensor(): could not make a tensor of {type(data).__name__}.  Expected a number, a "
             "nested sequence of numbers, an array or a tensor."
         )
@@ -108,16 +113,29 @@ def _from_python(data: Any) -> Any:
     try:
         array = np.array(plain)
     except ValueError as error:
-        raise ShapeError(
+        raise (ShapeTypeError if _is_mixed(plain) else ShapeValueError)(
             "tensor(): expected sequences of equal length at every level; this one is ragged.  "
             f"({error})"
         ) from error
     if array.dtype.kind in "OUSmM":
-        raise DTypeError(
+        raise (DTypeTypeError if _is_mixed(plain) else DTypeValueError)(
             f"tensor(): could not make numbers of the data ({array.dtype}).  Expected numbers "
             "that fit in int64, float64 or complex128."
         )
     return array
+
+
+def _is_mixed(data: Any) -> bool:
+    """Whether what is no tensor mixes numbers with what is none, or is a text: where PyTorch raises
+    TypeError instead of ValueError."""
+    if not isinstance(data, (list, tuple)):
+        return not isinstance(data, (int, float, complex))
+    if not data:
+        return False
+    inner = [isinstance(item, (list, tuple, str, bytes)) for item in data]
+    if all(inner):
+        return any(_is_mixed(item) for item in data if isinstance(item, (list, tuple)))
+    return any(inner) or not all(isinstance(item, (int, float, complex)) for item in data)
 
 
 def _without_tensors(data: Any) -> Any:

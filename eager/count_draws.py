@@ -11,8 +11,14 @@ import numpy as np
 
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.device import Device
-from dynajit.core.errors import DTypeError, InvalidValueError
+from dynajit.core.errors import (
+    DTypeError,
+    DTypeNotImplementedError,
+    InvalidValueError,
+    InvalidValueRuntimeError,
+)
 from dynajit.eager import _tensor
+from dynajit.ops.arguments import require_tensor
 from dynajit.ops.creation_functions import randint
 
 
@@ -22,8 +28,8 @@ def _sampler(generator: Any, place: Device) -> Any:
 
 
 def _float64(tensor: Any, name: str) -> Any:
-    if not tensor.dtype.is_floating_point:
-        raise DTypeError(
+    if not require_tensor(tensor, name).dtype.is_floating_point:
+        raise DTypeNotImplementedError(
             f'"{name}" not implemented for {tensor.dtype.name}.  Convert with float().'
         )
     return np.asarray(any_arrays.as_numpy(tensor.array), np.float64)
@@ -38,7 +44,7 @@ def poisson(input: Any, generator: Any = None) -> Any:
     """
     rates = _float64(input, "poisson")
     if not (rates >= 0).all():
-        raise InvalidValueError("invalid Poisson rate, expected rate to be non-negative")
+        raise InvalidValueRuntimeError("invalid Poisson rate, expected rate to be non-negative")
     drawn = np.asarray(_sampler(generator, input.device).poisson(rates))
     return _tensor.wrap(any_arrays.placed_like(drawn.astype(input.array.dtype), input.array))
 

@@ -12,7 +12,14 @@ import numpy as np
 from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core import device as devices
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    DeviceError,
+    DTypeTypeError,
+    ShapeError,
+    ShapeValueError,
+)
 from dynajit.core.memory_format import contiguous_format, order_in
 from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.eager import _tensor
@@ -95,7 +102,7 @@ def from_numpy(array: Any) -> Tensor:
         raise ArgumentError(f"from_numpy: expected np.ndarray (got {type(array).__name__})")
     reason = _why_not_shareable(array)
     if reason is not None:
-        raise (DTypeError if "dtype" in reason else ShapeError)(
+        raise (DTypeTypeError if "dtype" in reason else ShapeValueError)(
             f"from_numpy: {reason}.  Use tensor(array), which copies."
         )
     return _tensor.wrap(np.asarray(array))  # type: ignore[no-any-return]
@@ -144,6 +151,10 @@ def asarray(
 
 def from_dlpack(external: Any) -> Tensor:
     """A tensor that shares the memory of an object with `__dlpack__`, of the CPU or a GPU."""
+    if not hasattr(external, "__dlpack_device__"):
+        raise ArgumentRuntimeError(
+            f"from_dlpack: {type(external).__name__} objects have no __dlpack__."
+        )
     if external.__dlpack_device__()[0] == _DLPACK_CUDA:
         return as_tensor(gpu.from_dlpack(external))
     return from_numpy(np.from_dlpack(external))

@@ -32,9 +32,11 @@ from dynajit.eager.inplace import MSG_RESHAPED, was_reshaped
 from dynajit.eager.node import OpNode, is_differentiable
 from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
+from dynajit.ops.arguments import require_tensor
 from dynajit.ops.autocast import disabled, for_row
 from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate
+from dynajit.ops.library_calls import OF_TENSORS
 from dynajit.ops.result_layouts import ALWAYS, lies_as_operands, lies_row_by_row, strides_of_result
 from dynajit.ops.table import TABLE, Kind, Op
 
@@ -55,11 +57,15 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """
     kind = op.kind
     if kind is Kind.COMPOSITE:
-        if _autocast_word() & CUDA_ENABLED and is_on_gpu(inputs):
-            inputs = for_row(op.name, inputs)
-            with disabled():
-                return _composite(op, inputs, attributes)
-        return _composite(op, inputs, attributes)
+        try:
+            if _autocast_word() & CUDA_ENABLED and is_on_gpu(inputs):
+                inputs = for_row(op.name, inputs)
+                with disabled():
+                    return _composite(op, inputs, attributes)
+            return _composite(op, inputs, attributes)
+        except AttributeError as error:
+            _explain(op, inputs, error)
+            raise
     if attributes.get("device", CPU) is not CPU or is_on_gpu(inputs):
         inputs = for_row(op.name, inputs)
         array = on_gpu.run(op, inputs, attributes)
@@ -96,6 +102,17 @@ def settled(op: Op, operands: Sequence[Any], attributes: dict[str, Any], array: 
 
 def _lie_row_by_row(operands: Sequence[Any]) -> bool:
     return all(x.flags.c_contiguous for x in operands if hasattr(x, "strides"))
+
+
+def _explain(op: Op, inputs: tuple[Any, ...], error: AttributeError) -> None:
+    """Say which operand is no tensor, if that is why an attribute is missing.
+
+    Raises:
+        ArgumentError: it is.
+    """
+    for name, value in zip(op.inputs, inputs, strict=False):
+        if value is error.obj and error.name in OF_TENSORS:
+            require_tensor(value, op.name, name)
 
 
 def record(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import any_arrays
-from dynajit.core.errors import ArgumentError, AutogradError, UnsupportedError
+from dynajit.core.errors import ArgumentValueError, AutogradError, UnsupportedError
 from dynajit.eager import _tensor, tape
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 
@@ -183,7 +183,7 @@ def _checked_inputs(inputs: Sequence[Any]) -> list[int]:
             )
         found.append(position)
     if not found:
-        raise ArgumentError(
+        raise ArgumentValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of them "
             "have requires_grad=True."
         )

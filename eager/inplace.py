@@ -253,23 +253,36 @@ def has_overlap(array: Any) -> bool:
     return False
 
 
-def update(tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`tensor.name_(*args, **kwargs)`: the out-of-place form, written back."""
+def update(
+    tensor: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], written: str
+) -> Any:
+    """`tensor.name_(*args, **kwargs)`: the out-of-place form, written back.
+
+    Args:
+        written: what the program wrote, `add_` or `+=`, for errors.
+
+    Returns:
+        The tensor; NotImplemented where an operator does not take its operand.
+    """
     if _rows.is_free(tensor, args, kwargs):
         if tensor.array.size >= LARGE and _was_updated_at_once(tensor, name, args, kwargs):
             return tensor
         result = getattr(tensor, name)(*args, **kwargs)
         if not _rows.overwrite(tensor, result):
-            commit(tensor, result, name + "_")
+            if result is NotImplemented:
+                return NotImplemented
+            commit(tensor, result, written)
         return tensor
-    check_writable(tensor, name + "_")
+    check_writable(tensor, written)
     operand = tensor
     if is_grad_enabled() and _any_requires_grad(tensor, args, kwargs):
         # Formulas may save the old value, which is about to be overwritten.
         operand = _copy_with_history(tensor)
         args = tuple(operand if argument is tensor else argument for argument in args)
     result = getattr(operand, name)(*args, **kwargs)
-    commit(tensor, result, name + "_")
+    if result is NotImplemented:
+        return NotImplemented
+    commit(tensor, result, written)
     return tensor
 
 
@@ -518,6 +531,8 @@ def _array_for(tensor: Any, value: Any) -> Any:
         ArgumentError: it is neither.
         DTypeError: a number with an imaginary part does not fit the dtype.
     """
+    if isinstance(value, (str, bytes)):
+        raise ArgumentError(f"cannot write {value!r} into a tensor of {tensor.dtype.name}.")
     if isinstance(value, complex) and not tensor.dtype.is_complex:
         if value.imag:
             raise DTypeError(f"value {value} cannot be converted to {tensor.dtype.name}.")
@@ -653,16 +668,18 @@ _OF_OWN_DTYPE: Final = frozenset({"abs", "absolute", "float_power"})
 
 
 def _in_place(name: str) -> Callable[..., Any]:
+    written = f"{name}_"
+
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         require_own_dtype(name, self.dtype)
-        return update(self, name, args, kwargs)
+        return update(self, name, args, kwargs, written)
 
     def plain(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return update(self, name, args, kwargs)
+        return update(self, name, args, kwargs, written)
 
     def uncast(self: Any, *args: Any, **kwargs: Any) -> Any:
         with disabled():
-            return update(self, name, args, kwargs)
+            return update(self, name, args, kwargs, written)
 
     method = checked if name in _OF_OWN_DTYPE else uncast if name in UNCAST else plain
     method.__name__ = method.__qualname__ = f"{name}_"
@@ -670,9 +687,9 @@ def _in_place(name: str) -> Callable[..., Any]:
     return method
 
 
-def _operator(name: str) -> Callable[[Any, Any], Any]:
+def _operator(name: str, written: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        return update(self, name, (other,), {})
+        return update(self, name, (other,), {}, written)
 
     method.__name__ = method.__qualname__ = f"__i{name.strip('_')}__"
     method.__doc__ = f"In place: `{name}`."
@@ -684,16 +701,16 @@ class InPlaceMethods:
 
     __slots__ = ()
 
-    __iadd__ = _operator("__add__")
-    __isub__ = _operator("__sub__")
-    __imul__ = _operator("__mul__")
-    __itruediv__ = _operator("__truediv__")
-    __ifloordiv__ = _operator("__floordiv__")
-    __imod__ = _operator("__mod__")
-    __ipow__ = _operator("__pow__")
-    __iand__ = _operator("__and__")
-    __ior__ = _operator("__or__")
-    __ixor__ = _operator("__xor__")
+    __iadd__ = _operator("__add__", "+=")
+    __isub__ = _operator("__sub__", "-=")
+    __imul__ = _operator("__mul__", "*=")
+    __itruediv__ = _operator("__truediv__", "/=")
+    __ifloordiv__ = _operator("__floordiv__", "//=")
+    __imod__ = _operator("__mod__", "%=")
+    __ipow__ = _operator("__pow__", "**=")
+    __iand__ = _operator("__and__", "&=")
+    __ior__ = _operator("__or__", "|=")
+    __ixor__ = _operator("__xor__", "^=")
 
     def __setitem__(self, index: Any, value: Any) -> None:
         set_item(self, index, value)

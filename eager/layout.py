@@ -12,7 +12,7 @@ import numpy as np
 from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.any_arrays import address
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ShapeError
+from dynajit.core.errors import ArgumentError, ShapeError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.meta_arrays import is_meta
@@ -22,6 +22,7 @@ from dynajit.eager.storages import BY_DTYPE, TypedStorage, UntypedStorage
 from dynajit.eager.strided_views import strided_view
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.placing import contiguous
+from dynajit.ops.shape_functions import called_view
 from dynajit.ops.table import TABLE
 
 shared_memory = Late("dynajit.eager.shared_memory")
@@ -138,7 +139,9 @@ class LayoutMethods:
             return self._view_as_dtype(shape[0])
         if dtype is not None:
             return self._view_as_dtype(dtype)
-        result = TensorMethods.reshape(self, *shape, shape=size)
+        if not shape and size is None:
+            raise ArgumentError("view(): expected sizes, or a dtype.")
+        result = called_view(TensorMethods.reshape, self, *shape, shape=size)
         if not _tensor.shares_memory(result.array, self.array):
             raise ShapeError(MSG_VIEW.format(shape=list(result.shape)))
         return result

@@ -18,6 +18,7 @@ from dynajit.core.errors import (
     AutogradError,
     DeviceError,
     DTypeError,
+    DTypeTypeError,
     UnsupportedError,
 )
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
@@ -105,7 +106,7 @@ def _check(target: Any, value: Any, name: str, casts: bool) -> None:
                 f"{target.dtype.name} instead."
             )
         if value.dtype.category > target.dtype.category:
-            raise DTypeError(
+            raise (DTypeTypeError if name in ("cat", "concat", "concatenate") else DTypeError)(
                 f"{name}(): result type {value.dtype.name} can't be cast to the desired output "
                 f"type {target.dtype.name}.  Give a tensor of {value.dtype.name}."
             )

@@ -16,7 +16,7 @@ import numpy as np
 from dynajit.core import device as devices
 from dynajit.core import gpu
 from dynajit.core.device import CPU, META, Device
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentRuntimeError, ArgumentValueError
 from dynajit.core.records import record
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
@@ -47,10 +47,10 @@ class Generator:
     def manual_seed(self, seed: int) -> "Generator":
         """Go to the start of the stream of `seed`, any 64-bit integer; negative ones wrap."""
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-            raise ArgumentError(f"manual_seed(seed={seed!r}): expected an integer.")
+            raise ArgumentRuntimeError(f"manual_seed(seed={seed!r}): expected an integer.")
         number = seed.__index__()
         if not -(1 << 63) <= number <= _MASK_64:
-            raise ArgumentError(f"manual_seed(seed={number}): expected an integer of 64 bits.")
+            raise ArgumentValueError(f"manual_seed(seed={number}): expected an integer of 64 bits.")
         with self._lock:
             self._seed = number & _MASK_64
             self._offset = 0
@@ -93,7 +93,7 @@ class Generator:
         """
         array = state.array if isinstance(state, TensorBase) else None
         if not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.shape != (16,):
-            raise ArgumentError(
+            raise ArgumentRuntimeError(
                 "set_state: expected the uint8 tensor, shape (16,), that get_state returned, on "
                 "the CPU."
             )
@@ -209,6 +209,8 @@ def signed_bits(number: Any) -> Any:
 
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of all devices; returns that of the CPU."""
+    if isinstance(seed, str):
+        raise ArgumentValueError(f"manual_seed(seed={seed!r}): expected an integer.")
     seed_gpus(seed)
     return default_generator.manual_seed(seed)
 

@@ -28,6 +28,7 @@ from dynajit.eager.inplace import (
     refuse_inference,
 )
 from dynajit.eager.storages import bytes_of
+from dynajit.ops import arguments
 from dynajit.ops import shape_functions as shapes
 from dynajit.ops.arrangement_functions import strided_extent
 from dynajit.ops.reduction_functions import element_count
@@ -56,7 +57,7 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
 
 def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    return tuple(int(size) for size in sizes)
+    return arguments.sizes(sizes, "resize_")
 
 
 class ReshapingMethods:

@@ -20,8 +20,10 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.errors import (
     ArgumentError,
     DeviceError,
+    EmptyFileError,
     FileFormatError,
     InvalidValueError,
+    NoFolderError,
     UnsafeFileError,
 )
 from dynajit.eager.checkpoint_reading import Reading, read_old, read_zip
@@ -92,6 +94,8 @@ def _write_whole(path: Path, write: Callable[[BinaryIO, str], None]) -> None:
         with path.open("wb") as file:
             write(file, stem)
         return
+    if not path.parent.is_dir():
+        raise NoFolderError(f"save({str(path)!r}): the folder {path.parent} does not exist.")
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with partial.open("wb") as file:
@@ -151,7 +155,8 @@ def _loaded(file: BinaryIO, name: str, reading: Reading) -> Any:
     except DAMAGE as error:
         if reading.safe is None and not isinstance(error, (FileFormatError, zipfile.BadZipFile)):
             raise  # may be the user's own
-        raise FileFormatError(
+        kind = EmptyFileError if isinstance(error, EOFError) else FileFormatError
+        raise kind(
             f"load({name!r}): the file is damaged or no checkpoint ({error}).  Expected a file "
             "that save() wrote, or a safetensors file; copy or save it again."
         ) from error

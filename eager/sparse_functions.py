@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.dtypes import DType, default_floating, int64
-from dynajit.core.errors import ArgumentError, BoundsError, DeviceError, ShapeError
+from dynajit.core.errors import ArgumentError, BoundsRuntimeError, DeviceError, ShapeError
 from dynajit.eager.creation import as_tensor
 from dynajit.eager.sparse import SparseTensor, made
 from dynajit.eager.sparse_positions import keys, keys_without, summed, zeros
@@ -135,7 +135,7 @@ def _check_bounds(where: Any, sizes: Sequence[int]) -> None:
     for dim in range(dims):
         wrong = lowest[dim] if lowest[dim] < 0 else highest[dim]
         if not 0 <= wrong < sizes[dim]:
-            raise BoundsError(
+            raise BoundsRuntimeError(
                 f"size is inconsistent with indices: for dim {dim}, size is {sizes[dim]} but found "
                 f"index {wrong}.  Expected indices of at least 0 and below the size."
             )

@@ -17,7 +17,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from dynajit.core import any_arrays, dtypes
-from dynajit.core.errors import ArgumentError, AutogradError, ShapeError, UnsupportedError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    AutogradError,
+    ShapeError,
+    UnsupportedError,
+)
 from dynajit.core.records import record
 from dynajit.core.tensor_layouts import strided
 from dynajit.eager import _tensor, anomaly
@@ -699,7 +705,7 @@ def _tensors(value: Any, what: str) -> list[Any]:
 def _standing_for(item: Any, what: str) -> Any:
     """The leaf, or the place, that an edge means."""
     if not isinstance(item, GradientEdge):
-        raise ArgumentError(f"{what}: expected tensors, got {type(item).__name__}")
+        raise ArgumentRuntimeError(f"{what}: expected tensors, got {type(item).__name__}")
     return item.node.variable if isinstance(item.node, AccumulateGrad) else _Place(item)
 
 

@@ -18,10 +18,11 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentRuntimeError,
     AutogradError,
     DeviceError,
-    DTypeError,
     ShapeError,
+    ShapeValueError,
 )
 from dynajit.core.memory_format import preserve_format
 from dynajit.core.meta_arrays import MetaArray, is_meta
@@ -38,6 +39,7 @@ from dynajit.eager.reshaping import ReshapingMethods
 from dynajit.eager.typed_names import name_of, type_named
 from dynajit.ops import subscript
 from dynajit.ops._library_call import ask_no_class
+from dynajit.ops.arguments import is_operand
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.table import TABLE
 
@@ -384,14 +386,23 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             )
         return bool(self.array)
 
+    def _only(self) -> Any:
+        """The only element, as a Python number."""
+        if self.array.size != 1:
+            raise ShapeValueError(
+                f"a Tensor with {self.array.size} elements cannot be converted to a number.  "
+                "Expected one element; use tolist() or select one."
+            )
+        return self.item()
+
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._only())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._only())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._only())
 
     def __index__(self) -> int:
         if self.array.size != 1 or self.array.dtype.kind not in "biu":
@@ -408,8 +419,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         raise ArgumentError("del tensor[...]: tensors keep their elements.  Select the others.")
 
     def __contains__(self, element: Any) -> bool:
-        if not isinstance(element, (Tensor, int, float, complex, np.generic)):
-            raise DTypeError(
+        if not is_operand(element):
+            raise ArgumentRuntimeError(
                 f"element in tensor: got {type(element).__name__}.  Expected a tensor or a number."
             )
         return bool((self == element).array.any())
@@ -418,7 +429,12 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         is_number = type(self) is Tensor and not self.is_meta
         if self.ndim == 0 and (spec or is_number):
             return format(self.item(), spec)
-        return format(str(self), spec)
+        if spec:
+            raise ArgumentError(
+                f"format(tensor, {spec!r}): only a tensor without dims takes a format.  Format its "
+                "elements, or str(tensor)."
+            )
+        return str(self)
 
     def __repr__(self) -> str:
         return format_tensor(self)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import InvalidValueError
+from dynajit.core.errors import InvalidValueTypeError
 
 TYPE_NAMES: Final[dict[str, DType]] = {
     "FloatTensor": dtypes.float32,
@@ -48,5 +48,7 @@ def type_named(type: Any) -> tuple[DType, bool | None]:
     else:
         found, is_cuda = getattr(type, "dtype", None), getattr(type, "is_cuda", False)
     if not isinstance(found, DType):
-        raise InvalidValueError(f"type({type!r}): invalid type.  Expected a dtype, or its class.")
+        raise InvalidValueTypeError(
+            f"type({type!r}): invalid type.  Expected a dtype, or its class."
+        )
     return found, is_cuda

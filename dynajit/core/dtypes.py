@@ -15,7 +15,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from dynajit.core.errors import DTypeError
+from dynajit.core.errors import ArgumentError, DTypeError, DTypeTypeError
 from dynajit.core.records import record
 from dynajit.core.symint import SymInt
 
@@ -109,7 +109,7 @@ def from_numpy(dtype: np.dtype | type) -> DType:
     found = _BY_NUMPY.get(np.dtype(dtype))
     if found is None:
         accepted = ", ".join(d.name for d in ALL)
-        raise DTypeError(
+        raise DTypeTypeError(
             f"NumPy dtype {np.dtype(dtype)} has no tensor dtype.  Expected one of {accepted}; "
             "convert the array with astype first."
         )
@@ -134,6 +134,8 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a is b:
         return a
+    if not (isinstance(a, DType) and isinstance(b, DType)):
+        raise ArgumentError(f"promote_types({a!r}, {b!r}): expected two dtypes.")
     if a.category < b.category:
         a, b = b, a
     if a.category is Category.COMPLEX:
@@ -209,12 +211,20 @@ def default_of(category: Category) -> DType:
 
 
 def category_of(value: object) -> Category:
-    """The category of a Python (or NumPy) number."""
+    """The category of a Python (or NumPy) number.
+
+    Raises:
+        ArgumentError: it is none: a text, a sequence, None.
+    """
     if isinstance(value, (bool, np.bool_)):
         return Category.BOOL
     if isinstance(value, (int, np.integer, SymInt)):
         return Category.INTEGER
-    return Category.FLOATING if isinstance(value, (float, np.floating)) else Category.COMPLEX
+    if isinstance(value, (float, np.floating)):
+        return Category.FLOATING
+    if value is None or isinstance(value, (str, bytes, list, tuple, dict, set)):
+        raise ArgumentError(f"expected a tensor or a number, got {type(value).__name__} {value!r}.")
+    return Category.COMPLEX
 
 
 def of_number(value: object) -> DType:

@@ -1,24 +1,38 @@
 """The exceptions of dynajit, all in one tree.
 
 Every class also derives from the built-in class that PyTorch raises in the same place, so code
-written for PyTorch catches what it expects. A message says, in this order: what was asked, what
-is wrong, what would be accepted, what to do, and where (the user's file and line).
+written for PyTorch catches what it expects. Where PyTorch raises another class than the kind of
+fault mostly has, there is a class below that kind: it is named after both, and is raised in these
+places only (`ShapeValueError` is a ShapeError that `except ValueError` catches). A message says, in
+this order: what was asked, what is wrong, what would be accepted, what to do, and where (the user's
+file and line).
 
 ::
 
     DynajitError (Exception)
     |-- ShapeError      (RuntimeError)  sizes do not fit an operation
+    |   |-- ShapeValueError             ... (ValueError, too)
+    |   |-- ShapeIndexError             ... (IndexError, too)
+    |   `-- ShapeTypeError              ... (TypeError, too)
     |-- DTypeError      (RuntimeError)  a dtype is not accepted, or operands disagree
+    |   |-- DTypeNotImplementedError    an operation has no kernel for it (NotImplementedError, too)
+    |   |-- DTypeTypeError              ... (TypeError, too)
+    |   |-- DTypeValueError             ... (ValueError, too)
+    |   `-- DTypeIndexError             ... (IndexError, too)
     |-- DeviceError     (RuntimeError)  operands on different devices, or no such device
     |   `-- NoGpuError                  no GPU can be used (an UnsupportedError, too)
     |-- OutOfMemoryError(RuntimeError)  a GPU has no memory of that size
     |-- ArgumentError   (TypeError)     an argument has the wrong kind or is missing
+    |   |-- ArgumentRuntimeError        ... (RuntimeError, too)
+    |   |-- ArgumentValueError          ... (ValueError, too)
+    |   |-- ArgumentIndexError          ... (IndexError, too)
+    |   `-- ArgumentNotImplementedError ... (NotImplementedError, too)
     |-- InvalidValueError (ValueError) an argument's value or size is not accepted
+    |   |-- InvalidValueRuntimeError    ... (RuntimeError, too)
+    |   `-- InvalidValueTypeError       ... (TypeError, too)
     |-- ExpectationError(AssertionError) arguments break what PyTorch asserts of them
     |-- BoundsError     (IndexError)    an index or a dimension is out of range
-    |   |-- IndexKindError              what cannot index (an ArgumentError, too)
-    |   `-- IndexShapeError             index tensors do not go together (a ShapeError, too)
-    |-- StepError       (ValueError)    a slice's step is not positive (an ArgumentError, too)
+    |   `-- BoundsRuntimeError          ... (RuntimeError, too)
     |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
     |-- LinAlgError     (RuntimeError)  a matrix is singular, or a method did not converge
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
@@ -27,7 +41,9 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
     |   `-- LibraryError              a library compiled for PyTorch (OSError, too)
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
+    |   |-- EmptyFileError  (EOFError)  there is nothing to read
     |   `-- UnsafeFileError (UnpicklingError)  it asks for more than weights
+    |-- NoFolderError   (RuntimeError, FileNotFoundError)  there is none to write a file into
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
     |   |-- GraphBreakError             fullgraph=True met a graph break
     |   |-- RecompileError              the stance forbids to compile a new version
@@ -53,8 +69,36 @@ class ShapeError(DynajitError, RuntimeError):
     """The sizes of the operands do not fit the operation."""
 
 
+class ShapeValueError(ShapeError, ValueError):
+    """Sizes do not fit, where PyTorch raises ValueError: most checks of layers and losses."""
+
+
+class ShapeIndexError(ShapeError, IndexError):
+    """Sizes do not fit, where PyTorch raises IndexError: mostly indices of other sizes."""
+
+
+class ShapeTypeError(ShapeError, TypeError):
+    """Sizes do not fit, where PyTorch finds no form of the function that takes them."""
+
+
 class DTypeError(DynajitError, RuntimeError):
     """A dtype is not accepted by the operation, or operands disagree about it."""
+
+
+class DTypeNotImplementedError(DTypeError, NotImplementedError):
+    """An operation is not defined for a dtype: PyTorch has no kernel for it."""
+
+
+class DTypeTypeError(DTypeError, TypeError):
+    """What has no dtype, is none or is cast to none, where PyTorch raises TypeError."""
+
+
+class DTypeValueError(DTypeError, ValueError):
+    """Values that no dtype holds, where PyTorch raises ValueError."""
+
+
+class DTypeIndexError(DTypeError, IndexError):
+    """A dtype that indices do not have, where PyTorch raises IndexError."""
 
 
 class DeviceError(DynajitError, RuntimeError):
@@ -69,8 +113,32 @@ class ArgumentError(DynajitError, TypeError):
     """An argument has the wrong kind, is missing, or is not known."""
 
 
+class ArgumentRuntimeError(ArgumentError, RuntimeError):
+    """An argument is not accepted, where PyTorch raises RuntimeError: checks in its C++."""
+
+
+class ArgumentValueError(ArgumentError, ValueError):
+    """An argument is not accepted, where PyTorch raises ValueError."""
+
+
+class ArgumentIndexError(ArgumentError, IndexError):
+    """What is given is no index, where PyTorch raises IndexError."""
+
+
+class ArgumentNotImplementedError(ArgumentError, NotImplementedError):
+    """A mode is not known, where PyTorch raises NotImplementedError."""
+
+
 class InvalidValueError(DynajitError, ValueError):
     """An argument of the right type whose value or size is not accepted."""
+
+
+class InvalidValueRuntimeError(InvalidValueError, RuntimeError):
+    """A value is not accepted, where PyTorch raises RuntimeError: checks in its C++."""
+
+
+class InvalidValueTypeError(InvalidValueError, TypeError):
+    """A value is not accepted, where PyTorch raises TypeError."""
 
 
 class ExpectationError(DynajitError, AssertionError):
@@ -81,16 +149,8 @@ class BoundsError(DynajitError, IndexError):
     """An index or a dimension lies outside its range."""
 
 
-class IndexKindError(BoundsError, ArgumentError):
-    """An entry of a key is of a kind that cannot index."""
-
-
-class IndexShapeError(BoundsError, ShapeError):
-    """Index tensors cannot be broadcast together."""
-
-
-class StepError(InvalidValueError, ArgumentError):
-    """The step of a slice is not positive."""
+class BoundsRuntimeError(BoundsError, RuntimeError):
+    """A position lies outside its range, where PyTorch raises RuntimeError: `gather`, say."""
 
 
 class DivisionError(DynajitError, RuntimeError, ZeroDivisionError):
@@ -134,6 +194,14 @@ class NoGpuError(DeviceError, UnsupportedError):
 
 class FileFormatError(DynajitError, RuntimeError):
     """A file that should hold saved tensors is damaged or of another kind."""
+
+
+class EmptyFileError(FileFormatError, EOFError):
+    """A file that should hold saved tensors has nothing where it is read from."""
+
+
+class NoFolderError(DynajitError, RuntimeError, FileNotFoundError):
+    """A file is to be written into a folder that does not exist."""
 
 
 class UnsafeFileError(FileFormatError, pickle.UnpicklingError):

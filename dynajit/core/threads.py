@@ -9,7 +9,7 @@ users and by workers of data loaders.
 import operator
 
 from dynajit.core import config
-from dynajit.core.errors import CodegenError
+from dynajit.core.errors import ArgumentRuntimeError, CodegenError
 from dynajit.core.openblas import thread_functions
 
 MSG_NOT_POSITIVE = (
@@ -23,8 +23,12 @@ def set_num_threads(number: int) -> None:
 
     Raises:
         CodegenError: the number is not positive.
-        TypeError: it is no integer.
+        ArgumentError: it is no integer.
     """
+    if not hasattr(number, "__index__"):
+        raise ArgumentRuntimeError(
+            f"set_num_threads: expected an integer, got {type(number).__name__}"
+        )
     count = operator.index(number)
     if count < 1:
         raise CodegenError(MSG_NOT_POSITIVE.format(number=number))

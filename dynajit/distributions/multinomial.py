@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentNotImplementedError
 from dynajit.distributions import constraints
 from dynajit.distributions.categorical import OfCategorical
 from dynajit.distributions.utils import xlogy_of_logits
@@ -33,7 +33,9 @@ class Multinomial(OfCategorical):
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):
-            raise ArgumentError("inhomogeneous total_count is not supported: expected an int")
+            raise ArgumentNotImplementedError(
+                "inhomogeneous total_count is not supported: expected an int"
+            )
         self.total_count = total_count
         super().__init__(probs, logits, validate_args)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from dynajit.core.errors import BoundsError
+from dynajit.core.errors import BoundsError, InvalidValueError
 from dynajit.eager.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
@@ -109,6 +109,10 @@ class Sequential(_Numbered):
         return self
 
     def __add__(self, other: "Sequential") -> "Sequential":
+        if not isinstance(other, Sequential):
+            raise InvalidValueError(
+                f"Sequential + {type(other).__name__}: expected another Sequential."
+            )
         return Sequential(*self, *other)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
-from dynajit.core.errors import AutogradError, DTypeError, ShapeError
+from dynajit.core.errors import AutogradError, DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.function import Function
 from dynajit.eager.grad_mode import is_grad_enabled
@@ -78,7 +78,7 @@ def _check(log_probs: Any, targets: Any, blank: int) -> None:
             f"ctc_loss: expected log_probs (T, N, C) or (T, C), got {list(log_probs.shape)}."
         )
     if log_probs.dtype not in (dtypes.float32, dtypes.float64):
-        raise DTypeError(f'"ctc_loss" not implemented for {log_probs.dtype.name}.')
+        raise DTypeNotImplementedError(f'"ctc_loss" not implemented for {log_probs.dtype.name}.')
     if targets.dtype.is_floating_point or targets.dtype is dtypes.bool_:
         raise DTypeError(f"ctc_loss: targets must be integral, got {targets.dtype.name}.")
     classes = log_probs.shape[2]

@@ -5,6 +5,7 @@
 
 from typing import Any
 
+from dynajit.core.errors import ArgumentError
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.module import Module
@@ -77,6 +78,8 @@ class HuberLoss(_Loss):
     """Half the squared differences below `delta`, linear above."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if isinstance(delta, bool) or not isinstance(delta, (int, float)):
+            raise ArgumentError(f"HuberLoss: delta={delta!r}.  Expected a number.")
         super().__init__(reduction=reduction)
         self.delta = delta
 

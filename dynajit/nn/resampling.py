@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from dynajit.core.errors import ShapeValueError
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.activation import Dropout
@@ -160,6 +161,11 @@ class _Pad(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """The padded input."""
+        if self._mode == "circular" and input.ndim not in (self._n + 1, self._n + 2):
+            raise ShapeValueError(
+                f"CircularPad{self._n}d: expected {self._n + 1}D or {self._n + 2}D input, got "
+                f"{input.ndim}D."
+            )
         return F.pad(input, self.padding, mode=self._mode)
 
     def extra_repr(self) -> str:

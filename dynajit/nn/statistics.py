@@ -7,7 +7,7 @@ any write of the program's own. The arithmetic is `ops.batch_normalization`. Cal
 
 from typing import Any
 
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, InvalidValueError
 from dynajit.ops.batch_normalization import (
     moved_statistics,
     normalized_by,
@@ -41,10 +41,12 @@ def batch_norm(
     """
     if not training:
         if running_mean is None or running_var is None:
-            raise ArgumentError(
+            raise ArgumentRuntimeError(
                 "batch_norm(training=False): expected running_mean and running_var to be given."
             )
         return normalized_by(input, running_mean, running_var, weight, bias, eps)
+    if isinstance(eps, (int, float)) and eps <= 0:
+        raise InvalidValueError(f"batch_norm: eps must be positive during training, but got {eps}.")
     result = normalized_by_batch(input, weight, bias, eps)
     _move(input, running_mean, running_var, momentum, False)
     return result

@@ -16,7 +16,7 @@ from dynajit.core import device as devices
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.symint import SymInt
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops import dispatch
@@ -104,6 +104,16 @@ def require_tensor(value: Any, function: str, name: str = "input") -> Any:
             "Make one with dynajit.tensor(...)."
         )
     return value
+
+
+def misplaced(found: BoundsError, call: str, error: type[BoundsError] = BoundsError) -> BoundsError:
+    """What a row says about an index that is out of range, said of the function that was called.
+
+    Args:
+        call: the call in words, with the tensor that is read and that of the indices.
+    """
+    words = str(found)
+    return error(f"{call}: {words[max(words.rfind('index '), 0) :]}")
 
 
 def spread(arguments: tuple[Any, ...], keyword: Any = None) -> tuple[Any, ...]:

@@ -13,14 +13,24 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
-    ArgumentError,
+    ArgumentRuntimeError,
     BoundsError,
+    BoundsRuntimeError,
     DTypeError,
+    DTypeTypeError,
     ShapeError,
 )
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
-from dynajit.ops.arguments import cast, common_dtype, constant, dim_of, is_tensor, spread
+from dynajit.ops.arguments import (
+    cast,
+    common_dtype,
+    constant,
+    dim_of,
+    is_tensor,
+    require_tensor,
+    spread,
+)
 from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.creation_functions import meshgrid
@@ -117,6 +127,8 @@ def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tu
 def _each(tensors: tuple[Any, ...], function: Any) -> Any:
     """A function of one tensor for one, for several, or for a sequence of them."""
     given = spread(tensors)
+    for x in given:
+        require_tensor(x, "atleast_1d, 2d or 3d", "tensors")
     return (
         function(given[0]) if len(given) == 1 and given is tensors else tuple(map(function, given))
     )
@@ -206,7 +218,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     if len(input.shape) != 1:
         raise ShapeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     if r < 0:
-        raise ArgumentError(f"Expect a non-negative number, but got {r}")
+        raise ArgumentRuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return TABLE.full(0, shape=(0,), dtype=input.dtype, device=input.device)
     size = input.shape[0]
@@ -319,7 +331,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
         raise ShapeError("x must be a one-dimensional tensor.")
     count = x.shape[0] if N is None else N
     if count < 0:
-        raise ArgumentError(f"N must be non-negative, got {count}")
+        raise ArgumentRuntimeError(f"N must be non-negative, got {count}")
     kind = dtypes.int64 if x.dtype.category < dtypes.Category.FLOATING else x.dtype
     rows = [TABLE.full(1, shape=tuple(x.shape), dtype=kind, device=x.device)]
     for _ in range(count - 1):
@@ -406,6 +418,8 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 def chain_matmul(*matrices: Any) -> Any:
     """The product of matrices, from left to right; of one a copy."""
     given = spread(matrices)
+    if not given:
+        raise ShapeError("chain_matmul: expected one or more matrices.")
     result = given[0]
     for x in given[1:]:
         result = TABLE.matmul(result, x)
@@ -431,7 +445,9 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
         DTypeError: the positions are not integers.
     """
     if indices.dtype.category is not dtypes.Category.INTEGER:
-        raise DTypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
+        raise DTypeTypeError(
+            f"expected 'indices' to be integer dtype, but got {indices.dtype.name}"
+        )
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     found, left = [], cast(indices, dtypes.int64)
     for size in reversed(sizes):
@@ -482,6 +498,8 @@ def strided_extent(size: Sequence[int], stride: Sequence[int], offset: int, avai
             "as_strided: Negative strides are not supported at the moment, got strides: "
             f"{list(stride)}"
         )
+    if any(isinstance(n, int) and n < 0 for n in size):
+        raise ShapeError(f"as_strided: sizes {list(size)} are negative.  Expected 0 or more.")
     if any(n == 0 for n in size):
         return
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
@@ -496,10 +514,12 @@ def strided_extent(size: Sequence[int], stride: Sequence[int], offset: int, avai
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """`narrow` as a copy."""
     d = dim_of(input, dim, "narrow_copy")
+    if not input.shape:
+        raise ShapeError("narrow_copy() cannot be applied to a 0-dim tensor.")
     n = input.shape[d]
     first = start + n if start < 0 else start
     if not 0 <= first <= first + length <= n:
-        raise BoundsError(
+        raise BoundsRuntimeError(
             f"narrow_copy: start ({start}) + length ({length}) exceeds dimension size ({n})."
         )
     return copied_by_rows(sliced(input, d, first, first + length))

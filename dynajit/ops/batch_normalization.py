@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes, gpu
-from dynajit.core.errors import DTypeError, InvalidValueError, ShapeError
+from dynajit.core.errors import (
+    DTypeNotImplementedError,
+    InvalidValueError,
+    ShapeError,
+    ShapeValueError,
+)
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, TensorType, ValueType, numel
 from dynajit.ops import _native_batch_norm
@@ -345,14 +350,14 @@ def local_response_norm(
     """
     shape = tuple(input.shape)
     if len(shape) < 3:
-        raise ShapeError(
+        raise ShapeValueError(
             f"local_response_norm: Expected 3D or higher dimensionality input (got {len(shape)} "
             "dimensions)."
         )
     dtype = input.dtype
     whole = dtype is dtypes.int64
     if not (whole or dtype.is_floating_point):
-        raise DTypeError(
+        raise DTypeNotImplementedError(
             f"local_response_norm: not available for {dtype.name}.  Cast it with .float()."
         )
     if any(n == 0 for n in shape):

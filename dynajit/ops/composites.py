@@ -7,11 +7,11 @@ from the front). 16-bit floats compute in float32 and round once at the end. Tho
 derivative are one node of the eager tape and save only what the formula names.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Size, TensorType, ValueType, numel
 from dynajit.ops import _native_forms, _philox, array_forms
@@ -52,6 +52,10 @@ def _is_empty(shape: Any, dim: tuple[int, ...]) -> bool:
     return any(isinstance(shape[d], int) and shape[d] == 0 for d in dim)
 
 
+#: Rows whose dtype PyTorch checks before it looks for a kernel.
+_CHECKED_FIRST: Final = frozenset(("mean", "std", "var"))
+
+
 def floating_tensor(name: str, type: ValueType | None) -> TensorType:
     """The type of a floating tensor operand `x`.
 
@@ -61,7 +65,7 @@ def floating_tensor(name: str, type: ValueType | None) -> TensorType:
     call = describe(name, ("x",), (type,))
     tensor = require_tensor(type, call, "x")
     if not tensor.dtype.is_floating_point:
-        raise DTypeError(
+        raise (DTypeError if name in _CHECKED_FIRST else DTypeNotImplementedError)(
             f"{call}: {name} is not defined for {tensor.dtype.name}.  Expected a floating dtype; "
             "cast with .float() or pass dtype."
         )

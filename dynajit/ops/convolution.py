@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops import convolution_forms
@@ -48,7 +48,7 @@ def _operands(name: str, names: tuple[str, str], types: Sequence[ValueType | Non
 
 def _require_floating(call: object, dtype: DType) -> None:
     if not dtype.is_floating_point:
-        raise DTypeError(
+        raise DTypeNotImplementedError(
             f"{call}: convolution is not implemented for {dtype.name}.  Expected a floating dtype; "
             "cast with .float()."
         )

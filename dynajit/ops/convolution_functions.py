@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynajit.core.errors import ShapeError
+from dynajit.core.errors import ShapeError, ShapeValueError
 from dynajit.core.symint import Number, SymInt, agree, equals
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import require_tensor
@@ -76,7 +76,9 @@ def batched(
     if rank == n + 2:
         return run(input)
     if rank != n + 1:
-        raise ShapeError(
+        # Of the adaptive pools PyTorch compares these sizes in Python, where a list is too short.
+        is_short = rank <= n and n > 1 and function.startswith("adaptive")
+        raise (ShapeValueError if is_short else ShapeError)(
             f"{function}: Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {names}, "
             f"but got input of size: {list(input.shape)}."
         )

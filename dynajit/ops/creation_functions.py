@@ -17,8 +17,10 @@ from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentRuntimeError,
     DeviceError,
     DTypeError,
+    DTypeNotImplementedError,
     ShapeError,
     UnsupportedError,
 )
@@ -235,15 +237,17 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     if kind is dtypes.int64:
         start, end, step = (arguments.coefficient(v, kind) for v in (start, end, step))
         whole = True
+    if not all(isinstance(v, SymInt) or math.isfinite(v) for v in (start, end)):
+        raise ArgumentRuntimeError(f"arange: unsupported range, {start} to {end}.")
     if not isinstance(step, SymInt) and step == 0:
-        raise ArgumentError("arange: step must be nonzero.")
+        raise ArgumentRuntimeError("arange: step must be nonzero.")
     if whole:
         count = (end - start + step - (1 if step > 0 else -1)) // step
     else:
         count = math.ceil((end - start) / step)
     known = not any(isinstance(v, SymInt) for v in (start, end, step))
     if known and ((end < start) if step > 0 else (end > start)):
-        raise ArgumentError(
+        raise ArgumentRuntimeError(
             f"arange({start}, {end}, {step}): upper bound and lower bound inconsistent with step "
             "sign."
         )
@@ -274,7 +278,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
                 f"{len(bound.shape)} dimension(s)."
             )
     if steps < 0:
-        raise ArgumentError(f"linspace: number of steps must be non-negative, got {steps}.")
+        raise ArgumentRuntimeError(f"linspace: number of steps must be non-negative, got {steps}.")
     place = device_of(device)
     start, end = _bounds_in(dtype, start, end)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
@@ -328,7 +332,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Grids of coordinates from one-dimensional tensors; "xy" swaps the first two dims."""
     if indexing not in ("ij", "xy"):
-        raise ArgumentError(f"meshgrid(indexing={indexing!r}): expected 'ij' or 'xy'.")
+        raise ArgumentRuntimeError(f"meshgrid(indexing={indexing!r}): expected 'ij' or 'xy'.")
     given = list(spread(tensors))
     swap = indexing == "xy" and len(given) > 1
     if swap:
@@ -405,7 +409,7 @@ def _draw(
         result = TABLE.mul(pairs, math.sqrt(0.5)) if name == "randn" else pairs
         return _finish(TABLE.clone(result), requires_grad, options)
     if kind.category is not Category.FLOATING:
-        raise DTypeError(
+        raise DTypeNotImplementedError(
             f"{name} is not defined for {kind.name}.  Expected a floating or complex dtype; for "
             "integers call randint."
         )
@@ -461,7 +465,7 @@ def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = 
     if size is None or high is None or len(given) > 2:
         raise ArgumentError("randint: expected randint(high, size) or randint(low, high, size).")
     if not low < high:
-        raise ArgumentError(
+        raise ArgumentRuntimeError(
             f"randint: random_ expects 'from' to be less than 'to', but got {low} >= {high}."
         )
     shape = non_negative(sizes(size, "randint"), "randint")
@@ -489,8 +493,9 @@ def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
     require_strided_like(input, options)
     if low is None and high is None:
         raise ArgumentError("randint_like: expected high, or low and high.")
-    low, high = (0, low or high) if low is None or high is None else (low, high)
-    assert low is not None and high is not None
+    if low is None or high is None:
+        low, high = 0, high if low is None else low
+    assert high is not None
     kind = _dtype(options.get("dtype"), input.dtype)
     place = input.device if device is None else device
     drawn = _integers(low, high, tuple(input.shape), kind, place, options.get("generator"))

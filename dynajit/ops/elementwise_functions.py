@@ -12,7 +12,12 @@ from typing import Any, Final
 from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    DTypeError,
+    InvalidValueRuntimeError,
+)
 from dynajit.core.memory_format import order_in
 from dynajit.core.tensor_layouts import strided
 from dynajit.ops import arguments
@@ -213,7 +218,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode == "floor":
         return TABLE.floor_divide(x, y)
     if rounding_mode != "trunc":
-        raise ArgumentError(
+        raise ArgumentRuntimeError(
             f"div(rounding_mode={rounding_mode!r}): expected None, 'trunc' or 'floor'."
         )
     dtype = arguments.common_dtype((x, y))
@@ -278,7 +283,7 @@ def _limit(value: Any, other: Any, function: str) -> Any:
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """input cut to [min, max]; either bound may be None, a number or a tensor."""
     if min is None and max is None:
-        raise ArgumentError("clamp: at least one of 'min' or 'max' must not be None.")
+        raise ArgumentRuntimeError("clamp: at least one of 'min' or 'max' must not be None.")
     low, high = _limit(min, input, "clamp"), _limit(max, input, "clamp")
     if low is None:
         return TABLE.clamp_max(input, high)
@@ -391,6 +396,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """
     if input is None and other is None:
         return tuple(nonzero(condition, as_tuple=True))
+    if input is None or other is None:
+        raise ArgumentError("where: expected a condition alone, or with input and other.")
     if is_tensor(input) and not is_tensor(other):
         other = _limit(other, input, "where")
     elif is_tensor(other) and not is_tensor(input):
@@ -400,7 +407,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
-    array = input.array
+    array = arguments.require_tensor(input, "nonzero").array
     with any_arrays.on_device_of(array):
         found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
         if array.ndim and not as_tuple:
@@ -431,7 +438,7 @@ def isclose(
     """
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance < 0:
-            raise InvalidValueError(
+            raise InvalidValueRuntimeError(
                 f"isclose: {name} must be greater than or equal to zero, but got {tolerance}."
             )
     same = TABLE.eq(input, other)
@@ -453,6 +460,8 @@ def result_type(first: Any, second: Any) -> DType:
 
 def can_cast(from_: DType, to: DType) -> bool:
     """Whether promotion allows the conversion: the category does not fall."""
+    if not (isinstance(from_, DType) and isinstance(to, DType)):
+        raise ArgumentError(f"can_cast({from_!r}, {to!r}): expected two dtypes.")
     if to is dtypes.bool_:
         return from_ is dtypes.bool_
     return from_.category <= to.category

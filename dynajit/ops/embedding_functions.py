@@ -9,6 +9,8 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import (
+    BoundsError,
+    BoundsRuntimeError,
     DTypeError,
     ExpectationError,
     InvalidValueError,
@@ -17,7 +19,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast
+from dynajit.ops.arguments import cast, describe_tensor, misplaced
 from dynajit.ops.composites import wide
 from dynajit.ops.contents import occurs
 from dynajit.ops.reduction_functions import max as greatest
@@ -38,7 +40,14 @@ def looked_up(input: Any, weight: Any, padding_idx: int | None, scale_grad_by_fr
     if padding_idx is not None:
         padding_idx = row_number(padding_idx, weight.shape[0])
     row = TABLE.embedding_by_frequency if scale_grad_by_freq else TABLE.embedding
-    return row(weight, input, padding_idx=padding_idx)
+    try:
+        return row(weight, input, padding_idx=padding_idx)
+    except BoundsError as error:
+        raise misplaced(error, _lookup_in_words("embedding", input, weight)) from None
+
+
+def _lookup_in_words(name: str, input: Any, weight: Any) -> str:
+    return f"{name}(input: {describe_tensor(input)}, weight: {describe_tensor(weight)})"
 
 
 def row_number(padding_idx: int, rows: Any) -> int:
@@ -69,7 +78,11 @@ def bagged(
         UnsupportedError: weights of samples with another mode than "sum".
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, per_sample_weights)
-    rows = look_up(input, weight, None, scale_grad_by_freq)
+    try:
+        rows = look_up(input, weight, None, scale_grad_by_freq)
+    except BoundsError as error:
+        call = _lookup_in_words("embedding_bag", input, weight)
+        raise misplaced(error, call, BoundsRuntimeError) from None
     if per_sample_weights is not None:
         if per_sample_weights.dtype is not weight.dtype:
             raise DTypeError(

@@ -17,7 +17,13 @@ import numpy as np
 
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import AutogradError, DTypeError, LinAlgError, ShapeError
+from dynajit.core.errors import (
+    AutogradError,
+    DTypeError,
+    DTypeNotImplementedError,
+    LinAlgError,
+    ShapeError,
+)
 from dynajit.core.optional import load
 from dynajit.core.symint import agree
 from dynajit.core.types import TensorType, ValueType
@@ -48,7 +54,7 @@ def _matrices(
         )
     if type.dtype not in accepted:
         names = ", ".join(dtype.name for dtype in accepted)
-        raise DTypeError(
+        raise DTypeNotImplementedError(
             f"{call}: Expected a tensor of one of {names} as input. Got {type.dtype.name}.  Cast "
             "real numbers with .float()."
         )

@@ -28,7 +28,13 @@ from typing import Any, TypeAlias
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, InternalError
+from dynajit.core.errors import (
+    ArgumentError,
+    BoundsError,
+    BoundsRuntimeError,
+    DTypeNotImplementedError,
+    InternalError,
+)
 from dynajit.core.types import Shape, TensorType, ValueType
 from dynajit.ops.table import (
     REQUIRED,
@@ -199,7 +205,9 @@ def _pointwise_infer(
         promoted = promoted_dtype(types[i] for i in promoting)
         result = rule.result(promoted)
         if result is None:
-            raise DTypeError(f"{call}: {promoted.name} is refused.  Expected {rule.accepted}.")
+            raise DTypeNotImplementedError(
+                f"{call}: {promoted.name} is refused.  Expected {rule.accepted}."
+            )
         shape = broadcast_shapes([type.shape for type in types], call)
         return TensorType(shape, result, common_device(types, call))
 
@@ -270,9 +278,12 @@ def _reduction_infer(
             raise InternalError(f"{call}: dim={dim} is not sorted, unique and non-negative")
         result = rule.result(x.dtype)
         if result is None:
-            raise DTypeError(f"{call}: {x.dtype.name} is refused.  Expected {rule.accepted}.")
+            raise DTypeNotImplementedError(
+                f"{call}: {x.dtype.name} is refused.  Expected {rule.accepted}."
+            )
         if identity(rule.compute(x.dtype)) is None and _reduces_nothing(x.shape, dim):
-            raise BoundsError(
+            every = len(dim) == x.rank
+            raise (BoundsRuntimeError if every else BoundsError)(
                 f"{call}: dim={dim} has no elements and {name} has no identity.  Expected at "
                 "least one element per result."
             )

@@ -11,10 +11,12 @@ from dynajit.core import any_arrays, dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentRuntimeError,
     BoundsError,
     DTypeError,
-    IndexShapeError,
     ShapeError,
+    ShapeIndexError,
+    ShapeValueError,
 )
 from dynajit.core.symint import equals, shapes_agree
 from dynajit.core.types import Shape, numel
@@ -43,7 +45,7 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any
     dim = dim if axis is None else axis
     given = list(tensors)
     if not given:
-        raise ShapeError("cat(): expected a non-empty list of tensors.")
+        raise ShapeValueError("cat(): expected a non-empty list of tensors.")
     _require_tensors(given, "cat")
     dtype = arguments.common_dtype(given)
     ranks = [len(x.shape) for x in given]
@@ -76,7 +78,11 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 
 def hstack(tensors: Sequence[Any]) -> Any:
     """Joined along the second dim; one-dimensional tensors along their only one."""
-    given = [reshape(x, 1) if not x.shape else x for x in tensors]
+    given = list(tensors)
+    _require_tensors(given, "hstack")
+    if not given:
+        raise ShapeError("hstack expects a non-empty list of tensors.")
+    given = [reshape(x, 1) if not x.shape else x for x in given]
     return cat(given, dim=0 if len(given[0].shape) == 1 else 1)
 
 
@@ -92,6 +98,10 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, 
     n = tuple(tensor.shape)[d]
     if isinstance(split_size_or_sections, (tuple, list)):
         parts = sizes(split_size_or_sections, "split")
+        if any(isinstance(part, int) and part < 0 for part in parts):
+            raise ShapeError(
+                f"split_with_sizes expects split_sizes of at least 0, but got {list(parts)}."
+            )
         total = symint_sum(parts)
         if total != n:
             raise ShapeError(
@@ -260,7 +270,7 @@ def scatter(
     if reduce == "multiply":
         index = cast(index, dtypes.int64)
         return TABLE.scatter_reduce(input, index, source, dim=d, mode="prod")
-    raise ArgumentError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
+    raise ArgumentRuntimeError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -288,6 +298,11 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     index = positions_along(index)
     if not input.shape:
         return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
+    if len(source.shape) == len(input.shape) and not equals(source.shape[d], index.shape[0]):
+        raise ShapeIndexError(
+            f"index_copy: source has {source.shape[d]} slices along dim {d} for an index of "
+            f"{index.shape[0]}.  Expected as many."
+        )
     return contiguous(TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,)))
 
 
@@ -298,6 +313,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     if not input.shape:
         return reshape(index_fill(reshape(input, 1), 0, index, value), ())
     if is_tensor(value):
+        if value.shape:
+            raise ShapeError(
+                f"index_fill: value has {len(value.shape)} dims.  Expected a number, or a tensor "
+                "without dims."
+            )
         # The value's gradient counts every element once, however often the index names it.
         n = input.shape[d]
         written = TABLE.full(False, shape=(n,), dtype=dtypes.bool_, device=input.device)
@@ -312,7 +332,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """input with `value`, a number or a tensor without dims, where the bool mask is True."""
-    if mask.dtype is not dtypes.bool_:
+    if arguments.require_tensor(mask, "masked_fill", "mask").dtype is not dtypes.bool_:
         raise DTypeError(
             f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}."
         )
@@ -401,7 +421,7 @@ def stack_indices(indices: Sequence[Any]) -> Any:
     try:
         shape = broadcast_shapes([tuple(i.shape) for i in indices], "indexing")
     except ShapeError as error:
-        raise IndexShapeError(*error.args) from None
+        raise ShapeIndexError(*error.args) from None
     if len(indices) == 1:
         return TABLE.reshape(indices[0], shape=(1, *shape))
     wide = [TABLE.expand(cast(i, dtypes.int64), shape=shape) for i in indices]

@@ -14,8 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.errors import (
+    BoundsError,
+    BoundsRuntimeError,
+    DTypeError,
+    DTypeIndexError,
+    ShapeError,
+    ShapeIndexError,
+)
 from dynajit.core.symint import agree, fits_within, shapes_agree
 from dynajit.core.types import Shape, TensorType, ValueType
 from dynajit.ops import _native_places
@@ -32,7 +40,7 @@ def _check(name: str, labels: Sequence[str], types: Sequence[ValueType]) -> Tens
     common_device(tensors, call)
     index = tensors[1].dtype
     if index.category is not Category.INTEGER:
-        raise DTypeError(
+        raise (DTypeIndexError if name.startswith("index") else DTypeError)(
             f"{call}: the index is {index.name}.  Expected an integer dtype; cast it with .long()."
         )
     if len(tensors) > 2 and tensors[2].dtype is not tensors[0].dtype:
@@ -52,6 +60,26 @@ def _checked(index: Any, size: int, wrap: bool) -> Any:
     return NumpyScalars.as_index(index, size, wrap)
 
 
+def _checked_along(
+    name: str, x: Any, index: Any, dim: int, error: type[BoundsError] = BoundsError
+) -> Any:
+    """NumPy indices in [0, size of `dim`), which are not negative.
+
+    Args:
+        name: of the row.
+        error: what an entry that is out of range raises, with words for tensor and index.
+    """
+    try:
+        return _checked(index, x.shape[dim], False)
+    except BoundsError as found:
+        call = f"{name}(x: {_in_words(x)}, index: {_in_words(index)}, dim={dim})"
+        raise error(f"{call}: {found}") from None
+
+
+def _in_words(array: Any) -> str:
+    return str(TensorType(tuple(array.shape), dtypes.from_numpy(array.dtype)))
+
+
 def _set_at(xp: Any, target: Any, key: tuple[Any, ...], values: Any) -> None:
     if xp is np:
         target[key] = values
@@ -66,13 +94,15 @@ def _set_at(xp: Any, target: Any, key: tuple[Any, ...], values: Any) -> None:
 def _index_select_infer(x: ValueType, index: ValueType, *, dim: int) -> TensorType:
     type = _check("index_select", ("x", "index"), (x, index))
     if len(index.shape) != 1:
-        raise ShapeError(f"index_select(x: {x}, index: {index}): expected a 1-d index.")
+        raise ShapeIndexError(f"index_select(x: {x}, index: {index}): expected a 1-d index.")
     return type.with_shape((*type.shape[:dim], index.shape[0], *type.shape[dim + 1 :]))
 
 
 @movement(
     infer=_index_select_infer,
-    array=lambda xp, x, index, *, dim: xp.take(x, _checked(index, x.shape[dim], False), axis=dim),
+    array=lambda xp, x, index, *, dim: xp.take(
+        x, _checked_along("index_select", x, index, dim), axis=dim
+    ),
     vjp={
         "x": lambda ops, g, x_type, index, dim: ops.index_add(
             _zeros(ops, x_type, g.dtype, g.device), index, g, dim=dim
@@ -100,7 +130,7 @@ def _index_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> A
         if rows_added(rows, index, np.moveaxis(source, dim, 0)):
             return np.ascontiguousarray(np.moveaxis(rows, 0, dim))
     result = xp.array(x)
-    positions = _checked(index, x.shape[dim], False)
+    positions = _checked_along("index_add", x, index, dim)
     xp.add.at(result, (slice(None),) * dim + (positions,), source)
     return result
 
@@ -143,15 +173,18 @@ def _gather_infer(x: ValueType, index: ValueType, *, dim: int) -> TensorType:
     return type.with_shape(_gather_shape("gather", type, index, dim))
 
 
-def places_along(xp: Any, x: Any, index: Any, dim: int) -> tuple[Any, ...]:
+def places_along(name: str, xp: Any, x: Any, index: Any, dim: int) -> tuple[Any, ...]:
     """NumPy index tuple that addresses, for each entry of `index`, its element of x.
 
+    Args:
+        name: of the row, for errors.
+
     Raises:
-        BoundsError: an entry is out of range.
+        BoundsRuntimeError: an entry is out of range.
     """
     behind = range(index.ndim - 1, -1, -1)
     return tuple(
-        _checked(index, x.shape[dim], False)
+        _checked_along(name, x, index, dim, BoundsRuntimeError)
         if d == dim
         else xp.arange(size).reshape(size, *(1,) * others)
         for d, (size, others) in enumerate(zip(index.shape, behind, strict=True))
@@ -170,7 +203,7 @@ def _zero_dim(function: Any) -> Any:
 
 
 def _gather_array(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
-    array = _zero_dim(lambda xp, x, index, *, dim: x[places_along(xp, x, index, dim)])
+    array = _zero_dim(lambda xp, x, index, *, dim: x[places_along("gather", xp, x, index, dim)])
     return array(xp, x, index, dim=dim)
 
 
@@ -213,7 +246,7 @@ def _target(m: Any, load: Any, index: Any, types: Any, dim: int) -> tuple[Any, .
 def _scatter_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
     def add(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
         result = xp.array(x)
-        xp.add.at(result, places_along(xp, x, index, dim), source)
+        xp.add.at(result, places_along("scatter_add", xp, x, index, dim), source)
         return result
 
     return _zero_dim(add)(xp, x, index, source, dim=dim)
@@ -238,7 +271,7 @@ def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
 def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
     def put(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
         result = x.copy()
-        _set_at(xp, result, places_along(xp, x, index, dim), source)
+        _set_at(xp, result, places_along("scatter", xp, x, index, dim), source)
         return result
 
     return _zero_dim(put)(xp, x, index, source, dim=dim)

@@ -177,7 +177,7 @@ def _most(function: Callable[..., Any]) -> int:
 
 
 #: What functions ask of their operands first.
-_OF_TENSORS: Final = frozenset(("device", "dtype", "ndim", "shape"))
+OF_TENSORS: Final = frozenset(("array", "device", "dtype", "ndim", "shape"))
 
 
 def _explained(
@@ -188,7 +188,7 @@ def _explained(
     Raises:
         ArgumentError: it is.
     """
-    if error.name not in _OF_TENSORS:
+    if error.name not in OF_TENSORS:
         return
     for name, value in (*zip(_names(target.__wrapped__), args, strict=False), *named.items()):
         if value is error.obj:

@@ -7,7 +7,7 @@ what the rows of `factorizations` give.
 from typing import Any, NamedTuple
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
@@ -250,6 +250,10 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
             f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), "
             f"got {driver}"
         )
+    if len(A.shape) < 2:
+        raise ShapeError("linalg.lstsq: A must have at least 2 dimensions.")
+    if not B.shape:
+        raise ShapeError("linalg.lstsq: B must have at least 1 dimension.")
     vector = len(A.shape) - 1 == len(B.shape)
     columns = unsqueeze(B, -1) if vector else B
     if A.shape[-2] != columns.shape[-2]:
@@ -320,7 +324,7 @@ def qr(A: Any, mode: str = "reduced") -> QR:
 
 def _symmetric(A: Any, UPLO: str) -> Any:
     if UPLO.upper() not in ("L", "U"):
-        raise ArgumentError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+        raise ArgumentRuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return TABLE.symmetric_eigen(A, upper=UPLO.upper() == "U")
 
 

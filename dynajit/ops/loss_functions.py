@@ -9,8 +9,15 @@ import math
 import warnings
 from typing import Any
 
-from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
+from dynajit.core.errors import (
+    ArgumentRuntimeError,
+    BoundsError,
+    DTypeError,
+    InvalidValueError,
+    ShapeError,
+)
 from dynajit.core.symint import shapes_agree
+from dynajit.ops.arguments import describe_tensor, misplaced, require_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.nn_functions import pairwise_distance
@@ -49,18 +56,32 @@ def cross_entropy(
     of the same shape."""
     reduction = reduction_of(reduction, size_average, reduce)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ArgumentError(
+        raise ArgumentRuntimeError(
             f"cross_entropy: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}."
         )
     smoothing = float(label_smoothing)
-    if target.dtype.is_floating_point:
+    if require_tensor(target, "cross_entropy", "target").dtype.is_floating_point:
+        if ignore_index >= 0:
+            raise ArgumentRuntimeError(
+                f"cross_entropy(ignore_index={ignore_index}): a target of probabilities has no "
+                "class to ignore."
+            )
         return TABLE.soft_cross_entropy(
             input, target, weight, reduction=reduction, label_smoothing=smoothing
         )
-    return TABLE.cross_entropy(
-        input, target, weight, reduction=reduction, ignore_index=ignore_index,
-        label_smoothing=smoothing,
-    )  # fmt: skip
+    try:
+        return TABLE.cross_entropy(
+            input, target, weight, reduction=reduction, ignore_index=ignore_index,
+            label_smoothing=smoothing,
+        )  # fmt: skip
+    except BoundsError as error:
+        raise _no_class("cross_entropy", error, input, target) from None
+
+
+def _no_class(name: str, found: BoundsError, input: Any, target: Any) -> BoundsError:
+    """What a class that is out of range raises."""
+    call = f"{name}(input: {describe_tensor(input)}, target: {describe_tensor(target)})"
+    return misplaced(found, f"{call}: a target is no class")
 
 
 @full_precision
@@ -70,7 +91,10 @@ def nll_loss(
 ) -> Any:  # fmt: skip
     """Minus the log-probability of the target class."""
     reduction = reduction_of(reduction, size_average, reduce)
-    return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
+    try:
+        return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
+    except BoundsError as error:
+        raise _no_class("nll_loss", error, input, target) from None
 
 
 @full_precision

@@ -8,7 +8,7 @@ a scatter (a comparison with the class number), so that it fuses with the deriva
 from typing import Any
 
 from dynajit.core import dtypes
-from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.errors import DTypeNotImplementedError, ShapeError, ShapeValueError
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import TensorType, numel
 from dynajit.ops import _native_forms, array_forms
@@ -69,7 +69,7 @@ def check_target(name: str, x: Any, target: Any) -> None:
     shape = tuple(x.shape)
     expected = (*shape[:dim], *shape[dim + 1 :])
     if not shape or tuple(target.shape) != expected:
-        raise ShapeError(
+        raise ShapeValueError(
             f"{name}: expected a target of shape {list(expected)} for an input of shape "
             f"{list(shape)}, got {list(target.shape)}."
         )
@@ -227,7 +227,9 @@ def _loss_dtype(x: Any, y: Any) -> Any:
 def mse_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Squared difference. Shape: broadcast, or () when reduced."""
     if x.dtype.is_complex or y.dtype.is_complex:
-        raise DTypeError("mse_loss: complex numbers are refused.  Use (x - y).abs().square().")
+        raise DTypeNotImplementedError(
+            "mse_loss: complex numbers are refused.  Use (x - y).abs().square()."
+        )
     d = wide(ops, x) - wide(ops, y)
     return narrow(ops, reduce_loss(ops, d * d, reduction), _loss_dtype(x, y))
 

@@ -11,7 +11,13 @@ from typing import Any
 
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    ArgumentValueError,
+    DTypeError,
+    ShapeError,
+)
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast, coefficient, common_dtype, describe_tensor
@@ -22,6 +28,7 @@ from dynajit.ops.elementwise_functions import add, mul
 from dynajit.ops.placing import contiguous
 from dynajit.ops.shape_functions import reshape, transpose, unsqueeze
 from dynajit.ops.table import TABLE
+from dynajit.ops.type_rules import normalize_dim
 
 
 @lower_precision
@@ -192,8 +199,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         left = list(range(len(a.shape) - dims, len(a.shape)))
         right = list(range(dims))
     else:
-        left = [d % len(a.shape) for d in dims[0]]
-        right = [d % len(b.shape) for d in dims[1]]
+        left = [normalize_dim(d, len(a.shape), "tensordot") for d in dims[0]]
+        right = [normalize_dim(d, len(b.shape), "tensordot") for d in dims[1]]
     a, b = _alike_along(a, left, b, right), _alike_along(b, right, a, left)
     free_a = [d for d in range(len(a.shape)) if d not in left]
     free_b = [d for d in range(len(b.shape)) if d not in right]
@@ -227,6 +234,8 @@ def einsum(equation: str, *operands: Any) -> Any:
         else (list(operands))
     )
     ranks = tuple(len(x.shape) for x in given)
+    if not isinstance(equation, str):
+        raise ArgumentError(f"einsum: the equation is {equation!r}.  Expected a text.")
     terms, output = _parse_equation(equation.replace(" ", ""), ranks)
     pairs = [_take_diagonals(x, term) for x, term in zip(given, terms, strict=True)]
     _check_sizes(equation, pairs)
@@ -237,7 +246,9 @@ def einsum(equation: str, *operands: Any) -> Any:
     result, labels = _sum_out(result, labels, set(output))
     missing = [label for label in output if label not in labels]
     if missing:
-        raise ArgumentError(f"einsum({equation!r}): {missing[0]!r} of the output is in no input.")
+        raise ArgumentRuntimeError(
+            f"einsum({equation!r}): {missing[0]!r} of the output is in no input."
+        )
     return TABLE.permute(result, dims=tuple(labels.index(label) for label in output))
 
 
@@ -247,16 +258,18 @@ def _parse_equation(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
-        raise ArgumentError(f"einsum({equation!r}): {len(terms)} terms for {len(ranks)} operands.")
+        raise (ArgumentRuntimeError if ranks else ArgumentValueError)(
+            f"einsum({equation!r}): {len(terms)} terms for {len(ranks)} operands."
+        )
     for character in equation.replace("->", "").replace("...", "").replace(",", ""):
         if not character.isalpha():
-            raise ArgumentError(
+            raise ArgumentRuntimeError(
                 f"einsum({equation!r}): invalid subscript {character!r}.  Expected letters."
             )
     widths = [rank - len(t.replace("...", "")) for t, rank in zip(terms, ranks, strict=True)]
     for term, width, rank in zip(terms, widths, ranks, strict=True):
         if width < 0 or (width > 0 and "..." not in term):
-            raise ArgumentError(
+            raise ArgumentRuntimeError(
                 f"einsum({equation!r}): the term {term!r} does not fit an operand with "
                 f"{rank} dimensions."
             )

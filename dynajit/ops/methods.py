@@ -10,6 +10,7 @@ Most methods are library functions whose first parameter is the tensor.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dynajit.core.errors import DTypeError, DTypeTypeError
 from dynajit.core.types import numel
 from dynajit.ops import creation_functions as creation
 from dynajit.ops import elementwise_functions as elementwise
@@ -20,7 +21,7 @@ from dynajit.ops import placing, subscript
 from dynajit.ops import reduction_functions as reductions
 from dynajit.ops import shape_functions as shapes
 from dynajit.ops.analysis_methods import AnalysisMethods
-from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, operand
+from dynajit.ops.arguments import NUMBERS, dim_of, is_operand, is_tensor, operand
 from dynajit.ops.kind_methods import KindMethods
 from dynajit.ops.library_calls import adapt_methods
 from dynajit.ops.overriding import override_operator
@@ -68,6 +69,16 @@ def number_divided(number: Any, divisor: Any) -> Any:
     )
 
 
+def _product_of_tensors(x: Any, y: Any) -> Any:
+    """`x @ y`; NotImplemented where one is a number."""
+    try:
+        return matrix.matmul(x, y)
+    except AttributeError:
+        if is_tensor(x) and is_tensor(y):
+            raise
+        return NotImplemented
+
+
 class Operators:
     """The operators of Python."""
 
@@ -89,8 +100,8 @@ class Operators:
     __rmod__ = _reflected("mod", TABLE.remainder)
     __pow__ = _forward("pow", elementwise.pow)
     __rpow__ = _reflected("pow", elementwise.pow)
-    __matmul__ = _forward("matmul", matrix.matmul)
-    __rmatmul__ = _reflected("matmul", matrix.matmul)
+    __matmul__ = _forward("matmul", _product_of_tensors)
+    __rmatmul__ = _reflected("matmul", _product_of_tensors)
     __and__ = _forward("and", TABLE.bitwise_and)
     __rand__ = _reflected("and", TABLE.bitwise_and)
     __or__ = _forward("or", TABLE.bitwise_or)
@@ -109,7 +120,12 @@ class Operators:
     __ge__ = _forward("ge", TABLE.ge)
     __neg__ = elementwise.neg
     __abs__ = elementwise.abs
-    __invert__ = elementwise.bitwise_not
+
+    def __invert__(self) -> Any:
+        try:
+            return elementwise.bitwise_not(self)
+        except DTypeError as error:
+            raise DTypeTypeError(str(error)) from None
 
     def __pos__(self) -> Any:
         return self

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core import dtypes
-from dynajit.core.errors import DTypeError, InternalError, ShapeError
+from dynajit.core.errors import ArgumentError, DTypeError, InternalError, ShapeError
 from dynajit.core.symint import agree, shapes_agree
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops import _native_forms, _native_orders
@@ -517,6 +517,8 @@ def overwrite_unrecorded(m: Any, load: Any, index: Any, types: Any) -> Any:
 
 def _triangle_infer(x: ValueType, *, diagonal: int) -> TensorType:
     type = _tensor("tril or triu", x)
+    if isinstance(diagonal, (str, float)):
+        raise ArgumentError(f"tril or triu: diagonal={diagonal!r}.  Expected an integer.")
     if type.rank < 2:
         raise ShapeError(f"tril or triu(x: {type}): expected at least 2 dimensions.")
     return type.with_shape(type.shape)

@@ -14,16 +14,19 @@ from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentNotImplementedError,
+    ArgumentRuntimeError,
     DivisionError,
     DTypeError,
     InvalidValueError,
+    InvalidValueRuntimeError,
     ShapeError,
     UnsupportedError,
 )
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
-from dynajit.ops.arguments import cast, constant, dim_of
+from dynajit.ops.arguments import cast, constant, dim_of, require_tensor
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.composites import wide
 from dynajit.ops.contents import occurs
@@ -41,7 +44,7 @@ from dynajit.ops.type_rules import broadcast_shapes, normalize_dims
 def gelu(input: Any, approximate: str = "none") -> Any:
     """Gaussian error linear unit; `approximate` is "none" or "tanh"."""
     if approximate not in ("none", "tanh"):
-        raise ArgumentError(f"gelu(approximate={approximate!r}): expected 'none' or 'tanh'.")
+        raise ArgumentRuntimeError(f"gelu(approximate={approximate!r}): expected 'none' or 'tanh'.")
     return TABLE.gelu(input, approximate=approximate)
 
 
@@ -69,13 +72,15 @@ def logsigmoid(input: Any) -> Any:
 
 def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
     """x where positive, else negative_slope * x."""
+    if isinstance(negative_slope, str):
+        raise ArgumentError(f"leaky_relu: negative_slope={negative_slope!r}.  Expected a number.")
     return TABLE.leaky_relu(input, negative_slope=float(negative_slope))
 
 
 @lower_precision
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
-    if len(weight.shape) > 1:
+    if len(require_tensor(weight, "prelu", "weight").shape) > 1:
         raise ShapeError(
             "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
             f"{len(weight.shape)}"
@@ -131,7 +136,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
         raise InvalidValueError(
             f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}."
         )
-    if input.dtype.category is not Category.INTEGER:
+    if require_tensor(input, "hardtanh").dtype.category is not Category.INTEGER:
         return TABLE.hardtanh(input, low=float(min_val), high=float(max_val))
     low, high = int(min_val), int(max_val)
     if input.dtype is dtypes.uint8 and min_val < 0:
@@ -195,6 +200,8 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
 def glu(input: Any, dim: int = -1) -> Any:
     """First half along `dim` times the sigmoid of the second."""
     d = dim_of(input, dim, "glu")
+    if not input.shape:
+        raise ShapeError("glu: a tensor without dims cannot be halved.")
     size = input.shape[d]
     half = size // 2
     if not agree(half * 2, size):
@@ -254,7 +261,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """int64 with a 1 at the class of each element, in a new last dim; -1 needs the contents."""
-    if tensor.dtype is not dtypes.int64:
+    if require_tensor(tensor, "one_hot", "tensor").dtype is not dtypes.int64:
         raise DTypeError(
             f"one_hot is only applicable to index tensor of type LongTensor, got "
             f"{tensor.dtype.name}.  Cast with .long()."
@@ -313,7 +320,9 @@ def check_probability(p: float) -> None:
         InvalidValueError: p is not in [0, 1].
     """
     if not 0.0 <= p <= 1.0:
-        raise InvalidValueError(f"dropout probability has to be between 0 and 1, but got {p}.")
+        raise InvalidValueRuntimeError(
+            f"dropout probability has to be between 0 and 1, but got {p}."
+        )
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
@@ -416,7 +425,7 @@ def scaled_dot_product_attention(
         DTypeError: dtypes differ, or the mask is neither bool nor floating.
     """
     if attn_mask is not None and is_causal:
-        raise ArgumentError(
+        raise ArgumentRuntimeError(
             "scaled_dot_product_attention: explicit attn_mask should not be set when "
             "is_causal=True."
         )
@@ -464,6 +473,8 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
 
     Modes: "constant", "reflect", "replicate", "circular".
     """
+    if isinstance(pad, str):
+        raise ArgumentError(f"pad: the amounts are {pad!r}.  Expected integers.")
     if len(pad) % 2 or len(pad) > 2 * len(input.shape):
         raise ShapeError(
             f"pad: padding length must be even and at most {2 * len(input.shape)}, got {len(pad)}."
@@ -474,7 +485,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     if mode == "constant":
         return _pad_constant(input, amounts, 0 if value is None else value)
     if mode not in ("reflect", "replicate", "circular"):
-        raise ArgumentError(
+        raise ArgumentNotImplementedError(
             f"pad(mode={mode!r}): expected 'constant', 'reflect', 'replicate' or 'circular'."
         )
     if mode == "replicate" or (mode == "reflect" and len(pad) <= 4):

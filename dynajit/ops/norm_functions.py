@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentRuntimeError, DTypeError, ShapeError
 from dynajit.core.symint import equals
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast
@@ -66,7 +66,7 @@ def matrix_norm(
         row = _largest if ord > 0 else TABLE.amin
         found = row(sums, dim=(chosen,), keepdim=True)
     else:
-        raise ArgumentError(f"linalg.matrix_norm: Order {ord} not supported.")
+        raise ArgumentRuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     kept = tuple(1 if d in (first, second) else n for d, n in enumerate(x.shape))
     left = tuple(n for d, n in enumerate(x.shape) if d not in (first, second))
     return reshape(found, kept if keepdim else left)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynajit.core import any_arrays, dtypes
-from dynajit.core.errors import DTypeError
+from dynajit.core.errors import DTypeError, DTypeNotImplementedError
 from dynajit.core.symint import equals
 from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor, rounded_once
 from dynajit.ops.composites import wide
@@ -60,7 +60,7 @@ def copysign(input: Any, other: Any) -> Any:
     """The magnitude of input with the sign of other."""
     x, y = pair(input, other)
     if x.dtype.is_complex:
-        raise DTypeError("copysign is not available for complex numbers.")
+        raise DTypeNotImplementedError("copysign is not available for complex numbers.")
     size = TABLE.abs(floating(x))
     return as_computed(TABLE.where(signbit(y), TABLE.neg(size), size), x, y)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import DTypeError
+from dynajit.core.errors import DTypeError, DTypeNotImplementedError
 from dynajit.core.types import Shape, Size, TensorType, ValueType
 from dynajit.ops import _native_forms
 from dynajit.ops.families import (
@@ -493,7 +493,9 @@ def _arange_infer(
     start: ValueType, step: ValueType, *, size: Size, dtype: DType, device: Any
 ) -> TensorType:
     if dtype is dtypes.bool_:
-        raise DTypeError("arange(dtype=bool): bool has no steps.  Expected a numeric dtype.")
+        raise DTypeNotImplementedError(
+            "arange(dtype=bool): bool has no steps.  Expected a numeric dtype."
+        )
     return TensorType((size,), dtype, device)
 
 

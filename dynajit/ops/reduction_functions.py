@@ -8,7 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentRuntimeError,
+    BoundsError,
+    BoundsRuntimeError,
+    DTypeError,
+    ShapeError,
+)
 from dynajit.core.symint import agree, equals, fits_within
 from dynajit.core.types import numel
 from dynajit.ops import arguments
@@ -256,7 +262,7 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
     if p in ("fro", None) or p == 2:
         return TABLE.euclidean_norm(x, dim=dims, keepdim=keepdim)
     if isinstance(p, str):
-        raise ArgumentError(f"norm(p={p!r}): expected a number, 'fro' or 'nuc'.")
+        raise ArgumentRuntimeError(f"norm(p={p!r}): expected a number, 'fro' or 'nuc'.")
     size = TABLE.abs(x)
     if p == float("inf"):
         return TABLE.amax(size, dim=dims, keepdim=keepdim)
@@ -357,9 +363,11 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     """
     d = dim_of(input, dim, "diff")
     if n < 0:
-        raise ArgumentError(f"diff: n is {n}.  Expected how often to subtract, 0 or more.")
+        raise ArgumentRuntimeError(f"diff: n is {n}.  Expected how often to subtract, 0 or more.")
     if n == 0:
         return TABLE.clone(input)
+    if not input.shape:
+        raise ShapeError("diff: expected a tensor with at least one dimension.")
     parts = [x for x in (prepend, input, append) if x is not None]
     if len(parts) > 1:
         dtype = arguments.common_dtype(parts)
@@ -411,7 +419,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Values
     d = dim_of(input, dim, "kthvalue")
     n = input.shape[d] if input.shape else 1
     if not fits_within(1, k) or not fits_within(k, n):
-        raise BoundsError(f"kthvalue: there is no element {k} in a dimension of size {n}.")
+        raise BoundsRuntimeError(f"kthvalue: there is no element {k} in a dimension of size {n}.")
     order = TABLE.argsort(input, dim=d, descending=False, start=k - 1, stop=k)
     return _element(input, order, d, keepdim)
 

@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentNotImplementedError,
+    ArgumentValueError,
+    ShapeError,
+)
 from dynajit.core.symint import equals
 from dynajit.core.types import Size
 from dynajit.ops.arguments import cast, constant
@@ -114,19 +119,21 @@ def _rounded(weights: np.ndarray) -> np.ndarray:
 
 def _check_mode(n: int, mode: str, align_corners: bool | None, antialias: bool) -> None:
     if mode not in _MODES:
-        raise ArgumentError(f"interpolate(mode={mode!r}): expected one of {', '.join(_MODES)}.")
+        raise ArgumentNotImplementedError(
+            f"interpolate(mode={mode!r}): expected one of {', '.join(_MODES)}."
+        )
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ArgumentError(
             f"interpolate(mode={mode!r}): antialias is for the modes bilinear and bicubic only."
         )
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):
-        raise ArgumentError(
+        raise ArgumentValueError(
             "interpolate: align_corners option can only be set with the interpolating modes: "
             "linear | bilinear | bicubic | trilinear."
         )
     wanted = 2 if mode == "bicubic" else _LINEAR.get(mode, n)
     if not 1 <= n <= 3 or wanted != n:
-        raise ArgumentError(
+        raise ArgumentNotImplementedError(
             f"interpolate: got {n + 2}D input, but the mode {mode!r} needs "
             f"{wanted + 2 if wanted != n else '3D to 5'}D input."
         )
@@ -138,10 +145,10 @@ def _new_sizes(
     """(sizes, factors that positions are computed from, or None)."""
     n = len(old)
     if (size is None) == (scale_factor is None):
-        raise ArgumentError("interpolate: only one of size or scale_factor should be defined.")
+        raise ArgumentValueError("interpolate: only one of size or scale_factor should be defined.")
     if size is not None:
         if isinstance(size, Sequence) and len(size) != n:
-            raise ArgumentError(
+            raise ArgumentValueError(
                 f"interpolate: Input and output must have the same number of spatial dimensions, "
                 f"but got {n} and {len(size)}."
             )
@@ -400,6 +407,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     Raises:
         ShapeError: there are fewer than two dims, and something is to be dropped.
     """
+    check_probability(p)
     rank = len(input.shape)
     _warn_of_rank("dropout2d", rank, (3, 4))
     return _channel_dropout(input, p, training, 2)

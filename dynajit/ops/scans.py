@@ -11,7 +11,7 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.errors import DTypeNotImplementedError, ShapeError
 from dynajit.core.symint import fits_within
 from dynajit.core.types import Size, TensorType, ValueType
 from dynajit.ops import _native_orders
@@ -108,7 +108,9 @@ def _argsort_infer(
     call = describe("argsort", ("x",), (x,))
     type = require_tensor(x, call, "x")
     if type.dtype.is_complex:
-        raise DTypeError(f"{call}: complex numbers have no order.  Expected a real dtype.")
+        raise DTypeNotImplementedError(
+            f"{call}: complex numbers have no order.  Expected a real dtype."
+        )
     if not type.shape:
         return type.with_dtype(dtypes.int64)
     size = type.shape[dim]

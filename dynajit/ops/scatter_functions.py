@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 
 from dynajit.core import dtypes
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import (
+    ArgumentRuntimeError,
+    BoundsError,
+    BoundsRuntimeError,
+    DTypeError,
+    ShapeError,
+    ShapeIndexError,
+)
 from dynajit.core.symint import agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, dim_of
+from dynajit.ops.arguments import cast, describe_tensor, dim_of, misplaced
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.index_functions import _source_for as source_for
 from dynajit.ops.index_functions import positions_along, source_of_zero_dims
@@ -126,7 +133,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
             f"{input.dtype.name} and source.dtype = {source.dtype.name}"
         )
     if numel(tuple(index.shape)) != numel(tuple(source.shape)):
-        raise ShapeError(
+        raise ShapeIndexError(
             "put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {numel(tuple(source.shape))}, index.numel() = "
             f"{numel(tuple(index.shape))}"
@@ -157,10 +164,16 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     wide, chosen = TABLE.expand(input, shape=shape), TABLE.expand(mask, shape=shape)
     if numel(tuple(source.shape)) == 0:
         if numel(shape) and bool(TABLE.any(chosen, dim=tuple(range(len(shape))), keepdim=False)):
-            raise ArgumentError("masked_scatter: source has no elements, and the mask holds.")
+            raise ArgumentRuntimeError(
+                "masked_scatter: source has no elements, and the mask holds."
+            )
         return copied_by_rows(wide)
     flat = reshape(chosen, -1)
     number = TABLE.sub(TABLE.cumsum(flat, dim=0, reverse=False), 1)
     place = TABLE.where(flat, number, 0)
-    taken = TABLE.index_select(reshape(source, -1), place, dim=0)
+    try:
+        taken = TABLE.index_select(reshape(source, -1), place, dim=0)
+    except BoundsError as error:
+        held = f"masked_scatter(source: {describe_tensor(source)}): the mask holds too often"
+        raise misplaced(error, held, BoundsRuntimeError) from None
     return contiguous(TABLE.where(chosen, reshape(taken, shape), wide))

@@ -92,7 +92,7 @@ def scatter_reduce(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: 
     result, name = xp.array(x), _COMBINE[mode]
     if not x.ndim:
         return getattr(xp, name)(result, source)
-    places = places_along(xp, x, index, dim)
+    places = places_along("scatter_reduce", xp, x, index, dim)
     if xp is np:
         getattr(np, name).at(result, places, source)
     else:

@@ -15,8 +15,10 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
     DTypeError,
+    DTypeNotImplementedError,
     InvalidValueError,
     ShapeError,
+    ShapeIndexError,
     UnsupportedError,
 )
 from dynajit.core.types import numel
@@ -257,7 +259,7 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     """log of the running sum of exponentials along `dim`, without overflow."""
     d = dim_of(input, dim, "logcumsumexp")
     if not input.dtype.is_floating_point:
-        raise DTypeError(
+        raise DTypeNotImplementedError(
             f'"logcumsumexp_out_cpu" not implemented for {input.dtype.name}.  Cast with .float().'
         )
     return TABLE.logcumsumexp(input, dim=d, reverse=False)
@@ -270,7 +272,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
         zero = TABLE.full(0, shape=(), dtype=dtypes.int64, device=input.device)
         return ValuesIndices(TABLE.clone(input), zero)
     if input.shape[d] == 0:
-        raise ShapeError("mode(): Expected reduction dim to have non-zero size.")
+        raise ShapeIndexError("mode(): Expected reduction dim to have non-zero size.")
     order = TABLE.argsort(input, dim=d, descending=False, start=0, stop=None)
     values = TABLE.gather(input, order, dim=d)
     n = input.shape[d]
@@ -316,7 +318,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
         DTypeError: input is not of integers.
     """
     if input.dtype.category is not Category.INTEGER:
-        raise DTypeError(f'"bincount_cpu" not implemented for {input.dtype.name}')
+        raise DTypeNotImplementedError(f'"bincount_cpu" not implemented for {input.dtype.name}')
     if minlength < 0:
         raise ShapeError("minlength should be >= 0")
     array = any_arrays.as_numpy(input.array)
@@ -349,7 +351,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     The last bin includes its end; elements outside are not counted. Needs the contents.
     """
     if not input.dtype.is_floating_point:
-        raise DTypeError(f'"histogram_cpu" not implemented for {input.dtype.name}')
+        raise DTypeNotImplementedError(f'"histogram_cpu" not implemented for {input.dtype.name}')
     if bins <= 0:
         raise ShapeError("bins must be > 0")
     x = input.detach()
@@ -371,7 +373,7 @@ def histogram(
         density: divide by the total and by the widths. Needs the contents.
     """
     if not input.dtype.is_floating_point:
-        raise DTypeError(f'"histogramdd" not implemented for {input.dtype.name}')
+        raise DTypeNotImplementedError(f'"histogramdd" not implemented for {input.dtype.name}')
     x = input.detach()
     if is_tensor(bins):
         edges = cast(bins, input.dtype)

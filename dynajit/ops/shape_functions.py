@@ -5,17 +5,33 @@ Arguments take PyTorch's forms and are normalised here before a row is called. N
 place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dynajit.core import any_arrays, dtypes
-from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
+from dynajit.core.errors import (
+    ArgumentError,
+    BoundsError,
+    BoundsRuntimeError,
+    DTypeNotImplementedError,
+    ShapeError,
+    ShapeTypeError,
+)
 from dynajit.core.symint import SymInt, agree, equals, fits_within
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import constant, dim_of, is_tensor, non_negative, size, sizes, spread
+from dynajit.ops.arguments import (
+    constant,
+    dim_of,
+    is_tensor,
+    non_negative,
+    require_tensor,
+    size,
+    sizes,
+    spread,
+)
 from dynajit.ops.placing import contiguous, copied_by_rows
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import broadcast_shapes, normalize_dim
@@ -30,6 +46,8 @@ def reshape(input: Any, *sizes_: Any, shape: Any = None) -> Any:
     Raises:
         ShapeError: the element counts differ.
     """
+    if not sizes_ and shape is None:
+        raise ArgumentError("reshape(): expected sizes.")
     wanted, before = sizes(spread(sizes_, shape), "reshape"), input.shape
     for entry in wanted:
         if type(entry) is not int or entry < 0:
@@ -50,11 +68,25 @@ def view(input: Any, *sizes_: Any, size: Any = None, dtype: Any = None) -> Any:
     """
     if dtype is not None or (len(sizes_) == 1 and isinstance(sizes_[0], dtypes.DType)):
         raise ArgumentError("view(dtype) is not available in graphs.")
-    return reshape(input, *sizes_, shape=size)
+    if not sizes_ and size is None:
+        raise ArgumentError("view(): expected sizes, or a dtype.")
+    return called_view(reshape, input, *sizes_, shape=size)
+
+
+def called_view(reshaping: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """The result of a `reshape` that was called as `view`, and so are its errors."""
+    try:
+        return reshaping(*args, **named)
+    except ShapeError as error:
+        words = str(error)
+        if not words.startswith("reshape"):
+            raise
+        raise ShapeError(f"view{words.removeprefix('reshape')}") from None
 
 
 def view_as(input: Any, other: Any) -> Any:
     """`input` under the shape of `other`."""
+    require_tensor(other, "view_as", "other")
     return reshape(input, tuple(other.shape))
 
 
@@ -169,7 +201,9 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     sources = source if isinstance(source, (tuple, list)) else (source,)
     targets = destination if isinstance(destination, (tuple, list)) else (destination,)
     if len(sources) != len(targets):
-        raise ShapeError("movedim: source and destination must have the same number of entries.")
+        raise ShapeTypeError(
+            "movedim: source and destination must have the same number of entries."
+        )
     from_ = [dim_of(input, d, "movedim") for d in sources]
     to = [dim_of(input, d, "movedim") for d in targets]
     for name, dims in (("source", from_), ("destination", to)):
@@ -239,6 +273,7 @@ def expand(input: Any, *sizes_: Any, size: Any = None) -> Any:
 
 def expand_as(input: Any, other: Any) -> Any:
     """`expand` to the shape of `other`."""
+    require_tensor(other, "expand_as", "other")
     return expand(input, tuple(other.shape))
 
 
@@ -249,7 +284,7 @@ def broadcast_to(input: Any, size: Any) -> Any:
 
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """All tensors expanded to their common shape; themselves where they have it."""
-    given = spread(tensors)
+    given = [require_tensor(x, "broadcast_tensors", "tensors") for x in spread(tensors)]
     shape = broadcast_shapes([tuple(x.shape) for x in given], "broadcast_tensors")
     return tuple(x if tuple(x.shape) == shape else TABLE.expand(x, shape=shape) for x in given)
 
@@ -299,6 +334,10 @@ def repeat_interleave(
 
 def _counts_to_positions(repeats: Any, length: Any) -> Any:
     counts = any_arrays.as_numpy(repeats.array)
+    if repeats.dtype.category is not dtypes.Category.INTEGER:
+        raise DTypeNotImplementedError(
+            f"repeat_interleave: repeats of {repeats.dtype.name}.  Expected integers."
+        )
     if counts.size == 1:
         counts = counts.reshape(1).repeat(length)
     if counts.shape != (length,):
@@ -316,6 +355,8 @@ def _counts_to_positions(repeats: Any, length: Any) -> Any:
 def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
     """`length` elements along `dim` from `start` on, as a view."""
     d = dim_of(input, dim, "narrow")
+    if not input.shape:
+        raise ShapeError("narrow() cannot be applied to a 0-dim tensor.")
     n = input.shape[d]
     if is_tensor(start) and (start.shape or start.dtype is dtypes.bool_):
         raise ShapeError("narrow: start must be an 0-dim integral Tensor.")
@@ -324,7 +365,7 @@ def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
         first = first + n
     known = all(isinstance(v, int) for v in (first, count, n))
     if known and not (first >= 0 and count >= 0 and first + count <= n):
-        raise BoundsError(
+        raise BoundsRuntimeError(
             f"narrow: start ({start}) + length ({length}) exceeds dimension size ({n})."
         )
     return sliced(input, d, first, first + count)

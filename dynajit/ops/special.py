@@ -17,7 +17,7 @@ import numpy as np
 
 from dynajit.core import dtypes, gpu
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import DTypeError
+from dynajit.core.errors import DTypeNotImplementedError
 from dynajit.core.optional import load
 from dynajit.core.types import TensorType, ValueType
 from dynajit.ops import _vecmath
@@ -268,7 +268,9 @@ def _elementwise_infer(name: str, inputs: tuple[str, ...]) -> Callable[..., Tens
         call = describe(name, inputs, types)
         promoted = promoted_dtype(types)
         if promoted.is_complex:
-            raise DTypeError(f"{call}: complex numbers are refused.  Expected a real dtype.")
+            raise DTypeNotImplementedError(
+                f"{call}: complex numbers are refused.  Expected a real dtype."
+            )
         shape = broadcast_shapes([type.shape for type in types], call)
         return TensorType(shape, floating_of(promoted), common_device(types, call))
 
@@ -379,7 +381,9 @@ def _whole_infer(name: str) -> Callable[..., TensorType]:
         call = describe(name, ("x", "y"), (x, y))
         promoted = promoted_dtype((x, y))
         if promoted.category is not Category.INTEGER:
-            raise DTypeError(f"{call}: {promoted.name} is refused.  Expected integers.")
+            raise DTypeNotImplementedError(
+                f"{call}: {promoted.name} is refused.  Expected integers."
+            )
         shape = broadcast_shapes([x.shape, y.shape], call)
         return TensorType(shape, promoted, common_device((x, y), call))
 
@@ -402,7 +406,9 @@ def _nextafter_infer(x: ValueType, y: ValueType) -> TensorType:
     call = describe("nextafter", ("x", "y"), (x, y))
     promoted = promoted_dtype((x, y))
     if not promoted.is_floating_point:
-        raise DTypeError(f"{call}: {promoted.name} is refused.  Expected a floating dtype.")
+        raise DTypeNotImplementedError(
+            f"{call}: {promoted.name} is refused.  Expected a floating dtype."
+        )
     shape = broadcast_shapes([x.shape, y.shape], call)
     return TensorType(shape, promoted, common_device((x, y), call))
 

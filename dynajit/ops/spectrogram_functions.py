@@ -12,7 +12,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.device import Device
-from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError, UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.types import Size
 from dynajit.ops.arguments import describe_tensor, is_tensor, require_tensor
@@ -99,7 +99,9 @@ def stft(
     if rank not in (1, 2):
         raise ShapeError(f"{call}: expected a 1D or 2D tensor")
     if input.dtype.category < dtypes.Category.FLOATING:
-        raise DTypeError(f"{call}: expected a tensor of floating point or complex values")
+        raise DTypeNotImplementedError(
+            f"{call}: expected a tensor of floating point or complex values"
+        )
     is_complex = input.dtype.is_complex or (is_tensor(window) and window.dtype.is_complex)
     if return_complex is None and not is_complex:
         raise ShapeError(

@@ -21,11 +21,11 @@ from dynajit.core import dtypes, symint
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentIndexError,
+    ArgumentValueError,
     BoundsError,
     DTypeError,
-    IndexKindError,
     ShapeError,
-    StepError,
 )
 from dynajit.core.meta_arrays import is_meta
 from dynajit.core.types import Shape, Size, numel
@@ -65,7 +65,7 @@ def get_item(x: Any, key: Any) -> Any:
 
     Raises:
         BoundsError: an integer is out of range, or there are too many indices.
-        IndexKindError: an entry of the key has a kind that cannot index.
+        ArgumentIndexError: an entry of the key has a kind that cannot index.
     """
     if type(key) is int and x.shape:  # the plan would say the same in twice the time
         return TABLE.select(x, dim=0, index=position(key, x.shape[0], 0))
@@ -219,9 +219,9 @@ def _entry(entry: Any) -> Any:
     if isinstance(entry, (list, tuple, range, np.ndarray)):
         return _index_tensor(entry)
     if isinstance(entry, np.bool_) or not hasattr(entry, "__index__"):
-        raise IndexKindError(
-            f"indexing with {type(entry).__name__} is not possible.  Expected integers, slices, "
-            "None, an ellipsis, or tensors, arrays and lists of integers or bools."
+        raise ArgumentIndexError(
+            f"indexing: an index is {type(entry).__name__} {entry!r}.  Expected integers, slices, "
+            "'...', None, and tensors, arrays or lists of integers or bools."
         )
     return size_argument(entry, "indexing")
 
@@ -259,7 +259,7 @@ def _index_tensor(entry: Any) -> Any:
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
-        raise IndexKindError(
+        raise ArgumentIndexError(
             f"indexing with a sequence of {array.dtype} is not possible.  Expected integers or "
             "bools."
         )
@@ -353,14 +353,14 @@ def clamp_slice(key: slice, n: Size) -> tuple[Any, Any, int]:
     """start, stop, step of a slice of a dimension of size n, with 0 <= start <= stop <= n.
 
     Raises:
-        StepError: the step is not positive.
+        ArgumentValueError: the step is not positive.
     """
     if key.step is None and type(n) is int and _is_plain(key.start) and _is_plain(key.stop):
         start, end, _ = key.indices(n)  # Python's rule, which knows no symbolic sizes
         return start, max(start, end), 1
     step = 1 if key.step is None else _integer(key.step)
     if not isinstance(step, int) or step <= 0:
-        raise StepError(f"slice step must be positive, got {step}.  Use flip to reverse.")
+        raise ArgumentValueError(f"slice step must be positive, got {step}.  Use flip to reverse.")
     first = 0 if key.start is None else _bound(_integer(key.start), n)
     last = n if key.stop is None else _bound(_integer(key.stop), n)
     return first, symint.larger(first, last), step

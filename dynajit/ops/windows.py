@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import DTypeError, InternalError, ShapeError
+from dynajit.core.errors import DTypeNotImplementedError, InternalError, ShapeError
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops import _native_windows, window_forms
@@ -282,7 +282,7 @@ def _pooled(name: str, dtype: DType | None = None) -> Any:
         call = describe(name, ("x",), (x,))
         type = require_tensor(x, call, "x")
         if type.dtype is dtypes.bool_ or type.dtype.is_complex:
-            raise DTypeError(
+            raise DTypeNotImplementedError(
                 f"{call}: {name} is not implemented for {type.dtype.name}.  Expected an integer or "
                 "floating dtype."
             )

@@ -3,6 +3,7 @@
 A program is compiled with good values or with bad ones first; the error is that of eager execution.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,8 +11,6 @@ import pytest
 
 import dynajit as dj
 from dynajit import distributions as d
-
-import os
 
 EVERY = bool(os.environ.get("EVERY"))
 BACKEND = os.environ.get("BE", "native")
