@@ -11,20 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynajit.core.errors import ShapeError
-from dynajit.core.symint import Number, SymInt, agree, equals
+from dynajit.core.symint import agree, equals
 from dynajit.core.types import Shape, Size, numel
-from dynajit.ops.arguments import require_tensor
+from dynajit.ops.arguments import is_integer, require_tensor
+from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.autocast import lower_precision
 from dynajit.ops.complex_functions import complex as of_parts
 from dynajit.ops.table import TABLE
 from dynajit.ops.windows import Geometry, remembered, window_counts
 
-#: One number for every dim, or one per dim.
-Amounts = int | SymInt | Sequence[int | SymInt]
 
-
-def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]:
-    """One integer per dim, from a number for all or from as many; kernels are made for those of the
+def per_dim(value: Any, n: int, name: str, function: str) -> tuple[int, ...]:
+    """One integer per dim, from one for all or from as many; kernels are made for those of the
     call, so symbolic ones become known.
 
     Raises:
@@ -32,9 +30,9 @@ def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]
     """
     if type(value) is int:
         return (value,) * n
-    if isinstance(value, (int, SymInt)):
-        return (_known(value),) * n
-    entries = tuple(map(_known, value))
+    if is_integer(value):
+        return (_known(value, function),) * n
+    entries = tuple([v if type(v) is int else _known(v, function) for v in value])
     if len(entries) == 1:
         return entries * n
     if len(entries) != n:
@@ -45,8 +43,8 @@ def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]
     return entries
 
 
-def _known(number: Number) -> int:
-    return operator.index(number) if isinstance(number, SymInt) else number
+def _known(number: Any, function: str) -> int:
+    return operator.index(size_argument(number, function))
 
 
 def require_range(
@@ -164,7 +162,7 @@ def _convolve(
 ) -> Any:  # fmt: skip
     function = f"conv{n}d"
     size = _require_kernel(weight, n, function)
-    steps = per_dim(stride, n, "stride", function)
+    steps, groups = per_dim(stride, n, "stride", function), _known(groups, function)
     gaps = per_dim(dilation, n, "dilation", function)
     require_range(steps, 1, "non-positive stride is not supported: stride", function)
     require_range(gaps, 1, "dilation", function)
@@ -215,7 +213,7 @@ def _convolve_transposed(
 ) -> Any:  # fmt: skip
     function = f"conv_transpose{n}d"
     size = _require_kernel(weight, n, function)
-    steps = per_dim(stride, n, "stride", function)
+    steps, groups = per_dim(stride, n, "stride", function), _known(groups, function)
     gaps = per_dim(dilation, n, "dilation", function)
     edges = per_dim(padding, n, "padding", function)
     extra = per_dim(output_padding, n, "output_padding", function)

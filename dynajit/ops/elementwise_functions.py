@@ -201,7 +201,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if _are_numbers(input, other):
         input = _of_number(input)
     if _is_fused(input, other, alpha):
-        return TABLE.fma(other, -alpha, input)
+        return TABLE.fma(other, -operand(alpha), input)
     return TABLE.sub(operand(input), _scaled(operand(other), alpha))
 
 
@@ -323,6 +323,8 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 def round(input: Any, *, decimals: int = 0) -> Any:
     """Nearest integer (halves to even), or nearest multiple of 10 ** -decimals."""
+    if type(decimals) is not int:
+        decimals = arguments.size(decimals, "round")
     if decimals == 0:
         return TABLE.round(input)
     scale = 10.0**decimals

@@ -5,6 +5,7 @@ is asked for, and publishes both through `nn.functional`). The first offset and 
 checked where they are known, in eager execution; compiled code refuses positions outside the bags.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast
+from dynajit.ops.arguments import cast, size
 from dynajit.ops.composites import wide
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.reduction_functions import max as greatest
@@ -48,6 +49,7 @@ def row_number(padding_idx: int, rows: Any) -> int:
     Raises:
         ExpectationError: there is no such row.
     """
+    padding_idx = operator.index(size(padding_idx, "embedding"))
     if not -rows <= padding_idx < rows:
         raise ExpectationError(
             f"Padding_idx must be within num_embeddings: {padding_idx} is no row of {rows}"

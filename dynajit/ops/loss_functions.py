@@ -11,6 +11,7 @@ from typing import Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from dynajit.core.symint import shapes_agree
+from dynajit.ops.arguments import with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.nn_functions import pairwise_distance
@@ -40,6 +41,7 @@ def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -
 
 
 @full_precision
+@with_integers
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -64,6 +66,7 @@ def cross_entropy(
 
 
 @full_precision
+@with_integers
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",

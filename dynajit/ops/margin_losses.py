@@ -117,6 +117,7 @@ def multi_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise InvalidValueError("multi_margin_loss: only p == 1 and p == 2 supported")
+    p = int(p)
     if weight is not None and len(weight.shape) != 1:
         raise InvalidValueError("multi_margin_loss: weight must be one-dimensional")
     if len(input.shape) < 2:

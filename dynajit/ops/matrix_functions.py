@@ -14,7 +14,14 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, coefficient, common_dtype, describe_tensor
+from dynajit.ops.arguments import (
+    cast,
+    coefficient,
+    common_dtype,
+    describe_tensor,
+    is_integer,
+    size,
+)
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.autocast import lower_precision, only_on_cuda
 from dynajit.ops.composites import as_rows
@@ -187,7 +194,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     Raises:
         ShapeError: two dims that meet have other sizes.
     """
-    if isinstance(dims, int):
+    if is_integer(dims):
+        dims = size(dims, "tensordot")
         left = list(range(len(a.shape) - dims, len(a.shape)))
         right = list(range(dims))
     else:

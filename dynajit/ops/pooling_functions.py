@@ -14,9 +14,17 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
-from dynajit.core.symint import SymInt, shapes_agree
+from dynajit.core.symint import shapes_agree
 from dynajit.core.types import Shape, Size, numel
-from dynajit.ops.arguments import cast, constant, require_tensor
+from dynajit.ops.arguments import (
+    cast,
+    constant,
+    integers,
+    is_integer,
+    require_tensor,
+    with_integers,
+)
+from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.autocast import full_precision, widened
 from dynajit.ops.composites import count_operand
 from dynajit.ops.convolution_functions import (
@@ -224,6 +232,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@with_integers
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -235,6 +244,7 @@ def avg_pool2d(
 
 
 @full_precision
+@with_integers
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -290,7 +300,7 @@ def lp_pool3d(
 def _output_sizes(output_size: Any, sizes: Shape, function: str) -> Shape:
     """The wanted sizes; None keeps a dim."""
     n = len(sizes)
-    if output_size is None or isinstance(output_size, (int, SymInt)):
+    if output_size is None or is_integer(output_size):
         output_size = (output_size,) * n
     if len(output_size) != n:
         raise ShapeError(
@@ -298,7 +308,8 @@ def _output_sizes(output_size: Any, sizes: Shape, function: str) -> Shape:
             f"{list(output_size)}."
         )
     wanted = tuple(
-        size if entry is None else entry for entry, size in zip(output_size, sizes, strict=True)
+        size if entry is None else size_argument(entry, function)
+        for entry, size in zip(output_size, sizes, strict=True)
     )
     require_range(wanted, 0, "elements of output_size", function)
     if any(size == 0 for size in sizes):
@@ -460,7 +471,7 @@ def _max_unpool(
             for count, step, edge, width in zip(sizes, steps, edges, size, strict=True)
         )
     else:
-        shape = tuple(output_size)[-n:]
+        shape = integers(output_size, function)[-n:]
     if not shapes_agree(indices.shape, input.shape):
         raise ShapeError(
             f"{function}: Expected shape of indices to be same as that of the input tensor "

@@ -12,7 +12,7 @@ from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeErr
 from dynajit.core.symint import agree, equals, fits_within
 from dynajit.core.types import numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, describe_tensor, dim_of
+from dynajit.ops.arguments import cast, describe_tensor, dim_of, with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
@@ -82,7 +82,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
-    return dim, correction
+    return dim, arguments.operand(correction)
 
 
 def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
@@ -346,7 +346,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     Raises:
         ArgumentError: n is negative.
     """
-    d = dim_of(input, dim, "diff")
+    d, n = dim_of(input, dim, "diff"), arguments.size(n, "diff")
     if n < 0:
         raise ArgumentError(f"diff: n is {n}.  Expected how often to subtract, 0 or more.")
     if n == 0:
@@ -383,6 +383,7 @@ def sort(
     return ValuesIndices(TABLE.gather(input, indices, dim=dim_of(input, dim, "sort")), indices)
 
 
+@with_integers
 def topk(
     input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
@@ -395,6 +396,7 @@ def topk(
     return ValuesIndices(TABLE.gather(input, order, dim=d), order)
 
 
+@with_integers
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest element along `dim` (counted from 1) and its position."""
     d = dim_of(input, dim, "kthvalue")

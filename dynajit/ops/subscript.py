@@ -22,7 +22,7 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import cast, is_tensor, placed
-from dynajit.ops.arguments import size as size_argument
+from dynajit.ops.arguments import whole_number as size_argument
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.index_functions import mask_positions, stack_indices
 from dynajit.ops.indexing import indexed_shape
