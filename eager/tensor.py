@@ -434,8 +434,6 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return copied  # type: ignore[no-any-return]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise AutogradError("pickle: only leaves can be saved.  Use .detach() first.")
         dtype = dtypes.from_numpy(self.array.dtype).name
         if is_meta(self.array):
             state = (type(self), self.array.shape, dtype, self.array.strides, self.requires_grad)
