@@ -275,8 +275,10 @@ def _backend(backend: Any, options: dict[str, Any] | None, mode: str | None = No
 
 
 def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:
-    if isinstance(model, (CompiledFunction, LibraryFunction)):
+    if isinstance(model, CompiledFunction):
         model = model.__wrapped__
+    if isinstance(model, LibraryFunction):
+        return _compile_any(_calling(model), compiler, name or model.__name__)
     if isinstance(model, FunctionType):
         entry = compiler.entry(as_written(model))
         return _with_reports(compiler, entry, name or model.__qualname__)
@@ -293,6 +295,16 @@ def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any
     if isinstance(call, FunctionType) and not isinstance(model, type):
         return MethodType(_compile_any(call, compiler, name), model)
     raise ArgumentError(_why_not(model))
+
+
+def _calling(library: LibraryFunction) -> Any:
+    """A function that calls one of the library as programs do, with `out=` and other names."""
+
+    @functools.wraps(library)
+    def call(*args: Any, **named: Any) -> Any:
+        return library(*args, **named)
+
+    return call
 
 
 def _why_not(model: Any) -> str:

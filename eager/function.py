@@ -208,6 +208,8 @@ class Function:
                 grad.
             UnsupportedError: a gradient is to flow into or out of a sparse tensor.
         """
+        if cls.setup_context is not Function.setup_context:
+            args = with_defaults(cls.forward, args)
         needs = tuple(isinstance(x, TensorBase) and x.requires_grad for x in args)
         context = FunctionContext(needs)
         recorded = is_grad_enabled() and any(needs)
@@ -226,6 +228,16 @@ class Function:
         if not recorded:
             return _unrecorded(args, output)
         return _recorded(cls, context, args, output)
+
+
+def with_defaults(forward: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of `forward`, with defaults behind those that are given: what `setup_context`
+    sees, and `backward` answers for."""
+    defaults = getattr(forward, "__defaults__", None)
+    if not defaults:
+        return args
+    missing = forward.__code__.co_argcount - len(args)
+    return (*args, *defaults[-missing:]) if 0 < missing <= len(defaults) else args
 
 
 def _unrecorded(args: tuple[Any, ...], output: Any) -> Any:

@@ -78,7 +78,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
     __dynajit_priority__ = 0
     __dynajit_handler__ = staticmethod(handle)
-    # NumPy leaves `array * tensor` to the tensor.
+    # NumPy leaves `array * tensor` to the tensor; what `numpy.sqrt(tensor)` gives is a tensor.
     __array_priority__ = 1000
 
     def __new__(
@@ -262,6 +262,13 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         if copy:
             return np.array(array, dtype=dtype)
         return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __array_wrap__(
+        self, array: Any, context: Any = None, return_scalar: bool = False
+    ) -> "Tensor":
+        """The result of a function of NumPy of this tensor; truths are uint8, as in PyTorch."""
+        array = np.asarray(array)
+        return _leaf(array.astype(np.uint8) if array.dtype == np.bool_ else array, False)
 
     def __dlpack__(self, **arguments: Any) -> Any:
         if self.requires_grad:

@@ -5,6 +5,7 @@ Functions that need nothing but a row are made by `_unary` and `_binary`, with t
 documentation. Nothing writes in place.
 """
 
+import warnings
 from collections.abc import Callable
 from numbers import Number
 from typing import Any, Final
@@ -395,8 +396,10 @@ def _largest(dtype: DType) -> float:
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """input where the bool condition holds, else other; with one argument the positions of True.
 
+    A condition of uint8 holds where it is not 0; that is deprecated, with a warning.
+
     Raises:
-        DTypeError: the condition is not bool.
+        DTypeError: the condition is neither.
     """
     if input is None and other is None:
         return tuple(nonzero(condition, as_tuple=True))
@@ -404,6 +407,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         other = _limit(other, input, "where")
     elif is_tensor(other) and not is_tensor(input):
         input = _limit(input, other, "where")
+    if is_tensor(condition) and condition.dtype is dtypes.uint8:
+        message = "where received a uint8 condition tensor. This is deprecated: use a bool one."
+        warnings.warn(message, UserWarning, stacklevel=2)
+        condition = TABLE.ne(condition, 0)
     return TABLE.where(condition, operand(input), operand(other))
 
 

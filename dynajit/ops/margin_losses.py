@@ -76,7 +76,7 @@ def cosine_embedding_loss(
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1: (N, D) or (D)."""
     reduction = reduction_of(reduction, size_average, reduce)
     rank = len(input1.shape)
-    if len(target.shape) not in (0, 1) or rank != len(target.shape) + 1:
+    if len(target.shape) not in (0, 1) or {rank, len(input2.shape)} != {len(target.shape) + 1}:
         raise ShapeError(
             f"cosine_embedding_loss: {len(target.shape)}D target tensor expects "
             f"{len(target.shape) + 1}D input tensors, but found inputs with sizes "

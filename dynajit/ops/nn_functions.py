@@ -27,6 +27,7 @@ from dynajit.ops.arguments import cast, constant, dim_of, with_integers
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.composites import wide
 from dynajit.ops.dispatch import is_recording
+from dynajit.ops.matrix_functions import matmul
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
@@ -247,7 +248,15 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 @lower_precision
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """input @ weight.T + bias."""
+    """input @ weight.T + bias; of a weight with one dim the products with it, without a bias.
+
+    Raises:
+        ShapeError: a weight with one dim, and a bias.
+    """
+    if len(weight.shape) == 1:
+        if bias is not None:
+            raise ShapeError("linear: a weight with one dim takes no bias.  Expected two dims.")
+        return matmul(input, weight)
     return TABLE.linear(input, weight, bias)
 
 

@@ -320,6 +320,21 @@ def _output_sizes(output_size: Any, sizes: Shape, function: str) -> Shape:
     return wanted
 
 
+def _is_nothing(wanted: Shape) -> bool:
+    return any(isinstance(k, int) and k == 0 for k in wanted)
+
+
+def _empty(x: Any, wanted: Shape, dtype: Any) -> Any:
+    """No windows of x (N, C, *sizes); a gradient of them is zeros."""
+    start = TABLE.slice(
+        x,
+        start=(0,) * len(x.shape),
+        stop=(*x.shape[:2], *(0 for _ in wanted)),
+        step=(1,) * len(x.shape),
+    )
+    return cast(TABLE.reshape(start, shape=(*x.shape[:2], *wanted)), dtype)
+
+
 def _is_even(sizes: Shape, wanted: Shape) -> bool:
     return all(k != 0 and n % k == 0 for n, k in zip(sizes, wanted, strict=True))
 
@@ -361,6 +376,8 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
     def run(x: Any) -> Any:
         sizes = tuple(x.shape)[2:]
         wanted = _output_sizes(output_size, sizes, function)
+        if _is_nothing(wanted):
+            return _empty(x, wanted, x.dtype)
         if all(isinstance(k, int) and k == 1 for k in wanted):
             return cast(TABLE.mean(_in_wide(x), dim=tuple(range(2, n + 2)), keepdim=True), x.dtype)
         if _is_even(sizes, wanted):
@@ -403,6 +420,9 @@ def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: boo
     def run(x: Any) -> Any:
         sizes = tuple(x.shape)[2:]
         wanted = _output_sizes(output_size, sizes, function)
+        if _is_nothing(wanted):
+            values = _empty(x, wanted, x.dtype)
+            return (values, _empty(x, wanted, dtypes.int64)) if return_indices else values
         positions: list[np.ndarray] = []
         pooled = x
         if not _is_even(sizes, wanted):

@@ -191,11 +191,17 @@ def _extremum(row: Any, input: Any, dim: int, keepdim: bool) -> ValuesIndices:
     return ValuesIndices(TABLE.reshape(values, shape=shape), TABLE.reshape(indices, shape=shape))
 
 
-def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+class LowestHighest(NamedTuple):
+    """Result of `aminmax`."""
+
+    min: Any
+    max: Any
+
+
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> LowestHighest:
     """(smallest, largest)."""
-    return amin(input, () if dim is None else dim, keepdim), amax(
-        input, () if dim is None else dim, keepdim
-    )
+    dims = () if dim is None else dim
+    return LowestHighest(amin(input, dims, keepdim), amax(input, dims, keepdim))
 
 
 def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -346,6 +352,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     Raises:
         ArgumentError: n is negative.
     """
+    if not input.shape:
+        raise ShapeError("diff expects input to be at least one-dimensional")
     d, n = dim_of(input, dim, "diff"), arguments.size(n, "diff")
     if n < 0:
         raise ArgumentError(f"diff: n is {n}.  Expected how often to subtract, 0 or more.")
