@@ -19,6 +19,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 DISABLED: Final = "__dynajit_disabled__"
 """Attribute of functions that `disable` wrapped."""
 
+REASON: Final = "__dynajit_disabled_reason__"
+"""Attribute of such functions: why, or None."""
+
 ALLOWED: Final = "__dynajit_allowed__"
 """Attribute of functions that `allow_in_graph` marked."""
 
@@ -38,13 +41,22 @@ def is_compiling() -> bool:
     return False
 
 
-def disable(function: F) -> F:
+def disable(function: F, recursive: bool = True, reason: str | None = None) -> F:
     """A function that always runs as plain Python, also when compiled code calls it.
 
     Args:
-        function: any callable; usable as a decorator.
+        function: any callable.
+        recursive: what it calls runs as plain Python, too.
+        reason: why; graph breaks say so.
     """
+    disabled = _with_all_it_calls(function) if recursive else _alone(function)
+    _capture.mark_skip(disabled.__code__)
+    setattr(disabled, DISABLED, True)
+    setattr(disabled, REASON, reason)
+    return disabled  # type: ignore[no-any-return]  # same signature
 
+
+def _with_all_it_calls(function: Callable[..., Any]) -> Any:
     @functools.wraps(function)
     def disabled(*args: Any, **kwargs: Any) -> Any:
         _capture.hook_enter(None)
@@ -53,14 +65,30 @@ def disable(function: F) -> F:
         finally:
             _capture.hook_leave()
 
-    _capture.mark_skip(disabled.__code__)
-    setattr(disabled, DISABLED, True)
-    return disabled  # type: ignore[return-value]  # same signature
+    return disabled
+
+
+def _alone(function: Callable[..., Any]) -> Any:
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        _capture.mark_skip(code)
+
+    @functools.wraps(function)
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return disabled
 
 
 def is_disabled(function: Any) -> bool:
     """True for the result of `disable`."""
     return getattr(function, DISABLED, False) is True
+
+
+def why_disabled(function: Any) -> str:
+    """What a graph break says of such a function."""
+    reason = getattr(function, REASON, None)
+    return f"{function.__qualname__} is disabled" + (f": {reason}" if reason else "")
 
 
 def allow_in_graph(function: F) -> F:

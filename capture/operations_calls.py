@@ -152,7 +152,7 @@ def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> S
         if x.is_library_function(target):
             return x.native_call(target, args, keywords)
         if control.is_disabled(target):
-            raise GraphBreak(breaks.REQUESTED, f"{target.__qualname__} is disabled")
+            raise GraphBreak(breaks.REQUESTED, control.why_disabled(target))
         reason = x.why_not_inlined(target)
         if reason is not None:
             raise GraphBreak(breaks.GLOBAL_STATE, reason)

@@ -541,5 +541,5 @@ def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
 
 def is_library_function(x: Any, function: types.FunctionType) -> bool:
     """True for functions that are called with graph values instead of being inlined."""
-    module = function.__module__ or ""
+    module = str(function.__globals__.get("__name__"))  # where it was written, whatever its home is
     return module.startswith(LIBRARY_PACKAGES) or control.is_allowed(function)

@@ -18,14 +18,13 @@ from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.control import (
     allow_in_graph,
-    disable,
     graph_break,
     is_compiling,
     set_stance,
 )
 from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core import config, dtypes
-from dynajit.core.errors import ArgumentError, ArgumentRuntimeError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ExpectationError
 from dynajit.core.late import Late, load
 from dynajit.core.records import record
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
@@ -277,8 +276,10 @@ def _backend(backend: Any, options: dict[str, Any] | None, mode: str | None = No
 
 
 def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:
-    if isinstance(model, (CompiledFunction, LibraryFunction)):
+    if isinstance(model, CompiledFunction):
         model = model.__wrapped__
+    if isinstance(model, LibraryFunction):
+        return _compile_any(_calling(model), compiler, name or model.__name__)
     if isinstance(model, FunctionType):
         entry = compiler.entry(as_written(model))
         return _with_reports(compiler, entry, name or model.__qualname__)
@@ -295,6 +296,51 @@ def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any
     if isinstance(call, FunctionType) and not isinstance(model, type):
         return MethodType(_compile_any(call, compiler, name), model)
     raise ArgumentError(_why_not(model))
+
+
+def _calling(library: LibraryFunction) -> Any:
+    """A function that calls one of the library as programs do, with `out=` and other names."""
+
+    @functools.wraps(library)
+    def call(*args: Any, **named: Any) -> Any:
+        return library(*args, **named)
+
+    return call
+
+
+def disable(
+    fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True
+) -> Any:
+    """What always runs as plain Python, also when compiled code calls it.
+
+    Args:
+        fn: a function or any other callable, a module (a second object with its state, as of
+            `compile`), or a class, which stays itself: instances are made and called plainly.
+            None: a decorator.
+        recursive: what it calls runs as plain Python, too; else that may be captured.
+        reason: why; graph breaks say so.
+        wrapping: accepted for PyTorch's programs, without an effect.
+
+    Raises:
+        ExpectationError: `fn` cannot be called.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if not callable(fn):
+        raise ExpectationError(f"disable({fn!r}): expected what can be called.")
+    if isinstance(fn, Module):
+        original = original_of(fn)
+        original._made_call_hooks()
+        call = control.disable(type(original)._call_forward, recursive, reason)
+        return shared(original, MethodType(call, original))
+    if not isinstance(fn, type):
+        return control.disable(fn, recursive, reason)
+    names = ("__init__", "_call_forward" if issubclass(fn, Module) else "__call__")
+    for name in names:
+        function = inspect.getattr_static(fn, name, None)
+        if isinstance(function, FunctionType):
+            setattr(fn, name, control.disable(function, recursive, reason))
+    return fn
 
 
 def _why_not(model: Any) -> str:

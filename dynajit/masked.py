@@ -14,6 +14,7 @@ from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedErr
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.core.type_info import iinfo
 from dynajit.ops import functions as f
+from dynajit.ops.arguments import integers, is_integer
 from dynajit.ops.norm_functions import vector_norm
 
 Dims = int | tuple[int, ...] | None
@@ -32,10 +33,10 @@ def _whole(input: Any, mask: Any) -> Any:
     return mask.to(bool_).expand(tuple(input.shape))
 
 
-def _dims(input: Any, dim: Dims) -> tuple[int, ...]:
+def _dims(input: Any, dim: Dims) -> Any:
     if dim is None or dim == ():
         return tuple(range(input.ndim))
-    return (dim,) if isinstance(dim, int) else tuple(dim)
+    return integers(dim, "masked")
 
 
 def _lowest(dtype: Any) -> Any:
@@ -165,7 +166,7 @@ def median(
         ArgumentError: `dim` is not a number.
         InvalidValueError: integers of which none counts; needs the contents.
     """
-    if not isinstance(dim, int):
+    if not is_integer(dim):
         raise ArgumentError(f"masked.median(dim={dim!r}): expected one dim.")
     x = _prepared(input, dtype)
     if mask is None:

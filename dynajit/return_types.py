@@ -8,11 +8,12 @@ from dynajit.ops.linalg_functions import QR, Eigen, LeastSquares, SignLogDet
 from dynajit.ops.linalg_functions import SVD as ThinSVD
 from dynajit.ops.number_functions import MantissaExponent
 from dynajit.ops.older_linalg_functions import SVD, TriangularSolution
-from dynajit.ops.reduction_functions import ValuesIndices
+from dynajit.ops.reduction_functions import LowestHighest, ValuesIndices
 from dynajit.ops.search_functions import Histogram
 
 cummax = cummin = kthvalue = max = median = min = mode = sort = topk = ValuesIndices
 nanmedian = ValuesIndices
+aminmax = LowestHighest
 frexp = MantissaExponent
 histogram = Histogram
 linalg_eigh = Eigen
@@ -24,6 +25,7 @@ svd = SVD
 triangular_solve = TriangularSolution
 
 __all__ = [
+    "aminmax",
     "cummax",
     "cummin",
     "frexp",

@@ -6,8 +6,9 @@ its backward uses differentiable operations. Called by users and by module hooks
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
@@ -184,6 +185,16 @@ class Function:
     `forward(*args)` with `setup_context(ctx, inputs, output)`, and call `YourFunction.apply(...)`.
     """
 
+    #: See `with_defaults`; captured code reads it, which reads no attributes of functions.
+    _defaults_of_forward: ClassVar[tuple[int, tuple[Any, ...]] | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        function = inspect.unwrap(cls.forward)
+        defaults = getattr(function, "__defaults__", None)
+        found = (function.__code__.co_argcount, defaults) if defaults else None
+        cls._defaults_of_forward = found
+
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
         """Compute the outputs: a tensor or a tuple."""
@@ -208,6 +219,8 @@ class Function:
                 grad.
             UnsupportedError: a gradient is to flow into or out of a sparse tensor.
         """
+        if cls.setup_context is not Function.setup_context:
+            args = with_defaults(cls._defaults_of_forward, args)
         needs = tuple(isinstance(x, TensorBase) and x.requires_grad for x in args)
         context = FunctionContext(needs)
         recorded = is_grad_enabled() and any(needs)
@@ -226,6 +239,19 @@ class Function:
         if not recorded:
             return _unrecorded(args, output)
         return _recorded(cls, context, args, output)
+
+
+def with_defaults(known: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of `forward`, with defaults behind those that are given: what `setup_context`
+    sees, and `backward` answers for.
+
+    Args:
+        known: how many arguments forward has, and the defaults of the last ones; or None.
+    """
+    if known is None:
+        return args
+    missing = known[0] - len(args)
+    return (*args, *known[1][-missing:]) if 0 < missing <= len(known[1]) else args
 
 
 def _unrecorded(args: tuple[Any, ...], output: Any) -> Any:

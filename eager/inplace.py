@@ -31,9 +31,9 @@ from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, is_inference_mode_enabled
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.strided_views import again
-from dynajit.ops import dispatch, subscript
+from dynajit.ops import complex_functions, dispatch, subscript
 from dynajit.ops._vecmath import fma
-from dynajit.ops.arguments import fitting
+from dynajit.ops.arguments import NUMBERS, constant, fitting, is_tensor
 from dynajit.ops.autocast import disabled
 from dynajit.ops.creation_functions import reserve
 from dynajit.ops.evaluate import QUIET
@@ -696,6 +696,44 @@ def _operator(name: str, written: str) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _write_part(part: Any, value: Any) -> None:
+    """Write a tensor or a number into a view."""
+    if is_tensor(value):
+        part.copy_(value)
+    else:
+        part.fill_(value)
+
+
+def _write_mapped(name: str, tensor: Any, others: tuple[Any, ...], function: Any) -> Any:
+    """See `apply_`."""
+    for operand in (tensor, *others):
+        if operand.requires_grad:
+            raise AutogradError(
+                f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() "
+                "instead."
+            )
+        if operand.device is not CPU or operand.dtype is not tensor.dtype:
+            raise ArgumentError(
+                f"{name}: expected tensors on the CPU with dtype {tensor.dtype.name}, but got one "
+                f"of {operand.dtype.name} on {operand.device}."
+            )
+    if not callable(function):
+        raise ArgumentError(f"{name}: {type(function).__name__!r} object is not callable.")
+    rows = [operand.expand(tensor.shape).reshape(-1).tolist() for operand in (tensor, *others)]
+    values = [_as_element(name, tensor, function(*row)) for row in zip(*rows, strict=True)]
+    found = np.array(values, dtype=tensor.dtype.numpy).reshape(tuple(tensor.shape))
+    return tensor.copy_(constant(found, CPU))
+
+
+def _as_element(name: str, tensor: Any, value: Any) -> Any:
+    """What a callable gave as a number of the tensor's kind; fractions are cut off."""
+    if not isinstance(value, NUMBERS) and not is_tensor(value) and not hasattr(value, "dtype"):
+        raise ArgumentError(f"{name}: must be real number, not {type(value).__name__}")
+    if tensor.dtype.is_complex:
+        return complex(value)
+    return float(value) if tensor.dtype.is_floating_point else int(value)
+
+
 class InPlaceMethods:
     """Mixin of `Tensor`: every method whose name ends in an underscore, and item assignment."""
 
@@ -714,6 +752,42 @@ class InPlaceMethods:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         set_item(self, index, value)
+
+    @property
+    def real(self) -> Any:
+        """The real parts, as a view; assigning writes into them."""
+        return complex_functions.real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        _write_part(complex_functions.real(self), value)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts, as a view; assigning writes into them."""
+        return complex_functions.imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        _write_part(complex_functions.imag(self), value)
+
+    def apply_(self: Any, callable: Callable[[Any], Any]) -> Any:
+        """Write `callable(element)` in the place of each element, row by row.
+
+        Raises:
+            AutogradError: the tensor requires a gradient.
+            ArgumentError: it is not on the CPU, or `callable` is none or gives no number.
+        """
+        return _write_mapped("apply_", self, (), callable)
+
+    def map_(self: Any, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
+        """Write `callable(element, other)` in the place of each element, with the elements of a
+        tensor of the same dtype, broadcast; raises as `apply_`."""
+        return _write_mapped("map_", self, (tensor,), callable)
+
+    def map2_(self: Any, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Any:
+        """`map_` with two tensors."""
+        return _write_mapped("map2_", self, (x, y), callable)
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Any:
         """Copy the elements of `src`, broadcast and cast."""

@@ -39,8 +39,9 @@ def _typed(name: str, is_cuda: bool = False) -> Any:
 
     where = " on a GPU" if is_cuda else ""
     doc = f"Tensors of {dtype.name}{where}: `{name}(2, 3)` by sizes, `{name}([1, 2])` from data."
+    home = "dynajit.cuda" if is_cuda else "dynajit"
     members = {
-        "dtype": dtype, "is_cuda": is_cuda, "__new__": make, "__doc__": doc, "__module__": __name__,
+        "dtype": dtype, "is_cuda": is_cuda, "__new__": make, "__doc__": doc, "__module__": home,
     }  # fmt: skip
     return _TensorType(name, (), members)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from dynajit.core import any_arrays
-from dynajit.core.errors import ArgumentError, AutogradError, ShapeError, UnsupportedError
+from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
 from dynajit.core.tensor_layouts import WHY_COMPRESSED, sparse_coo
 from dynajit.eager import _tensor, execute
 from dynajit.eager._tensor import TensorBase
@@ -294,10 +294,14 @@ class SparseTensor(Tensor):
         return made(type(self), self._positions, shared, self._sizes, self._is_sorted)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise AutogradError("pickle: only leaves can be saved.  Use .detach() first.")
-        state = (type(self), self._positions, self._elements, self._sizes, self._is_sorted)
+        elements = self._elements if self.is_leaf else _cut_off(self._elements)
+        state = (type(self), self._positions, elements, self._sizes, self._is_sorted)
         return made, state, _own_fields(self) or None
+
+
+def _cut_off(elements: Any) -> Any:
+    """Elements without their history."""
+    return elements.detach().requires_grad_(elements.requires_grad)
 
 
 _FIELDS: Final = frozenset({"_positions", "_elements", "_sizes", "_is_sorted"})

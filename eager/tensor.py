@@ -86,7 +86,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
     __dynajit_priority__ = 0
     __dynajit_handler__ = staticmethod(handle)
-    # NumPy leaves `array * tensor` to the tensor.
+    # NumPy leaves `array * tensor` to the tensor; what `numpy.sqrt(tensor)` gives is a tensor.
     __array_priority__ = 1000
 
     def __new__(
@@ -270,6 +270,13 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         if copy:
             return np.array(array, dtype=dtype)
         return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __array_wrap__(
+        self, array: Any, context: Any = None, return_scalar: bool = False
+    ) -> "Tensor":
+        """The result of a function of NumPy of this tensor; truths are uint8, as in PyTorch."""
+        array = np.asarray(array)
+        return _leaf(array.astype(np.uint8) if array.dtype == np.bool_ else array, False)
 
     def __dlpack__(self, **arguments: Any) -> Any:
         if self.requires_grad:
@@ -463,8 +470,6 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return copied  # type: ignore[no-any-return]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise AutogradError("pickle: only leaves can be saved.  Use .detach() first.")
         dtype = dtypes.from_numpy(self.array.dtype).name
         if is_meta(self.array):
             state = (type(self), self.array.shape, dtype, self.array.strides, self.requires_grad)

@@ -58,9 +58,19 @@ def _without_history(cls, output, args):
     return output
 
 
+def _with_defaults(known, args):
+    """See `eager.function.with_defaults`."""
+    if known is None:
+        return args
+    missing = known[0] - len(args)
+    return (*args, *known[1][-missing:]) if 0 < missing <= len(known[1]) else args
+
+
 @replaces(Function.apply.__func__)
 def apply(cls, *args):
     """Run `forward`, and learn from `backward` what the derivative is."""
+    if cls.setup_context is not Function.setup_context:
+        args = _with_defaults(cls._defaults_of_forward, args)
     needs = tuple([isinstance(arg, Tensor) and arg.requires_grad for arg in args])
     is_recorded = is_grad_enabled() and True in needs
     start = forward_begins(cls)

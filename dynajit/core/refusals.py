@@ -5,6 +5,7 @@ an instance, raises UnsupportedError with the name and the reason. Called by the
 for parts of PyTorch that are not here (`distributed`, `hub`, `onnx`, ...).
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ def refused_function(name: str, reason: str) -> Callable[..., Any]:
         raise UnsupportedError(f"{name}: {reason}")
 
     refused.__name__ = refused.__qualname__ = name.rpartition(".")[2]
+    refused.__module__ = _module_of_caller()
     refused.__doc__ = f"Raises UnsupportedError: {reason}"
     return refused
 
@@ -36,5 +38,14 @@ def refused_class(name: str, reason: str) -> Any:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
         raise UnsupportedError(f"{name}: {reason}")
 
-    members = {"__init__": refuse, "__doc__": f"Raises UnsupportedError: {reason}"}
+    members = {
+        "__init__": refuse,
+        "__doc__": f"Raises UnsupportedError: {reason}",
+        "__module__": _module_of_caller(),
+    }
     return type(name.rpartition(".")[2], (), members)
+
+
+def _module_of_caller() -> str:
+    """The module that asks for a refusal: where the name is found, by pickle, too."""
+    return str(sys._getframe(2).f_globals["__name__"])

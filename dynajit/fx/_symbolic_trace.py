@@ -14,7 +14,9 @@ from types import FunctionType
 from typing import Any, Final
 from unittest import mock
 
-from dynajit.core.errors import InvalidValueError
+from dynajit._dynamo.eval_frame import OptimizedModule
+from dynajit.capture._capture import CompiledFunction
+from dynajit.core.errors import InvalidValueError, UnsupportedError
 from dynajit.eager.tensor import Tensor
 from dynajit.fx.graph import Graph
 from dynajit.fx.graph_module import GraphModule
@@ -188,7 +190,12 @@ class Tracer(TracerBase):
 
         Raises:
             TraceError: what is done depends on values.
+            UnsupportedError: it was compiled.
         """
+        if isinstance(root, (CompiledFunction, OptimizedModule)):
+            raise UnsupportedError(
+                "symbolic_trace: tracing a compiled function is not supported.  Trace the original."
+            )
         is_module = isinstance(root, Module)
         self.root = root if is_module else Module()
         function = type(root).forward if is_module else root

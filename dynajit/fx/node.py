@@ -201,7 +201,7 @@ def qualified_name(function: Any) -> str:
 #: Modules that define what is found elsewhere.
 _PATHS: Final = {
     "_operator": "operator", "dynajit.ops.functions": "torch", "dynajit.linalg": "torch.linalg",
-    "dynajit.nn.functional": "torch.nn.functional", "dynajit.nn.writing": "torch.nn.functional",
+    "dynajit.nn.functional": "torch.nn.functional",
     "dynajit.fft": "torch.fft", "dynajit.special": "torch.special",
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from dynajit.core.errors import BoundsError, InvalidValueError
+from dynajit.core.errors import ArgumentError, BoundsError, InvalidValueError
 from dynajit.eager.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
@@ -69,6 +69,23 @@ class _Numbered(Module):
         self._renumber(modules)
 
 
+def _times(number: Any) -> int:
+    """How often modules are repeated.
+
+    Raises:
+        ArgumentError: not an integer.
+        InvalidValueError: not positive.
+    """
+    if not isinstance(number, int):
+        raise ArgumentError(
+            f"unsupported operand type(s) for *: 'Sequential' and '{type(number).__name__}'.  "
+            "Expected how often its modules are repeated."
+        )
+    if number <= 0:
+        raise InvalidValueError(f"Sequential * {number}: expected a positive number.")
+    return number
+
+
 class Sequential(_Numbered):
     """Modules called one after the other.
 
@@ -114,6 +131,16 @@ class Sequential(_Numbered):
                 f"Sequential + {type(other).__name__}: expected another Sequential."
             )
         return Sequential(*self, *other)
+
+    def __mul__(self, times: int) -> "Sequential":
+        """The same modules, one after the other, so many times."""
+        return Sequential(*list(self) * _times(times))
+
+    def __rmul__(self, times: int) -> "Sequential":
+        return self * times
+
+    def __imul__(self, times: int) -> "Sequential":
+        return self.extend(list(self) * (_times(times) - 1))
 
 
 class ModuleList(_Numbered):

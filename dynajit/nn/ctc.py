@@ -19,10 +19,12 @@ from dynajit.eager.creation import from_numpy
 from dynajit.eager.function import Function
 from dynajit.eager.grad_mode import is_grad_enabled
 from dynajit.eager.tensor import Tensor
+from dynajit.ops.arguments import with_integers
 from dynajit.ops.autocast import widened
 from dynajit.ops.loss_functions import reduction_of
 
 
+@with_integers
 def ctc_loss(
     log_probs: Any,
     targets: Any,

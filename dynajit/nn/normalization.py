@@ -9,10 +9,11 @@ from dynajit.nn import functional as F
 from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
+from dynajit.ops.arguments import is_integer
 
 
 def _as_shape(size: int | tuple[int, ...] | list[int]) -> tuple[int, ...]:
-    return (size,) if isinstance(size, int) else tuple(size)
+    return (size,) if is_integer(size) else tuple(size)
 
 
 class LayerNorm(Module):

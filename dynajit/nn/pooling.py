@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.module import Module
+from dynajit.ops.arguments import is_integer
 
 
 class _Pool(Module):
@@ -87,7 +88,7 @@ class _MaxUnpool(_Pool):
 
 
 def _per_dim(value: Any, n: int) -> tuple[int, ...]:
-    return (value,) * n if isinstance(value, int) else tuple(value)
+    return (value,) * n if is_integer(value) else tuple(value)
 
 
 class _AvgPool(_Pool):
@@ -343,7 +344,8 @@ class _FractionalMaxPool(_Pool):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def _per_dim(self, value: Any) -> tuple[Any, ...]:
-        return (value,) * self._n if isinstance(value, (int, float)) else tuple(value)
+        is_one = isinstance(value, float) or is_integer(value)
+        return (value,) * self._n if is_one else tuple(value)
 
     def forward(self, input: Tensor) -> Any:
         """The pooled input."""

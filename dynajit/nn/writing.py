@@ -7,9 +7,12 @@ write of the program's own. Called by `nn.functional`.
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 from dynajit.eager.grad_mode import is_grad_enabled
+
+#: Where programs, and files that name such a function, find it.
+_HOME: Final = "dynajit.nn.functional"
 
 
 def with_inplace(function: Callable[..., Any], *, saves_input: bool = False) -> Callable[..., Any]:
@@ -21,7 +24,6 @@ def with_inplace(function: Callable[..., Any], *, saves_input: bool = False) -> 
     """
     others = len(inspect.signature(function).parameters) - 1
 
-    # Without `__module__`: the wrapper is a function of this module.
     @wraps(function, assigned=("__name__", "__qualname__", "__doc__"))
     def wrapper(input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
         if len(args) > others:
@@ -33,6 +35,7 @@ def with_inplace(function: Callable[..., Any], *, saves_input: bool = False) -> 
         result = function(read, *args, **kwargs)
         return input if result is read else input.copy_(result)  # nothing dropped: no write
 
+    wrapper.__module__ = _HOME
     return wrapper
 
 
@@ -44,4 +47,5 @@ def in_place(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(input, *args, **kwargs, inplace=True)
 
     wrapper.__name__ = wrapper.__qualname__ = f"{function.__name__}_"
+    wrapper.__module__ = _HOME
     return wrapper

@@ -104,7 +104,7 @@ class AnalysisMethods:
     frexp = numbers.frexp
     lgamma = special.lgamma
     digamma = special.digamma
-    polygamma = special.polygamma
+    polygamma = special.polygamma_method
     mvlgamma = special.mvlgamma
     erfinv = special.erfinv
     i0 = special.i0

@@ -5,9 +5,12 @@ the library functions (`ops.*_functions`), `ops.subscript` and `ops.methods`.
 """
 
 import functools
+import inspect
 import math
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final, TypeVar
+from typing import cast as cast_type
 
 import ml_dtypes
 import numpy as np
@@ -134,27 +137,93 @@ def spread(arguments: tuple[Any, ...], keyword: Any = None) -> tuple[Any, ...]:
     return arguments
 
 
-def sizes(shape: Sequence[Any], function: str) -> Shape:
-    """Sizes as integers; NumPy integers and others with `__index__` are accepted.
+def is_integer(value: Any) -> bool:
+    """True for what functions take as one integer: an int, a NumPy integer, a tensor without dims
+    or with one element, and whatever else has `__index__`."""
+    if isinstance(value, (int, SymInt)):
+        return True
+    if is_tensor(value):
+        return all(type(n) is int and n == 1 for n in value.shape)
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0
+    return hasattr(value, "__index__")
+
+
+def size(value: Any, function: str) -> Any:
+    """An argument that is one integer (`is_integer`), as an int or a symbolic integer
+    (Any, since functions say int of both).
+
+    The one conversion of all library functions. A bool is none, but counts (`whole_number`) within
+    sequences behind the first entry and in slices. The number of a tensor in a graph
+    is not known: such a call is refused, and capture leaves it to eager execution.
 
     Raises:
-        ArgumentError: an entry is not an integer.
+        ArgumentError: it is none.
     """
+    if type(value) is int or isinstance(value, SymInt):
+        return value
+    if isinstance(value, (bool, np.bool_)) or getattr(value, "dtype", None) is dtypes.bool_:
+        raise ArgumentError(f"{function}(): expected an integer, but got a bool, {value!r}.")
+    return whole_number(value, function)
+
+
+def whole_number(value: Any, function: str) -> Any:
+    """As `size`, but of a bool 0 or 1."""
+    if isinstance(value, SymInt):
+        return value
+    if hasattr(value, "__index__"):
+        return operator.index(value)
+    kind = f"a tensor of {value.dtype.name}" if is_tensor(value) else type(value).__name__
+    raise ArgumentError(f"{function}(): expected an integer, but got {kind} {value!r}.")
+
+
+def integers(value: Any, function: str) -> Shape:
+    """An argument that is one integer, or a sequence of them, as a tuple; see `size`."""
+    return (size(value, function),) if is_integer(value) else sizes(value, function)
+
+
+def sizes(shape: Sequence[Any], function: str) -> Shape:
+    """A sequence of sizes as a tuple; see `size`."""
     for entry in shape:
         if type(entry) is not int:
-            return tuple([size(entry, function) for entry in shape])
+            first, *rest = shape
+            return size(first, function), *[whole_number(entry, function) for entry in rest]
     return tuple(shape)
 
 
-def size(entry: Any, function: str) -> Size:
-    """One integer argument; see `sizes`."""
-    if type(entry) is int or isinstance(entry, SymInt):
-        return entry
-    if hasattr(entry, "__index__") and not isinstance(entry, float):
-        return int(entry.__index__())
-    raise ArgumentError(
-        f"{function}(): expected an integer size, got {type(entry).__name__} {entry!r}."
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_integers(function: Function) -> Function:
+    """A library function whose parameters that are annotated as integers get integers, whatever
+    `size` takes was given; those called `dim` are left to `dim_of`."""
+    parameters = inspect.signature(function).parameters
+    several = {name: p.annotation == Sequence[int] for name, p in parameters.items()}
+    wanted = tuple(
+        (place, name)
+        for place, (name, parameter) in enumerate(parameters.items())
+        if parameter.annotation in _OF_INTEGERS and not name.startswith("dim")
     )
+
+    def read(name: str, value: Any) -> Any:
+        if value is None:
+            return None
+        return sizes(value, function.__name__) if several[name] else size(value, function.__name__)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **named: Any) -> Any:
+        for place, name in wanted:
+            if place < len(args):
+                if type(args[place]) is not int:
+                    args = (*args[:place], read(name, args[place]), *args[place + 1 :])
+            elif name in named and type(named[name]) is not int:
+                named[name] = read(name, named[name])
+        return function(*args, **named)
+
+    return cast_type(Function, wrapper)
+
+
+_OF_INTEGERS: Final = (int, int | None, Sequence[int])
 
 
 def non_negative(shape: Shape, function: str) -> Shape:

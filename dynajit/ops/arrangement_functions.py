@@ -27,9 +27,14 @@ from dynajit.ops.arguments import (
     common_dtype,
     constant,
     dim_of,
+    integers,
+    is_integer,
     is_tensor,
     require_tensor,
+    size,
+    sizes,
     spread,
+    with_integers,
 )
 from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.complex_functions import conj
@@ -65,7 +70,11 @@ def tensor_split(
     given: Any = next(v for v in (indices_or_sections, indices, sections, ()) if v is not None)
     given = given.tolist() if is_tensor(given) else given
     n = input.shape[d]
-    bounds = _even_bounds(n, given) if not isinstance(given, (tuple, list)) else tuple(given)
+    bounds: Shape = (
+        _even_bounds(n, size(given, "tensor_split"))
+        if is_integer(given)
+        else sizes(given, "tensor_split")
+    )
     edges = [0, *(_within(bound, n) for bound in bounds), n]
     return tuple(
         sliced(input, d, first, max(first, last)) for first, last in itertools.pairwise(edges)
@@ -81,7 +90,7 @@ def _even_bounds(n: Any, parts: int) -> tuple[int, ...]:
     return tuple(itertools.accumulate(share + (i < more) for i in range(parts - 1)))
 
 
-def _within(bound: int, n: Any) -> Any:
+def _within(bound: Any, n: Any) -> Any:
     """A slice bound counted from the front and cut to [0, n]."""
     return max(bound + n, 0) if bound < 0 else min(bound, n)
 
@@ -92,7 +101,7 @@ def _split_along(name: str, least: int, input: Any, sections: Any, dim: int) -> 
             f"{name} requires a tensor with at least {least} dimension"
             f"{'s' if least > 1 else ''}, but got a tensor with {len(input.shape)} dimensions!"
         )
-    if isinstance(sections, int) and sections > 0 and input.shape[dim] % sections:
+    if is_integer(sections) and sections > 0 and input.shape[dim] % sections:
         raise ShapeError(
             f"{name} attempted to split along dimension {dim}, but the size of the dimension "
             f"{input.shape[dim]} is not divisible by the split_size {sections}!"
@@ -208,6 +217,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stack([reshape(grid, -1) for grid in meshgrid(*tensors)], dim=1)
 
 
+@with_integers
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All r elements of a vector in the order of their positions, (n, r).
 
@@ -236,6 +246,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 # turning and mirroring
 
 
+@with_integers
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turned by k quarters from the first of two dims towards the second.
 
@@ -286,6 +297,7 @@ def trace(input: Any) -> Any:
     return TABLE.sum(on_diagonal, dim=(0,), keepdim=False)
 
 
+@with_integers
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last dim of input as a diagonal and zeros elsewhere."""
     rank = len(input.shape) + 1
@@ -306,6 +318,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return contiguous(movedim(whole, (-2, -1), (a, b)))
 
 
+@with_integers
 def diagflat(input: Any, offset: int = 0) -> Any:
     """The matrix that has the flattened input as its diagonal."""
     return diag(reshape(input, -1), offset)
@@ -321,6 +334,7 @@ def kron(input: Any, other: Any) -> Any:
     return reshape(TABLE.mul(left, right), tuple(n * m for n, m in zip(a, b, strict=True)))
 
 
+@with_integers
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Powers of the elements of a vector, (n, N): from N - 1 down to 0, or rising.
 
@@ -432,7 +446,7 @@ def chain_matmul(*matrices: Any) -> Any:
 
 def broadcast_shapes(*shapes: Any) -> Shape:
     """The shape to which tensors of these shapes broadcast (an int is a shape of one dim)."""
-    given = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
+    given = [integers(shape, "broadcast_shapes") for shape in shapes]
     found = common_shape(given, "broadcast_shapes")
     kinds = [type(shape) for shape in shapes if hasattr(shape, "numel")]
     return kinds[0](found) if kinds else found  # of a tensor's shape, another such shape
@@ -448,11 +462,10 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
         raise DTypeTypeError(
             f"expected 'indices' to be integer dtype, but got {indices.dtype.name}"
         )
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     found, left = [], cast(indices, dtypes.int64)
-    for size in reversed(sizes):
-        found.append(TABLE.remainder(left, size))
-        left = TABLE.floor_divide(left, size)
+    for n in reversed(integers(shape, "unravel_index")):
+        found.append(TABLE.remainder(left, n))
+        left = TABLE.floor_divide(left, n)
     return tuple(reversed(found))
 
 
@@ -511,6 +524,7 @@ def strided_extent(size: Sequence[int], stride: Sequence[int], offset: int, avai
         )
 
 
+@with_integers
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """`narrow` as a copy."""
     d = dim_of(input, dim, "narrow_copy")
@@ -525,6 +539,7 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     return copied_by_rows(sliced(input, d, first, first + length))
 
 
+@with_integers
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """input with the slice at `index` of `dim` replaced by src."""
     d = dim_of(input, dim, "select_scatter")
@@ -535,6 +550,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     return slice_scatter(input, unsqueeze(src, d), d, at, at + 1)
 
 
+@with_integers
 def slice_scatter(
     input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
@@ -562,6 +578,7 @@ def slice_scatter(
     )
 
 
+@with_integers
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """input with a diagonal of two dims replaced by src."""
     a, b = dim_of(input, dim1, "diagonal_scatter"), dim_of(input, dim2, "diagonal_scatter")

@@ -24,7 +24,7 @@ from dynajit.core.symint import agree
 from dynajit.core.types import Shape, TensorType, ValueType, numel
 from dynajit.ops import _native_batch_norm
 from dynajit.ops._vecmath import fma, squares_wide, sum_wide
-from dynajit.ops.arguments import cast
+from dynajit.ops.arguments import cast, with_integers
 from dynajit.ops.array_forms import is_plain
 from dynajit.ops.composites import (
     count_operand,
@@ -340,6 +340,7 @@ def _repeated(value: Any, count: Any) -> Any:
     return TABLE.reshape(TABLE.expand(value, shape=(count, size)), shape=(numel((count, size)),))
 
 
+@with_integers
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Any:

@@ -10,21 +10,21 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynajit.core.errors import ShapeError, ShapeValueError
-from dynajit.core.symint import Number, SymInt, agree, equals
+from dynajit.core import dtypes
+from dynajit.core.dtypes import Category
+from dynajit.core.errors import ShapeError, ShapeValueError, UnsupportedError
+from dynajit.core.symint import agree, equals
 from dynajit.core.types import Shape, Size, numel
-from dynajit.ops.arguments import require_tensor
+from dynajit.ops.arguments import is_integer, require_tensor
+from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.autocast import lower_precision
 from dynajit.ops.complex_functions import complex as of_parts
 from dynajit.ops.table import TABLE
 from dynajit.ops.windows import Geometry, remembered, window_counts
 
-#: One number for every dim, or one per dim.
-Amounts = int | SymInt | Sequence[int | SymInt]
 
-
-def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]:
-    """One integer per dim, from a number for all or from as many; kernels are made for those of the
+def per_dim(value: Any, n: int, name: str, function: str) -> tuple[int, ...]:
+    """One integer per dim, from one for all or from as many; kernels are made for those of the
     call, so symbolic ones become known.
 
     Raises:
@@ -32,9 +32,9 @@ def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]
     """
     if type(value) is int:
         return (value,) * n
-    if isinstance(value, (int, SymInt)):
-        return (_known(value),) * n
-    entries = tuple(map(_known, value))
+    if is_integer(value):
+        return (_known(value, function),) * n
+    entries = tuple([v if type(v) is int else _known(v, function) for v in value])
     if len(entries) == 1:
         return entries * n
     if len(entries) != n:
@@ -45,8 +45,8 @@ def per_dim(value: Amounts, n: int, name: str, function: str) -> tuple[int, ...]
     return entries
 
 
-def _known(number: Number) -> int:
-    return operator.index(number) if isinstance(number, SymInt) else number
+def _known(number: Any, function: str) -> int:
+    return operator.index(size_argument(number, function))
 
 
 def require_range(
@@ -160,13 +160,73 @@ def _plus_bias(result: Any, bias: Any) -> Any:
     )
 
 
+def _is_of_integers(x: Any, weight: Any, function: str, only_int64: bool = False) -> bool:
+    """Whether a convolution is one of integers, of one dtype.
+
+    Raises:
+        UnsupportedError: bools; other integers than int64 where only those are computed.
+    """
+    if x.dtype is not weight.dtype or x.dtype.category not in (Category.BOOL, Category.INTEGER):
+        return False
+    if x.dtype.category is Category.BOOL or (only_int64 and x.dtype is not dtypes.int64):
+        raise UnsupportedError(
+            f"{function} is not implemented for {x.dtype.name}.  Cast with .long() or .float()."
+        )
+    return True
+
+
+def _require_channels(x: Any, channels: Size, groups: int, function: str) -> None:
+    if groups < 1 or not agree(x.shape[1], channels):
+        raise ShapeError(
+            f"{function}: expected input of shape {list(x.shape)} to have {channels} channels with "
+            f"groups={groups}."
+        )
+
+
+def _integer_windows(x: Any, weight: Any, geometry: Geometry, groups: int, function: str) -> Any:
+    """A convolution of integers, which wrap: a product of the windows and the kernels."""
+    _require_channels(x, weight.shape[1] * groups, groups, function)
+    size, out = tuple(weight.shape)[2:], weight.shape[0]
+    windows = TABLE.windows(x, size=size, value=0, **geometry.attributes())
+    counts = tuple(windows.shape)[2 : 2 + len(size)]
+    inside, spots, terms = weight.shape[1], numel(counts), numel(size)
+    apart = TABLE.reshape(windows, shape=(x.shape[0], groups, inside, spots, terms))
+    rows = TABLE.reshape(
+        TABLE.permute(apart, dims=(0, 1, 3, 2, 4)),
+        shape=(x.shape[0], groups, spots, inside * terms),
+    )
+    kernels = TABLE.reshape(weight, shape=(groups, out // groups, inside * terms))
+    products = TABLE.matmul(rows, TABLE.permute(kernels, dims=(0, 2, 1)))
+    turned = TABLE.permute(products, dims=(0, 1, 3, 2))
+    return TABLE.reshape(turned, shape=(x.shape[0], out, *counts))
+
+
+def _integer_windows_added(
+    x: Any, weight: Any, shape: Any, geometry: Geometry, groups: int, function: str
+) -> Any:
+    """A transposed convolution of integers: what each window gets, added up."""
+    _require_channels(x, weight.shape[0], groups, function)
+    size, counts, out = tuple(weight.shape)[2:], tuple(x.shape)[2:], weight.shape[1]
+    inside, spots, terms = weight.shape[0] // groups, numel(counts), numel(size)
+    rows = TABLE.permute(
+        TABLE.reshape(x, shape=(x.shape[0], groups, inside, spots)), dims=(0, 1, 3, 2)
+    )
+    kernels = TABLE.reshape(weight, shape=(groups, inside, out * terms))
+    products = TABLE.reshape(
+        TABLE.matmul(rows, kernels), shape=(x.shape[0], groups, spots, out, terms)
+    )
+    turned = TABLE.permute(products, dims=(0, 1, 3, 2, 4))
+    windows = TABLE.reshape(turned, shape=(x.shape[0], groups * out, *counts, *size))
+    return TABLE.fold_windows(windows, shape=tuple(shape), **geometry.attributes())
+
+
 def _convolve(
     n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     groups: int,
 ) -> Any:  # fmt: skip
     function = f"conv{n}d"
     size = _require_kernel(weight, n, function)
-    steps = per_dim(stride, n, "stride", function)
+    steps, groups = per_dim(stride, n, "stride", function), _known(groups, function)
     gaps = per_dim(dilation, n, "dilation", function)
     require_range(steps, 1, "non-positive stride is not supported: stride", function)
     require_range(gaps, 1, "dilation", function)
@@ -176,6 +236,9 @@ def _convolve(
     def run(x: Any) -> Any:
         require_positive_counts(tuple(x.shape)[2:], size, geometry, function)
         given = {**geometry.attributes(), "groups": groups}
+        if _is_of_integers(x, weight, function):
+            result = _integer_windows(x, weight, geometry, groups, function)
+            return result if bias is None else _plus_bias(result, bias)
         if not x.dtype.is_complex:
             return TABLE.convolution(x, weight, bias, **given)
         result = _by_parts(lambda a, b: TABLE.convolution(a, b, None, **given), x, weight)
@@ -217,7 +280,7 @@ def _convolve_transposed(
 ) -> Any:  # fmt: skip
     function = f"conv_transpose{n}d"
     size = _require_kernel(weight, n, function)
-    steps = per_dim(stride, n, "stride", function)
+    steps, groups = per_dim(stride, n, "stride", function), _known(groups, function)
     gaps = per_dim(dilation, n, "dilation", function)
     edges = per_dim(padding, n, "padding", function)
     extra = per_dim(output_padding, n, "output_padding", function)
@@ -246,7 +309,10 @@ def _convolve_transposed(
                 f"output size per channel: {list(shape)}.  Output size is too small."
             )
         given = {"shape": shape, **geometry.attributes(), "groups": groups}
-        result = _by_parts(lambda a, b: TABLE.convolution_input(a, b, **given), x, weight)
+        if _is_of_integers(x, weight, function, only_int64=True):
+            result = _integer_windows_added(x, weight, shape, geometry, groups, function)
+        else:
+            result = _by_parts(lambda a, b: TABLE.convolution_input(a, b, **given), x, weight)
         if bias is None:
             return result
         if len(bias.shape) != 1 or not agree(bias.shape[0], result.shape[1]):

@@ -29,7 +29,16 @@ from dynajit.core.symint import SymInt
 from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.core.types import Shape
 from dynajit.ops import arguments, contents, dispatch
-from dynajit.ops.arguments import cast, constant, device_of, is_tensor, non_negative, sizes, spread
+from dynajit.ops.arguments import (
+    cast,
+    constant,
+    device_of,
+    is_tensor,
+    non_negative,
+    sizes,
+    spread,
+    with_integers,
+)
 from dynajit.ops.random import blocks_of
 from dynajit.ops.random_fills import check_bounds, integers
 from dynajit.ops.reduction_functions import topk
@@ -76,11 +85,11 @@ def _finish(result: Any, requires_grad: bool, options: Mapping[str, Any] = _NONE
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
          requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
-    """One number everywhere; without dtype that of the number."""
+    """One number everywhere; without dtype that of the number, or of a tensor's kind of number."""
     shape = non_negative(sizes(spread((size,)), "full"), "full")
     value = arguments.operand(fill_value)
-    default = value.dtype if is_tensor(value) else dtypes.of_number(value)
-    kind = _dtype(dtype, default)
+    category = value.dtype.category if is_tensor(value) else arguments.category_of(value)
+    kind = _dtype(dtype, dtypes.default_of(category))
     value = arguments.fitting(value, kind, "full")
     result = TABLE.full(value, shape=shape, dtype=kind, device=device_of(device))
     return _finish(result, requires_grad, options)
@@ -229,9 +238,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
                 start, step, size=count, dtype=dtypes.int64, device=device_of(device)
             )
             return _finish(result, requires_grad, options)
-    start, end, step = (
-        v.item() if is_tensor(v) and v.dtype.is_floating_point else v for v in given
-    )
+    start, end, step = given
     whole = all(not isinstance(v, (float, np.floating)) for v in (start, end, step))
     kind = _dtype(dtype, dtypes.int64 if whole else None)
     if kind is dtypes.int64:
@@ -256,8 +263,18 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     return _finish(result, requires_grad, options)
 
 
+def _bound(value: Any) -> Any:
+    """A bound of a range as a number: NumPy's, and a tensor's only element."""
+    if type(value) in (int, float):
+        return value
+    if is_tensor(value) and value.dtype.category is Category.INTEGER:
+        return arguments.size(value, "arange")
+    return value.item() if is_tensor(value) else arguments.operand(value)
+
+
 def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
-    given = [arguments.operand(value) for value in bounds]
+    given = [_bound(value) for value in bounds]
+    named = {name: _bound(value) for name, value in named.items()}
     if len(given) == 1 and "end" not in named:
         return named.get("start", 0), given[0], named.get("step", 1)
     names = ("start", "end", "step")
@@ -267,6 +284,7 @@ def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any,
     return values.get("start", 0), values["end"], values.get("step", 1)
 
 
+@with_integers
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """`steps` evenly spaced numbers from start to end, both included, which lose their fraction
@@ -307,6 +325,7 @@ def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
     )
 
 
+@with_integers
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None,
              device: Any = None, **options: Any) -> Any:  # fmt: skip
     """`base` to the powers `linspace(start, end, steps)`; of an integer `dtype` start and end lose
@@ -356,6 +375,7 @@ def _positions_in(
     return _finish(cast(constant(positions, device_of(device)), kind), False, options)
 
 
+@with_integers
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
                  **options: Any) -> Any:  # fmt: skip
     """Positions of the lower triangle of a row by col matrix, int64 or `dtype`, (2, n)."""
@@ -363,6 +383,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     return _positions_in("tril_indices", positions, dtype, device, options)
 
 
+@with_integers
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
                  **options: Any) -> Any:  # fmt: skip
     """Positions of the upper triangle of a row by col matrix, int64 or `dtype`, (2, n)."""
@@ -464,6 +485,7 @@ def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = 
     high = options.get("high", given[-1] if given else None)
     if size is None or high is None or len(given) > 2:
         raise ArgumentError("randint: expected randint(high, size) or randint(low, high, size).")
+    low, high = arguments.size(low, "randint"), arguments.size(high, "randint")
     if not low < high:
         raise ArgumentRuntimeError(
             f"randint: random_ expects 'from' to be less than 'to', but got {low} >= {high}."
@@ -482,6 +504,7 @@ def _integers(low: int, high: int, shape: Shape, dtype: DType, device: Any, gene
     return cast(integers(draw, low, high), dtype)
 
 
+@with_integers
 def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
                  device: Any = None, **options: Any) -> Any:  # fmt: skip
     """Integers in [low, high), with the shape, dtype and device of input; in [0, low) where there
@@ -503,6 +526,7 @@ def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
     return _finish(result, bool(options.get("requires_grad")), options)
 
 
+@with_integers
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None,
              **options: Any) -> Any:  # fmt: skip
     """The integers 0 .. n-1 in random order."""
@@ -561,6 +585,7 @@ def _check_distribution(p: Any) -> None:
         )
 
 
+@with_integers
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None
 ) -> Any:

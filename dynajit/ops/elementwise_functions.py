@@ -5,6 +5,7 @@ Functions that need nothing but a row are made by `_unary` and `_binary`, with t
 documentation. Nothing writes in place.
 """
 
+import warnings
 from collections.abc import Callable
 from numbers import Number
 from typing import Any, Final
@@ -199,7 +200,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if _are_numbers(input, other):
         input = _of_number(input)
     if _is_fused(input, other, alpha):
-        return TABLE.fma(other, -alpha, input)
+        return TABLE.fma(other, -operand(alpha), input)
     return TABLE.sub(operand(input), _scaled(operand(other), alpha))
 
 
@@ -321,6 +322,8 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 def round(input: Any, *, decimals: int = 0) -> Any:
     """Nearest integer (halves to even), or nearest multiple of 10 ** -decimals."""
+    if type(decimals) is not int:
+        decimals = arguments.size(decimals, "round")
     if decimals == 0:
         return TABLE.round(input)
     scale = 10.0**decimals
@@ -391,8 +394,10 @@ def _largest(dtype: DType) -> float:
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """input where the bool condition holds, else other; with one argument the positions of True.
 
+    A condition of uint8 holds where it is not 0; that is deprecated, with a warning.
+
     Raises:
-        DTypeError: the condition is not bool.
+        DTypeError: the condition is neither.
     """
     if input is None and other is None:
         return tuple(nonzero(condition, as_tuple=True))
@@ -402,6 +407,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         other = _limit(other, input, "where")
     elif is_tensor(other) and not is_tensor(input):
         input = _limit(input, other, "where")
+    if is_tensor(condition) and condition.dtype is dtypes.uint8:
+        message = "where received a uint8 condition tensor. This is deprecated: use a bool one."
+        warnings.warn(message, UserWarning, stacklevel=2)
+        condition = TABLE.ne(condition, 0)
     return TABLE.where(condition, operand(input), operand(other))
 
 

@@ -4,6 +4,7 @@ Contract: tensors in, tensors out; neither writes its table (`nn.lookups` does w
 is asked for, and publishes both through `nn.functional`).
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.symint import shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, describe_tensor, misplaced
+from dynajit.ops.arguments import cast, describe_tensor, misplaced, size
 from dynajit.ops.composites import wide
 from dynajit.ops.contents import occurs
 from dynajit.ops.reduction_functions import max as greatest
@@ -56,6 +57,7 @@ def row_number(padding_idx: int, rows: Any) -> int:
     Raises:
         ExpectationError: there is no such row.
     """
+    padding_idx = operator.index(size(padding_idx, "embedding"))
     if not -rows <= padding_idx < rows:
         raise ExpectationError(
             f"Padding_idx must be within num_embeddings: {padding_idx} is no row of {rows}"

@@ -75,7 +75,7 @@ def _dim(input: Any, dim: int, name: str) -> int:
 
 def _resized(x: Any, dim: int, size: Size) -> Any:
     """x cut or padded with zeros to `size` elements along `dim`."""
-    known = x.shape[dim]
+    known, size = x.shape[dim], arguments.size(size, "fft")
     if isinstance(size, int) and size < 1:
         raise ShapeError(f"Invalid number of data points ({size}) specified")
     if known == size:
@@ -92,7 +92,7 @@ def _sized(x: Any, s: Sequence[int] | None, dim: Any, name: str) -> tuple[list[i
     """The dims of a transform over several, and the sizes there (-1 and None: as they are)."""
     rank = len(x.shape)
     if dim is not None:
-        given = [dim] if isinstance(dim, int) else list(dim)
+        given = [dim] if arguments.is_integer(dim) else list(dim)
         dims = [_dim(x, d, name) for d in given]
         if len(set(dims)) != len(dims):
             raise ShapeError("FFT dims must be unique")
@@ -111,7 +111,7 @@ def _sized(x: Any, s: Sequence[int] | None, dim: Any, name: str) -> tuple[list[i
 
 
 def _listed(s: Any) -> list[Any]:
-    return [s] if isinstance(s, int) else list(s)
+    return list(arguments.integers(s, "fft"))
 
 
 def _resized_all(x: Any, dims: Sequence[int], sizes: Sequence[Any]) -> Any:
@@ -166,7 +166,7 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 
 
 def _to_real(x: Any, dim: int, size: Any, division: str) -> Any:
-    size = 2 * (x.shape[dim] - 1) if size is None else size
+    size = 2 * (x.shape[dim] - 1) if size is None else arguments.size(size, "fft")
     if isinstance(size, int) and size < 1:
         raise ShapeError(f"Invalid number of data points ({size}) specified")
     half = _resized(x, dim, size // 2 + 1)
@@ -299,7 +299,7 @@ def _frequencies(whole: Any, n: int, d: float, dtype: Any, device: Any, requires
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None,
             requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
     """The frequencies of `fft` for n points at distances d: 0, 1, ..., -2, -1, over n d."""
-    place = device_of(device)
+    n, place = arguments.size(n, "fftfreq"), device_of(device)
     rising = arange((n + 1) // 2, device=place)
     falling = arange(-(n // 2), 0, device=place)
     whole = TABLE.cat(rising, falling, dim=0)
@@ -309,6 +309,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None,
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
     """The frequencies of `rfft` for n points at distances d: 0, 1, ..., n // 2, over n d."""
+    n = arguments.size(n, "rfftfreq")
     whole = arange(n // 2 + 1, device=device_of(device))
     return _frequencies(whole, n, d, dtype, device, requires_grad)
 
@@ -317,7 +318,7 @@ def _shifted_dims(input: Any, dim: Any, name: str) -> list[int]:
     rank = len(require_tensor(input, name).shape)
     if dim is None:
         return list(range(rank))
-    given = [dim] if isinstance(dim, int) else list(dim)
+    given = [dim] if arguments.is_integer(dim) else list(dim)
     return [normalize_dim(d, rank, f"fft.{name}") for d in given]
 
 

@@ -9,6 +9,7 @@ Source: M. Jaderberg et al., "Spatial Transformer Networks", arXiv:1506.02025; R
 """
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
+from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, constant
 from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.composites import count_operand
@@ -243,7 +245,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
         InvalidValueError: theta is not floating or does not fit, or a size is not positive.
         UnsupportedError: another number of sizes.
     """
-    sizes = [int(entry) for entry in size]
+    sizes = [operator.index(entry) for entry in arguments.sizes(size, "affine_grid")]
     n = len(sizes) - 2
     if not theta.dtype.is_floating_point:
         raise InvalidValueError(

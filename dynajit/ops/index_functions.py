@@ -139,7 +139,7 @@ def _even_parts(step: Any, n: Any) -> Shape:
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal size along `dim` (the last may be smaller)."""
     d = dim_of(input, dim, "chunk")
-    n = tuple(input.shape)[d]
+    n, chunks = tuple(input.shape)[d], size(chunks, "chunk")
     if chunks <= 0:
         raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}.")
     if not isinstance(n, int):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, is_tensor
+from dynajit.ops.arguments import cast, is_tensor, with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import adjoint as adjoint_of
 from dynajit.ops.creation_functions import eye
@@ -74,6 +74,7 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+@with_integers
 def matrix_power(A: Any, n: int) -> Any:
     """A multiplied with itself n times; with a negative n its inverse."""
     if len(A.shape) < 2 or A.shape[-1] != A.shape[-2]:
@@ -151,6 +152,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 
 @full_precision
+@with_integers
 def tensorinv(input: Any, ind: int = 2) -> Any:
     """Inverse of the map from the dims behind the first `ind` to those first ones.
 
@@ -434,6 +436,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     return by_columns(TABLE.triangular_solve(LU, outer, upper=True, unit=False))
 
 
+@with_integers
 def vander(x: Any, *, N: int | None = None) -> Any:
     """Powers 0, 1, ..., N - 1 of each element, N being the size of the last dim by default.
 

@@ -17,7 +17,7 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.core.symint import shapes_agree
-from dynajit.ops.arguments import describe_tensor, misplaced, require_tensor
+from dynajit.ops.arguments import describe_tensor, misplaced, require_tensor, with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.nn_functions import pairwise_distance
@@ -47,6 +47,7 @@ def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -
 
 
 @full_precision
+@with_integers
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -85,6 +86,7 @@ def _no_class(name: str, found: BoundsError, input: Any, target: Any) -> BoundsE
 
 
 @full_precision
+@with_integers
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",

@@ -11,6 +11,7 @@ Source: N. Halko, P.-G. Martinsson, J. Tropp, "Finding structure with randomness
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
+from dynajit.ops.arguments import with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.creation_functions import randn
 from dynajit.ops.linalg_functions import SVD as Factors
@@ -22,6 +23,7 @@ from dynajit.ops.table import TABLE
 
 
 @full_precision
+@with_integers
 def svd_lowrank(
     A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None
 ) -> tuple[Any, Any, Any]:
@@ -52,6 +54,7 @@ def _tall(A: Any, q: int | None, niter: int | None) -> tuple[Any, Any, Any]:
     return matmul(basis, found.U), found.S, _adjoint(found.Vh)
 
 
+@with_integers
 def pca_lowrank(
     A: Any, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Any, Any, Any]:
@@ -80,6 +83,7 @@ def pca_lowrank(
 
 
 @full_precision
+@with_integers
 def lobpcg(
     A: Any,
     k: int | None = None,

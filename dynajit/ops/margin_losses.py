@@ -76,7 +76,7 @@ def cosine_embedding_loss(
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1: (N, D) or (D)."""
     reduction = reduction_of(reduction, size_average, reduce)
     rank = len(input1.shape)
-    if len(target.shape) not in (0, 1) or rank != len(target.shape) + 1:
+    if len(target.shape) not in (0, 1) or {rank, len(input2.shape)} != {len(target.shape) + 1}:
         raise ShapeError(
             f"cosine_embedding_loss: {len(target.shape)}D target tensor expects "
             f"{len(target.shape) + 1}D input tensors, but found inputs with sizes "
@@ -117,6 +117,7 @@ def multi_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise InvalidValueError("multi_margin_loss: only p == 1 and p == 2 supported")
+    p = int(p)
     if weight is not None and len(weight.shape) != 1:
         raise InvalidValueError("multi_margin_loss: weight must be one-dimensional")
     if len(input.shape) < 2:

@@ -6,8 +6,9 @@ Operands of products have one dtype, as in PyTorch. Vectors are reshaped to matr
 
 import functools
 import itertools
+import string
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core.device import CPU
 from dynajit.core.dtypes import Category
@@ -16,11 +17,19 @@ from dynajit.core.errors import (
     ArgumentRuntimeError,
     ArgumentValueError,
     DTypeError,
+    InvalidValueError,
     ShapeError,
 )
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, coefficient, common_dtype, describe_tensor
+from dynajit.ops.arguments import (
+    cast,
+    coefficient,
+    common_dtype,
+    describe_tensor,
+    is_integer,
+    size,
+)
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.autocast import lower_precision, only_on_cuda
 from dynajit.ops.composites import as_rows
@@ -195,7 +204,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     Raises:
         ShapeError: two dims that meet have other sizes.
     """
-    if isinstance(dims, int):
+    if is_integer(dims):
+        dims = size(dims, "tensordot")
         left = list(range(len(a.shape) - dims, len(a.shape)))
         right = list(range(dims))
     else:
@@ -216,8 +226,11 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 # einsum
 
 
-def einsum(equation: str, *operands: Any) -> Any:
+def einsum(equation: Any, *operands: Any) -> Any:
     """Sums of products of elements, by subscripts such as "bij,bjk->bik".
+
+    Instead of an equation, each operand may be followed by a list of its subscripts (0 to 51, or
+    `...`), and the last of them by that of the result: `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
 
     Repeated subscripts take a diagonal; "..." stands for dims that broadcast; without "->" the
     result has the subscripts that occur once, in alphabetical order. Operands are contracted from
@@ -227,7 +240,10 @@ def einsum(equation: str, *operands: Any) -> Any:
     Raises:
         ArgumentError: the equation is malformed or does not fit the operands.
         ShapeError: a subscript has two sizes.
+        InvalidValueError: a number in a list of subscripts is not in [0, 52).
     """
+    if not isinstance(equation, str):
+        equation, operands = _as_equation((equation, *operands))
     given = (
         list(operands[0])
         if len(operands) == 1 and not is_tensor_operand(operands[0])
@@ -250,6 +266,31 @@ def einsum(equation: str, *operands: Any) -> Any:
             f"einsum({equation!r}): {missing[0]!r} of the output is in no input."
         )
     return TABLE.permute(result, dims=tuple(labels.index(label) for label in output))
+
+
+def _as_equation(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """An equation and operands, of operands with lists of subscripts."""
+    pairs = len(given) // 2 * 2
+    terms = ",".join(_letters(labels) for labels in given[1:pairs:2])
+    output = f"->{_letters(given[-1])}" if len(given) % 2 else ""
+    return terms + output, given[:pairs:2]
+
+
+def _letters(labels: Any) -> str:
+    found = []
+    for label in labels:
+        number = label if label is Ellipsis else size(label, "einsum")
+        if number is not Ellipsis and not 0 <= number < len(string.ascii_letters):
+            raise InvalidValueError(
+                f"einsum(): subscript {number} in subscript list is not within the valid range "
+                "[0, 52)."
+            )
+        # Capital letters first: in the result, where it is not given, numbers are in order.
+        found.append("..." if number is Ellipsis else _LETTERS[number])
+    return "".join(found)
+
+
+_LETTERS: Final = string.ascii_uppercase + string.ascii_lowercase
 
 
 @functools.lru_cache(maxsize=1024)

@@ -14,6 +14,7 @@ from typing import Any
 from dynajit.core import dtypes
 from dynajit.core.errors import ExpectationError, ShapeError
 from dynajit.core.symint import agree, equals, shapes_agree
+from dynajit.ops.arguments import whole_number
 from dynajit.ops.autocast import lower_precision
 from dynajit.ops.index_functions import cat, chunk, split, unbind
 from dynajit.ops.nn_functions import (
@@ -59,6 +60,8 @@ def multi_head_attention_forward(
         ExpectationError: ranks, sizes or dtypes do not go together.
         ShapeError: a mask's shape does not fit, or the causal mask is missing.
     """
+    embed_dim_to_check = whole_number(embed_dim_to_check, "multi_head_attention_forward")
+    num_heads = whole_number(num_heads, "multi_head_attention_forward")
     is_batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not is_batched:
         query, key, value = _with_batch(query, key, value)

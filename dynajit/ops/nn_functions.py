@@ -26,10 +26,11 @@ from dynajit.core.errors import (
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
-from dynajit.ops.arguments import cast, constant, dim_of, require_tensor
+from dynajit.ops.arguments import cast, constant, dim_of, require_tensor, with_integers
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.composites import wide
 from dynajit.ops.contents import occurs
+from dynajit.ops.matrix_functions import matmul
 from dynajit.ops.placing import as_suggested, contiguous
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
@@ -255,10 +256,19 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 @lower_precision
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-    """input @ weight.T + bias."""
+    """input @ weight.T + bias; of a weight with one dim the products with it, without a bias.
+
+    Raises:
+        ShapeError: a weight with one dim, and a bias.
+    """
+    if len(weight.shape) == 1:
+        if bias is not None:
+            raise ShapeError("linear: a weight with one dim takes no bias.  Expected two dims.")
+        return matmul(input, weight)
     return TABLE.linear(input, weight, bias)
 
 
+@with_integers
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """int64 with a 1 at the class of each element, in a new last dim; -1 needs the contents."""
     if require_tensor(tensor, "one_hot", "tensor").dtype is not dtypes.int64:
@@ -362,7 +372,7 @@ def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
     """Mean 0 and variance 1 over groups of channels (dim 1), times weight plus bias per channel."""
-    shape = tuple(input.shape)
+    shape, num_groups = tuple(input.shape), arguments.size(num_groups, "group_norm")
     if len(shape) < 2 or not agree(shape[1] % num_groups, 0):
         raise ShapeError(
             f"group_norm: expected number of channels in input to be divisible by num_groups, got "
@@ -475,6 +485,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     """
     if isinstance(pad, str):
         raise ArgumentError(f"pad: the amounts are {pad!r}.  Expected integers.")
+    pad = [arguments.whole_number(amount, "pad") for amount in pad]
     if len(pad) % 2 or len(pad) > 2 * len(input.shape):
         raise ShapeError(
             f"pad: padding length must be even and at most {2 * len(input.shape)}, got {len(pad)}."

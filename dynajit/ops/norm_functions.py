@@ -95,7 +95,7 @@ def norm(
                 f"{len(A.shape)}D."
             )
         dims = tuple(range(len(A.shape)))
-    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    dims = arguments.integers(dims, "normalization")
     if len(dims) == 1 and not isinstance(ord, str):
         return vector_norm(A, ord, dims, keepdim, dtype=dtype)
     if len(dims) == 2:

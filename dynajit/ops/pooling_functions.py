@@ -14,9 +14,17 @@ import numpy as np
 
 from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
-from dynajit.core.symint import SymInt, shapes_agree
+from dynajit.core.symint import shapes_agree
 from dynajit.core.types import Shape, Size, numel
-from dynajit.ops.arguments import cast, constant, require_tensor
+from dynajit.ops.arguments import (
+    cast,
+    constant,
+    integers,
+    is_integer,
+    require_tensor,
+    with_integers,
+)
+from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.autocast import full_precision, widened
 from dynajit.ops.composites import count_operand
 from dynajit.ops.convolution_functions import (
@@ -225,6 +233,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@with_integers
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -236,6 +245,7 @@ def avg_pool2d(
 
 
 @full_precision
+@with_integers
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -291,7 +301,7 @@ def lp_pool3d(
 def _output_sizes(output_size: Any, sizes: Shape, function: str) -> Shape:
     """The wanted sizes; None keeps a dim."""
     n = len(sizes)
-    if output_size is None or isinstance(output_size, (int, SymInt)):
+    if output_size is None or is_integer(output_size):
         output_size = (output_size,) * n
     if len(output_size) != n:
         raise ShapeError(
@@ -299,7 +309,8 @@ def _output_sizes(output_size: Any, sizes: Shape, function: str) -> Shape:
             f"{list(output_size)}."
         )
     wanted = tuple(
-        size if entry is None else entry for entry, size in zip(output_size, sizes, strict=True)
+        size if entry is None else size_argument(entry, function)
+        for entry, size in zip(output_size, sizes, strict=True)
     )
     require_range(wanted, 0, "elements of output_size", function)
     if any(size == 0 for size in sizes):
@@ -308,6 +319,21 @@ def _output_sizes(output_size: Any, sizes: Shape, function: str) -> Shape:
             f"sizes {list(sizes)}."
         )
     return wanted
+
+
+def _is_nothing(wanted: Shape) -> bool:
+    return any(isinstance(k, int) and k == 0 for k in wanted)
+
+
+def _empty(x: Any, wanted: Shape, dtype: Any) -> Any:
+    """No windows of x (N, C, *sizes); a gradient of them is zeros."""
+    start = TABLE.slice(
+        x,
+        start=(0,) * len(x.shape),
+        stop=(*x.shape[:2], *(0 for _ in wanted)),
+        step=(1,) * len(x.shape),
+    )
+    return cast(TABLE.reshape(start, shape=(*x.shape[:2], *wanted)), dtype)
 
 
 def _is_even(sizes: Shape, wanted: Shape) -> bool:
@@ -351,6 +377,8 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
     def run(x: Any) -> Any:
         sizes = tuple(x.shape)[2:]
         wanted = _output_sizes(output_size, sizes, function)
+        if _is_nothing(wanted):
+            return _empty(x, wanted, x.dtype)
         if all(isinstance(k, int) and k == 1 for k in wanted):
             return cast(TABLE.mean(_in_wide(x), dim=tuple(range(2, n + 2)), keepdim=True), x.dtype)
         if _is_even(sizes, wanted):
@@ -398,6 +426,9 @@ def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: boo
     def run(x: Any) -> Any:
         sizes = tuple(x.shape)[2:]
         wanted = _output_sizes(output_size, sizes, function)
+        if _is_nothing(wanted):
+            values = _empty(x, wanted, x.dtype)
+            return (values, _empty(x, wanted, dtypes.int64)) if return_indices else values
         positions: list[np.ndarray] = []
         pooled = x
         if not _is_even(sizes, wanted):
@@ -467,7 +498,7 @@ def _max_unpool(
             for count, step, edge, width in zip(sizes, steps, edges, size, strict=True)
         )
     else:
-        shape = tuple(output_size)[-n:]
+        shape = integers(output_size, function)[-n:]
     if not shapes_agree(indices.shape, input.shape):
         raise ShapeError(
             f"{function}: Expected shape of indices to be same as that of the input tensor "

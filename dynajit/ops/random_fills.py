@@ -18,6 +18,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.ops.arguments import operand, size
 from dynajit.ops.table import TABLE
 
 Draw = Callable[[str, DType], Any]
@@ -79,6 +80,7 @@ def random(draw: Draw, dtype: DType, from_: int | None = None, to: int | None = 
         low, high = 0, _last(dtype) + 1 if from_ is None else from_
     else:
         low, high = 0 if from_ is None else from_, to
+    low, high = size(low, "random_"), size(high, "random_")
     if not _known(low, "from") < _known(high, "to"):
         raise ShapeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
@@ -250,6 +252,7 @@ def _known(number: Any, name: str) -> Any:
     Raises:
         DTypeError: it is none.
     """
+    number = operand(number)
     if not _are_known(number):
         raise DTypeError(f"{name}={number!r}: expected a number that is known.")
     return number

@@ -18,7 +18,7 @@ from dynajit.core.errors import (
 from dynajit.core.symint import agree, equals, fits_within
 from dynajit.core.types import numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, describe_tensor, dim_of
+from dynajit.ops.arguments import cast, describe_tensor, dim_of, with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
@@ -89,7 +89,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
-    return dim, correction
+    return dim, arguments.operand(correction)
 
 
 def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
@@ -198,11 +198,17 @@ def _extremum(row: Any, input: Any, dim: int, keepdim: bool) -> ValuesIndices:
     return ValuesIndices(TABLE.reshape(values, shape=shape), TABLE.reshape(indices, shape=shape))
 
 
-def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+class LowestHighest(NamedTuple):
+    """Result of `aminmax`."""
+
+    min: Any
+    max: Any
+
+
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> LowestHighest:
     """(smallest, largest)."""
-    return amin(input, () if dim is None else dim, keepdim), amax(
-        input, () if dim is None else dim, keepdim
-    )
+    dims = () if dim is None else dim
+    return LowestHighest(amin(input, dims, keepdim), amax(input, dims, keepdim))
 
 
 def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
@@ -361,7 +367,9 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     Raises:
         ArgumentError: n is negative.
     """
-    d = dim_of(input, dim, "diff")
+    if not input.shape:
+        raise ShapeError("diff expects input to be at least one-dimensional")
+    d, n = dim_of(input, dim, "diff"), arguments.size(n, "diff")
     if n < 0:
         raise ArgumentRuntimeError(f"diff: n is {n}.  Expected how often to subtract, 0 or more.")
     if n == 0:
@@ -402,6 +410,7 @@ def sort(
     return ValuesIndices(as_computed(values, input), indices)
 
 
+@with_integers
 def topk(
     input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
@@ -414,6 +423,7 @@ def topk(
     return ValuesIndices(TABLE.gather(input, order, dim=d), order)
 
 
+@with_integers
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest element along `dim` (counted from 1) and its position."""
     d = dim_of(input, dim, "kthvalue")

@@ -23,7 +23,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.symint import equals
 from dynajit.core.types import Size
-from dynajit.ops.arguments import cast, constant
+from dynajit.ops.arguments import cast, constant, sizes, with_integers
 from dynajit.ops.convolution_functions import per_dim
 from dynajit.ops.nn_functions import check_probability, dropout
 from dynajit.ops.placing import as_suggested
@@ -152,7 +152,7 @@ def _new_sizes(
                 f"interpolate: Input and output must have the same number of spatial dimensions, "
                 f"but got {n} and {len(size)}."
             )
-        new = tuple(size) if isinstance(size, Sequence) else (size,) * n
+        new = sizes(size if isinstance(size, Sequence) else (size,) * n, "interpolate")
         return new, (None,) * n
     factors = tuple(scale_factor) if isinstance(scale_factor, Sequence) else (scale_factor,) * n
     if len(factors) != n:
@@ -302,6 +302,7 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 # shuffled pixels
 
 
+@with_integers
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(*, C * r * r, H, W) -> (*, C, H * r, W * r).
 
@@ -321,6 +322,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return TABLE.reshape(turned, shape=(*lead, channels // (r * r), height * r, width * r))
 
 
+@with_integers
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """(*, C, H * r, W * r) -> (*, C * r * r, H, W)."""
     shape, r = tuple(input.shape), downscale_factor
@@ -337,6 +339,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return TABLE.reshape(turned, shape=(*lead, channels * r * r, height // r, width // r))
 
 
+@with_integers
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Channels (dim 1) of `groups` groups, taken in turn from each.
 

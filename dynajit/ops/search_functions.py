@@ -23,7 +23,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.types import numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, constant, dim_of, is_tensor
+from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, with_integers
 from dynajit.ops.reduction_functions import ValuesIndices, sort
 from dynajit.ops.shape_functions import reshape, unsqueeze
 from dynajit.ops.table import TABLE
@@ -308,6 +308,7 @@ class Histogram(NamedTuple):
     bin_edges: Any
 
 
+@with_integers
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number from 0 on occurs in a vector of integers (or their summed weights).
 
@@ -345,6 +346,7 @@ def _range(x: Any, low: float, high: float) -> tuple[float, float]:
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
+@with_integers
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """Counts of the elements in `bins` equal bins from min to max (both 0: of the elements).
 
@@ -378,6 +380,7 @@ def histogram(
     if is_tensor(bins):
         edges = cast(bins, input.dtype)
     else:
+        bins = arguments.size(bins, "histogram")
         if bins <= 0:
             raise InvalidValueError(f"histogram(): bins must be > 0, but got {bins}")
         if range is not None:
@@ -431,7 +434,8 @@ def histogramdd(
     if len(input.shape) < 2:
         raise ShapeError("histogramdd: input tensor should have at least 2 dimensions")
     count = input.shape[-1]
-    given = [bins] * count if isinstance(bins, int) else list(bins)
+    is_count = arguments.is_integer(bins) and not is_tensor(bins)
+    given = [bins] * count if is_count else list(bins)
     if len(given) != count:
         raise ShapeError(
             "histogramdd: The size of bins must be equal to the innermost dimension of the input."
@@ -457,8 +461,9 @@ def histogramdd(
 
 def _edges(coordinates: np.ndarray, bins: Any, ends: Any) -> np.ndarray:
     """The edges of one dim of `histogramdd`."""
-    if is_tensor(bins):
+    if is_tensor(bins) and bins.shape:
         return np.asarray(any_arrays.as_numpy(bins.detach().array))
+    bins = arguments.size(bins, "histogramdd")
     if bins <= 0:
         raise ShapeError(f"histogramdd: bins must be > 0, but got {bins}")
     if ends is None:

@@ -31,6 +31,7 @@ from dynajit.ops.arguments import (
     size,
     sizes,
     spread,
+    with_integers,
 )
 from dynajit.ops.placing import contiguous, copied_by_rows
 from dynajit.ops.table import TABLE
@@ -238,7 +239,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
         length = input.shape[d] if input.shape else 1
         if isinstance(length, int) and length == 0:
             continue
-        cut = (length - step) % length
+        cut = (length - size(step, "roll")) % length
         if cut != 0:
             parts = narrow(result, d, cut, length - cut), narrow(result, d, 0, cut)
             result = TABLE.cat(*parts, dim=d)
@@ -419,20 +420,21 @@ def _symbolic_position(number: Any, n: Any, dim: int) -> Any:
 
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of the last two dims; zero elsewhere."""
-    return TABLE.tril(input, diagonal=diagonal)
+    return TABLE.tril(input, diagonal=size(diagonal, "tril"))
 
 
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of the last two dims; zero elsewhere."""
-    return TABLE.triu(input, diagonal=diagonal)
+    return TABLE.triu(input, diagonal=size(diagonal, "triu"))
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A diagonal of two dims, as the last dim."""
     a, b = dim_of(input, dim1, "diagonal"), dim_of(input, dim2, "diagonal")
-    return TABLE.diagonal(input, offset=offset, dim1=a, dim2=b)
+    return TABLE.diagonal(input, offset=size(offset, "diagonal"), dim1=a, dim2=b)
 
 
+@with_integers
 def diag(input: Any, diagonal: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix that has a vector as its diagonal."""
     if len(input.shape) == 2:
@@ -451,6 +453,7 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     one window that there is, a vector."""
     d = dim_of(input, dimension, "unfold")
     n = input.shape[d] if input.shape else 1
+    size, step = arguments.size(size, "unfold"), arguments.size(step, "unfold")
     if size < 0:
         raise ShapeError(f"unfold: size is {size} but must be >= 0.")
     if isinstance(n, int) and size > n:

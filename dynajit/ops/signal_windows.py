@@ -20,6 +20,7 @@ def _window(
     name: str, length: int, periodic: bool, shape: Callable[[Any], Any], options: dict[str, Any]
 ) -> Any:
     """A window as a function of the position from 0 to 1."""
+    length = arguments.size(length, name)
     if length < 0:
         raise ShapeError(f"{name} requires non-negative window_length, got window_length={length}")
     dtype = options.get("dtype")

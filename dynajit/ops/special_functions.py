@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core.errors import DTypeError, ShapeError
-from dynajit.ops.arguments import is_tensor, require_tensor
+from dynajit.ops.arguments import require_tensor, size, with_integers
 from dynajit.ops.elementwise_functions import sigmoid
 from dynajit.ops.number_functions import floating, pair
 from dynajit.ops.placing import contiguous
@@ -70,18 +70,23 @@ psi = digamma
 
 
 def polygamma(n: Any, input: Any) -> Any:
-    """n-th derivative of digamma; as a method `input.polygamma(n)`.
+    """n-th derivative of digamma.
 
     Raises:
         ShapeError: n is negative.
     """
-    if is_tensor(n):
-        n, input = input, n
+    n = size(n, "polygamma")
     if n < 0:
         raise ShapeError(f"polygamma(n, x) does not support negative n, got {n}.")
     return TABLE.polygamma(input, n=n)
 
 
+def polygamma_method(input: Any, n: Any) -> Any:
+    """`polygamma(n, input)`."""
+    return polygamma(n, input)
+
+
+@with_integers
 def multigammaln(input: Any, p: int) -> Any:
     """Logarithm of the multivariate gamma function of dimension p.
 

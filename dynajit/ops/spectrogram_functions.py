@@ -15,7 +15,7 @@ from dynajit.core.device import Device
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError, UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.types import Size
-from dynajit.ops.arguments import describe_tensor, is_tensor, require_tensor
+from dynajit.ops.arguments import describe_tensor, is_tensor, require_tensor, with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import view_as_real
 from dynajit.ops.fourier_functions import fft, ifft, irfft, rfft
@@ -67,6 +67,7 @@ def _frames(
 
 
 @full_precision
+@with_integers
 def stft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, pad_mode: str = "reflect", normalized: bool = False,
@@ -126,6 +127,7 @@ def stft(
     return result if return_complex or return_complex is None else view_as_real(result)
 
 
+@with_integers
 def istft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
     window: Any = None, center: bool = True, normalized: bool = False,

@@ -12,7 +12,7 @@ from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import agree, equals
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, dim_of, is_tensor
+from dynajit.ops.arguments import cast, dim_of, is_tensor, with_integers
 from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.composites import count_operand, wide
@@ -178,6 +178,7 @@ def _at_quantiles(x: Any, parts: Any, interpolation: str, skips: bool) -> Any:
 # covariances
 
 
+@with_integers
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Covariances of the rows of input, each a variable with one observation per column; of one
     variable a zero-dim tensor.
@@ -324,6 +325,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
     return TABLE.cumsum(areas, dim=dim % len(areas.shape))
 
 
+@with_integers
 def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
     """Slopes of input along each of `dim`: differences of second order inside, and of
     `edge_order` at the ends.

@@ -31,7 +31,7 @@ from dynajit.core.meta_arrays import is_meta
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops import dispatch
 from dynajit.ops.arguments import cast, is_tensor, placed
-from dynajit.ops.arguments import size as size_argument
+from dynajit.ops.arguments import whole_number as size_argument
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.index_functions import is_single, mask_positions, stack_indices
 from dynajit.ops.indexing import indexed_shape

@@ -16,6 +16,7 @@ from dynajit.core.dtypes import float32, float64
 from dynajit.core.errors import ArgumentError, InvalidValueError
 from dynajit.core.tensor_layouts import require_strided
 from dynajit.ops import functions as f
+from dynajit.ops.arguments import size
 
 
 def _window(name: str, M: int, sym: bool, shape: Callable[[Any, int], Any], options: Any) -> Any:
@@ -28,6 +29,7 @@ def _window(name: str, M: int, sym: bool, shape: Callable[[Any, int], Any], opti
     require_strided(options.get("layout"))
     dtype = options.get("dtype")
     kind = f.ones(0).dtype if dtype is None else dtype
+    M = size(M, name)
     if M < 0:
         raise InvalidValueError(f"{name} requires non-negative window length, got M={M}")
     if kind is not float32 and kind is not float64:

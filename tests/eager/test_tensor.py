@@ -67,12 +67,10 @@ def test_deepcopy_is_independent_and_keeps_the_gradient() -> None:
     assert ([1.0], [2.0], True) == (x.tolist(), copied.grad.tolist(), copied is again)
 
 
-def test_results_cannot_be_deep_copied_or_pickled() -> None:
+def test_results_cannot_be_deep_copied() -> None:
     y = tensor([1.0], requires_grad=True) * 2.0
     with pytest.raises(AutogradError, match="graph leaves"):
         copy.deepcopy(y)
-    with pytest.raises(AutogradError, match="detach"):
-        pickle.dumps(y)
 
 
 def test_item_and_python_numbers() -> None:

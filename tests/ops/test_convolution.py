@@ -216,3 +216,55 @@ def test_dtypes_are_not_mixed() -> None:
         F.conv1d(dj.zeros(1, 2, 4), dj.zeros(3, 2, 2, dtype=dj.float64))
     with pytest.raises((RuntimeError, TypeError), match="floating"):
         F.conv1d(dj.zeros(1, 2, 4, dtype=dj.bool), dj.zeros(3, 2, 2, dtype=dj.bool))
+
+
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_convolutions_of_integers_are_pytorchs(seed: int, is_transposed: bool) -> None:
+    """They wrap, as products of integers do; transposed ones are of int64 only."""
+    n, chosen, shape, kernel = options(seed)
+    name = "int64" if is_transposed else INTEGERS[seed % len(INTEGERS)]
+    if name != "int64":
+        chosen["dilation"] = 1  # PyTorch has others of int64 only
+    function = f"conv_transpose{n}d" if is_transposed else f"conv{n}d"
+    groups = chosen["groups"]
+    if is_transposed:
+        kernel = (shape[1], kernel[0] // groups, *kernel[2:])
+    draw = np.random.default_rng(seed)
+    x, weight = draw.integers(0, 100, shape), draw.integers(0, 100, kernel)
+    bias = draw.integers(0, 100, kernel[1] * groups if is_transposed else kernel[0])
+
+    def outcome(library: Any) -> Any:
+        dtype = getattr(library, name)
+        given = [library.tensor(array.tolist(), dtype=dtype) for array in (x, weight, bias)]
+        try:
+            result = getattr(library.nn.functional, function)(*given, **chosen)
+        except RuntimeError:
+            return "refused"
+        return result.tolist(), result.dtype is dtype
+
+    assert outcome(torch) == outcome(dj)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [("conv1d", "bool"), ("conv_transpose1d", "bool"), ("conv_transpose1d", "int32")],
+)
+def test_integers_that_pytorch_does_not_convolve_are_refused(function: str, dtype: str) -> None:
+    for library in (torch, dj):
+        x, weight = (library.ones(1, 1, n).to(getattr(library, dtype)) for n in (4, 2))
+        with pytest.raises(NotImplementedError):
+            getattr(library.nn.functional, function)(x, weight)
+
+
+def test_a_convolution_of_integers_is_compiled() -> None:
+    x, weight = dj.arange(32).view(1, 2, 4, 4), dj.arange(16).view(2, 2, 2, 2)
+
+    def program(x: Any, weight: Any) -> Any:
+        return F.conv2d(x, weight, padding=1) + 1
+
+    compiled = dj.compile(program, fullgraph=True)
+    assert program(x, weight).tolist() == compiled(x, weight).tolist()

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, MutableMapping
 from itertools import repeat
 from typing import Any
 
+from dynajit.ops.arguments import is_integer
+
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
     """A function that makes tuples of length n of single values, and of iterables tuples."""
@@ -32,7 +34,7 @@ def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
 
 def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
     """Sizes with None replaced by the last ones of `defaults`; a number stays."""
-    if isinstance(out_size, int):
+    if is_integer(out_size):
         return out_size
     if len(defaults) <= len(out_size):
         raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
