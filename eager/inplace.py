@@ -572,6 +572,8 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
     """`tensor[index] = value` for every kind of index that PyTorch accepts."""
     items = index if isinstance(index, tuple) else (index,)
     if not all(_is_basic(item) for item in items):
+        if _was_set_at_once(tensor, items, value):
+            return
         entries = subscript.as_entries(index)
         if any(isinstance(entry, TensorBase) for entry in entries):
             _set_advanced(tensor, entries, value)
@@ -595,6 +597,51 @@ def _is_basic(item: Any) -> bool:
     )
 
 
+def _was_set_at_once(tensor: Any, items: tuple[Any, ...], value: Any) -> bool:
+    """Let NumPy assign to a free tensor, where it takes a key as PyTorch does; False, without
+    effect, where it may not, or where that takes a closer look."""
+    key = _key_of_numpy(items) if _rows.is_free(tensor, (value,), {}) else None
+    if key is None:
+        return False
+    array = tensor.array
+    if type(value) in _NUMBERS:
+        source = np.asarray(value).astype(array.dtype)
+    else:
+        source = value.array if isinstance(value, TensorBase) else None
+        if type(source) is not np.ndarray or source.dtype != array.dtype:
+            return False
+    _assign(array, key, source)
+    _tensor.bump_version(tensor)
+    return True
+
+
+def _key_of_numpy(items: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A key of tensors with slices, or with integers, among which NumPy counts the latter; None for
+    others."""
+    key, kinds = [], set()
+    for item in items:
+        kind = type(item)
+        if kind is int or (kind is slice and _has_plain_bounds(item)):
+            kinds.add(kind)
+        elif not isinstance(item, TensorBase):
+            return None
+        else:
+            item = item.array
+            if type(item) is not np.ndarray or not item.ndim or item.dtype not in _POSITIONS:
+                return None
+        key.append(item)
+    return tuple(key) if len(kinds) < 2 else None
+
+
+def _has_plain_bounds(item: slice) -> bool:
+    return item.step is None and all(
+        bound is None or type(bound) is int for bound in (item.start, item.stop)
+    )
+
+
+_POSITIONS: Final = (np.dtype(np.int64), np.dtype(np.bool_))
+
+
 def _set_advanced(tensor: Any, entries: list[Any], value: Any) -> None:
     """Assignment where tensors are among the entries of the key: integers, slices and None choose a
     part first, as in PyTorch; NumPy would count the integers among the tensors."""
@@ -604,7 +651,8 @@ def _set_advanced(tensor: Any, entries: list[Any], value: Any) -> None:
     is_whole = all(entry == slice(None) for entry in first)
     if not (is_grad_enabled() and (tensor.requires_grad or value.requires_grad)):
         if not is_meta(tensor.array):
-            _assign(tensor.array if is_whole else tensor.array[(*first, ...)], then, value.array)
+            part = tensor.array if is_whole else tensor.array[(*first, ...)]
+            _assign(part, tuple(_placed(entry, part) for entry in then), value.array)
         _tensor.bump_version(tensor)
         return
     if is_meta(tensor.array):
@@ -629,11 +677,13 @@ def _as_value(tensor: Any, value: Any) -> Any:
     return value if value.dtype is tensor.dtype else TABLE.cast(value, dtype=tensor.dtype)
 
 
+def _placed(entry: Any, array: Any) -> Any:
+    """An entry of a key for an array, on its device."""
+    is_tensor = isinstance(entry, TensorBase)
+    return any_arrays.placed_like(entry.array, array) if is_tensor else entry
+
+
 def _assign(array: Any, key: tuple[Any, ...], value: Any) -> None:
-    key = tuple(
-        any_arrays.placed_like(entry.array, array) if isinstance(entry, TensorBase) else entry
-        for entry in key
-    )
     while value.ndim and value.shape[0] == 1:  # which NumPy's masks do not broadcast
         value = value[0]
     if not isinstance(array, np.ndarray):

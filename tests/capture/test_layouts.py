@@ -38,6 +38,11 @@ FUNCTIONS = {
     "cast": lambda x: TABLE.cast(x, dtype=dtypes.int64),
     "composite": lambda x: TABLE.softmax(x, dim=1),
     "chosen": lambda x: TABLE.index(x, TABLE.clone(np.array([[0, 1, 1]])), dims=(1,)),
+    "chosen in front": lambda x: x[TABLE.clone(np.array([1, 0, 1]))],
+    "chosen in two dims": lambda x: x[:, :, TABLE.clone(np.array([[1, 0, 1], [2, 2, 0]]))],
+    "chosen apart": lambda x: x[TABLE.clone(np.array([1, 0])), :, TABLE.clone(np.array([1, 3]))],
+    "chosen by a number": lambda x: x[:, TABLE.clone(np.array(1))],
+    "chosen by a number, computed": lambda x: x[TABLE.clone(np.array(1))] * 2,
     "attention": lambda x: dj.nn.functional.scaled_dot_product_attention(x, x * 2, x),
 }
 
