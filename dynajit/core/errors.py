@@ -11,7 +11,7 @@ is wrong, what would be accepted, what to do, and where (the user's file and lin
     |-- DTypeError      (RuntimeError)  a dtype is not accepted, or operands disagree
     |-- DeviceError     (RuntimeError)  operands on different devices, or no such device
     |   `-- NoGpuError                  no GPU can be used (an UnsupportedError, too)
-    |-- OutOfMemoryError(RuntimeError)  a GPU has no memory of that size
+    |-- OutOfMemoryError(RuntimeError)  there is no memory of that size
     |-- ArgumentError   (TypeError)     an argument has the wrong kind or is missing
     |-- InvalidValueError (ValueError) an argument's value or size is not accepted
     |-- ExpectationError(AssertionError) arguments break what PyTorch asserts of them
@@ -58,7 +58,7 @@ class DeviceError(DynajitError, RuntimeError):
 
 
 class OutOfMemoryError(DynajitError, RuntimeError):
-    """A GPU has no memory of the size that was asked for; nothing was changed."""
+    """There is no memory of the size that was asked for; nothing was changed."""
 
 
 class ArgumentError(DynajitError, TypeError):
