@@ -9,6 +9,7 @@ Called by `dynajit.compile` (`compiled_function`), by the C entry object (`Funct
 and by the reports (`cache_of`). The injected `compile` is `capture.session`'s.
 """
 
+import os
 import sys
 import threading
 import weakref
@@ -27,7 +28,7 @@ from dynajit.core.errors import InternalError, RecompileError
 from dynajit.core.quoting import on_a_terminal
 from dynajit.core.records import record
 from dynajit.core.warning import warn
-from dynajit.ops import overriding
+from dynajit.ops import dispatch, overriding
 
 MSG_LIMIT: Final = (
     "{name} was compiled {limit} times for different inputs; the oldest version is dropped from "
@@ -189,10 +190,20 @@ class FunctionCache:
             return None
         if stance == "fail_on_recompile":
             self._refuse(compiled, function, arguments)
-        lock = _lock_of(function.__code__)
-        with lock:
-            if lock.busy:
-                return None  # the compiler itself called the function it is compiling
+        if _thread.is_compiling:  # by the compiler, or a handler of signals that interrupts it
+            is_recorded = dispatch.is_recording() and function is compiled.__wrapped__
+            return _unrecorded(function) if is_recorded else None
+        _thread.is_compiling = True
+        try:
+            return self._miss(compiled, function, arguments)
+        finally:
+            _thread.is_compiling = False
+
+    def _miss(
+        self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
+    ) -> FunctionType | None:
+        """The same where something may be compiled."""
+        with _lock_of(function.__code__):
             found = self._find(compiled, function, arguments)
             if found is not None:
                 return found  # another thread was faster
@@ -203,12 +214,8 @@ class FunctionCache:
                 or self._meets_new_class(compiled, function, arguments)
             ):
                 return None
-            lock.busy = True
-            try:
-                with seldom():
-                    return self._compile(compiled, function, arguments)
-            finally:
-                lock.busy = False
+            with seldom():
+                return self._compile(compiled, function, arguments)
 
     def _refuse(self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]) -> None:
         failures = self._failures(compiled, function, arguments)
@@ -480,25 +487,42 @@ def mark_skip(functions: Iterable[Any]) -> None:
         _capture.mark_skip(function.__code__)
 
 
-class _CompileLock:
-    """A re-entrant lock that knows whether its owner is compiling."""
+def _unrecorded(function: FunctionType) -> FunctionType:
+    """The function, to be called while something else is being captured."""
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        with dispatch.suspended():
+            return function(*args, **keywords)
+
+    return call  # type: ignore[return-value]
+
+
+class _Thread(threading.local):
+    """Whether this thread is compiling: what it calls meanwhile runs as plain Python, since it
+    holds locks of its own, and those of others."""
+
+    is_compiling = False
+
+
+_thread: Final = _Thread()
+
+
+class _Locks:
+    """One re-entrant lock per code object; mutable. A forked child has none of its parent's, which
+    threads may hold that it does not have."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self.busy = False
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *exception: object) -> None:
-        self._lock.release()
+        self.guard = threading.RLock()
+        self.known: weakref.WeakKeyDictionary[CodeType, Any] = weakref.WeakKeyDictionary()
 
 
-_locks: "weakref.WeakKeyDictionary[CodeType, _CompileLock]" = weakref.WeakKeyDictionary()
-_locks_guard = threading.Lock()
+_locks: Final = _Locks()
 
 
-def _lock_of(code: CodeType) -> _CompileLock:
-    """One lock per code object."""
-    with _locks_guard:
-        return _locks.setdefault(code, _CompileLock())
+def _lock_of(code: CodeType) -> Any:
+    with _locks.guard:
+        return _locks.known.setdefault(code, threading.RLock())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_locks.__init__)

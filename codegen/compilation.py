@@ -48,7 +48,14 @@ def _processors() -> int:
         return os.cpu_count() or 1
 
 
-_processes: Final = threading.BoundedSemaphore(min(_processors(), MOST_PROCESSES))
+class _Running:
+    """Bounds the compilers that run. Mutable: a forked child waits for none of its parent's."""
+
+    def __init__(self) -> None:
+        self.places = threading.BoundedSemaphore(min(_processors(), MOST_PROCESSES))
+
+
+_running: Final = _Running()
 
 
 @record
@@ -126,7 +133,7 @@ class Ahead:
         Raises:
             CompilerTimeoutError: the compiler takes longer than `COMPILE_LIMIT_S`.
         """
-        with _processes:
+        with _running.places:
             try:
                 self.process.communicate(timeout=COMPILE_LIMIT_S)
             except subprocess.TimeoutExpired:
@@ -155,6 +162,7 @@ def _close_in_child() -> None:
         if process.stdin is not None:
             process.stdin.close()
     _waiting.clear()
+    _running.__init__()  # type: ignore[misc]
 
 
 if hasattr(os, "register_at_fork"):
@@ -296,26 +304,37 @@ def _run(command: Sequence[str]) -> str | None:
     """
     folder = Path(command[command.index("-o") + 1]).parent
     # A file: who waits for the end of a pipe waits for all that the driver has started.
-    with _processes, tempfile.TemporaryFile(dir=folder) as printed:
+    with _running.places, tempfile.TemporaryFile(dir=folder) as printed:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=printed,
             env=_environment(folder), process_group=0,
         )  # fmt: skip
         try:
-            if process.wait(COMPILE_LIMIT_S) == 0:
+            if wait_or_kill(process, COMPILE_LIMIT_S) == 0:
                 return None
         except subprocess.TimeoutExpired:
             raise _timeout(command) from None
-        finally:  # also where the user stops waiting
-            if process.returncode is None:
-                _kill(process)
-                process.wait()
         printed.seek(0)
         return printed.read(MOST_PRINTED).decode("utf-8", "replace")
 
 
 MOST_PRINTED: Final = 1 << 20
 """Bytes of what a compiler printed that are read: the first error is what is shown."""
+
+
+def wait_or_kill(process: "subprocess.Popen[bytes]", limit_s: float) -> int:
+    """The exit status of a process in a group of its own, which is killed if it takes too long, or
+    the user stops waiting.
+
+    Raises:
+        TimeoutExpired: it took longer.
+    """
+    try:
+        return process.wait(limit_s)
+    finally:
+        if process.returncode is None:
+            _kill(process)
+            process.wait()
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -320,7 +320,7 @@ class EitherProgram:
         self._starts = usual, other
         self._made: list[Program | None] = [None, None]
         self._is_asked = _ASKED[what]
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of signals may call it within
         self._first = self._program(self._is_asked())
 
     def __getattr__(self, name: str) -> Any:
@@ -363,7 +363,7 @@ class ByShape:
         self._make = make
         self._places = sizes.symbol_places(graph)
         self._made: dict[tuple[int, ...], Program] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of signals may call it within
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Run the program for these sizes."""

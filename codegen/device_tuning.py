@@ -60,7 +60,7 @@ class TunedProgram:
         self._unit = unit
         self._build = build
         self._is_tuned = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of signals may call it within
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.program, name)

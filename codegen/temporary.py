@@ -24,7 +24,7 @@ from typing import Final
 if sys.platform != "win32":
     import fcntl
 
-_PREFIX: Final = "dynajit-"
+_PREFIX: Final = "dynajit-of-a-process-"
 SURELY_LOCKED_S: Final = 60
 """A folder that is older is locked if its process lives: it locks it right after making it."""
 

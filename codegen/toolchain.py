@@ -36,6 +36,7 @@ from dynajit.codegen.compilation import (
     Unit,
     compiled_unit,
     start_ahead,
+    wait_or_kill,
 )
 from dynajit.core import config
 from dynajit.core.errors import CompilerTimeoutError, ToolchainError
@@ -172,10 +173,11 @@ def _version(path: str) -> Callable[[], str]:
     def read() -> str:
         with tempfile.TemporaryFile() as printed:  # a pipe may be held open by others
             try:
-                subprocess.run(
+                asked = subprocess.Popen(
                     [path, "--version"], stdin=subprocess.DEVNULL, stdout=printed,
-                    stderr=subprocess.DEVNULL, timeout=VERSION_LIMIT_S, check=False,
+                    stderr=subprocess.DEVNULL, process_group=0,
                 )  # fmt: skip
+                wait_or_kill(asked, VERSION_LIMIT_S)
             except (OSError, subprocess.TimeoutExpired):
                 return UNKNOWN_VERSION
             printed.seek(0)

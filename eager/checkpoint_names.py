@@ -162,12 +162,48 @@ def _rebuilt_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> 
 
 
 def with_state(made: Any, state: Any) -> Any:
-    """`made` with the attributes of `state`: a dict, or a dict and a dict of slots."""
-    fields = state[0] if isinstance(state, tuple) else state
+    """`made` with the attributes of `state`: a dict, or a dict and a dict of slots.
+
+    Raises:
+        FileFormatError: it is neither, or an attribute would stand before a method.
+    """
+    fields = state[0] if isinstance(state, tuple) and state else state
     if not isinstance(fields, dict | None):
         raise FileFormatError(f"the attributes of a tensor are a {type(fields).__name__}")
+    check_shadows_nothing(type(made), fields or {})
     made.__dict__.update(fields or {})
     return made
+
+
+def check_shadows_nothing(cls: type, fields: dict[Any, Any]) -> None:
+    """Refuse attributes of a file that an object would have in place of its class's methods.
+
+    Python looks for a method in the object first, where the class does not forbid it.
+
+    Raises:
+        FileFormatError: there is such a name, or one that Python itself asks for.
+    """
+    for name in fields:
+        if not isinstance(name, str):
+            raise FileFormatError(f"an attribute of a {cls.__name__} of the file is {name!r}")
+        if name.startswith("__") or _is_method(cls, name):
+            raise FileFormatError(
+                f"a {cls.__name__} of the file has an attribute {name!r}, which would stand in "
+                "place of the class's own"
+            )
+
+
+def _is_method(cls: type, name: str) -> bool:
+    """Whether a class has a method of that name. In classes of programs a function under another
+    name counts as the default of an attribute."""
+    owner = next((base for base in cls.__mro__ if name in vars(base)), None)
+    if owner is None:
+        return False
+    own = vars(owner)[name]
+    if isinstance(own, (classmethod, staticmethod)):
+        own = own.__func__
+    is_library = owner.__module__.partition(".")[0] in ("dynajit", "builtins", "collections")
+    return callable(own) and (is_library or getattr(own, "__name__", name) == name)
 
 
 def _rebuilt_sparse(layout: Any, parts: Any) -> Any:

@@ -19,13 +19,14 @@ import numpy as np
 
 from dynajit.core import any_arrays
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import FileFormatError, UnsafeFileError
+from dynajit.core.errors import FileFormatError, OutOfMemoryError, UnsafeFileError
 from dynajit.core.records import record
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.checkpoint_names import (
     FileStorage,
     StorageClass,
+    check_shadows_nothing,
     found,
     found_in_package,
     with_state,
@@ -45,6 +46,13 @@ MSG_UNKNOWN: Final = (
     "load: the file holds {name} of PyTorch, which has no equal here.  Save a state_dict() of "
     "tensors instead."
 )
+
+MSG_MEMORY: Final = (
+    "load: there is no memory for storage {key} of the file, {count} elements of {dtype} "
+    "({size} bytes).  Load on a machine with more, or map the file with load(..., mmap=True)."
+)
+LARGEST_PICKLE: Final = 1 << 28
+"""Bytes of a compressed pickle: those of checkpoints are lists of names, and not compressed."""
 
 #: Gives the bytes of a storage: (its key, number of bytes) -> uint8 array.
 ReadBytes = Callable[[str, int], Any]
@@ -150,6 +158,7 @@ class _SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
             with_state(target, self.stack.pop())
             return
         declared = any(type(target) is known for known in (self._safe or {}).values())
+        self._check_attributes(target, state)
         if type(target) is OrderedDict and isinstance(state, dict):
             target.__dict__.update(self.stack.pop())
             return
@@ -157,6 +166,13 @@ class _SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
             name = f"the attributes of a {type(target).__name__}"
             raise UnsafeFileError(MSG_REFUSED.format(name=name))
         super().load_build()
+
+    def _check_attributes(self, target: Any, state: Any) -> None:
+        own = getattr(type(target), "__setstate__", None)  # may take what is no attribute
+        if own is None or str(own.__module__).startswith("dynajit."):
+            for part in state if isinstance(state, tuple) else (state,):
+                if isinstance(part, dict):
+                    check_shadows_nothing(type(target), part)
 
     def _refuse(self) -> None:
         raise UnsafeFileError(MSG_REFUSED.format(name="an object by a code that weights lack"))
@@ -197,8 +213,15 @@ class _Storages:
 
     def _storage(self, key: str, dtype: Any, location: str, count: int) -> FileStorage:
         if key not in self._met:
-            data = self._read(key, count * dtype.itemsize)
-            if data.nbytes < count * dtype.itemsize or count < 0:
+            size = count * dtype.itemsize
+            if count < 0:
+                raise FileFormatError(f"storage {key} of the file has {count} elements")
+            try:
+                data = self._read(key, size)
+            except MemoryError:
+                raise OutOfMemoryError(MSG_MEMORY.format(key=key, count=count, dtype=dtype.name,
+                                                         size=size)) from None  # fmt: skip
+            if data.nbytes < size:
                 raise FileFormatError(f"storage {key} of the file has {data.nbytes} bytes")
             if self._swapped:
                 _swap(data, dtype)
@@ -238,10 +261,21 @@ def read_zip(file: BinaryIO, reading: Reading) -> Any:
             raise FileFormatError("the zip file has no entry data.pkl")
         if f"{stem}/constants.pkl" in names:
             raise FileFormatError("the file is a TorchScript program, not a checkpoint")
-        swapped = f"{stem}/byteorder" in names and archive.read(f"{stem}/byteorder") == b"big"
+        length = file.seek(0, os.SEEK_END)
+        order = f"{stem}/byteorder"
+        swapped = order in names and _whole_entry(archive, order, 16, length) == b"big"
+        left = length
 
         def read(key: str, size: int) -> Any:
+            nonlocal left
             info = archive.getinfo(f"{stem}/data/{key}")
+            if info.file_size < size:
+                raise FileFormatError(f"storage {key} of the file has {info.file_size} bytes")
+            _check_size(info, size, length)
+            if info.compress_type == zipfile.ZIP_STORED:
+                left -= info.file_size
+                if left < 0:
+                    raise FileFormatError("entries of the file lie in one another")
             if reading.map_bytes and info.compress_type == zipfile.ZIP_STORED:
                 return _mapped(file, info)
             data = np.empty(info.file_size, np.uint8)
@@ -250,7 +284,27 @@ def read_zip(file: BinaryIO, reading: Reading) -> Any:
             return data
 
         storages = _Storages(reading, read, swapped)
-        return _unpickled(io.BytesIO(archive.read(f"{stem}/data.pkl")), storages, reading)
+        pickled = _whole_entry(archive, f"{stem}/data.pkl", LARGEST_PICKLE, length)
+        return _unpickled(io.BytesIO(pickled), storages, reading)
+
+
+def _whole_entry(archive: zipfile.ZipFile, name: str, most: int, length: int) -> bytes:
+    _check_size(archive.getinfo(name), most, length)
+    return archive.read(name)
+
+
+def _check_size(info: zipfile.ZipInfo, most: int, length: int) -> None:
+    """Refuse an entry before it is read that says it is larger than it can be.
+
+    Args:
+        most: bytes that a compressed entry may have.
+        length: of the file, in which one that is not compressed lies.
+    """
+    is_stored = info.compress_type == zipfile.ZIP_STORED
+    if info.file_size > (length if is_stored else most):
+        raise FileFormatError(
+            f"the entry {info.filename!r} of the file says that it has {info.file_size} bytes"
+        )
 
 
 def _fill(entry: Any, data: Any) -> None:
@@ -299,15 +353,21 @@ def read_old(file: BinaryIO, reading: Reading) -> Any:
     file.seek(here)
 
     def allocate(key: str, size: int) -> Any:
-        if not 0 <= size <= left:
-            raise FileFormatError(f"storage {key} has {size} bytes, the file {left}")
-        return np.empty(size, np.uint8)
+        nonlocal left
+        left -= size
+        if left < 0:
+            raise FileFormatError(f"storage {key} has {size} bytes, more than the file")
+        return np.zeros(size, np.uint8)  # filled below: the pickle sees none of other memory
 
     storages = _Storages(reading, allocate)
     made = _unpickled(file, storages, reading)
     by_key = dict(storages.stored())
-    for key in _plain(file, reading):
-        storage = by_key[str(key)]
+    written = [str(key) for key in _plain(file, reading)]
+    missing = by_key.keys() - set(written)
+    if missing:
+        raise FileFormatError(f"the file has no bytes of the storages {sorted(missing)}")
+    for key in written:
+        storage = by_key[key]
         count = int.from_bytes(file.read(8), "little")
         if count * storage.dtype.itemsize != storage.data.nbytes:
             raise FileFormatError(f"storage {key} of the file has {count} elements")

@@ -26,6 +26,20 @@ DEFAULT_SEED: Final = 67280421310721
 """PyTorch's default seed."""
 
 
+class _Guard:
+    """The lock of all generators: held for an addition. Mutable: a forked child has its own, since
+    its parent's may be held by a thread that the child does not have. A handler of signals may
+    draw while the thread that it interrupts does: it may get the same numbers."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_guard: Final = _Guard()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_guard.__init__)
+
+
 class Generator:
     """A source of random numbers. Mutable: drawing moves `offset`. Safe between threads.
 
@@ -40,7 +54,6 @@ class Generator:
 
     def __init__(self, device: str | Device = "cpu") -> None:
         self.device = gpu.resolve(devices.parse(device), "Generator")
-        self._lock = threading.Lock()
         self._seed = DEFAULT_SEED
         self._offset = 0
 
@@ -51,7 +64,7 @@ class Generator:
         number = seed.__index__()
         if not -(1 << 63) <= number <= _MASK_64:
             raise ArgumentValueError(f"manual_seed(seed={number}): expected an integer of 64 bits.")
-        with self._lock:
+        with _guard.lock:
             self._seed = number & _MASK_64
             self._offset = 0
         return self
@@ -68,20 +81,20 @@ class Generator:
 
     def reserve(self, blocks: int) -> tuple[int, int]:
         """(seed, offset) of `blocks` counter blocks that nobody else will use."""
-        with self._lock:
+        with _guard.lock:
             offset = self._offset
             self._offset = (offset + int(blocks)) & _MASK_64
             return self._seed, offset
 
     def give_back(self, seed: int, offset: int) -> None:
         """Forget every `reserve` since the one that returned these; their bits are what counts."""
-        with self._lock:
+        with _guard.lock:
             if self._seed == seed & _MASK_64:
                 self._offset = offset & _MASK_64
 
     def get_state(self) -> Any:
         """The state as a uint8 tensor, shape (16,): seed and offset, little endian."""
-        with self._lock:
+        with _guard.lock:
             state = np.array([self._seed, self._offset], dtype="<u8")
         return _tensor.wrap(state.view(np.uint8).copy())
 
@@ -98,7 +111,7 @@ class Generator:
                 "the CPU."
             )
         seed, offset = np.ascontiguousarray(array).view("<u8")
-        with self._lock:
+        with _guard.lock:
             self._seed, self._offset = int(seed), int(offset)
         return self
 

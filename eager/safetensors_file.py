@@ -50,6 +50,8 @@ def _read(name: str, entry: dict[str, Any]) -> Any:
             f"tensor {name!r} has the dtype {entry['dtype']}.  Expected one of {', '.join(DTYPES)}."
         )
     array = np.empty(entry["shape"], dtype.numpy)
+    if len(entry["data"]) != array.nbytes:
+        raise FileFormatError(f"tensor {name!r} has {len(entry['data'])} bytes")
     if array.size:
         array.reshape(-1).view(np.uint8)[:] = np.frombuffer(entry["data"], np.uint8)
     return _tensor.wrap(array)

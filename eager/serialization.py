@@ -24,6 +24,7 @@ from dynajit.core.errors import (
     FileFormatError,
     InvalidValueError,
     NoFolderError,
+    OutOfMemoryError,
     UnsafeFileError,
 )
 from dynajit.eager.checkpoint_reading import Reading, read_old, read_zip
@@ -37,11 +38,16 @@ MSG_CUDA: Final = (
     "lies on {location}.  Use load(..., map_location='cpu')."
 )
 
+MSG_MEMORY: Final = (
+    "load({name!r}): there is not enough memory for what the file holds ({error}).  Load on a "
+    "machine with more, or map the file with load(..., mmap=True)."
+)
+
 #: What a damaged pickle, zip file or header makes Python raise.
 DAMAGE: Final = (
     pickle.UnpicklingError, zipfile.BadZipFile, struct.error, EOFError, KeyError, ValueError,
     TypeError, AttributeError, IndexError, OverflowError, RecursionError, NotImplementedError,
-    RuntimeError, MemoryError, AssertionError,
+    RuntimeError, AssertionError,
 )  # fmt: skip
 
 _SAFE: Final[dict[tuple[str, str], Any]] = {}
@@ -130,6 +136,7 @@ def load(
         UnsafeFileError: with `weights_only`, the file asks for anything else.
         FileFormatError: the file is damaged or of another kind.
         DeviceError: a storage lies on a GPU and `map_location` does not say otherwise.
+        OutOfMemoryError: there is no memory for it; the message says for how much.
         FileNotFoundError: there is no such file.
     """
     only = weights_only is None or bool(weights_only)
@@ -150,8 +157,10 @@ def load(
 def _loaded(file: BinaryIO, name: str, reading: Reading) -> Any:
     try:
         return _of_kind(file, reading)
-    except (UnsafeFileError, DeviceError):
+    except (UnsafeFileError, DeviceError, OutOfMemoryError):
         raise
+    except MemoryError as error:
+        raise OutOfMemoryError(MSG_MEMORY.format(name=name, error=error)) from error
     except DAMAGE as error:
         if reading.safe is None and not isinstance(error, (FileFormatError, zipfile.BadZipFile)):
             raise  # may be the user's own

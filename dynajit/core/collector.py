@@ -8,6 +8,7 @@ import, another tenth.
 """
 
 import gc
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,9 +43,22 @@ def paused() -> Iterator[None]:
 class _Seldom:
     """How many threads are in a block of `seldom`, and the thresholds before. Mutable."""
 
-    lock = threading.Lock()
+    lock = threading.RLock()  # a handler of signals may come here within
     blocks = 0
     before: tuple[int, int, int] = (0, 0, 0)
+
+
+def _begin_child() -> None:
+    """In a forked child no other thread is in a block, and nobody would release the lock."""
+    _Seldom.lock = threading.RLock()
+    if _Seldom.blocks:
+        _Seldom.blocks = 0
+        if gc.get_threshold()[0] == SELDOM:
+            gc.set_threshold(*_Seldom.before)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
 
 
 @contextmanager
@@ -63,6 +77,6 @@ def seldom() -> Iterator[None]:
         yield
     finally:
         with _Seldom.lock:
-            _Seldom.blocks -= 1
+            _Seldom.blocks = max(_Seldom.blocks - 1, 0)
             if not _Seldom.blocks and gc.get_threshold()[0] == SELDOM:
                 gc.set_threshold(*_Seldom.before)

@@ -8,11 +8,25 @@ module-level globals elsewhere. The entry object of compiled functions reads `CU
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
+
+from dynajit.core.warning import warn
+
+CHANNELS: Final = frozenset(
+    {"summary", "breaks", "guards", "recompiles", "graph", "kernels", "perf"}
+)
+"""What can be printed while functions are compiled, see `dynajit.report.log`."""
+CHANNEL_ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {"graph_breaks": "breaks", "graphs": "graph"}
+)
+MOST_THREADS: Final = 4096
+"""More than any machine has cores: a larger number is a mistake."""
 
 #: What compiled functions may do; see `Config.stance`.
 STANCES: Final = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
@@ -26,7 +40,7 @@ class Config:
         disable: compiled functions run eagerly (`DYNAJIT_DISABLE=1`).
         stance: `default`; `force_eager`: as `disable`; `eager_on_recompile`: versions compiled so
             far run, other calls run eagerly; `fail_on_recompile`: other calls raise.
-        log: channels to print to stderr (`DYNAJIT_LOG=a,b`); see `dynajit.report.log.CHANNELS`.
+        log: channels to print to stderr (`DYNAJIT_LOG=a,b`); see `CHANNELS`.
         dump: folder that receives one sub-folder per compiled function (`DYNAJIT_DUMP`).
         cache_dir: folder of compiled kernels (`DYNAJIT_CACHE_DIR`, else the XDG cache folder).
         cache_size_bytes: the kernel cache is trimmed, oldest first, above this size.
@@ -79,16 +93,15 @@ class Config:
 def from_environment(environ: dict[str, str] | None = None) -> Config:
     """The configuration that the environment variables ask for."""
     env = dict(os.environ) if environ is None else environ
-    cache_home = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     dump = env.get("DYNAJIT_DUMP")
     return Config(
         disable=_flag(env, "DYNAJIT_DISABLE"),
-        log=frozenset(part for part in env.get("DYNAJIT_LOG", "").split(",") if part),
+        log=_channels(env),
         dump=Path(dump) if dump else None,
-        cache_dir=Path(env.get("DYNAJIT_CACHE_DIR") or cache_home / "dynajit"),
+        cache_dir=Path(env.get("DYNAJIT_CACHE_DIR") or _cache_of_user(env)),
         compiler=env.get("DYNAJIT_CC") or env.get("CC") or None,
-        cpu=env.get("DYNAJIT_CPU") or "native",
-        num_threads=int(env.get("DYNAJIT_NUM_THREADS", "0")),
+        cpu=_cpu(env),
+        num_threads=_number(env, "DYNAJIT_NUM_THREADS", MOST_THREADS),
         strict=_flag(env, "DYNAJIT_STRICT"),
         verify_graphs=_flag(env, "DYNAJIT_VERIFY_GRAPHS"),
         cuda_driver=env.get("DYNAJIT_CUDA_DRIVER") or "libcuda.so.1",
@@ -97,8 +110,57 @@ def from_environment(environ: dict[str, str] | None = None) -> Config:
     )
 
 
+def _cache_of_user(env: dict[str, str]) -> Path:
+    """By the XDG rules; of a user without a home, below the temporary folder."""
+    named = env.get("XDG_CACHE_HOME")
+    if named:
+        return Path(named) / "dynajit"
+    try:
+        return Path.home() / ".cache" / "dynajit"
+    except (RuntimeError, OSError, KeyError):  # neither HOME nor an entry in the list of users
+        user = os.getuid() if hasattr(os, "getuid") else "user"
+        return Path(env.get("TMPDIR") or "/tmp") / f"dynajit_cache_of_{user}"
+
+
+_ON: Final = ("1", "true", "yes", "on")
+_OFF: Final = ("", "0", "false", "no", "off")
+
+
 def _flag(env: dict[str, str], name: str) -> bool:
-    return env.get(name, "").lower() in ("1", "true", "yes", "on")
+    text = env.get(name, "").strip().lower()
+    if text not in (*_ON, *_OFF):
+        _warn(env, name, f"one of {', '.join(_ON)}, or of {', '.join(_OFF[1:])}")
+    return text in _ON
+
+
+def _number(env: dict[str, str], name: str, most: int) -> int:
+    text = env.get(name, "").strip() or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= most):
+        _warn(env, name, f"a whole number from 0 (all cores) to {most}")
+        return 0
+    return int(text)
+
+
+def _channels(env: dict[str, str]) -> frozenset[str]:
+    given = {part.strip() for part in env.get("DYNAJIT_LOG", "").split(",")} - {""}
+    known = given & (CHANNELS | CHANNEL_ALIASES.keys())
+    if given != known:
+        _warn(env, "DYNAJIT_LOG", f"some of {', '.join(sorted(CHANNELS))}, with commas between")
+    return frozenset(known)
+
+
+def _cpu(env: dict[str, str]) -> str:
+    text = env.get("DYNAJIT_CPU", "").strip() or "native"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", text):
+        _warn(env, "DYNAJIT_CPU", "a name that the compiler's -march takes, such as x86-64-v3")
+        return "native"
+    return text
+
+
+def _warn(env: dict[str, str], name: str, accepted: str) -> None:
+    """Say that a variable is not what it could be: it counts as not set, in whole or in part."""
+    message = f"dynajit: the environment variable {name}={env[name]!r}: expected {accepted}."
+    warn(f"{message}  What is not known is ignored.", stacklevel=4)
 
 
 #: The configuration of this thread or task; None: the process's default.

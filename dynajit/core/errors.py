@@ -21,7 +21,7 @@ file and line).
     |   `-- DTypeIndexError             ... (IndexError, too)
     |-- DeviceError     (RuntimeError)  operands on different devices, or no such device
     |   `-- NoGpuError                  no GPU can be used (an UnsupportedError, too)
-    |-- OutOfMemoryError(RuntimeError)  a GPU has no memory of that size
+    |-- OutOfMemoryError(RuntimeError)  there is no memory of that size
     |-- ArgumentError   (TypeError)     an argument has the wrong kind or is missing
     |   |-- ArgumentRuntimeError        ... (RuntimeError, too)
     |   |-- ArgumentValueError          ... (ValueError, too)
@@ -106,7 +106,7 @@ class DeviceError(DynajitError, RuntimeError):
 
 
 class OutOfMemoryError(DynajitError, RuntimeError):
-    """A GPU has no memory of the size that was asked for; nothing was changed."""
+    """There is no memory of the size that was asked for; nothing was changed."""
 
 
 class ArgumentError(DynajitError, TypeError):

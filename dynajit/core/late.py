@@ -10,8 +10,11 @@ name itself (`brought`), so a compiled function may be the first to ask.
 """
 
 import importlib
+import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
@@ -45,9 +48,77 @@ def load(late: Late) -> ModuleType:
     Two threads may both come here first: the import system gives them the same module.
     """
     if late._module is None:
-        with paused():
+        with _imports.running(), paused():
             late._module = importlib.import_module(late._name)
     return late._module
+
+
+class _Imports:
+    """Imports that are under way, by thread. Mutable.
+
+    Python keeps a lock per module while it is imported. A child that is forked meanwhile has that
+    lock and not the thread that would release it: its own import would wait for ever, or find half
+    a module. So a fork waits until the imports of other threads are done.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition(threading.RLock())
+        self._running: dict[int, int] = {}
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A block with an import."""
+        thread = threading.get_ident()
+        with self._condition:
+            self._running[thread] = self._running.get(thread, 0) + 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._running[thread] -= 1
+                if not self._running[thread]:
+                    del self._running[thread]
+                self._condition.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait for other threads, and keep them from beginning."""
+        known = sys.modules.keys() & _LOCKED_BY_FORKS.keys()
+        self._condition.acquire()
+        thread = threading.get_ident()
+        self._condition.wait_for(lambda: not self._running.keys() - {thread}, LONGEST_IMPORT_S)
+        for name in sys.modules.keys() & _LOCKED_BY_FORKS.keys() - known:
+            lock = getattr(sys.modules[name], _LOCKED_BY_FORKS[name], None)
+            if lock is not None:
+                lock.acquire(timeout=LONGEST_IMPORT_S)
+
+    def after_fork(self) -> None:
+        """In the parent: others may begin."""
+        self._condition.release()
+
+    def after_fork_in_child(self) -> None:
+        """There are no other threads, and nobody to release what they hold."""
+        thread = threading.get_ident()
+        depth = self._running.get(thread, 0)
+        self._condition = threading.Condition(threading.RLock())
+        self._running = {thread: depth} if depth else {}
+
+
+_LOCKED_BY_FORKS: Final = {
+    "logging": "_lock",
+    "concurrent.futures.thread": "_global_shutdown_lock",
+}
+"""Modules of Python that lock something around forks. Those that were imported while a fork waited
+come too late to lock it, but will release it."""
+LONGEST_IMPORT_S: Final = 20.0
+"""After so long a fork goes on: the import may wait for what this thread holds."""
+
+_imports: Final = _Imports()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_imports.before_fork,
+        after_in_parent=_imports.after_fork,
+        after_in_child=_imports.after_fork_in_child,
+    )
 
 
 @record
@@ -113,7 +184,8 @@ def brought(package: str, name: str) -> Any:
     """
     target = _published[package].module_of(name)
     assert target is not None, "asked for by is_published_late"
-    module = importlib.import_module(target)
+    with _imports.running():
+        module = importlib.import_module(target)
     found = module if target == f"{package}.{name}" else getattr(module, name)
     setattr(sys.modules[package], name, found)
     return found

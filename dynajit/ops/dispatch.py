@@ -149,6 +149,20 @@ def recording(handler: Handler, reserve_random: Reserve | None = None) -> Iterat
         _state.stack.pop()
 
 
+@contextlib.contextmanager
+def suspended() -> Iterator[None]:
+    """Nothing is recorded in the block: what interrupts a recording runs there (this thread)."""
+    held, _state.stack = _state.stack, []
+    for _ in held:
+        leave_recording()
+    try:
+        yield
+    finally:
+        _state.stack = held
+        for _ in held:
+            enter_recording()
+
+
 def reserve_random(blocks: Any, device: Device = CPU) -> tuple[Any, Any, Any]:
     """`(seed, offset, shift)` for a random op on a device that uses `blocks` counter blocks of four
     words.

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 regions = Late("dynajit.capture.region")
 
-CHANNELS = frozenset({"summary", "breaks", "guards", "recompiles", "graph", "kernels", "perf"})
-ALIASES = {"graph_breaks": "breaks", "graphs": "graph"}
+CHANNELS = config.CHANNELS
 
 
 def channels() -> frozenset[str]:
@@ -47,7 +46,7 @@ def set_logs(*names: str, **switches: bool) -> None:
 
 
 def _checked(asker: str, names: frozenset[str]) -> frozenset[str]:
-    wanted = frozenset(ALIASES.get(name, name) for name in names)
+    wanted = frozenset(config.CHANNEL_ALIASES.get(name, name) for name in names)
     if not wanted <= CHANNELS:
         raise ArgumentError(
             f"{asker}: unknown channels {sorted(wanted - CHANNELS)}.  Expected some of "

@@ -65,16 +65,19 @@ def test_folders_of_others_stay(tmp_path: Path) -> None:
     assert living.stdout is not None
     locked = Path(living.stdout.readline().strip())
     os.utime(locked, (0, 0))
-    new, shared, other = (tmp_path / name for name in ("dynajit-new", "dynajit-shared", "other"))
+    new, shared, other = (
+        tmp_path / name
+        for name in ("dynajit-of-a-process-new", "dynajit-of-a-process-shared", "dynajit-x")
+    )
     for folder in (new, shared, other):
         folder.mkdir(mode=0o700)
     shared.chmod(0o755)
-    (tmp_path / "dynajit-link").symlink_to(other)
+    (tmp_path / "dynajit-of-a-process-link").symlink_to(other)
     for folder in (shared, other):
         os.utime(folder, (0, 0))
     run(BEGIN, tmp_path)
 
-    expected = {locked, new, shared, other, tmp_path / "dynajit-link"}
+    expected = {locked, new, shared, other, tmp_path / "dynajit-of-a-process-link"}
     assert expected == set(tmp_path.iterdir())
     living.communicate("\n", timeout=60)
     assert not locked.exists()

@@ -9,13 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dynajit.codegen import compilation, toolchain
+from dynajit.codegen import compilation, pipeline, toolchain
 from dynajit.codegen._runtime import LOADS_OBJECTS
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.pipeline import compile_graph
@@ -420,3 +422,60 @@ def test_numpy_backend_copies_views(codegen) -> None:
     (result,) = compile_graph(graph, backend="numpy")(x)
 
     assert not np.shares_memory(x, result)
+
+
+def script(folder: Path, name: str, text: str) -> str:
+    """A compiler that is a shell script."""
+    path = folder / name
+    path.write_bytes(b"#!/bin/sh\n" + text.encode("latin-1"))
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell")
+@pytest.mark.parametrize("name", ["gcc", "cc"])
+def test_a_compiler_may_print_any_bytes(fresh, tmp_path, name) -> None:
+    path = script(tmp_path, name, "printf '\\377\\200 unit.c:1:1: error: \\376' >&2\nexit 1\n")
+    with config.override(compiler=path), pytest.raises(ToolchainError, match="refused generated"):
+        toolchain.build(SOURCE)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell")
+@pytest.mark.parametrize("is_ahead", [False, True], ids=["late", "ahead"])
+@pytest.mark.parametrize("name", ["gcc", "cc"])
+def test_numpy_computes_where_the_compiler_does_not_end(
+    graph, fresh, tmp_path, monkeypatch, name, is_ahead
+) -> None:
+    """It is killed with all that it has started, and is not asked again; there is one warning."""
+    monkeypatch.setattr(compilation, "COMPILE_LIMIT_S", 0.5)
+    monkeypatch.setattr(toolchain, "VERSION_LIMIT_S", 0.5)
+    monkeypatch.setattr(pipeline, "_warned", set())
+    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    text = f"sleep 1000 &\necho $! >> {tmp_path}/started\nwait\n"
+    with config.override(compiler=script(tmp_path, name, text), link_kernels=False):
+        with (
+            pytest.warns(RuntimeWarning, match=f"{name} did not finish in 0.5 s.*NumPy") as met,
+            toolchain.compiler_ahead() if is_ahead else nullcontext(),
+        ):
+            program = compile_graph(graph)
+        asked = (tmp_path / "started").read_text()
+        again = compile_graph(graph)
+
+    assert 1 == len(met)
+    assert [[42.5] * 5] * 2 == [run(program), run(again)]
+    assert {NumpyProgram} == {type(program), type(again)}
+    assert asked == (tmp_path / "started").read_text()
+    assert all(ends(int(pid)) for pid in asked.split())
+
+
+def ends(pid: int) -> bool:
+    """Whether a process that was killed is gone, soon."""
+    for _ in range(600):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state in "ZX":
+            return True
+        time.sleep(0.1)
+    return False

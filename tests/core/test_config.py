@@ -110,3 +110,56 @@ def test_disable_and_force_eager_are_eager():
     assert config.Config(disable=True).is_eager
     assert config.Config(stance="force_eager").is_eager
     assert not config.Config(stance="fail_on_recompile").is_eager
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "3.5", "1e3", "99999999999999999999", "٣", "4097"])
+def test_a_number_of_threads_that_is_none_is_ignored_with_a_warning(text):
+    with pytest.warns(RuntimeWarning, match="DYNAJIT_NUM_THREADS=.*from 0 .* to 4096") as met:
+        found = config.from_environment({"DYNAJIT_NUM_THREADS": text})
+    assert (1, 0) == (len(met), found.num_threads)
+
+
+def test_blanks_around_values_do_not_count():
+    found = config.from_environment(
+        {
+            "DYNAJIT_NUM_THREADS": " 2 ",
+            "DYNAJIT_STRICT": " 1",
+            "DYNAJIT_LOG": "breaks, graph_breaks",
+        }
+    )
+    assert (2, True) == (found.num_threads, found.strict)
+    assert {"breaks", "graph_breaks"} == found.log
+
+
+FLAGS = ["DISABLE", "STRICT", "VERIFY_GRAPHS", "SANITIZE", "LINK_KERNELS"]
+
+
+@pytest.mark.parametrize("name", [f"DYNAJIT_{flag}" for flag in FLAGS])
+@pytest.mark.parametrize("text", ["maybe", "2", "\x1b[2J", "\udc80"])
+def test_a_switch_that_is_none_is_off_with_a_warning(name, text):
+    with pytest.warns(RuntimeWarning, match=f"{name}=.*1, true, yes, on.*0, false") as met:
+        found = config.from_environment({name: text})
+    assert 1 == len(met)
+    assert config.from_environment({}) == found
+
+
+def test_unknown_channels_are_left_out_with_a_warning():
+    with pytest.warns(RuntimeWarning, match="DYNAJIT_LOG=.*breaks, graph, guards") as met:
+        found = config.from_environment({"DYNAJIT_LOG": "breaks,bogus,../x"})
+    assert (1, {"breaks"}) == (len(met), found.log)
+
+
+@pytest.mark.parametrize("text", ["a b", "-fplugin=x", "native;", "\udc80"])
+def test_a_cpu_that_is_no_name_is_ignored_with_a_warning(text):
+    with pytest.warns(RuntimeWarning, match="DYNAJIT_CPU=.*-march"):
+        assert "native" == config.from_environment({"DYNAJIT_CPU": text}).cpu
+
+
+def test_a_user_without_a_home_has_a_cache(monkeypatch, tmp_path):
+    def refuse():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", refuse)
+    found = config.from_environment({"TMPDIR": str(tmp_path)})
+    assert tmp_path == found.cache_dir.parent
+    assert Path("/x/dynajit") == config.from_environment({"XDG_CACHE_HOME": "/x"}).cache_dir
