@@ -40,6 +40,7 @@ from dynajit.core.errors import (
     DynamicSizeError,
     GraphBreakError,
     InternalError,
+    NoDerivativeError,
     ToolchainError,
 )
 from dynajit.core.records import record
@@ -246,7 +247,7 @@ def compile_entry(
     `function` is None it remembers to run the original (`region.permanent`: for every call).
 
     Raises:
-        GraphBreakError: `options.fullgraph` and a break.
+        GraphBreakError: `options.fullgraph` and a break, or a derivative that nobody has.
     """
     stages: dict[str, float] = {}
     if own_builtins.are_replaced():
@@ -255,6 +256,10 @@ def compile_entry(
         return _compile(function, arguments, options, stages, memory)
     except (GraphBreakError, DynamicSizeError):
         raise
+    except NoDerivativeError as error:  # if backward needs it, it raises there
+        if options.fullgraph:
+            raise GraphBreakError(f"{function.__qualname__}: {error}") from None
+        return Compilation(Skip(str(error)), None, None, stages)
     except MemoryError:
         return Compilation(Skip(MSG_MEMORY, permanent=False), None, None, stages)
     except Exception as error:

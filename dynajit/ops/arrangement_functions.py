@@ -21,7 +21,15 @@ from dynajit.core.errors import (
 )
 from dynajit.core.symint import agree
 from dynajit.core.types import Shape, numel
-from dynajit.ops.arguments import cast, common_dtype, constant, dim_of, is_tensor, spread
+from dynajit.ops.arguments import (
+    cast,
+    common_dtype,
+    constant,
+    dim_of,
+    is_tensor,
+    spread,
+    unchanged_by,
+)
 from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.creation_functions import meshgrid
@@ -381,7 +389,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     )
     scaled = product if alpha == 1 else cast(TABLE.mul(product, alpha), product.dtype)
     if beta == 0:
-        return scaled
+        return unchanged_by(scaled, input)
     return TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled)
 
 

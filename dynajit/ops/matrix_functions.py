@@ -14,7 +14,7 @@ from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, coefficient, common_dtype, describe_tensor
+from dynajit.ops.arguments import cast, coefficient, common_dtype, describe_tensor, unchanged_by
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.autocast import lower_precision, only_on_cuda
 from dynajit.ops.composites import as_rows
@@ -126,7 +126,7 @@ def plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     alpha, beta = coefficient(alpha, product.dtype), coefficient(beta, product.dtype)
     scaled = product if alpha == 1 else cast(mul(product, alpha), product.dtype)
     if beta == 0:
-        return scaled
+        return unchanged_by(scaled, input)
     base = input if beta == 1 else cast(mul(input, beta), input.dtype)
     if input.dtype is not product.dtype:
         raise DTypeError(

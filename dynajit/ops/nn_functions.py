@@ -25,7 +25,6 @@ from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, constant, dim_of
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
-from dynajit.ops.composites import wide
 from dynajit.ops.contents import occurs
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
@@ -140,9 +139,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 def hardsigmoid(input: Any) -> Any:
     """(x cut to [-3, 3] + 3) / 6."""
-    x = wide(TABLE, input)
-    share = TABLE.div(TABLE.hardtanh(TABLE.add(x, 3.0), low=0.0, high=6.0), 6.0)
-    return share if x is input else cast(share, input.dtype)
+    return TABLE.hardsigmoid(input)
 
 
 def hardswish(input: Any) -> Any:
