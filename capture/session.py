@@ -41,6 +41,7 @@ from dynajit.core.errors import (
     DynamicSizeError,
     GraphBreakError,
     InternalError,
+    NoDerivativeError,
     ToolchainError,
 )
 from dynajit.core.records import record
@@ -247,7 +248,7 @@ def compile_entry(
     `function` is None it remembers to run the original (`region.permanent`: for every call).
 
     Raises:
-        GraphBreakError: `options.fullgraph` and a break.
+        GraphBreakError: `options.fullgraph` and a break, or a derivative that nobody has.
         DynamicSizeError: the code forces a number on a size that is marked dynamic.
         BackendError: of a backend of the program's own.
     """
@@ -258,6 +259,10 @@ def compile_entry(
         return _compile(function, arguments, options, stages, memory)
     except (GraphBreakError, DynamicSizeError, BackendError):
         raise
+    except NoDerivativeError as error:  # if backward needs it, it raises there
+        if options.fullgraph:
+            raise GraphBreakError(f"{function.__qualname__}: {error}") from None
+        return Compilation(Skip(str(error)), None, None, stages)
     except MemoryError:
         return Compilation(Skip(MSG_MEMORY, permanent=False), None, None, stages)
     except Exception as error:

@@ -53,11 +53,14 @@ class FileStorage:
         data: uint8 array, shape (bytes,).
         dtype: of the elements.
         counted: the version counter of all tensors in these bytes.
+        marked: takes the tensors of the file that mean something else than is stored; see
+            `resolve_marks`.
     """
 
     data: Any
     dtype: DType
     counted: Any
+    marked: list[Any]
 
 
 def storage_class_name(dtype: DType) -> Name:
@@ -112,7 +115,7 @@ def rebuilt_tensor(
     """
     if not isinstance(storage, FileStorage):
         raise FileFormatError(f"a tensor of the file lies in a {type(storage).__name__}")
-    return _placed(storage, storage.dtype, offset, shape, strides, requires_grad)
+    return _placed(storage, storage.dtype, offset, shape, strides, requires_grad, metadata)
 
 
 def _rebuilt_tensor_of_dtype(
@@ -125,12 +128,18 @@ def _rebuilt_tensor_of_dtype(
     dtype: DType,
     metadata: Any = None,
 ) -> Tensor:
-    return _placed(storage, dtype, offset, shape, strides, requires_grad)
+    return _placed(storage, dtype, offset, shape, strides, requires_grad, metadata)
 
 
 def _placed(
-    storage: FileStorage, dtype: DType, offset: int, shape: Any, strides: Any, requires_grad: bool
-) -> Tensor:
+    storage: FileStorage, dtype: DType, offset: int, shape: Any, strides: Any, requires_grad: bool,
+    metadata: Any,
+) -> Tensor:  # fmt: skip
+    """See `rebuilt_tensor`.
+
+    Args:
+        metadata: see `resolve_marks`; or None.
+    """
     numbers = (offset, *shape, *strides)
     if len(shape) != len(strides) or not all(type(n) is int and n >= 0 for n in numbers):
         raise FileFormatError(
@@ -149,9 +158,21 @@ def _placed(
         elements = storage.data[offset * size : (last + 1) * size].view(dtype.numpy)
         array = any_arrays.strided(elements, tuple(shape), tuple(strides))
     made: Tensor = _tensor.new_of(Tensor, array, storage.counted)
+    if isinstance(metadata, dict) and metadata:
+        stored, made = made, _tensor.new_of(Tensor, any_arrays.copied(array), None)
+        storage.marked.append((stored, made, metadata))
     if requires_grad:
         made.requires_grad = True
     return made
+
+
+def resolve_marks(marked: list[tuple[Tensor, Tensor, dict[str, Any]]]) -> None:
+    """Give tensors their values, now that the storages are read: the conjugates ("conj"), or the
+    negated numbers ("neg"), of others that are stored. They have memory of their own."""
+    for values, made, metadata in marked:
+        values = values.conj().resolve_conj() if metadata.get("conj") else values
+        values = values.neg() if metadata.get("neg") else values
+        any_arrays.copy_into(made.array, values.array)
 
 
 def _rebuilt_from_type(function: Any, kind: Any, arguments: Any, state: Any) -> Any:

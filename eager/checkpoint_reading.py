@@ -29,6 +29,7 @@ from dynajit.eager.checkpoint_names import (
     check_shadows_nothing,
     found,
     found_in_package,
+    resolve_marks,
     with_state,
 )
 from dynajit.eager.checkpoint_writing import MAGIC_NUMBER, OLD_PROTOCOL
@@ -196,6 +197,7 @@ class _Storages:
         self._read = read
         self._swapped = swapped
         self._met: dict[str, FileStorage] = {}
+        self.marked: list[Any] = []
 
     def load(self, identity: Any) -> FileStorage:
         """The storage that a persistent id of a pickle names.
@@ -226,7 +228,7 @@ class _Storages:
             if self._swapped:
                 _swap(data, dtype)
             data = self._reading.placed(UntypedStorage(data), location).array
-            self._met[key] = FileStorage(data, dtype, _tensor.Storage())
+            self._met[key] = FileStorage(data, dtype, _tensor.Storage(), self.marked)
         return self._met[key]
 
     def _part(self, whole: FileStorage, view: Any) -> FileStorage:
@@ -235,7 +237,7 @@ class _Storages:
         if offset < 0 or count < 0 or (offset + count) * size > whole.data.nbytes:
             raise FileFormatError(f"part {key!r} of a storage reaches beyond it")
         data = whole.data[offset * size : (offset + count) * size]
-        return FileStorage(data, whole.dtype, whole.counted)
+        return FileStorage(data, whole.dtype, whole.counted, self.marked)
 
     def stored(self) -> list[tuple[str, FileStorage]]:
         """Every storage met so far."""
@@ -285,7 +287,9 @@ def read_zip(file: BinaryIO, reading: Reading) -> Any:
 
         storages = _Storages(reading, read, swapped)
         pickled = _whole_entry(archive, f"{stem}/data.pkl", LARGEST_PICKLE, length)
-        return _unpickled(io.BytesIO(pickled), storages, reading)
+        made = _unpickled(io.BytesIO(pickled), storages, reading)
+        resolve_marks(storages.marked)
+        return made
 
 
 def _whole_entry(archive: zipfile.ZipFile, name: str, most: int, length: int) -> bytes:
@@ -376,6 +380,7 @@ def read_old(file: BinaryIO, reading: Reading) -> Any:
         if swapped:
             _swap(data, storage.dtype)
         any_arrays.copy_into(storage.data, data)
+    resolve_marks(storages.marked)
     return made
 
 

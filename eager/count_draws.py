@@ -1,8 +1,8 @@
 """Random counts: `poisson` and `binomial`.
 
 Contract: the default generator of the device (or the given one) gives the seed of NumPy's sampler,
-so equal states give equal draws, which are made on the host for tensors on a GPU, too. Results have
-no gradient. This works eagerly, and ends the graph of a compiled region. Called by users.
+so equal states give equal draws, which are made on the host for tensors on a GPU, too. The gradient
+of rates is 0. This works eagerly, and ends the graph of a compiled region. Called by users.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from dynajit.core.errors import (
     InvalidValueRuntimeError,
 )
 from dynajit.eager import _tensor
-from dynajit.ops.arguments import require_tensor
+from dynajit.ops.arguments import require_tensor, unchanged_by
 from dynajit.ops.creation_functions import randint
 
 
@@ -46,7 +46,8 @@ def poisson(input: Any, generator: Any = None) -> Any:
     if not (rates >= 0).all():
         raise InvalidValueRuntimeError("invalid Poisson rate, expected rate to be non-negative")
     drawn = np.asarray(_sampler(generator, input.device).poisson(rates))
-    return _tensor.wrap(any_arrays.placed_like(drawn.astype(input.array.dtype), input.array))
+    made = _tensor.wrap(any_arrays.placed_like(drawn.astype(input.array.dtype), input.array))
+    return unchanged_by(made, input)
 
 
 def binomial(count: Any, prob: Any, generator: Any = None) -> Any:

@@ -75,28 +75,28 @@ def _decorated(
 def _decorated_generator(
     manager: Callable[[], _GradMode], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The mode holds while the generator runs, not while it is suspended."""
+    """The mode holds while the generator runs, its end by `close` included, and not while it is
+    suspended."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         generator = function(*args, **kwargs)
         step: Callable[[], Any] = functools.partial(next, generator)
-        try:
-            while True:
-                with manager():
-                    try:
-                        item = step()
-                    except StopIteration as stop:
-                        return stop.value
+        while True:
+            with manager():
                 try:
-                    received = yield item
-                    step = functools.partial(generator.send, received)
-                except GeneratorExit:
-                    raise
-                except BaseException as error:
-                    step = functools.partial(generator.throw, error)
-        finally:
-            generator.close()
+                    item = step()
+                except StopIteration as stop:
+                    return stop.value
+            try:
+                received = yield item
+                step = functools.partial(generator.send, received)
+            except GeneratorExit:
+                with manager():
+                    generator.close()
+                raise
+            except BaseException as error:
+                step = functools.partial(generator.throw, error)
 
     return wrapper
 

@@ -159,11 +159,22 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             raise AutogradError(
                 f"data: {value.dtype.name} cannot require a gradient.  Expected a floating dtype."
             )
+        # The version counter stays: views of the old memory, and what backward saved, share it.
         self.array = value.array
-        storage = _tensor.Storage()
-        storage.version = self._version
-        self._storage = storage
         _tensor.forget_base(self)
+
+    @property
+    def _grad(self) -> "Tensor | None":
+        """`grad` by the name that optimizers use."""
+        return self.grad  # type: ignore[no-any-return]
+
+    @_grad.setter
+    def _grad(self, value: "Tensor | None") -> None:
+        self.grad = value
+
+    @_grad.deleter
+    def _grad(self) -> None:
+        del self.grad
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Set `requires_grad`; returns the tensor."""
@@ -464,10 +475,15 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return copied  # type: ignore[no-any-return]
 
     def __copy__(self) -> "Tensor":
+        """A leaf that shares the memory, and requires a gradient if this one does."""
         copied = _tensor.new_of(type(self), self.array, self._storage)
-        if self.is_leaf and self.requires_grad:
+        if self.requires_grad:
             copied.requires_grad = True
+        copied.__dict__.update(self._kept_attributes())
         return copied  # type: ignore[no-any-return]
+
+    def _kept_attributes(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "_post_accumulate_hooks"}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         dtype = dtypes.from_numpy(self.array.dtype).name
@@ -478,8 +494,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
         if self.device is not CPU:
             state = (*state, self.device)
-        kept = {k: v for k, v in self.__dict__.items() if k != "_post_accumulate_hooks"}
-        return _rebuilt, state, kept or None
+        return _rebuilt, state, self._kept_attributes() or None
 
     # -- new tensors like this one -----------------------------------------------------------
 

@@ -184,6 +184,10 @@ class UnsupportedError(DynajitError, NotImplementedError):
     """The name exists in PyTorch and is not available here; the message names an alternative."""
 
 
+class NoDerivativeError(UnsupportedError):
+    """Backward needs a derivative that nobody has, in PyTorch neither."""
+
+
 class LibraryError(UnsupportedError, OSError):
     """A library of operators compiled for PyTorch was asked for."""
 

@@ -137,6 +137,21 @@ def hardtanh(m: Any, x: Any, *, low: float = -1.0, high: float = 1.0) -> Any:
     return m.minimum(m.maximum(x, low), high)
 
 
+@pointwise(
+    dtype=FLOATING_INPUT,
+    vjp={
+        "x": lambda ops, g, x: ops.where(
+            ops.logical_and(ops.gt(x, -3.0), ops.lt(x, 3.0)), g / 6.0, 0.0
+        )
+    },
+    domain=(-5.0, 5.0),
+    bends=True,
+)
+def hardsigmoid(m: Any, x: Any) -> Any:
+    """(x + 3 cut to [0, 6]) / 6; no gradient at and beyond the ends, nor at NaN."""
+    return m.minimum(m.maximum(x + 3.0, 0.0), 6.0) / 6.0
+
+
 def _hardswish_vjp(ops: Any, g: Any, x: Any) -> Any:
     value, whole = wide(ops, x), wide(ops, g)
     rising = ops.where(ops.lt(value, 3.0), whole * (value / 3.0 + 0.5), whole)

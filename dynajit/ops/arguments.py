@@ -330,6 +330,18 @@ def cast(x: Any, dtype: DType | None) -> Any:
     return x if dtype is None or x.dtype is dtype else TABLE.cast(x, dtype=dtype)
 
 
+def unchanged_by(x: Any, y: Any, refused: str = "") -> Any:
+    """x, whose derivative by y is 0, or refused: what steps of y, or its contents, decided.
+
+    Args:
+        y: a tensor that broadcasts to x.
+        refused: the name of a function whose derivative nobody has.
+    """
+    if not is_tensor(y) or not getattr(y, "requires_grad", True):
+        return x
+    return TABLE.unchanged_by(x, y, refused=refused) if y.dtype.category >= Category.FLOATING else x
+
+
 def constant(array: Any, device: Device) -> Any:
     """A tensor of elements that are known now, on a device.
 

@@ -34,6 +34,7 @@ from dynajit.ops.arguments import (
     size,
     sizes,
     spread,
+    unchanged_by,
     with_integers,
 )
 from dynajit.ops.autocast import full_precision, lower_precision
@@ -407,7 +408,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     )
     scaled = product if alpha == 1 else cast(TABLE.mul(product, alpha), product.dtype)
     if beta == 0:
-        return scaled
+        return unchanged_by(scaled, input)
     return TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError, ShapeError
-from dynajit.ops.arguments import cast, describe_tensor, is_tensor, require_tensor
+from dynajit.ops.arguments import cast, describe_tensor, is_tensor, require_tensor, unchanged_by
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.families import floating_of
 from dynajit.ops.overriding import PRIORITY
@@ -136,7 +136,7 @@ def angle(input: Any) -> Any:
     if input.dtype.category is Category.BOOL:
         return TABLE.mul(x, 0.0)
     turned = TABLE.mul(cast(TABLE.lt(x, 0), x.dtype), math.pi)
-    return TABLE.where(TABLE.isnan(x), x, turned)
+    return unchanged_by(TABLE.where(TABLE.isnan(x), math.nan, turned), x)
 
 
 def sgn(input: Any) -> Any:

@@ -254,7 +254,6 @@ def log_softmax(ops: Any, x: Any, *, dim: int) -> Any:
 
 def _logsumexp_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
     level = kept(ops, wide(ops, out), x.shape, dim)
-    level = ops.where(ops.eq(level, float("-inf")), 0.0, level)
     return kept(ops, wide(ops, g), x.shape, dim) * ops.exp(wide(ops, x) - level)
 
 
@@ -275,6 +274,31 @@ def logsumexp(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) 
     total = ops.log(ops.sum(ops.exp(w - level), dim=dim, keepdim=True)) + level
     shape = reduced_shape(tuple(x.shape), dim, keepdim)
     return narrow(ops, ops.reshape(total, shape=shape), x.dtype)
+
+
+# ---------------------------------------------------------------------------------------------
+# one element for several
+
+
+def _equals_infer(value: ValueType, x: ValueType) -> TensorType:
+    return operand_type(value)
+
+
+def _equals_vjp(ops: Any, g: Any, value: Any, x: Any) -> Any:
+    """Equal shares to all elements that equal the value; NaN equals NaN."""
+    chosen = ops.logical_or(ops.eq(x, value), ops.logical_and(ops.ne(x, x), ops.ne(value, value)))
+    share = g / ops.sum(chosen, dim=tuple(range(len(x.shape))), keepdim=False)
+    return ops.where(chosen, share, 0.0)
+
+
+@composite(infer=_equals_infer, vjp={"x": _equals_vjp})
+def shared_by_equals(ops: Any, value: Any, x: Any) -> Any:
+    """The value, an element of x: all elements that equal it share its gradient.
+
+    Args:
+        value: without dims; it gets no gradient.
+    """
+    return ops.clone(value)
 
 
 # ---------------------------------------------------------------------------------------------

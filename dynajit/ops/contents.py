@@ -8,6 +8,7 @@ its values, and the call runs eagerly, where the same question is asked again an
 library functions and distributions.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from dynajit.core import dtypes
@@ -35,6 +36,23 @@ def occurs(condition: Any) -> bool:
     return False
 
 
+def accepts(x: Any, condition: Callable[[Any], Any]) -> bool:
+    """Whether a condition `holds` of the elements of a tensor in this machine's memory; True of
+    others, which nobody waits for.
+
+    Args:
+        condition: gives a bool tensor; NaN holds in no comparison.
+    """
+    return x.device.type != "cpu" or holds(condition(TABLE.detach(x)))
+
+
+def are_probabilities(x: Any) -> bool:
+    """Whether a number, or all elements of a tensor (see `accepts`), lie in [0, 1]."""
+    if hasattr(x, "__dynajit_priority__"):
+        return accepts(x, lambda p: TABLE.logical_and(TABLE.ge(p, 0), TABLE.le(p, 1)))
+    return bool(0 <= x <= 1)
+
+
 def everywhere(condition: Any) -> Any:
     """Whether all elements hold, as a bool tensor without dims."""
     dims = tuple(range(len(condition.shape)))
@@ -54,4 +72,4 @@ def require(truth: Any) -> Any:
     return TABLE.floor_divide(1, TABLE.cast(truth, dtype=dtypes.int64))
 
 
-__all__ = ["everywhere", "holds", "occurs", "require"]
+__all__ = ["accepts", "are_probabilities", "everywhere", "holds", "occurs", "require"]

@@ -37,10 +37,11 @@ from dynajit.ops.arguments import (
     non_negative,
     sizes,
     spread,
+    unchanged_by,
     with_integers,
 )
 from dynajit.ops.random import blocks_of
-from dynajit.ops.random_fills import check_bounds, integers
+from dynajit.ops.random_fills import check_bounds, check_probabilities, integers
 from dynajit.ops.reduction_functions import topk
 from dynajit.ops.result_layouts import Order, preserved_order
 from dynajit.ops.table import TABLE
@@ -538,8 +539,14 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None,
            dtype: Any = None, device: Any = None, **options: Any) -> Any:  # fmt: skip
-    """Normal with the given mean and standard deviation (numbers or tensors)."""
+    """Normal with the given mean and standard deviation (numbers or tensors).
+
+    Raises:
+        ShapeError: a deviation is negative or NaN, as PyTorch's RuntimeError.
+    """
     require_strided(options.get("layout"))
+    if not (contents.accepts(std, lambda x: TABLE.ge(x, 0)) if is_tensor(std) else std >= 0):
+        raise ShapeError(f"normal expects all elements of std to be at least 0.0, got {std}")
     if size is None:
         like = mean if is_tensor(mean) else std
         if not is_tensor(like):
@@ -558,11 +565,18 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
 
 
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
-    """1 with the probability in input (or p), else 0; shape and dtype of input."""
+    """1 with the probability in input (or p), else 0; shape and dtype of input.
+
+    Raises:
+        ShapeError: one is no probability, as PyTorch's RuntimeError.
+    """
     chance = input if p is None else p
+    check_probabilities(chance, "bernoulli")
     kind = dtypes.float64 if input.dtype is dtypes.float64 else dtypes.float32
     uniform = _draw("rand", tuple(input.shape), kind, input.device, generator)
-    return cast(TABLE.lt(uniform, chance), input.dtype)
+    if is_tensor(chance):
+        return cast(TABLE.is_drawn(uniform, chance), input.dtype)
+    return unchanged_by(cast(TABLE.lt(uniform, chance), input.dtype), input, "bernoulli")
 
 
 def _check_distribution(p: Any) -> None:

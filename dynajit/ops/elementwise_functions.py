@@ -32,7 +32,7 @@ from dynajit.ops.arguments import (
     rounded_once,
 )
 from dynajit.ops.autocast import for_row
-from dynajit.ops.families import broadcast_shapes, floating_of
+from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.placing import suggested_format
 from dynajit.ops.pointwise import number_power
 from dynajit.ops.table import TABLE, Op
@@ -217,14 +217,14 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode is None:
         return TABLE.div(x, y)
     if rounding_mode == "floor":
-        return TABLE.floor_divide(x, y)
+        return TABLE.floored_quotient(x, y)
     if rounding_mode != "trunc":
         raise ArgumentRuntimeError(
             f"div(rounding_mode={rounding_mode!r}): expected None, 'trunc' or 'floor'."
         )
     dtype = arguments.common_dtype((x, y))
     if dtype.category >= Category.FLOATING:
-        return TABLE.trunc(TABLE.div(x, y))
+        return TABLE.truncated_quotient(x, y)
     # The exact quotient of integers: what is left after the remainder divides evenly.
     return TABLE.floor_divide(TABLE.sub(x, TABLE.fmod(x, y)), y)
 
@@ -340,10 +340,7 @@ def logaddexp(input: Any, other: Any) -> Any:
     """log(exp(input) + exp(other)), without overflow."""
     if any(is_tensor(x) and x.dtype.is_complex for x in (input, other)):
         return _complex_logaddexp(input, other)
-    top = TABLE.maximum(input, other)
-    finite = TABLE.where(TABLE.isfinite(top), top, 0.0)
-    total = TABLE.add(TABLE.exp(TABLE.sub(input, finite)), TABLE.exp(TABLE.sub(other, finite)))
-    return TABLE.add(TABLE.log(total), finite)
+    return TABLE.logaddexp(input, other)
 
 
 def _complex_logaddexp(x: Any, y: Any) -> Any:
@@ -361,9 +358,7 @@ def _real_part(x: Any) -> Any:
 
 def logit(input: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), of input cut to [eps, 1 - eps]."""
-    x = cast(input, floating_of(input.dtype))
-    x = x if eps is None else TABLE.clamp(x, eps, 1.0 - eps)
-    return TABLE.log(TABLE.div(x, TABLE.sub(1.0, x)))
+    return TABLE.logit(input, eps=None if eps is None else float(eps))
 
 
 def nan_to_num(

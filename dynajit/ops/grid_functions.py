@@ -20,7 +20,7 @@ from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
 from dynajit.core.symint import agree, equals, shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops import arguments
-from dynajit.ops.arguments import cast, constant
+from dynajit.ops.arguments import cast, constant, unchanged_by
 from dynajit.ops.autocast import full_precision, lower_precision
 from dynajit.ops.composites import count_operand
 from dynajit.ops.table import TABLE
@@ -123,7 +123,11 @@ class _Sampler:
         """The input at `columns`, one (N, *new) of grid coordinates per dim."""
         places = [self._place(column, d) for d, column in enumerate(columns)]
         if mode == "nearest":
-            return self._read([TABLE.round(self._padded(p, d)) for d, p in enumerate(places)])
+            found = self._read([TABLE.round(self._padded(p, d)) for d, p in enumerate(places)])
+            for column in columns:
+                column = TABLE.reshape(column, shape=(column.shape[0], 1, *column.shape[1:]))
+                found = unchanged_by(found, column)
+            return found
         taps = self._cubic_taps(places) if mode == "bicubic" else self._linear_taps(places)
         total: Any = None
         for chosen in itertools.product(*taps):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
 from dynajit.core.types import numel
-from dynajit.ops.arguments import cast, is_tensor, with_integers
+from dynajit.ops.arguments import cast, is_tensor, unchanged_by, with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import adjoint as adjoint_of
 from dynajit.ops.creation_functions import eye
@@ -84,7 +84,7 @@ def matrix_power(A: Any, n: int) -> Any:
         )
     if n == 0:
         unit = eye(A.shape[-1], dtype=A.dtype, device=A.device)
-        return TABLE.clone(TABLE.expand(unit, shape=tuple(A.shape)))
+        return unchanged_by(TABLE.clone(TABLE.expand(unit, shape=tuple(A.shape))), A)
     base, power, result = inv(A) if n < 0 else A, abs(n), None
     while power:
         if power & 1:

@@ -16,9 +16,10 @@ from dynajit.core.errors import (
     InvalidValueError,
     ShapeError,
 )
-from dynajit.core.symint import shapes_agree
+from dynajit.core.symint import agree, shapes_agree
 from dynajit.ops.arguments import describe_tensor, misplaced, require_tensor, with_integers
 from dynajit.ops.autocast import full_precision
+from dynajit.ops.contents import are_probabilities
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.nn_functions import pairwise_distance
 from dynajit.ops.table import TABLE
@@ -60,6 +61,7 @@ def cross_entropy(
         raise ArgumentRuntimeError(
             f"cross_entropy: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}."
         )
+    _check_class_weight("cross_entropy", input, weight)
     smoothing = float(label_smoothing)
     if require_tensor(target, "cross_entropy", "target").dtype.is_floating_point:
         if ignore_index >= 0:
@@ -93,10 +95,27 @@ def nll_loss(
 ) -> Any:  # fmt: skip
     """Minus the log-probability of the target class."""
     reduction = reduction_of(reduction, size_average, reduce)
+    _check_class_weight("nll_loss", input, weight)
     try:
         return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
     except BoundsError as error:
         raise _no_class("nll_loss", error, input, target) from None
+
+
+def _check_class_weight(function: str, input: Any, weight: Any) -> None:
+    """Refuse weights that are not one per class.
+
+    Raises:
+        ShapeError: as PyTorch's RuntimeError.
+    """
+    if weight is None or not input.shape:
+        return
+    classes = input.shape[min(1, len(input.shape) - 1)]
+    if len(weight.shape) != 1 or not agree(weight.shape[0], classes):
+        raise ShapeError(
+            f"{function}: weight tensor should be defined either for all {classes} classes or no "
+            f"classes but got weight tensor of shape: {list(weight.shape)}"
+        )
 
 
 @full_precision
@@ -143,7 +162,7 @@ def smooth_l1_loss(
         ShapeError: beta is negative.
     """
     reduction = reduction_of(reduction, size_average, reduce)
-    if beta < 0:
+    if not beta >= 0:
         raise ShapeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
@@ -178,6 +197,7 @@ def binary_cross_entropy(
     Raises:
         InvalidValueError: the sizes differ.
         DTypeError: the dtypes do.
+        ShapeError: an element is outside of [0, 1], as PyTorch's RuntimeError.
     """
     if target.dtype is not input.dtype:
         raise DTypeError(
@@ -189,6 +209,12 @@ def binary_cross_entropy(
             f"binary_cross_entropy: target size {list(target.shape)} must be the same as input "
             f"size {list(input.shape)}."
         )
+    for name, part in (("input", input), ("target", target)):
+        if not are_probabilities(part):
+            raise ShapeError(
+                f"binary_cross_entropy: all elements of {name} should be between 0 and 1.  Logits "
+                "go to binary_cross_entropy_with_logits."
+            )
     loss = TABLE.binary_entropy(input, target)
     loss = loss if weight is None else TABLE.mul(loss, weight)
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
@@ -225,10 +251,7 @@ def kl_div(
     if log_target:
         loss = TABLE.mul(TABLE.exp(target), TABLE.sub(target, input))
     else:
-        has_mass = TABLE.ne(target, 0)  # what is below 0 gives NaN
-        logs = TABLE.log(TABLE.where(has_mass, target, 1.0))
-        entropy = TABLE.where(has_mass, TABLE.mul(target, logs), 0.0)
-        loss = TABLE.sub(entropy, TABLE.mul(target, input))
+        loss = TABLE.sub(TABLE.xlogy(target, target), TABLE.mul(target, input))
     if reduction == "batchmean" and size_average is None and reduce is None:
         total = reduce_loss(TABLE, loss, "sum")
         return TABLE.div(total, input.shape[0]) if input.shape else total

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError
-from dynajit.core.symint import equals
+from dynajit.core.symint import agree, equals
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.contents import occurs
@@ -125,6 +125,11 @@ def multi_margin_loss(
         input = TABLE.reshape(input, shape=(*batch, *(input.shape or (1,))))
     x, y = _rows(input, target, 0, "multi_margin_loss")
     count, classes = x.shape
+    if weight is not None and not agree(weight.shape[0], classes):
+        raise ShapeError(
+            f"multi_margin_loss: inconsistent weight size, expected {classes} but got "
+            f"{list(weight.shape)}"
+        )
     wanted = TABLE.reshape(y, shape=(count, 1))
     within = TABLE.add(TABLE.sub(x, TABLE.gather(x, wanted, dim=1)), margin)
     loss = TABLE.relu(within)  # at 0 the slope is 0, unlike that of `clamp_min`

@@ -29,6 +29,7 @@ from dynajit.ops.arguments import (
     describe_tensor,
     is_integer,
     size,
+    unchanged_by,
 )
 from dynajit.ops.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.autocast import lower_precision, only_on_cuda
@@ -143,7 +144,7 @@ def plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     alpha, beta = coefficient(alpha, product.dtype), coefficient(beta, product.dtype)
     scaled = product if alpha == 1 else cast(mul(product, alpha), product.dtype)
     if beta == 0:
-        return scaled
+        return unchanged_by(scaled, input)
     base = input if beta == 1 else cast(mul(input, beta), input.dtype)
     if input.dtype is not product.dtype:
         raise DTypeError(

@@ -28,7 +28,6 @@ from dynajit.core.types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, constant, dim_of, require_tensor, with_integers
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
-from dynajit.ops.composites import wide
 from dynajit.ops.contents import occurs
 from dynajit.ops.matrix_functions import matmul
 from dynajit.ops.placing import as_suggested, contiguous
@@ -147,9 +146,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 def hardsigmoid(input: Any) -> Any:
     """(x cut to [-3, 3] + 3) / 6."""
-    x = wide(TABLE, input)
-    share = TABLE.div(TABLE.hardtanh(TABLE.add(x, 3.0), low=0.0, high=6.0), 6.0)
-    return share if x is input else cast(share, input.dtype)
+    return TABLE.hardsigmoid(input)
 
 
 def hardswish(input: Any) -> Any:

@@ -11,11 +11,17 @@ import numpy as np
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError
 from dynajit.core.symint import equals
-from dynajit.ops.arguments import cast, common_dtype, constant, is_tensor, rounded_once
+from dynajit.ops.arguments import (
+    cast,
+    common_dtype,
+    constant,
+    is_tensor,
+    rounded_once,
+    unchanged_by,
+)  # fmt: skip
 from dynajit.ops.composites import wide
 from dynajit.ops.elementwise_functions import pow
 from dynajit.ops.families import floating_of
-from dynajit.ops.placing import as_computed
 from dynajit.ops.table import TABLE
 
 
@@ -61,8 +67,7 @@ def copysign(input: Any, other: Any) -> Any:
     x, y = pair(input, other)
     if x.dtype.is_complex:
         raise DTypeNotImplementedError("copysign is not available for complex numbers.")
-    size = TABLE.abs(floating(x))
-    return as_computed(TABLE.where(signbit(y), TABLE.neg(size), size), x, y)
+    return TABLE.copysign(x, y)
 
 
 def positive(input: Any) -> Any:
@@ -129,7 +134,8 @@ def heaviside(input: Any, values: Any) -> Any:
     if input.dtype is not values.dtype:
         raise DTypeError("heaviside is not yet implemented for tensors with different dtypes.")
     step = cast(TABLE.gt(input, 0), input.dtype)
-    return TABLE.where(TABLE.eq(input, 0), values, step)
+    found = TABLE.where(TABLE.eq(input, 0), TABLE.detach(values), step)
+    return unchanged_by(unchanged_by(found, input, "heaviside"), values, "heaviside")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -154,28 +160,17 @@ def hypot(input: Any, other: Any) -> Any:
 @rounded_once
 def logaddexp2(input: Any, other: Any) -> Any:
     """log2(2^input + 2^other), without overflow."""
-    top = TABLE.maximum(input, other)
-    finite = TABLE.where(TABLE.isfinite(top), top, 0.0)
-    total = TABLE.add(TABLE.exp2(TABLE.sub(input, finite)), TABLE.exp2(TABLE.sub(other, finite)))
-    return TABLE.add(TABLE.log2(total), finite)
+    return TABLE.logaddexp2(input, other)
 
 
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0 and other is a number."""
-    return _times_function(input, other, TABLE.log, 0)
+    return TABLE.xlogy(*(floating(v) for v in pair(input, other)))
 
 
 def xlog1py(input: Any, other: Any) -> Any:
     """input * log1p(other), 0 where input is 0 and other is a number."""
-    return _times_function(input, other, TABLE.log1p, -1)
-
-
-def _times_function(input: Any, other: Any, row: Any, least: int) -> Any:
-    """input * row(other); `row` is finite above `least`, up to infinity."""
-    x, y = (floating(v) for v in pair(input, other))
-    is_infinite = TABLE.logical_or(TABLE.le(y, least), TABLE.isinf(y))
-    nothing = TABLE.logical_and(TABLE.eq(x, 0), is_infinite)
-    return TABLE.where(nothing, 0, TABLE.mul(x, row(TABLE.where(nothing, 1, y))))
+    return TABLE.xlog1py(*(floating(v) for v in pair(input, other)))
 
 
 def sinc(input: Any) -> Any:

@@ -3,12 +3,14 @@
 Contract: tensors in, tensors out. `dynajit.nn.functional` publishes them.
 """
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
 
 from dynajit.core.errors import ShapeError
+from dynajit.core.symint import agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import constant
 from dynajit.ops.autocast import only_on_cuda
@@ -35,6 +37,11 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
             f"bilinear(): inputs of size {input1.shape[-1]} and {input2.shape[-1]} do not match "
             f"a weight of {list(weight.shape)}"
         )
+    if bias is not None and not agree(bias.shape[-1], features):
+        raise ShapeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[-1]} but expected "
+            f"{features}"
+        )
     count = numel(lead)
     matrix = TABLE.reshape(TABLE.permute(weight, dims=(1, 0, 2)), shape=(rows, features * columns))
     half = TABLE.matmul(TABLE.reshape(input1, shape=(count, rows)), matrix)
@@ -53,9 +60,18 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     """
     if len(input.shape) != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {len(input.shape)}D")
-    if p < 0:
+    if not p >= 0:
         raise ShapeError(f"pdist only supports non-negative p values, got {p}")
     first, second = np.triu_indices(operator.index(input.shape[0]), 1)
     a = TABLE.index_select(input, constant(first.astype(np.int64), input.device), dim=0)
     b = TABLE.index_select(input, constant(second.astype(np.int64), input.device), dim=0)
-    return norm(TABLE.sub(a, b), p, 1)
+    return distance(TABLE.sub(a, b), p)
+
+
+def distance(difference: Any, p: float) -> Any:
+    """The norm of order p along the last dim of differences; elements that tie for the largest get
+    all of its gradient."""
+    if p == math.inf:
+        last = len(difference.shape) - 1
+        return TABLE.farthest(TABLE.abs(difference), dim=(last,), keepdim=False)
+    return norm(difference, p, -1)

@@ -9,14 +9,14 @@ of `torch.<name>`; of the derivatives: calculus, with PyTorch's choices at kinks
 
 import cmath
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from dynajit.core import dtypes
 from dynajit.core.device import CPU, Device
 from dynajit.core.dtypes import Category, DType
-from dynajit.core.errors import DTypeError, DTypeNotImplementedError
+from dynajit.core.errors import DTypeError, DTypeNotImplementedError, NoDerivativeError
 from dynajit.core.types import Shape, Size, TensorType, ValueType
 from dynajit.ops import _native_forms
 from dynajit.ops.families import (
@@ -25,6 +25,7 @@ from dynajit.ops.families import (
     MAGNITUDE,
     NUMERIC,
     REAL,
+    REAL_FLOATING,
     REAL_FLOATING_ONLY,
     REAL_NUMERIC,
     as_tensor_type,
@@ -45,6 +46,24 @@ TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
 def _zeros(ops: Any, g: Any) -> Any:
     """The gradient of a step function: zero, and differentiable again."""
     return ops.full(0.0, shape=tuple(g.shape), dtype=g.dtype, device=g.device)
+
+
+def refused_derivative(name: str) -> Callable[..., Any]:
+    """A formula in the place of one that nobody has: backward raises NoDerivativeError, where
+    PyTorch's raises, instead of leaving the gradient out."""
+
+    def formula(g: Any) -> Any:
+        raise NoDerivativeError(
+            f"the derivative for {name!r} is not implemented.  Call it with a detached tensor."
+        )
+
+    return formula
+
+
+def _beside_vjp(ops: Any, g: Any, y_type: TensorType, refused: str) -> Any:
+    if refused:
+        return refused_derivative(refused)(g)
+    return ops.full(0.0, shape=y_type.shape, dtype=y_type.dtype, device=g.device)
 
 
 def _is_number(operand: Any) -> bool:
@@ -380,7 +399,7 @@ def round(m: Any, x: Any) -> Any:
 
 @pointwise(
     dtype=REAL_NUMERIC,
-    vjp={"x": lambda g: g, "y": lambda ops, g, x, y: -g * ops.floor_divide(x, y)},
+    vjp={"x": lambda g: g, "y": lambda ops, g, x, y: -g * ops.floored_quotient(x, y)},
     domain=(0.6, 3.0),
     divides=True,
 )
@@ -406,13 +425,172 @@ def fmod(m: Any, x: Any, y: Any) -> Any:
     return m.fmod(x, y)
 
 
-@pointwise(dtype=REAL_NUMERIC, domain=(0.6, 3.0), divides=True)
+@pointwise(
+    dtype=REAL_NUMERIC,
+    vjp={"x": refused_derivative("floor_divide"), "y": refused_derivative("floor_divide")},
+    domain=(0.6, 3.0),
+    divides=True,
+)
 def floor_divide(m: Any, x: Any, y: Any) -> Any:
     """Quotient rounded to -inf; floats by 0 as x / 0, integers by 0 raise DivisionError.
 
-    Shape: broadcast. Dtype: promoted; bool is refused. No derivative, as in PyTorch.
+    Shape: broadcast. Dtype: promoted; bool is refused. Its derivative is refused, as in PyTorch.
     """
     return m.floor_divide(x, y)
+
+
+@pointwise(
+    dtype=REAL_NUMERIC,
+    vjp={"x": lambda ops, g: _zeros(ops, g), "y": lambda ops, g: _zeros(ops, g)},
+    domain=(0.6, 3.0),
+    divides=True,
+)
+def floored_quotient(m: Any, x: Any, y: Any) -> Any:
+    """`floor_divide` with a derivative, which is 0. Shape: broadcast. Dtype: promoted."""
+    return m.floor_divide(x, y)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g: _zeros(ops, g), "y": lambda ops, g: _zeros(ops, g)},
+    domain=(0.6, 3.0),
+)
+def truncated_quotient(m: Any, x: Any, y: Any) -> Any:
+    """x / y rounded to 0; its derivative is 0. Shape: broadcast. Dtype: floating."""
+    return m.trunc(x / y)
+
+
+def _beside_infer(x: ValueType, y: ValueType, *, refused: str) -> TensorType:
+    call = describe("unchanged_by", ("x", "y"), (x, y))
+    shape = broadcast_shapes([x.shape, y.shape], call)
+    return TensorType(shape, as_tensor_type(x).dtype, common_device((x, y), call))
+
+
+@pointwise(
+    infer=_beside_infer,
+    compute=dtypes.compute_dtype,
+    uncast=("x", "y"),
+    vjp={"x": lambda g: g, "y": _beside_vjp},
+    analytic=False,
+)
+def unchanged_by(m: Any, x: Any, y: Any, *, refused: str = "") -> Any:
+    """x. It is what a function of y gives that y changes in steps only: y's derivative is 0.
+
+    Args:
+        refused: the name of a function whose derivative nobody has: backward raises.
+
+    Shape: broadcast. Dtype: as x.
+    """
+    return x
+
+
+def _without_mass(ops: Any, x: Any, y: Any, least: int) -> Any:
+    return ops.logical_and(ops.eq(x, 0), ops.le(y, least))
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, y: ops.where(_without_mass(ops, x, y, 0), 0.0, g * ops.log(y)),
+        "y": lambda g, x, y: g * x / y,
+    },
+    domain=(0.2, 3.0),
+)
+def xlogy(m: Any, x: Any, y: Any) -> Any:
+    """x * log(y), 0 where x is 0 and y is a number. Shape: broadcast. Dtype: floating."""
+    value = x * m.log(y)
+    return m.where(m.logical_and(x == 0, m.logical_not(m.isnan(y))), 0.0, value)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, y: ops.where(_without_mass(ops, x, y, -1), 0.0, g * ops.log1p(y)),
+        "y": lambda g, x, y: g * x / (y + 1),
+    },
+    domain=(0.2, 3.0),
+)
+def xlog1py(m: Any, x: Any, y: Any) -> Any:
+    """x * log1p(y), 0 where x is 0 and y is a number. Shape: broadcast. Dtype: floating."""
+    value = x * m.log1p(y)
+    return m.where(m.logical_and(x == 0, m.logical_not(m.isnan(y))), 0.0, value)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, y: g / (1 + ops.exp2(y - x)),
+        "y": lambda ops, g, x, y: g / (1 + ops.exp2(x - y)),
+    },
+)
+def logaddexp2(m: Any, x: Any, y: Any) -> Any:
+    """log2(2^x + 2^y), without overflow. Shape: broadcast. Dtype: floating."""
+    top = m.maximum(x, y)
+    finite = m.where(m.isfinite(top), top, 0.0)
+    return m.log2(m.exp2(x - finite) + m.exp2(y - finite)) + finite
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={
+        "x": lambda ops, g, x, y: g / (1 + ops.exp(y - x)),
+        "y": lambda ops, g, x, y: g / (1 + ops.exp(x - y)),
+    },
+)
+def logaddexp(m: Any, x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)), without overflow. Shape: broadcast. Dtype: floating."""
+    top = m.maximum(x, y)
+    finite = m.where(m.isfinite(top), top, 0.0)
+    return m.log(m.exp(x - finite) + m.exp(y - finite)) + finite
+
+
+def _logit_vjp(ops: Any, g: Any, x: Any, eps: float | None) -> Any:
+    """NaN outside of [0, 1]; 0 where x was cut."""
+    low, beyond = (0.0, math.nan) if eps is None else (eps, 0.0)
+    outside = ops.logical_or(ops.lt(x, low), ops.gt(x, 1.0 - low))
+    return ops.where(outside, beyond, g / (x * (1.0 - x)))
+
+
+@pointwise(dtype=REAL_FLOATING, vjp={"x": _logit_vjp}, domain=(0.1, 0.9))
+def logit(m: Any, x: Any, *, eps: float | None = None) -> Any:
+    """log(x / (1 - x)), of x cut to [eps, 1 - eps]. Shape: as x. Dtype: floating."""
+    if eps is not None:
+        x = m.minimum(m.maximum(x, eps), 1.0 - eps)
+    return m.log(x / (1.0 - x))
+
+
+@pointwise(
+    dtype=REAL_FLOATING, vjp={"x": lambda ops, g, x: g * (-1.0 - ops.log(x))}, domain=(0.1, 3.0)
+)
+def entr(m: Any, x: Any) -> Any:
+    """-x * log(x); 0 at 0, -inf below. Shape: as x. Dtype: floating."""
+    value = m.where(x == 0, 0.0, -x * m.log(x))
+    return m.where(x < 0, -math.inf, value)
+
+
+def _copysign_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
+    """The sign that x was multiplied with, 0 at 0."""
+    return g * ops.where(ops.eq(x, 0), 0.0, out / x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": _copysign_vjp, "y": lambda ops, g: _zeros(ops, g)},
+)
+def copysign(m: Any, x: Any, y: Any) -> Any:
+    """The magnitude of x with the sign of y, also of -0. Shape: broadcast. Dtype: floating."""
+    size = m.abs(x)
+    is_negative = m.logical_or(y < 0, m.logical_and(y == 0, 1.0 / y < 0))
+    return m.where(is_negative, -size, size)
+
+
+@pointwise(dtype=REAL_FLOATING_ONLY, vjp={"p": lambda ops, g: _zeros(ops, g)}, domain=(0.0, 1.0))
+def is_drawn(m: Any, uniform: Any, p: Any) -> Any:
+    """1 where a uniform number is below the probability p, else 0; the derivative is 0.
+
+    Shape: broadcast. Dtype: promoted, floating and real only.
+    """
+    return m.where(uniform < p, 1.0, 0.0)
 
 
 def _where_infer(condition: ValueType, x: ValueType, y: ValueType) -> TensorType:

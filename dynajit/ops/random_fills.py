@@ -19,6 +19,7 @@ from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.ops.arguments import operand, size
+from dynajit.ops.contents import are_probabilities
 from dynajit.ops.table import TABLE
 
 Draw = Callable[[str, DType], Any]
@@ -31,6 +32,8 @@ def uniform(draw: Draw, dtype: DType, from_: float = 0.0, to: float = 1.0) -> An
         ShapeError: from_ is above to, as PyTorch's RuntimeError.
         UnsupportedError: of a dtype that is not floating.
     """
+    if not (_is_finite(from_) and _is_finite(to)):
+        raise ShapeError(f"uniform_: from={from_} or to={to} is out of bounds for {dtype.name}")
     if _are_known(from_, to) and from_ > to:
         raise ShapeError(
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
@@ -58,15 +61,15 @@ def bernoulli(draw: Draw, dtype: DType, p: Any = 0.5) -> Any:
     """1 with probability `p` (a number or tensor), else 0.
 
     Raises:
-        ShapeError: a number outside of [0, 1], as PyTorch's RuntimeError.
+        ShapeError: one is outside of [0, 1], as PyTorch's RuntimeError.
         UnsupportedError: of a complex dtype.
     """
-    if _are_known(p) and not 0 <= p <= 1:
-        raise ShapeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    check_probabilities(p, "bernoulli_")
     if dtype.is_complex:
         _refuse_others(dtype, "bernoulli_", "convert the result")
     drawn = draw("rand", dtype if dtype.is_floating_point else dtypes.float32)
-    return TABLE.lt(drawn, p)
+    is_recorded = hasattr(p, "dtype") and p.dtype.is_floating_point
+    return TABLE.is_drawn(drawn, p) if is_recorded else TABLE.lt(drawn, p)
 
 
 def random(draw: Draw, dtype: DType, from_: int | None = None, to: int | None = None) -> Any:
@@ -111,6 +114,16 @@ def integers(draw: Draw, low: Any, high: Any) -> Any:
     if high < 1 << 63:
         outside = TABLE.logical_or(outside, TABLE.ge(bits, high))
     return TABLE.where(outside, TABLE.add(half, low), bits)
+
+
+def check_probabilities(p: Any, function: str) -> None:
+    """Refuse what is no probability.
+
+    Raises:
+        ShapeError: one is NaN, or outside of [0, 1], as PyTorch's RuntimeError.
+    """
+    if not are_probabilities(p):
+        raise ShapeError(f"{function} expects p to be in [0, 1], but got p={p}")
 
 
 def check_bounds(low: Any, high: Any, dtype: DType) -> None:
@@ -240,6 +253,11 @@ _LARGEST: Final = {
     dtypes.bfloat16: (2.0 - 2.0**-7) * 2.0**127,
     dtypes.float16: (2.0 - 2.0**-10) * 2.0**15,
 }
+
+
+def _is_finite(number: Any) -> bool:
+    """False for infinities and NaN; True where the number is not known now."""
+    return not _are_known(number) or math.isfinite(number)
 
 
 def _are_known(*numbers: Any) -> bool:

@@ -169,7 +169,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     if arguments.is_tensor(dim):
         return maximum(input, dim)
     if dim is None:
-        return TABLE.amax(input, dim=tuple(range(len(input.shape))), keepdim=keepdim)
+        return TABLE.largest(input, dim=tuple(range(len(input.shape))), keepdim=keepdim)
     return _extremum(TABLE.argmax, input, dim, keepdim)
 
 
@@ -181,7 +181,7 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     if arguments.is_tensor(dim):
         return minimum(input, dim)
     if dim is None:
-        return TABLE.amin(input, dim=tuple(range(len(input.shape))), keepdim=keepdim)
+        return TABLE.smallest(input, dim=tuple(range(len(input.shape))), keepdim=keepdim)
     return _extremum(TABLE.argmin, input, dim, keepdim)
 
 
@@ -271,11 +271,12 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
         raise ArgumentRuntimeError(f"norm(p={p!r}): expected a number, 'fro' or 'nuc'.")
     size = TABLE.abs(x)
     if p == float("inf"):
-        return TABLE.amax(size, dim=dims, keepdim=keepdim)
+        return TABLE.largest(size, dim=dims, keepdim=keepdim)
     if p == float("-inf"):
-        return TABLE.amin(size, dim=dims, keepdim=keepdim)
+        return TABLE.smallest(size, dim=dims, keepdim=keepdim)
     if p == 0:
-        return cast(TABLE.sum(TABLE.ne(x, 0), dim=dims, keepdim=keepdim), x.dtype)
+        count = cast(TABLE.sum(TABLE.ne(x, 0), dim=dims, keepdim=keepdim), x.dtype)
+        return arguments.unchanged_by(count, TABLE.sum(size, dim=dims, keepdim=keepdim))
     if p == 1:
         return TABLE.sum(size, dim=dims, keepdim=keepdim)
     return cast(_norm_of_order(wide(TABLE, size), float(p), dims, keepdim), x.dtype)
@@ -438,7 +439,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element, the lower of two; with `dim` (values, indices). The first NaN wins."""
     if dim is None:
         flat = reshape(input, -1)
-        return median(flat, 0).values
+        return TABLE.shared_by_equals(TABLE.detach(median(flat, 0).values), flat)
     d = dim_of(input, dim, "median")
     n = input.shape[d] if input.shape else 1
     if not isinstance(n, int):

@@ -136,11 +136,27 @@ def prod(m: Any, a: Any, b: Any) -> Any:
 def _extremum_vjp(
     ops: Any, g: Any, x: Any, out: Any, x_type: TensorType, dim: tuple[int, ...], keepdim: bool
 ) -> Any:
-    """Equal shares to all elements that equal the result."""
+    """Equal shares to all elements that equal the result; NaN, which nothing equals, gives NaN."""
     chosen = ops.eq(x, keep_dims(ops, out, x_type, dim, keepdim))
     count = ops.sum(chosen, dim=dim, keepdim=True)
-    share = keep_dims(ops, g, x_type, dim, keepdim) / count
-    return ops.where(chosen, share, 0.0)
+    return keep_dims(ops, g, x_type, dim, keepdim) * chosen / count
+
+
+def _extremum_of_all_vjp(
+    ops: Any, g: Any, x: Any, out: Any, x_type: TensorType, dim: tuple[int, ...], keepdim: bool
+) -> Any:
+    """Equal shares to all elements that equal the result, or are NaN, as it is then."""
+    chosen = ops.logical_or(ops.eq(x, keep_dims(ops, out, x_type, dim, keepdim)), ops.ne(x, x))
+    count = ops.sum(chosen, dim=dim, keepdim=True)
+    return ops.where(chosen, keep_dims(ops, g, x_type, dim, keepdim) / count, 0.0)
+
+
+def _undivided_vjp(
+    ops: Any, g: Any, x: Any, out: Any, x_type: TensorType, dim: tuple[int, ...], keepdim: bool
+) -> Any:
+    """All of it to each element that equals the result."""
+    chosen = ops.eq(x, keep_dims(ops, out, x_type, dim, keepdim))
+    return ops.where(chosen, keep_dims(ops, g, x_type, dim, keepdim), 0.0)
 
 
 def _amax_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
@@ -185,6 +201,42 @@ def amin(m: Any, a: Any, b: Any) -> Any:
     Raises BoundsError where no element is left to choose.
     """
     return (m.minimum(a[0], b[0]),)
+
+
+@reduction(
+    array=_amax_array,
+    ufunc="maximum",
+    dtype=REAL,
+    identity=lambda dtype: None,
+    vjp={"x": _extremum_of_all_vjp},
+)
+def largest(m: Any, a: Any, b: Any) -> Any:
+    """`amax` of all elements as `max` has it: if it is NaN, all that are NaN share the gradient."""
+    return (m.maximum(a[0], b[0]),)
+
+
+@reduction(
+    array=_amin_array,
+    ufunc="minimum",
+    dtype=REAL,
+    identity=lambda dtype: None,
+    vjp={"x": _extremum_of_all_vjp},
+)
+def smallest(m: Any, a: Any, b: Any) -> Any:
+    """`amin` of all elements as `min` has it: if it is NaN, all that are NaN share the gradient."""
+    return (m.minimum(a[0], b[0]),)
+
+
+@reduction(
+    array=_amax_array,
+    ufunc="maximum",
+    dtype=REAL,
+    identity=lambda dtype: None,
+    vjp={"x": _undivided_vjp},
+)
+def farthest(m: Any, a: Any, b: Any) -> Any:
+    """`amax` of differences, as distances have it: ties do not share the gradient."""
+    return (m.maximum(a[0], b[0]),)
 
 
 def _with_position(m: Any, x: Any, position: Any) -> tuple[Any, Any]:

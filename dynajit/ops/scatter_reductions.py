@@ -60,7 +60,7 @@ def _shares(ops: Any, g: Any, x: Any, index: Any, source: Any, out: Any, dim: in
     """The gradient of an extremum, divided among the elements that are equal to it."""
     chosen = ops.cast(ops.eq(source, ops.gather(out, index, dim=dim)), dtype=g.dtype)
     count = ops.scatter_add(ops.cast(ops.eq(x, out), dtype=g.dtype), index, chosen, dim=dim)
-    return ops.div(g, ops.clamp_min(count, 1))
+    return ops.div(g, count)  # nothing equals NaN: 0 counted, and NaN in the end
 
 
 def _vjp_of_x(
@@ -68,7 +68,7 @@ def _vjp_of_x(
 ) -> Any:
     if mode == "prod":
         return ops.mul(g, _without(ops, x, *_zeros_of(ops, x, index, source, dim)))
-    return ops.where(ops.eq(x, out), _shares(ops, g, x, index, source, out, dim), 0)
+    return ops.mul(_shares(ops, g, x, index, source, out, dim), ops.eq(x, out))
 
 
 def _vjp_of_source(
@@ -80,7 +80,7 @@ def _vjp_of_source(
         )
         return ops.mul(ops.gather(g, index, dim=dim), _without(ops, source, count, others))
     shares = ops.gather(_shares(ops, g, x, index, source, out, dim), index, dim=dim)
-    return ops.where(ops.eq(source, ops.gather(out, index, dim=dim)), shares, 0)
+    return ops.mul(shares, ops.eq(source, ops.gather(out, index, dim=dim)))
 
 
 @extern(infer=_infer, vjp={"x": _vjp_of_x, "source": _vjp_of_source}, refuses=True)

@@ -55,6 +55,7 @@ def unique(
         )
         inverse = inverse.reshape(array.shape)
         found = TABLE.index_select(reshape(input.detach(), -1), _whole(first, input), dim=0)
+        found = _of_contents(found, input, "unique")
     else:
         d = dim_of(input, dim, "unique")
         rows = _slices(array, d)
@@ -64,7 +65,16 @@ def unique(
         position[order] = inverse
         inverse = position
         found = TABLE.index_select(input.detach(), _whole(order[first], input), dim=d)
+        found = _of_contents(found, input, "unique")
     return _selected(found, inverse, counts, (return_inverse, return_counts))
+
+
+def _of_contents(found: Any, input: Any, function: str) -> Any:
+    """What was found in the contents of input: its derivative is refused."""
+    if not input.requires_grad:
+        return found
+    every = TABLE.sum(input, dim=tuple(range(len(input.shape))), keepdim=False)
+    return arguments.unchanged_by(found, every, function)
 
 
 def _slices(array: Any, dim: int) -> Any:
@@ -120,6 +130,7 @@ def unique_consecutive(
         d = dim_of(input, dim, "unique_consecutive")
         starts, number, lengths = _groups(_slices(array, d))
         found = TABLE.index_select(input.detach(), _whole(starts, input), dim=d)
+    found = _of_contents(found, input, "unique_consecutive")
     return _selected(found, number, lengths, (return_inverse, return_counts))
 
 
@@ -391,7 +402,8 @@ def histogram(
     flat, places = (any_arrays.as_numpy(part.array).reshape(-1) for part in (x, edges))
     factors = None if weight is None else any_arrays.as_numpy(weight.array).reshape(-1)
     sums, _ = np.histogram(flat, places, density=density, weights=factors)
-    return Histogram(constant(sums.astype(input.dtype.numpy), input.device), edges)
+    counts = constant(sums.astype(input.dtype.numpy), input.device)
+    return Histogram(_of_contents(counts, input, "histogram"), edges)
 
 
 def _given_range(ends: tuple[float, float]) -> tuple[float, float]:

@@ -139,8 +139,7 @@ def _logcumsumexp_vjp(ops: Any, g: Any, x: Any, out: Any, dim: int, reverse: boo
 
     def part(sign: int) -> Any:
         signed = ops.mul(g, sign)
-        # Where nothing but exp(-inf) has been summed, there is nothing to hand on.
-        live = ops.logical_and(ops.gt(signed, 0), ops.gt(out, float("-inf")))
+        live = ops.gt(signed, 0)
         size = ops.sub(ops.log(ops.where(live, signed, 1)), ops.where(live, out, 0))
         sizes = ops.where(live, size, float("-inf"))
         summed = ops.logcumsumexp(sizes, dim=dim, reverse=not reverse)

@@ -109,11 +109,7 @@ mvlgamma = multigammaln
 
 def entr(input: Any) -> Any:
     """-x * log(x); 0 at 0 and -inf below."""
-    x = floating(input)
-    inside = TABLE.where(TABLE.gt(x, 0), x, 1)
-    value = TABLE.where(TABLE.eq(x, 0), 0, TABLE.neg(TABLE.mul(inside, TABLE.log(inside))))
-    value = TABLE.where(TABLE.lt(x, 0), -math.inf, value)
-    return TABLE.where(TABLE.isnan(x), x, value)
+    return TABLE.entr(input)
 
 
 def ndtr(input: Any) -> Any:

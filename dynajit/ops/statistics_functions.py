@@ -4,7 +4,6 @@ Contract: the first parameter is the tensor, so most functions are methods of `T
 All are composed of rows, so they compile and differentiate.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +15,10 @@ from dynajit.ops.arguments import cast, dim_of, is_tensor, with_integers
 from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.composites import count_operand, wide
-from dynajit.ops.contents import occurs
+from dynajit.ops.contents import accepts, holds
 from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.matrix_functions import mm
+from dynajit.ops.pair_functions import distance
 from dynajit.ops.placing import contiguous
 from dynajit.ops.reduction_functions import ValuesIndices, diff, mean, norm, sum
 from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
@@ -61,7 +61,8 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle of the elements that are numbers, the lower of two; with `dim` (values,
     indices). NaN where there are none."""
     if dim is None:
-        return nanmedian(reshape(input, -1), 0).values
+        flat = reshape(input, -1)
+        return TABLE.shared_by_equals(TABLE.detach(nanmedian(flat, 0).values), flat)
     d = dim_of(input, dim, "nanmedian")
     if not input.shape:
         zero = TABLE.full(0, shape=(), dtype=dtypes.int64, device=input.device)
@@ -142,6 +143,13 @@ def _check_quantile(name: str, input: Any, q: Any, interpolation: str) -> None:
         raise ShapeError(f"{name}() q must be a scalar or 1D tensor")
     elif q.dtype is not input.dtype:
         raise DTypeError(f"{name}() q tensor must be same dtype as the input tensor")
+    elif not accepts(q, _are_parts):
+        raise ShapeError(f"{name}() q values must be in the range [0, 1]")
+
+
+def _are_parts(q: Any) -> Any:
+    """Not outside of [0, 1]: NaN gives NaN."""
+    return TABLE.logical_not(TABLE.logical_or(TABLE.lt(q, 0), TABLE.gt(q, 1)))
 
 
 def _parts(q: Any, x: Any) -> Any:
@@ -149,6 +157,11 @@ def _parts(q: Any, x: Any) -> Any:
     if is_tensor(q):
         return reshape(q, -1)
     return TABLE.full(q, shape=(1,), dtype=x.dtype, device=x.device)
+
+
+def _last_of(count: Any, dtype: Any) -> Any:
+    """The last position among `count`, a number or a tensor of one."""
+    return float(count - 1) if isinstance(count, int) else cast(TABLE.sub(count, 1), dtype)
 
 
 def _at_quantiles(x: Any, parts: Any, interpolation: str, skips: bool) -> Any:
@@ -160,6 +173,9 @@ def _at_quantiles(x: Any, parts: Any, interpolation: str, skips: bool) -> Any:
     count = cast(numbers, x.dtype) if skips else count_operand(TABLE, size)
     rank = TABLE.clamp_min(TABLE.mul(parts, TABLE.sub(count, 1)), 0)
     rank = TABLE.expand(cast(rank, x.dtype), shape=(*x.shape[:-1], parts.shape[0]))
+    if not skips:  # NaN is the last in order: it is the value, and gets the gradient
+        whole = count_operand(TABLE, size)
+        rank = TABLE.where(TABLE.lt(numbers, whole), _last_of(whole, x.dtype), rank)
     if interpolation in ("lower", "higher", "nearest"):
         row = {"lower": TABLE.floor, "higher": TABLE.ceil, "nearest": TABLE.round}[interpolation]
         found = TABLE.gather(order, cast(row(rank), dtypes.int64), dim=last)
@@ -169,9 +185,7 @@ def _at_quantiles(x: Any, parts: Any, interpolation: str, skips: bool) -> Any:
         above = TABLE.gather(order, cast(TABLE.ceil(rank), dtypes.int64), dim=last)
         weight = 0.5 if interpolation == "midpoint" else TABLE.sub(rank, low)
         found = TABLE.lerp(below, above, weight)
-    if skips:
-        return TABLE.where(TABLE.eq(numbers, 0), math.nan, found)
-    return TABLE.where(TABLE.lt(numbers, count_operand(TABLE, size)), math.nan, found)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------
@@ -236,7 +250,7 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
             f"cov(): expected aweights to have floating point dtype but got {aweights.dtype.name}"
         )
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
-        if weights is not None and occurs(TABLE.lt(weights, 0)):
+        if weights is not None and not holds(TABLE.ge(weights, 0)):
             raise ShapeError(f"cov(): {name} cannot be negative")
     if fweights is None or aweights is None:
         weights = aweights if fweights is None else fweights
@@ -289,7 +303,7 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> Any:
     if x is None:
         step = 1.0 if dx is None else dx
         return TABLE.mul(pairs, step / 2.0 if not is_tensor(step) else TABLE.div(step, 2.0))
-    if len(x.shape) == 1 and len(y.shape) > 1:
+    if len(x.shape) == 1:
         if not agree(x.shape[0], n):
             raise ShapeError(
                 f"{name}: There must be one `x` value for each sample point, got {x.shape[0]} for "
@@ -431,13 +445,13 @@ def cdist(
         raise ShapeError("cdist only supports at least 2D tensors")
     if not agree(x1.shape[-1], x2.shape[-1]):
         raise ShapeError("X1 and X2 must have the same number of columns")
-    if p < 0:
+    if not p >= 0:
         raise ShapeError("cdist only supports non-negative p values")
     if not (x1.dtype.is_floating_point and x2.dtype.is_floating_point):
         raise DTypeError(f"cdist only supports floating-point dtypes, got {x1.dtype.name}")
     if p == 2 and _by_product(x1, x2, compute_mode):
         return _distances_by_product(x1, x2)
-    return norm(TABLE.sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
+    return distance(TABLE.sub(unsqueeze(x1, -2), unsqueeze(x2, -3)), p)
 
 
 def _by_product(x1: Any, x2: Any, mode: str) -> bool:
@@ -480,9 +494,9 @@ def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """
     if len(input.shape) < 2:
         raise ShapeError("renorm: input needs at least 2 dimensions, got 1 dimensions")
-    if p <= 0:
+    if not p > 0:
         raise ShapeError("renorm: non-positive-norm not supported")
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise ShapeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     d = dim_of(input, dim, "renorm")
     others = tuple(i for i in range(len(input.shape)) if i != d)

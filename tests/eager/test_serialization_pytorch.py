@@ -225,3 +225,47 @@ def test_whole_modules_of_layers_compute_what_pytorch_computes(name: str, new: b
     np.testing.assert_allclose(expected.detach().numpy(), actual.detach().numpy(), atol=1e-5)
     assert list(layers.state_dict()) == list(found.state_dict())
     assert repr(layers) == repr(found)
+
+
+def views_with_bits(t: Any) -> dict[str, Any]:
+    """Tensors that PyTorch stores as others are, with a note that says what is meant."""
+    x = t.tensor([[1 + 2j, 3 - 1j], [0.5j, -2 + 0j]])
+    return {
+        "x": x,
+        "conjugate": x.conj(),
+        "turned": x.mH,
+        "row": x.conj()[1],
+        "parameter": t.nn.Parameter(x.conj()),
+        "leaf": x.conj().detach().requires_grad_(),
+        "nest": [x.to(t.complex128).conj()],
+    }
+
+
+@BOTH
+@pytest.mark.parametrize("source, target", [(torch, dj), (dj, torch)], ids=["read", "written"])
+def test_conjugates_and_negated_numbers_stay_what_they_are(
+    source: Any, target: Any, new: bool
+) -> None:
+    found = moved(views_with_bits(source), source, target, new)
+    expected = views_with_bits(source)
+    *_, (wanted,) = expected.values()
+    assert wanted.tolist() == found["nest"][0].tolist()
+    for name in list(expected)[:-1]:
+        one, other = expected[name], found[name]
+        assert (one.tolist(), one.requires_grad) == (other.tolist(), other.requires_grad), name
+
+
+@BOTH
+def test_the_imaginary_parts_of_conjugates_are_read(new: bool) -> None:
+    x = torch.tensor([1 + 2j, 3 - 1j]).conj().imag
+    assert [-2.0, 1.0] == moved(x, torch, dj, new).tolist()
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_a_negated_view_is_read_negated(weights_only: bool) -> None:
+    file = io.BytesIO()
+    torch.save(torch._neg_view(torch.arange(6.0).reshape(2, 3).T), file)
+    file.seek(0)
+    assert [[0.0, -3.0], [-1.0, -4.0], [-2.0, -5.0]] == (
+        dj.load(file, weights_only=weights_only).tolist()
+    )

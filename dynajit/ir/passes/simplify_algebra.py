@@ -391,4 +391,8 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "prod": (_single_element,),
     "amax": (_single_element,),
     "amin": (_single_element,),
+    "largest": (_single_element,),
+    "smallest": (_single_element,),
+    "farthest": (_single_element,),
+    "unchanged_by": (_same,),
 }
