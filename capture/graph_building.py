@@ -36,6 +36,8 @@ class Builder(graph.Builder):
         self._strides: dict[graph.Node, Shape | None] = {}
         #: Nodes that stand for operands read while grad mode is off.
         self.automatic: set[graph.Node] = set()
+        #: Views that one call gave.
+        self.parts: set[graph.Node] = set()
 
     def lift(self, operand: Any) -> Any:
         """Eager tensors and sizes become graph inputs."""
@@ -107,6 +109,10 @@ class Builder(graph.Builder):
                 self._strides[node] = layouts.strides_of(node, self._strides)
                 found.pop()
         return self._strides[value.node]
+
+    def note_parts(self, parts: tuple[graph.Value, ...]) -> None:
+        """See `tensor_memory.write`, which refuses such writes."""
+        self.parts.update(part.node for part in parts)
 
     def is_row_major(self, value: graph.Value) -> bool:
         """Raises GraphBreak where the layout is not known."""

@@ -27,12 +27,14 @@ class Step:
         attributes: its attributes.
         is_recorded: made while gradients are recorded.
         is_data: made by `.data`: writes through it are not counted.
+        is_part: one of several views that one call gave.
     """
 
     op: Op
     attributes: Mapping[str, Any]
     is_recorded: bool
     is_data: bool = False
+    is_part: bool = False
 
 
 @record

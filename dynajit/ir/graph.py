@@ -123,6 +123,10 @@ class Value(TensorMethods):
         """The contents, which are not known: see `Builder.refuse`."""
         return self.builder.refuse(self, "its contents")
 
+    def _note_parts(self, parts: tuple[Any, ...]) -> None:
+        """Views that one call gave: see `Builder.note_parts`."""
+        self.builder.note_parts(parts)
+
     def is_contiguous(self) -> bool:
         """Whether eager execution has the elements row by row: see `Builder.is_row_major`."""
         return self.builder.is_row_major(self)
@@ -270,6 +274,9 @@ class Builder:
                 "of what is compiled."
             )
         return gpu.resolve(device, what)
+
+    def note_parts(self, parts: tuple[Value, ...]) -> None:
+        """Views that one call gave, to which eager execution refuses recorded writes."""
 
     def is_row_major(self, value: Value) -> bool:
         """Whether the elements would lie row by row; False where nothing tells."""
