@@ -37,6 +37,8 @@ class Builder(graph.Builder):
         self._strides: dict[graph.Node, Shape | None] = {}
         #: Nodes that stand for operands read while grad mode is off.
         self.automatic: set[graph.Node] = set()
+        #: Views that one call gave.
+        self.parts: set[graph.Node] = set()
 
     def lift(self, operand: Any) -> Any:
         """Eager tensors and sizes become graph inputs."""
@@ -109,6 +111,10 @@ class Builder(graph.Builder):
                 self._strides[node] = layouts.strides_of(node, self._strides)
                 found.pop()
         return self._strides[value.node]
+
+    def note_parts(self, parts: tuple[graph.Value, ...]) -> None:
+        """See `tensor_memory.write`, which refuses such writes."""
+        self.parts.update(part.node for part in parts)
 
     def layout_of(self, value: graph.Value) -> Shape:
         """Strides that the value has in eager execution, which a function depends on.

@@ -261,7 +261,9 @@ def tensor_rows(x: Any, value: TensorValue) -> list[Value]:
     count = int(shape[0])  # a size that varies is specialised: every row is traced
     if count > 1000:
         raise GraphBreak(breaks.LIMIT, "iterating over the rows of a large tensor")
-    return [x.native_method(value, "__getitem__", [constant(i)], {}) for i in range(count)]
+    rows = x.native_method(value, "unbind", [constant(0)], {})
+    assert isinstance(rows, TupleValue) and len(rows.items) == count
+    return list(rows.items)
 
 
 # -- next ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks, tensor_memory
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import NotKnown
+from dynajit.capture.exceptions import NotKnown, raise_python
 from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.operations_basic import to_native
 from dynajit.capture.operations_tensors import native_call
@@ -20,11 +20,11 @@ from dynajit.capture.values import Value
 from dynajit.capture.values_containers import ListValue
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core import any_arrays
-from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.errors import AutogradError, DTypeError, ShapeError
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import grad_mode
 from dynajit.eager._tensor import are_writes_checked
-from dynajit.eager.inplace import NAMES, check_writable, require_own_dtype
+from dynajit.eager.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype
 from dynajit.ir import graph
 from dynajit.ops import TABLE, dispatch, subscript
 from dynajit.ops.arguments import fitting
@@ -77,6 +77,7 @@ def tensor_in_place(
         GraphBreak: eager execution refuses it, or the write cannot be followed.
     """
     _check_writable(x, receiver)
+    _refuse_partial_overlap(x, receiver, [*args, *keywords.values()])
 
     def update(tensor: Any, *rest: Any, **named: Any) -> Any:
         result = function(tensor, *rest, **named)
@@ -85,8 +86,23 @@ def tensor_in_place(
 
     update.__qualname__ = getattr(function, "__qualname__", "in place")
     part = native_result(x, update, [receiver, *args], keywords)
-    tensor_memory.write(x.recorder, receiver, part, hides=is_copy)
+    _write(x, receiver, part, update.__qualname__, is_copy)
     return receiver
+
+
+def _write(x: Any, receiver: TensorValue, part: graph.Value, name: str, hides: bool) -> None:
+    """`tensor_memory.write`; what eager execution refuses for certain raises here, too: what the
+    rest of a broken graph would be given of several views does not say that it is one of them."""
+    try:
+        tensor_memory.write(x.recorder, receiver, part, hides)
+    except tensor_memory.PartWritten:
+        raise_python(x, AutogradError, MSG_PARTS.format(name=name.removeprefix("Tensor.")))
+
+
+def _refuse_partial_overlap(x: Any, receiver: TensorValue, operands: list[Value]) -> None:
+    for operand in operands:
+        if isinstance(operand, TensorValue):
+            tensor_memory.refuse_partial_overlap(x.recorder, receiver, operand)
 
 
 def native_result(
@@ -243,8 +259,9 @@ def tensor_store(x: Any, receiver: TensorValue, index: Value, item: Value) -> No
         tensor_in_place(x, part, lambda tensor, source: source, [item], {}, is_copy=True)
         return
     _check_writable(x, receiver)
+    _refuse_partial_overlap(x, receiver, [item])
     part = native_result(x, subscript.set_item, [receiver, index, item], {})
-    tensor_memory.write(x.recorder, receiver, part, hides=False)
+    _write(x, receiver, part, "tensor[...] = value", False)
 
 
 def refuse_older_key(x: Any, index: Value) -> None:

@@ -6,9 +6,10 @@ eager execution would write it as it is: of out's shape, dtype and device, with 
 else is a break, and the real call does it, or raises. Called by `capture.operations_calls`.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, tensor_memory
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.operations_basic import Steps, is_none
 from dynajit.capture.operations_tensors import needs_gradient, tensor_type
@@ -40,7 +41,22 @@ def call_library(
     if "requires_grad" in named or _is_autocast(x):
         raise _break(target, "requires_grad or autocast")
     result = yield from x.call(function, args, named)
+    for place in _items(x, target, out) if isinstance(result, TupleValue) else (out,):
+        for operand in _tensors(x, [*args, *named.values()]):
+            if isinstance(place, TensorValue):
+                tensor_memory.refuse_partial_overlap(x.recorder, place, operand)
     return _written(x, target, result, out)
+
+
+def _tensors(x: Any, operands: list[Value]) -> Iterator[TensorValue]:
+    """Tensors among operands, and in lists and tuples of them."""
+    for operand in operands:
+        if isinstance(operand, TensorValue):
+            yield operand
+        elif isinstance(operand, TupleValue):
+            yield from _tensors(x, list(operand.items))
+        elif isinstance(operand, ListValue):
+            yield from _tensors(x, list(x.list_items(operand)))
 
 
 def _break(target: LibraryFunction, why: str) -> GraphBreak:

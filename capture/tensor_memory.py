@@ -12,16 +12,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
 from dynajit.capture import breaks, layouts
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
+from dynajit.core import any_arrays
 from dynajit.core.dtypes import bool_, int64
 from dynajit.core.types import Shape, TensorType
 from dynajit.eager import Tensor
 from dynajit.eager.grad_mode import is_inference_mode_enabled
 from dynajit.ir import graph
+from dynajit.ir.sizes import expressions
 from dynajit.ops import TABLE
+from dynajit.ops.evaluate import evaluate
 from dynajit.ops.movement import inverse_permutation
+
+
+class PartWritten(Exception):
+    """A recorded write to one of several views that one call gave: eager execution refuses it."""
 
 
 @dataclass(slots=True)
@@ -107,7 +117,10 @@ def _view_of(
             )
         shape = node.type.shape
         numbers = _numbers_of(recorder, node) if layouts.is_by_numbers(node) else None
-        steps.append(Step(node.op, node.attributes, recorder.grad_enabled, numbers=numbers))
+        is_part = node in recorder.builder.parts
+        steps.append(
+            Step(node.op, node.attributes, recorder.grad_enabled, numbers=numbers, is_part=is_part)
+        )
     return _new_view(recorder, value, memory, tuple(steps), cls)
 
 
@@ -203,6 +216,7 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
 
     Raises:
         GraphBreak: eager execution refuses the write, or it cannot be followed.
+        PartWritten: it refuses it, and for certain.
     """
     identity = memory_of(recorder, value)
     memory: MemoryContents = recorder.heap[identity]
@@ -214,6 +228,8 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
     is_recorded = recorder.grad_enabled
     if is_recorded and any(needs):
         is_recorded = _is_recorded(steps, *needs)
+    if is_recorded and any(needs) and any(step.is_part for step in steps):
+        raise PartWritten
     has_history = memory.has_history or (is_recorded and any(needs))
     refuse_overlap(recorder, memory.base, has_history)
     if is_recorded and any(needs):
@@ -242,6 +258,48 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
             has_history=has_history,
         ),
     )
+
+
+def refuse_partial_overlap(recorder: Any, written: TensorValue, operand: TensorValue) -> None:
+    """Refuse what eager execution refuses: an operand that shares memory with what is written,
+    element by other element.
+
+    Raises:
+        GraphBreak: that is so, or not known.
+    """
+    one, other = recorder.heap[written.identity], recorder.heap[operand.identity]
+    if written.identity == operand.identity or not one.memory or one.memory != other.memory:
+        return
+    images = _image_of(recorder, one), _image_of(recorder, other)
+    if any(image is None for image in images) or any_arrays.overlap_partly(*images):
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand reads")
+
+
+#: Where images of memory begin.
+_IMAGE: Final = np.zeros(1, np.complex128)
+
+
+def _image_of(recorder: Any, contents: TensorContents) -> Any:
+    """An array that lies in (unread) memory as the tensor does, beside those of the same memory;
+    None where sizes or strides are not known."""
+    memory: MemoryContents = recorder.heap[contents.memory]
+    type: Any = memory.value.node.type
+    if memory.strides is None or not all(
+        isinstance(n, int) for n in (*type.shape, *memory.strides)
+    ):
+        return None
+    itemsize = type.dtype.itemsize
+    image = as_strided(
+        _IMAGE.view(np.uint8)[:itemsize].view(type.dtype.numpy),
+        type.shape,
+        tuple(step * itemsize for step in memory.strides),
+        writeable=False,
+    )
+    for step in contents.steps:
+        if next(expressions(tuple(step.attributes.values())), None) is not None:
+            return None
+        image = evaluate(step.op, [image], dict(step.attributes))
+    return image
 
 
 def _is_recorded(steps: tuple[Step, ...], old_needs: bool, part_needs: bool) -> bool:

@@ -28,6 +28,7 @@ class Step:
         is_recorded: made while gradients are recorded.
         is_data: made by `.data`: writes through it are not counted.
         numbers: the numbers of `index`, a tensor that nobody else sees.
+        is_part: one of several views that one call gave.
     """
 
     op: Op
@@ -35,6 +36,7 @@ class Step:
     is_recorded: bool
     is_data: bool = False
     numbers: "TensorValue | None" = None
+    is_part: bool = False
 
 
 @record

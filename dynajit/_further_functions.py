@@ -34,6 +34,7 @@ from dynajit.nn import functional as F
 from dynajit.ops import functions
 from dynajit.ops.arrangement_functions import elements_at, strided_extent
 from dynajit.ops.creation_functions import strided_count
+from dynajit.ops.index_functions import unsafe_chunk, unsafe_split  # noqa: F401
 from dynajit.ops.norm_functions import matrix_norm, vector_norm
 from dynajit.ops.overriding import publish_overridable
 from dynajit.ops.placing import as_computed
@@ -243,16 +244,6 @@ def fill(input: Any, value: Any) -> Any:
 def constant_pad_nd(input: Any, pad: Sequence[int], value: Any = 0) -> Any:
     """`nn.functional.pad` by a number: (before, after) of the last dim, then the one before it."""
     return F.pad(input, pad, value=value)
-
-
-def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """`chunk`, whose parts may be written while gradients are recorded."""
-    return tuple(functions.chunk(input, chunks, dim))
-
-
-def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
-    """`split`, whose parts may be written while gradients are recorded."""
-    return tuple(functions.split(input, split_size, dim))
 
 
 def as_strided_scatter(

@@ -1140,6 +1140,41 @@ is_on_tape(TensorObject *tensor, PyObject *args, PyObject *kwargs)
     return 0;
 }
 
+/* Whether an operand, if it is another tensor, begins or ends within the memory of a row-major one. */
+static int
+reaches_into(PyArrayObject *written, PyObject *tensor, PyObject *operand)
+{
+    if (operand == tensor || !TensorBase_Check(operand)) {
+        return 0;
+    }
+    PyObject *other = ((TensorObject *)operand)->array;
+    if (!PyArray_CheckExact(other)) {
+        return 0;
+    }
+    PyArrayObject *array = (PyArrayObject *)other;
+    const char *start = PyArray_BYTES(written), *first = PyArray_BYTES(array);
+    return first < start + PyArray_NBYTES(written) && start < first + PyArray_NBYTES(array);
+}
+
+static int
+may_overlap(TensorObject *tensor, PyObject *args, PyObject *kwargs)
+{
+    PyArrayObject *array = (PyArrayObject *)tensor->array;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+        if (reaches_into(array, (PyObject *)tensor, PyTuple_GET_ITEM(args, i))) {
+            return 1;
+        }
+    }
+    Py_ssize_t at = 0;
+    PyObject *value;
+    while (PyDict_Next(kwargs, &at, NULL, &value)) {
+        if (reaches_into(array, (PyObject *)tensor, value)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* is_free(tensor, args, kwargs): True if nothing forbids a write of what a method of the tensor gives
  * for these arguments, or has to know of it but the tensor's version: `check_writable` of
  * eager.inplace would find nothing, and its class runs no operation itself. */
@@ -1164,7 +1199,8 @@ rows_is_free(PyObject *module, PyObject *const *args, Py_ssize_t count)
         Py_RETURN_FALSE;
     }
     int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_WRITEABLE;
-    return PyBool_FromLong(PyArray_CHKFLAGS((PyArrayObject *)array, wanted));
+    return PyBool_FromLong(PyArray_CHKFLAGS((PyArrayObject *)array, wanted) &&
+                           !may_overlap((TensorObject *)tensor, args[1], args[2]));
 }
 
 /* overwrite(tensor, result): let a free tensor hold a result of its own shape and dtype, and count

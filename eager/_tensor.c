@@ -627,6 +627,12 @@ tensor_get_replay(TensorObject *self, void *closure)
 }
 
 static PyObject *
+tensor_get_is_part(TensorObject *self, void *closure)
+{
+    return PyBool_FromLong(self->is_part);
+}
+
+static PyObject *
 tensor_get_version(TensorObject *self, void *closure)
 {
     if (self->storage->is_inference) {
@@ -725,6 +731,8 @@ static PyGetSetDef tensor_getset[] = {
     {"_base", (getter)tensor_get_base, NULL, "The tensor this one is a view of, or None.", NULL},
     {"_replay", (getter)tensor_get_replay, NULL,
      "The (row, attributes) pairs that lead from _base to this view, or None.", NULL},
+    {"_is_part", (getter)tensor_get_is_part, NULL,
+     "True of one of several views that one call gave, and of its views.", NULL},
     {"_version", (getter)tensor_get_version, NULL, "Number of in-place writes to the storage.",
      NULL},
     {"shape", (getter)tensor_get_shape, NULL, "Size of each dimension.", NULL},
@@ -1029,6 +1037,7 @@ view_of(PyObject *array, PyObject *source, PyObject *replay)
     if (self != NULL && replay != Py_None) {
         self->base = Py_NewRef(tensor->base != NULL ? tensor->base : source);
         self->replay = replay == Py_False ? NULL : Py_NewRef(replay);
+        self->is_part = tensor->is_part;
     }
     return (PyObject *)self;
 }
@@ -1093,6 +1102,23 @@ module_rebase(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     metadata_epoch++;
     return module_attach(module, args, count);
+}
+
+/* note_parts(tensors): those of a tuple that are views were given by one call; see is_part. */
+static PyObject *
+module_note_parts(PyObject *module, PyObject *parts)
+{
+    if (!PyTuple_Check(parts)) {
+        PyErr_SetString(argument_error, "note_parts: expected a tuple");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); i++) {
+        PyObject *part = PyTuple_GET_ITEM(parts, i);
+        if (TensorBase_Check(part) && ((TensorObject *)part)->base != NULL) {
+            ((TensorObject *)part)->is_part = 1;
+        }
+    }
+    Py_RETURN_NONE;
 }
 
 /* forget_base(tensor): the tensor is no longer tracked as a view. */
@@ -1303,6 +1329,7 @@ static PyMethodDef module_methods[] = {
     {"new_of", FAST(module_new_of), "new_of(class, array, storage) -> tensor of that class."},
     {"attach", FAST(module_attach), "attach(tensor, node, index): history of a new tensor."},
     {"rebase", FAST(module_rebase), "rebase(tensor, node, index): new history after a write."},
+    {"note_parts", module_note_parts, METH_O, "note_parts(tensors): views that one call gave."},
     {"forget_base", module_forget_base, METH_O, "forget_base(tensor): no longer a view."},
     {"adopt_view", FAST(module_adopt_view), "adopt_view(tensor, array, replay): in its place."},
     {"bump_version", module_bump_version, METH_O, "bump_version(tensor): count a write."},

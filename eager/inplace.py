@@ -9,7 +9,7 @@ by the `Tensor` class, which mixes `InPlaceMethods` in.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -68,6 +68,15 @@ MSG_INFERENCE: Final = (
 MSG_OVERLAP: Final = (
     "{name}: unsupported operation: more than one element of the written-to tensor refers to a "
     "single memory location. Please clone() the tensor before performing the operation."
+)
+MSG_PARTIAL_OVERLAP: Final = (
+    "{name}: unsupported operation: some elements of the input tensor and the written-to tensor "
+    "refer to a single memory location. Please clone() the tensor before performing the operation."
+)
+MSG_PARTS: Final = (
+    "{name}: the tensor is one of several views that one call returned (split, chunk, unbind, "
+    "iteration), and gradients are recorded: such views do not allow in-place writes.  Use "
+    "narrow(), an index, or the out-of-place form."
 )
 MSG_READ_ONLY: Final = (
     "{name}: the memory of this tensor is read-only (it comes from a read-only NumPy array).  "
@@ -237,6 +246,18 @@ def check_writable(tensor: Any, name: str) -> None:
         array.flags.writeable = True  # part of an expanded view, in which no elements overlap
 
 
+def refuse_partial_overlap(tensor: Any, operands: Iterable[Any], name: str) -> None:
+    """Refuse a write to a tensor that shares memory with an operand, element by other element.
+
+    Raises:
+        ShapeError: one does.
+    """
+    for operand in operands:
+        is_other = isinstance(operand, TensorBase) and operand is not tensor
+        if is_other and any_arrays.overlap_partly(tensor.array, operand.array):
+            raise ShapeError(MSG_PARTIAL_OVERLAP.format(name=name))
+
+
 def has_overlap(array: Any) -> bool:
     """True unless the strides show that no two elements share memory.
 
@@ -274,6 +295,7 @@ def update(
             commit(tensor, result, written)
         return tensor
     check_writable(tensor, written)
+    refuse_partial_overlap(tensor, (*args, *kwargs.values()), written)
     operand = tensor
     if is_grad_enabled() and _any_requires_grad(tensor, args, kwargs):
         # Formulas may save the old value, which is about to be overwritten.
@@ -458,6 +480,8 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     base, steps = tensor._base, tensor._replay
     if steps is None:
         raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
+    if tensor._is_part:
+        raise AutogradError(MSG_PARTS.format(name=name))
     if was_reshaped(base):
         raise AutogradError(MSG_RESHAPED.format(name=name))
     edges, indices = edges_of([base, result])
@@ -495,6 +519,7 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
         source = _tensor.wrap(_array_for(tensor, source))
     if source.device is not tensor.device:
         source = TABLE.to_device(source, device=tensor.device)
+    refuse_partial_overlap(tensor, (source,), name)
     if source.dtype is not tensor.dtype:
         source = TABLE.cast(source, dtype=tensor.dtype)
     if tuple(source.shape) != tuple(tensor.shape):
@@ -674,6 +699,7 @@ def _as_value(tensor: Any, value: Any) -> Any:
                 call=_SET, first=tensor.device, second=value.device
             ))  # fmt: skip
         value = TABLE.to_device(value, device=tensor.device)
+    refuse_partial_overlap(tensor, (value,), _SET)
     return value if value.dtype is tensor.dtype else TABLE.cast(value, dtype=tensor.dtype)
 
 

@@ -72,6 +72,10 @@ class LayoutMethods:
         """Whether the tensor, or what it is a view of, was made in inference mode."""
         return bool(self._storage.is_inference)
 
+    def _note_parts(self, parts: tuple[Any, ...]) -> None:
+        """Recorded writes to these views are refused from now on."""
+        _tensor.note_parts(parts)
+
     def _is_view(self) -> bool:
         """Whether writes to the tensor are writes to another one, `_base`."""
         return self._base is not None

@@ -23,7 +23,7 @@ from dynajit.core.errors import (
 )
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.inplace import check_writable, write
+from dynajit.eager.inplace import check_writable, refuse_partial_overlap, write
 from dynajit.eager.reshaping import resized
 from dynajit.ops.autocast import disabled
 from dynajit.ops.table import TABLE
@@ -58,6 +58,8 @@ def write_into(
             )
         for target, value in zip(targets, results, strict=True):
             _check(target, value, name, casts and not isinstance(result, tuple))
+            if tuple(target.shape) == tuple(value.shape):
+                refuse_partial_overlap(target, _tensors(operands), name)
         for target, value in zip(targets, results, strict=True):
             _store(target, value, name, warns)
     if not isinstance(result, tuple):

@@ -50,6 +50,7 @@ typedef struct {
     uint32_t output_index;   /* which output of grad_fn this is */
     char requires_grad;      /* 0 or 1; 1 also for non-leaves that need a gradient */
     char retains_grad;       /* 0 or 1 */
+    char is_part;            /* of a view: one of several that one call gave, or a view of it */
     PyObject *replay;        /* of a view: tuple of (row, attributes) that leads from base to it */
     uint64_t view_version;   /* of a view: storage version for which requires_grad, grad_fn hold */
     GpuLayout *gpu;          /* owned; NULL for an array of NumPy */

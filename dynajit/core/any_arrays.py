@@ -265,6 +265,31 @@ def has_nan(array: Any) -> bool:
         return bool(module_of(array).isnan(array).any())
 
 
+def _is_dense(array: Any) -> bool:
+    """Whether the elements lie in memory without gaps, each at a place of its own."""
+    if array.flags.c_contiguous:
+        return True
+    expected = array.itemsize
+    for stride, size in sorted(zip(array.strides, array.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def overlap_partly(a: Any, b: Any) -> bool:
+    """True if two arrays without gaps share memory, but not element by element: a write to one of
+    them, element by element, may change what is still to be read of the other. Of arrays with gaps
+    it is not asked, as in PyTorch."""
+    if a is b or not a.size or not b.size or not (_is_dense(a) and _is_dense(b)):
+        return False
+    first, other = byte_bounds(a), byte_bounds(b)
+    if first[0] >= other[1] or other[0] >= first[1]:
+        return False
+    return bool(first != other or a.strides != b.strides)
+
+
 def shares_memory(a: Any, b: Any) -> bool:
     """True if two arrays may show the same bytes."""
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):

@@ -122,6 +122,10 @@ class Value(TensorMethods):
         """The contents, which are not known: see `Builder.refuse`."""
         return self.builder.refuse(self, "its contents")
 
+    def _note_parts(self, parts: tuple[Any, ...]) -> None:
+        """Views that one call gave: see `Builder.note_parts`."""
+        self.builder.note_parts(parts)
+
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """A leaf of the tape is made, which graphs do not know: see `Builder.refuse`."""
         return self.builder.refuse(self, "requires_grad_()")
@@ -269,6 +273,9 @@ class Builder:
                 "of what is compiled."
             )
         return gpu.resolve(device, what)
+
+    def note_parts(self, parts: tuple[Value, ...]) -> None:
+        """Views that one call gave, to which eager execution refuses recorded writes."""
 
     def refuse(self, value: Value, what: str) -> Any:
         """Called when the contents of a value are asked for while a graph is built."""

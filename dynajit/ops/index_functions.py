@@ -4,7 +4,7 @@ Contract: as in `shape_functions`: the first parameter is the tensor (a sequence
 joins), arguments take PyTorch's forms, nothing writes in place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dynajit.core import any_arrays, dtypes, symint
@@ -92,12 +92,24 @@ def vstack(tensors: Sequence[Any]) -> Any:
     return cat(rows, dim=0)
 
 
+def _given_together(source: Any, parts: Iterable[Any]) -> tuple[Any, ...]:
+    """Views that one call gives: while gradients are recorded they are not written in place."""
+    found = tuple(parts)
+    source._note_parts(found)
+    return found
+
+
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of at most `split_size` along `dim`, or of the sizes in a list."""
+    return _given_together(tensor, unsafe_split(tensor, split_size_or_sections, dim))
+
+
+def unsafe_split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+    """`split`, whose parts may be written in place while gradients are recorded."""
     d = dim_of(tensor, dim, "split")
     n = tuple(tensor.shape)[d]
-    if isinstance(split_size_or_sections, (tuple, list)):
-        parts = sizes(split_size_or_sections, "split")
+    if isinstance(split_size, (tuple, list)):
+        parts = sizes(split_size, "split")
         if any(isinstance(part, int) and part < 0 for part in parts):
             raise ShapeError(
                 f"split_with_sizes expects split_sizes of at least 0, but got {list(parts)}."
@@ -109,7 +121,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, 
                 f"at dimension {dim}), but got split_sizes={list(parts)}."
             )
     else:
-        parts = _even_parts(size(split_size_or_sections, "split"), n)
+        parts = _even_parts(size(split_size, "split"), n)
     views = []
     first: Any = 0
     for count in parts:
@@ -138,6 +150,11 @@ def _even_parts(step: Any, n: Any) -> Shape:
 
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal size along `dim` (the last may be smaller)."""
+    return _given_together(input, unsafe_chunk(input, chunks, dim))
+
+
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """`chunk`, whose parts may be written in place while gradients are recorded."""
     d = dim_of(input, dim, "chunk")
     n, chunks = tuple(input.shape)[d], size(chunks, "chunk")
     if chunks <= 0:
@@ -145,11 +162,11 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     if not isinstance(n, int):
         part = n // chunks
         if part * chunks == n:
-            return split(input, [part] * chunks, d)
+            return unsafe_split(input, [part] * chunks, d)
         raise ShapeError("chunk: the number of parts of a symbolic size is not known.")
     if n == 0:
-        return split(input, [0] * chunks, d)
-    return split(input, -(-n // chunks), d)
+        return unsafe_split(input, [0] * chunks, d)
+    return unsafe_split(input, -(-n // chunks), d)
 
 
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
@@ -160,7 +177,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     n = input.shape[d]
     if not isinstance(n, int):
         raise ShapeError("unbind: the number of slices of a symbolic size is not known.")
-    return tuple(TABLE.select(input, dim=d, index=i) for i in range(n))
+    return _given_together(input, (TABLE.select(input, dim=d, index=i) for i in range(n)))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -138,6 +138,9 @@ class Operators:
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]  # type: ignore[no-any-return]
 
+    def _note_parts(self: Any, parts: tuple[Any, ...]) -> None:
+        """Views that one call gave of this tensor."""
+
     def __iter__(self: Any) -> Iterator[Any]:
         if not self.shape:
             raise TypeError("iteration over a 0-d tensor")
@@ -242,6 +245,8 @@ class ShapeMethods:
         return indices.split(self, split_size, dim)
 
     chunk = indices.chunk
+    unsafe_chunk = indices.unsafe_chunk
+    unsafe_split = indices.unsafe_split
     unbind = indices.unbind
     tril = shapes.tril
     triu = shapes.triu
