@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from dynajit.core.symint import equals
 from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import expressions
@@ -70,7 +71,7 @@ def _has_gaps(shape: Shape, strides: Shape) -> bool:
     """Whether there is memory between the elements, or elements share some."""
     expected: Size = 1
     for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
-        if shape[d] != 1 and strides[d] != expected:
+        if shape[d] != 1 and not equals(strides[d], expected):
             return True
         expected = expected * shape[d]
     return False
