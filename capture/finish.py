@@ -45,10 +45,10 @@ from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.capture.written_derivatives import refuse_copies
 from dynajit.core import symint
 from dynajit.core.device import Device
-from dynajit.core.types import contiguous_strides
+from dynajit.core.types import TensorType, contiguous_strides
 from dynajit.eager import autocast_mode, grad_mode
 from dynajit.ir.copies import copy_inputs
-from dynajit.ir.graph import Graph
+from dynajit.ir.graph import Graph, Node
 from dynajit.ir.graph import Value as GraphValue
 from dynajit.ir.outputs import made_from
 from dynajit.ops import TABLE
@@ -406,9 +406,23 @@ def _in_layout(recorder: Recorder, value: TensorValue, any_layout: bool) -> Held
     strides = tensor_memory.strides_of(recorder, value)
     order = layouts.storage_order(tuple(found.shape), strides)
     if order is None:
+        if _is_turned(recorder, found.node):
+            return Held(recorder.builder.copy_of(found), writes=writes)
         return Held(found.node, writes=writes)
     step = Step(TABLE.permute, {"dims": order}, is_recorded=True)
     return Held(recorder.builder.copy_of(recorder.builder.view(step, found)), order, writes)
+
+
+def _is_turned(recorder: Recorder, node: Node) -> bool:
+    """True for a view of a value that eager execution would not lay out row by row: the launch
+    gives that value row by row, and takes the view afterwards."""
+    root = node
+    while root.is_view:
+        root = root.args[0]
+    if root is node or not isinstance(root.type, TensorType):
+        return False
+    strides = recorder.builder.strides_of(GraphValue(recorder.builder, root))
+    return layouts.storage_order(root.type.shape, strides) is not None
 
 
 def _outputs(recorder: Recorder, held: Mapping[int, Held]) -> list[Any]:

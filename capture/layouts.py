@@ -85,7 +85,7 @@ def _has_gaps(shape: Shape, strides: Shape) -> bool:
     """Whether there is memory between the elements, or elements share some."""
     expected: Size = 1
     for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
-        if shape[d] != 1 and strides[d] != expected:
+        if shape[d] != 1 and not equals(strides[d], expected):
             return True
         expected = expected * shape[d]
     return False

@@ -203,7 +203,8 @@ def empty_like(
     place = input.device if device is None else device
     array = filled(tuple(input.shape) or ((),), None, dtype or input.dtype, place)
     order = order_in(memory_format, array.ndim)
-    order = preserved_order(input) if order is None else order
+    if order is None and not input.is_sparse:
+        order = preserved_order(input)
     if order is not None:
         array = any_arrays.reinterpreted(array, dense_strides(tuple(array.shape), order))
     return _leaf(array, requires_grad)

@@ -34,6 +34,7 @@ from dynajit.eager.node import MSG_SPARSE, AccumulateGrad, Node, made_by, resolv
 from dynajit.ops import overriding
 from dynajit.ops.autocast_words import CUDA_ENABLED
 from dynajit.ops.index_functions import stack
+from dynajit.ops.result_layouts import dense_strides, order_of
 from dynajit.ops.table import TABLE
 
 MSG_NO_GRAPH: Final = (
@@ -265,7 +266,7 @@ def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
         leaf.grad = gradient if before is None else TABLE.add(before, gradient)
         return
     if before is None:
-        leaf.grad = _own(gradient)
+        leaf.grad = _own(gradient, leaf.array if leaf.layout is strided else gradient.array)
         return
     if before.requires_grad or not any_arrays.is_writable(before.array):
         leaf.grad = _tensor.wrap(any_arrays.added(before.array, gradient.array))
@@ -304,18 +305,35 @@ def _owns_memory(array: Any) -> bool:
     return array.base is None or getattr(type(array.base), "serves_one_array", False)
 
 
-def _own(gradient: Any) -> Any:
-    """A gradient whose array nobody else can write to: itself if unshared, else a copy."""
+def _strides_like(leaf: Any) -> tuple[int, ...] | None:
+    """Strides of the gradient of an array that does not lie row by row: its own, where it leaves no
+    gaps; None for row by row."""
+    shape, strides = tuple(leaf.shape), any_arrays.strides_of(leaf)
+    dense = dense_strides(shape, order_of(shape, [(shape, strides)]))
+    return dense if _are_same(shape, dense, strides) else None
+
+
+def _are_same(shape: Any, strides: Any, others: Any) -> bool:
+    return all(n == 1 or a == b for n, a, b in zip(shape, strides, others, strict=True))
+
+
+def _own(gradient: Any, leaf: Any) -> Any:
+    """A gradient whose array nobody else can write to: itself if unshared, else a copy; laid out as
+    the array of the leaf, or row by row where that has gaps."""
+    strides = None if leaf.flags.c_contiguous else _strides_like(leaf)
     shared = sys.getrefcount(gradient) > _KNOWN_REFERENCES
     array = gradient.array
     if (
         shared
         or sys.getrefcount(array) > _LOCAL_REFERENCES + 1  # the tensor's field
         or not _owns_memory(array)
+        or strides is not None
         or not array.flags.c_contiguous
         or not any_arrays.is_writable(array)
     ):
-        return _tensor.wrap(any_arrays.row_major(array))
+        if strides is None:
+            return _tensor.wrap(any_arrays.row_major(array))
+        return _tensor.wrap(any_arrays.laid_out(array, strides))
     return gradient
 
 

@@ -24,7 +24,6 @@ from dynajit.core.errors import (
     ShapeError,
     ShapeValueError,
 )
-from dynajit.core.memory_format import preserve_format
 from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.eager import _tensor, subclasses, tape
 from dynajit.eager._rows import get_item
@@ -41,6 +40,7 @@ from dynajit.ops import subscript
 from dynajit.ops._library_call import ask_no_class
 from dynajit.ops.arguments import is_operand
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.placing import formatted
 from dynajit.ops.table import TABLE
 
 
@@ -330,9 +330,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         place = self.device if device is None else gpu.resolve(devices.parse(device), "to")
         if place is not self.device:
             changed = TABLE.to_device(changed, device=place, non_blocking=non_blocking)
-        memory_format = kwargs.get("memory_format")
-        if memory_format is not None and memory_format is not preserve_format:
-            changed = changed.contiguous(memory_format)
+        if "memory_format" in kwargs:
+            return formatted(self, changed, kwargs["memory_format"], copied)
         return TABLE.clone(self) if copied and changed is self else changed
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:

@@ -215,6 +215,14 @@ def known_comparison(symbol: str, a: Number, b: Number) -> bool | None:
             return _always_or_never(False, differs)
 
 
+def decided_comparison(symbol: str, a: Number, b: Number) -> bool | None:
+    """Whether `a symbol b` holds; None where ranges do not tell and nobody decides."""
+    known = known_comparison(symbol, a, b)
+    if known is None and _state.decider is not None:
+        return _state.decider.decide(symbol, a, b)
+    return known
+
+
 def _plain_comparison(symbol: str, difference: int) -> bool:
     """Whether `0 symbol difference` holds."""
     match symbol:

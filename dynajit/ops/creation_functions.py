@@ -137,7 +137,9 @@ def _full_like(input: Any, value: Any, dtype: Any, place: Any, options: Mapping[
 def _order_like(input: Any, options: Mapping[str, Any]) -> Order:
     """The dims of what is made like a tensor, from the outermost in memory on."""
     order = order_in(options.get("memory_format"), len(input.shape))
-    return preserved_order(input) if order is None else order
+    if order is not None or getattr(input, "is_sparse", False):
+        return order
+    return preserved_order(input)
 
 
 def _drawn_like(input: Any, result: Any, options: Mapping[str, Any]) -> Any:

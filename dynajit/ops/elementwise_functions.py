@@ -33,7 +33,7 @@ from dynajit.ops.arguments import (
 )
 from dynajit.ops.autocast import for_row
 from dynajit.ops.families import broadcast_shapes
-from dynajit.ops.placing import suggested_format
+from dynajit.ops.placing import formatted
 from dynajit.ops.pointwise import number_power
 from dynajit.ops.table import TABLE, Op
 
@@ -500,12 +500,7 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocki
         place = resolve(arguments.device_of(device), "to")
         if place is not input.device:
             result = TABLE.to_device(result, device=place, non_blocking=bool(non_blocking))
-    order = order_in(memory_format, len(input.shape))
-    if order is None:
-        return TABLE.clone(input) if copy and result is input else result
-    if result is input and not copy and suggested_format(input) is memory_format:
-        return input
-    return TABLE.laid_out(result, order=order)
+    return formatted(input, result, memory_format, copy)
 
 
 def type_as(input: Any, other: Any) -> Any:

@@ -92,6 +92,22 @@ def as_suggested(result: Any, like: Any, rows: bool = False) -> Any:
     return _in_order(result, channels_last_order(rank) if is_last else None)
 
 
+def formatted(input: Any, result: Any, memory_format: Any, copied: bool) -> Any:
+    """What `to` gives in a memory format.
+
+    Args:
+        input: the tensor.
+        result: the same in another dtype, or on another device, or itself.
+        copied: itself will not do.
+    """
+    order = order_in(memory_format, len(input.shape))
+    if order is None:
+        return TABLE.clone(input) if copied and result is input else result
+    if result is input and not copied and suggested_format(input) is memory_format:
+        return input
+    return TABLE.laid_out(result, order=order)
+
+
 def suggested_format(input: Any) -> MemoryFormat:
     """The memory format that a tensor looks to be in, with or without gaps."""
     shape, strides = layout_of(input)

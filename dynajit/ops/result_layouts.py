@@ -13,7 +13,7 @@ ask then. Called by `eager.execute`, `eager.on_meta` and `capture.layouts`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from dynajit.core.symint import equals, known_comparison
+from dynajit.core.symint import decided_comparison
 from dynajit.core.types import Shape, Size, contiguous_strides
 from dynajit.ops.table import Kind, Op
 
@@ -104,7 +104,7 @@ def is_row_major(shape: Shape, strides: Shape) -> bool:
                 return True
             if size == 1:
                 continue
-        if not equals(stride, step):
+        if stride is not step and not decided_comparison("==", stride, step):
             return 0 in shape
         step = step * size
     return True
@@ -126,7 +126,7 @@ def is_channels_last(shape: Shape, strides: Shape) -> bool:
 
 
 def _is(a: Size, symbol: str, b: Size) -> bool:
-    known = known_comparison(symbol, a, b)
+    known = decided_comparison(symbol, a, b)
     if known is None:
         raise Undecided
     return known
