@@ -77,11 +77,7 @@ def _strides_of_chosen(node: Node, known: Known) -> Shape | None:
         return contiguous_strides(node.type.shape)
     if strides is None or not _are_large(source.type.shape):
         return None
-    steps = tuple(
-        0 if isinstance(n, int) and n <= 1 else step
-        for step, n in zip(strides, source.type.shape, strict=True)
-    )
-    order = chosen_order(steps, dims, len(indices.type.shape) - 1)
+    order = chosen_order(strides, dims, len(indices.type.shape) - 1)
     if order is None:
         return contiguous_strides(node.type.shape)
     dense = contiguous_strides(tuple(node.type.shape[d] for d in order))

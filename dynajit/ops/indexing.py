@@ -299,7 +299,7 @@ def chosen_order(strides: Shape, dims: tuple[int, ...], batch: int) -> tuple[int
     `batch` of them, no dim has an order of its own.
 
     Args:
-        strides: of x, none below 0; those of dims of size 1 are 0.
+        strides: of x, none below 0.
 
     Source: PyTorch sorts the dims of a result by those of its operands, by insertion, and leaves
     a dim where it is among those that it does not compare with.
@@ -326,8 +326,7 @@ def _chosen(xp: Any, x: Any, indices: Any, *, dims: tuple[int, ...]) -> Any:
     """The array of `index`, laid out as PyTorch lays it out; NumPy has ways of its own."""
     found = x[_advanced(x, indices, dims)]
     if not x.flags.c_contiguous:
-        steps = tuple(abs(step) if n > 1 else 0 for step, n in zip(x.strides, x.shape, strict=True))
-        order = chosen_order(steps, dims, indices.ndim - 1)
+        order = chosen_order(tuple(map(abs, x.strides)), dims, indices.ndim - 1)
         if order is not None:
             result = xp.empty([found.shape[d] for d in order], found.dtype)
             result = result.transpose([order.index(d) for d in range(len(order))])
