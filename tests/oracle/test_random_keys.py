@@ -272,7 +272,7 @@ def is_explained(theirs: Any, ours: Any, case: Case) -> bool:
 def _chooses_nothing(case: Case) -> bool:
     """PyTorch does not look at index tensors where no element is chosen."""
     chosen = outcome(lambda library: operand(library, case)[case.key(library)].numel(), torch)
-    return chosen == 0
+    return chosen == 0 or 0 in case.shape
 
 
 def memory_of(x: Any) -> list[float]:
@@ -291,7 +291,8 @@ def read(library: Any, case: Case, through: Any = plainly) -> Any:
     result = through(lambda x: x[key])(x)
     shares = result._base is not None
     seen = [tuple(result.shape), result.tolist(), shares]
-    if result.numel():
+    # Where a turned tensor is copied, strides of dims of size 1 have a say in the order.
+    if result.numel() and (shares or case.layout != "turned" or 1 not in result.shape):
         are_all_told = shares and [part.text for part in case.parts].count("Ellipsis") < 2
         steps = zip(result.stride(), result.shape, strict=True)
         seen += [step for step, size in steps if size > 1 or are_all_told]
