@@ -256,7 +256,7 @@ def _index_tensor(entry: Any) -> Any:
         parts = [item if is_tensor(item) else _index_tensor(np.asarray(item)) for item in entry]
         return TABLE.stack(*(cast(part, dtypes.int64) for part in parts), dim=0)
     array = np.asarray(entry)
-    if array.size == 0:
+    if array.size == 0 and array.dtype.kind == "f":  # NumPy's dtype of an empty list
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":
         raise ArgumentIndexError(
