@@ -111,6 +111,7 @@ def _graph_break(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps
 
 @special(control.is_compiling)
 def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.recorder.asks_compiling = True
     return boolean(True)
     yield
 

@@ -257,6 +257,7 @@ def _region(
         copied=dict(_copied(recorder, outputs, held, replayed)),
         lines=recorder.lines,
         heads=made.heads,
+        asks_compiling=recorder.asks_compiling,
     )
 
 

@@ -183,6 +183,7 @@ class Recorder:
         #: Node -> heap id of the tensor that it was read from, or that it was returned as.
         self.owners: dict[graph.Node, int] = {}
         self.writes = tensor_memory.Writes()
+        self.asks_compiling = False
         self._lines: dict[tuple[str, int], None] = {}
         self._guards: dict[tuple[Any, ...], Guard] = {}
         self._guarded: Counter[Source] = Counter()  # guards per source

@@ -159,6 +159,7 @@ class Region:
         writes: per graph output, how many writes count in the version of what it becomes.
         copied: output -> the input that an effect copies it to, and nothing else gets it.
         heads: values that lead back to themselves, made before the effects, in this order.
+        asks_compiling: `is_compiling()` was called: the original would get another answer.
     """
 
     name: str
@@ -177,6 +178,7 @@ class Region:
     writes: tuple[int, ...] = ()
     copied: Mapping[int, int] = field(default_factory=dict)
     heads: tuple[Any, ...] = ()
+    asks_compiling: bool = False
 
 
 @record

@@ -227,9 +227,11 @@ def _execute(
 def computes_nothing(region: Region) -> bool:
     """True for a region that reaches the function's end without any tensor operation.
 
-    The original does the same for every call under the same guards: it is what runs.
+    The original does the same for every call under the same guards, unless it asked whether it is
+    compiled: it is what runs.
     """
-    return isinstance(region.end, (Raise, Return)) and not region.graph.outputs
+    is_whole = isinstance(region.end, (Raise, Return))
+    return is_whole and not region.graph.outputs and not region.asks_compiling
 
 
 def compile_entry(
