@@ -17,7 +17,13 @@ from typing import Any, Final, Protocol
 from dynajit.capture.session import failure_text
 from dynajit.codegen import pipeline as code
 from dynajit.core import background, config
-from dynajit.core.errors import BoundsError, DivisionError, InternalError, LaunchFailed
+from dynajit.core.errors import (
+    BoundsError,
+    DivisionError,
+    InternalError,
+    LaunchFailed,
+    LinAlgError,
+)
 from dynajit.core.records import record
 from dynajit.core.warning import warn
 from dynajit.eager.compiled import note_within
@@ -224,7 +230,7 @@ class Launch:
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         try:
             results: tuple[Any, ...] = self.call(*inputs)
-        except (BoundsError, DivisionError, OverflowError) as error:
+        except (BoundsError, DivisionError, LinAlgError, OverflowError) as error:
             raise LaunchFailed(str(error)) from error
         if self.recipes is None:
             return results

@@ -93,7 +93,7 @@ def _cholesky_vjp(ops: Any, g: Any, out: Any) -> Any:
     return _adjoint(ops, ops.triangular_solve(upper, _adjoint(ops, left), upper=True, unit=False))
 
 
-@extern(infer=_same("cholesky"), vjp={"x": _cholesky_vjp}, analytic=False)
+@extern(infer=_same("cholesky"), vjp={"x": _cholesky_vjp}, analytic=False, refuses=True)
 def cholesky(xp: Any, x: Any) -> Any:
     """Lower triangular L with L L^H = x, of the lower triangles of positive-definite matrices."""
     return _guarded(
@@ -165,6 +165,7 @@ def _solve_vjp(ops: Any, g: Any, a: Any, out: Any) -> Any:
 @extern(
     infer=_pair_infer("solve"),
     vjp={"a": _solve_vjp, "b": lambda ops, g, a: ops.linear_solve(transposed(ops, a), g)},
+    refuses=True,
 )
 def linear_solve(xp: Any, a: Any, b: Any) -> Any:
     """x with a x = b for matrices b."""
@@ -179,7 +180,7 @@ def _inverse_vjp(ops: Any, g: Any, out: Any) -> Any:
     return ops.neg(ops.matmul(ops.matmul(back, g), back))
 
 
-@extern(infer=_same("inv"), vjp={"x": _inverse_vjp})
+@extern(infer=_same("inv"), vjp={"x": _inverse_vjp}, refuses=True)
 def inverse(xp: Any, x: Any) -> Any:
     """The inverse of square matrices."""
     return _guarded(
@@ -204,7 +205,7 @@ def _pseudo_vjp(ops: Any, g: Any, x: Any, out: Any, hermitian: bool) -> Any:
     return result
 
 
-@extern(infer=_pseudo_infer, vjp={"x": _pseudo_vjp}, analytic=False)
+@extern(infer=_pseudo_infer, vjp={"x": _pseudo_vjp}, analytic=False, refuses=True)
 def pseudo_inverse(xp: Any, x: Any, *, rtol: float, atol: float, hermitian: bool = False) -> Any:
     """The Moore-Penrose inverse; singular values up to max(atol, rtol * the largest) count as 0.
 
@@ -255,7 +256,7 @@ def _cofactors_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     return back * total - inner * _spread(ops, ops.determinant(x))
 
 
-@extern(infer=_same("det"), vjp={"x": _cofactors_vjp})
+@extern(infer=_same("det"), vjp={"x": _cofactors_vjp}, refuses=True)
 def cofactors(xp: Any, x: Any) -> Any:
     """det(x) x^-T, also of singular matrices: by products of all singular values but one."""
     u, s, vh = xp.linalg.svd(x)
@@ -386,7 +387,7 @@ def _eigen_vjp(ops: Any, g: Any, out: Any) -> Any:
     return ops.matmul(whole, _adjoint(ops, vectors))
 
 
-@extern(infer=_eigen_infer, vjp={"x": _eigen_vjp}, analytic=False)
+@extern(infer=_eigen_infer, vjp={"x": _eigen_vjp}, analytic=False, refuses=True)
 def symmetric_eigen(xp: Any, x: Any, *, upper: bool = False) -> Any:
     """Eigenvectors as columns, then one column of eigenvalues in rising order, (*, n, n + 1).
 
@@ -427,7 +428,7 @@ def _general_vjp(ops: Any, g: Any, out: Any) -> Any:
     return ops.linear_solve(turned, ops.matmul(diagonal + _quotient(ops, inner, gaps), turned))
 
 
-@extern(infer=_general_infer, vjp={"x": _general_vjp}, analytic=False)
+@extern(infer=_general_infer, vjp={"x": _general_vjp}, analytic=False, refuses=True)
 def general_eigen(xp: Any, x: Any) -> Any:
     """Eigenvectors of length 1 as columns, then one column of eigenvalues, (*, n, n + 1), complex.
 
@@ -483,7 +484,7 @@ def _svd_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     return result
 
 
-@extern(infer=_svd_infer, vjp={"x": _svd_vjp}, analytic=False)
+@extern(infer=_svd_infer, vjp={"x": _svd_vjp}, analytic=False, refuses=True)
 def singular_values(xp: Any, x: Any, *, full: bool = False) -> Any:
     """U^T, the column of singular values, V^H: (*, k, m + 1 + n), k the smaller of m and n.
 

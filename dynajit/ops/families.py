@@ -396,10 +396,11 @@ def extern(
     direct: Callable[..., Any] | None = None,
     analytic: bool = True,
     native: Function | None = None,
+    refuses: bool = False,
 ) -> Decorator:
     """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`.
 
-    See `Extern` for `widens`, `direct` and `native`, `Op` for `analytic`.
+    See `Extern` for `widens`, `direct`, `native` and `refuses`, `Op` for `analytic`.
     """
 
     def decorate(array: Function) -> Op:
@@ -407,7 +408,7 @@ def extern(
         row = name or array.__name__
         return TABLE.enter(
             Op(row, Kind.EXTERN, inputs, attributes, infer,
-               Extern(array, widens, direct, native),
+               Extern(array, widens, direct, native, refuses),
                vjp or {}, variadic, domain, array.__doc__ or "", analytic)
         )  # fmt: skip
 

@@ -83,7 +83,7 @@ def _vjp_of_source(
     return ops.where(ops.eq(source, ops.gather(out, index, dim=dim)), shares, 0)
 
 
-@extern(infer=_infer, vjp={"x": _vjp_of_x, "source": _vjp_of_source})
+@extern(infer=_infer, vjp={"x": _vjp_of_x, "source": _vjp_of_source}, refuses=True)
 def scatter_reduce(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: str) -> Any:
     """x combined with the elements of `source` at `index` along `dim`.
 

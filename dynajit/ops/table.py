@@ -185,12 +185,15 @@ class Extern:
         direct: `direct(xp, *inputs)` -> the function of arrays alone that does the same for
             inputs of these shapes and dtypes; None: the row has none.
         native: see `Composite`.
+        refuses: it raises where elements do not fit: a matrix is singular, an index is out of
+            range. Compiled code runs such a call whether its result is read or not.
     """
 
     array: Callable[..., Any]
     widens: bool = False
     direct: Callable[..., Any] | None = None
     native: Callable[..., Any] | None = None
+    refuses: bool = False
 
 
 @record

@@ -17,6 +17,7 @@ from dynajit.core.types import TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key, storage_root
 from dynajit.ir.rebuild import as_operand, keep, rebuild
+from dynajit.ir.refusals import Refusals
 from dynajit.ir.uniform import uniform_value, with_literals
 from dynajit.ops.table import TABLE, Op
 
@@ -27,11 +28,17 @@ def simplify_algebra(graph: Graph) -> Graph:
     Requires: differentiation is over (`detach` is dropped).
     Ensures: the same bits. A result that leaves the graph keeps its relation to other memory: what
     was computed is not replaced by an input or by another value, and an output that was no input
-    does not become one.
+    does not become one. Operands that may refuse are not dropped.
     """
     builder = _Simplifier(graph.name, (node.name for node in graph.nodes))
     outputs = {output for output in graph.outputs if isinstance(output, Node)}
     leaving = {storage_root(output) for output in outputs}
+    refusals = Refusals()
+
+    def kept(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Node:
+        new = keep(builder, node, args)
+        refusals.add(new)
+        return new
 
     def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
         assert isinstance(builder, _Simplifier)
@@ -42,13 +49,19 @@ def simplify_algebra(graph: Graph) -> Graph:
         mark = builder.snapshot()
         found = builder.simplified(call)
         if found is None:
-            return keep(builder, node, args)
+            return kept(builder, node, args)
+        if _loses_refusals(refusals, args, found, builder, mark):
+            builder.restore(mark)
+            return kept(builder, node, args)
         is_seen = storage_root(node) in leaving
         if is_seen and _changes_memory(node, args, found, node in outputs, builder, mark):
             builder.restore(mark)
-            return keep(builder, node, args)
+            return kept(builder, node, args)
         is_renamed = found.node.op is node.op and builder.is_last(mark, found.node)
-        return builder.rename_last(node.name) if is_renamed else found
+        if is_renamed:
+            found = builder.rename_last(node.name)
+            refusals.add(found.node)
+        return found
 
     return rebuild(graph, visit, builder)
 
@@ -110,6 +123,22 @@ class _Simplifier(Builder):
                 return found
             self.restore(mark)
         return None
+
+
+def _loses_refusals(
+    refusals: Refusals,
+    args: tuple[Argument, ...],
+    found: Value,
+    builder: Builder,
+    mark: tuple[int, int],
+) -> bool:
+    """True if what refuses in the arguments is not in what stands for the call."""
+    needed = refusals.of(args)
+    if not needed:
+        return False
+    for node in builder.nodes_since(mark):
+        refusals.add(node)
+    return bool(needed & ~refusals.of((found.node,)))
 
 
 def _is_same_type(a: ValueType, b: ValueType) -> bool:
