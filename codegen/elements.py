@@ -10,7 +10,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynajit.codegen.loops import Buffer, Expression, Index, Literal, Load, Parameter, Word
+from dynajit.codegen.loops import (
+    Buffer,
+    Compare,
+    Expression,
+    Index,
+    Literal,
+    Load,
+    Parameter,
+    Select,
+    Word,
+    walk,
+)
 from dynajit.codegen.scans import is_inline_scan
 from dynajit.codegen.symbolic import DataIndices, Scalar, SymbolicScalars, cast, lift, literal
 from dynajit.core import dtypes, symint
@@ -165,6 +176,7 @@ class Elements:
         self.storage = storage
         self.data_indices = DataIndices()
         self.inlined: dict[Node, Expression] = {}
+        self.own_names: set[str] = set()  # of what indices the kernel's own values were asked for
         self._own = own
         self._known: dict[tuple[Node, tuple[Any, ...]], Expression] = {}
 
@@ -204,6 +216,7 @@ class Elements:
         if self._own is not None:
             own = self._own(node, index)
             if own is not None:
+                self.own_names.update(*map(symint.symbols, index))
                 return own
         if is_small_constant(node):
             return literal(node.value.reshape(-1)[0].item(), node.type.dtype)
@@ -268,9 +281,49 @@ def _movement(elements: Elements, node: Node, index: tuple[Number, ...]) -> Expr
         return Scalar(elements.at(node.args[k], tuple(position)))
 
     types = [type_of(argument) for argument in node.args]
-    namespace = SymbolicScalars(index, elements.data_indices)
+    asked = AskedIndices(elements)
+    namespace = SymbolicScalars(index, asked)
     result = node.op.rule.read(namespace, load, index, types, **node.attributes)
-    return cast(lift(result, node.type.dtype), node.type.dtype)
+    return asked.kept_in(cast(lift(result, node.type.dtype), node.type.dtype))
+
+
+class AskedIndices:
+    """The data indices of one row. Mutable: it notes those that are asked for.
+
+    Args:
+        elements: of the kernel.
+    """
+
+    def __init__(self, elements: Elements) -> None:
+        self._elements = elements
+        self._asked: list[tuple[Number, Number]] = []
+
+    def __call__(self, value: Expression, size: Number, wrap: bool) -> Number:
+        """As of `DataIndices`."""
+        found = self._elements.data_indices(value, size, wrap)
+        self._asked.append((found, size))
+        return found
+
+    def kept_in(self, expression: Expression, place: Number = 0) -> Expression:
+        """The expression, for which every index is looked at.
+
+        An element of a table that holds one value everywhere depends on no index, and one that is
+        out of range is refused all the same.
+
+        Args:
+            place: where the expression's value goes, which looks at indices, too.
+        """
+        if not self._asked:
+            return expression
+        names = self._elements.own_names | symint.symbols(place)
+        for part in walk((expression,)):
+            for number in part.numbers:
+                names |= symint.symbols(number)
+        for position, size in self._asked:
+            if not symint.symbols(position) & names:
+                condition = Compare("less", position, size)
+                expression = Select(condition, expression, literal(0, expression.dtype))
+        return expression
 
 
 def _random(elements: Elements, node: Node, index: tuple[Number, ...]) -> Expression:

@@ -9,7 +9,7 @@ values that two passes need are kept in a row buffer. Called by `codegen.pipelin
 from dataclasses import replace
 
 from dynajit.codegen.axes import with_merged_axes, with_split_axes
-from dynajit.codegen.elements import at_least_one, linear
+from dynajit.codegen.elements import AskedIndices, at_least_one, linear
 from dynajit.codegen.fusion import Plan, Product, Scattering
 from dynajit.codegen.loops import (
     Accumulate,
@@ -306,11 +306,13 @@ def _scatter(name: str, unit: Scattering) -> ScatterKernel:
         )
     loops = tuple(Axis(f"i{d}", size) for d, size in enumerate(domain))
     index = tuple(axis.symbol for axis in loops)
-    namespace = SymbolicScalars(index, elements.data_indices)
+    asked = AskedIndices(elements)
+    namespace = SymbolicScalars(index, asked)
     target, value = rule.write(namespace, load, index, types, **node.attributes)
     accumulator = dtypes.compute_dtype(node.type.dtype) if rule.mode == "add" else node.type.dtype
-    written = cast(lift(value, accumulator), accumulator)
-    write = Store(buffer, linear(target, shape), written)
+    place = linear(target, shape)
+    written = asked.kept_in(cast(lift(value, accumulator), accumulator), place)
+    write = Store(buffer, place, written)
     data = elements.data_indices.all()
     return ScatterKernel(name, fill, initial, loops, write, rule.mode, accumulator, data)
 

@@ -204,6 +204,7 @@ def _scatter_infer(x: ValueType, index: ValueType, source: ValueType, *, dim: in
 
 def _target(m: Any, load: Any, index: Any, types: Any, dim: int) -> tuple[Any, ...]:
     if not index:
+        m.as_index(load(1, ()), 1, wrap=False)
         return ()
     chosen = m.as_index(load(1, index), types[0].shape[dim], wrap=False)
     return (*index[:dim], chosen, *index[dim + 1 :])
