@@ -15,6 +15,7 @@ from dynajit.ir.passes.eliminate_common_subexpressions import eliminate_common_s
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.passes.expand_composites import Keeps, expand_composites
 from dynajit.ir.passes.fold_constants import fold_constants
+from dynajit.ir.passes.keep_refusals import keep_refusals
 from dynajit.ir.passes.simplify_algebra import simplify_algebra
 from dynajit.ir.verify import verify
 
@@ -32,6 +33,8 @@ PASSES: Final[tuple[Pass, ...]] = (
     # After simplification more nodes are equal, and those it left over are dead.
     eliminate_common_subexpressions,
     eliminate_dead_code,
+    # Who reads what is known now.
+    keep_refusals,
 )
 
 
