@@ -12,8 +12,10 @@ from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.type_info import finfo
 from dynajit.ops import functions
+from dynajit.ops.contents import holds
+from dynajit.ops.dispatch import is_recording
 from dynajit.ops.functions import full, isclose, ones
-from dynajit.ops.linalg_functions import eigvalsh
+from dynajit.ops.linalg_functions import cholesky, eigvalsh
 
 
 class Constraint:
@@ -59,6 +61,19 @@ class _Dependent(Constraint):
 def is_dependent(constraint: Any) -> bool:
     """Whether a constraint cannot be checked by itself."""
     return isinstance(constraint, (_Dependent, dependent_property))
+
+
+def are_met(constraint: Any, value: Any) -> bool:
+    """Whether a value lies in a set, which recorded operations check when they run.
+
+    A factorization refuses what has no positive pivots: a graph has it once, with the one that a
+    distribution computes with.
+    """
+    if isinstance(constraint, _PositiveDefinite) and is_recording():
+        is_symmetric = holds(_Symmetric.check(constraint, value))
+        cholesky(value)
+        return is_symmetric
+    return holds(constraint.check(value))
 
 
 class dependent_property(property):

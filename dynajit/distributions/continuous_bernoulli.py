@@ -13,7 +13,6 @@ from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.odds import OfOdds
 from dynajit.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from dynajit.nn.functional import binary_cross_entropy_with_logits
-from dynajit.ops.dispatch import is_recording
 from dynajit.ops.functions import log, log1p, rand, where
 
 
@@ -43,14 +42,14 @@ class ContinuousBernoulli(OfOdds, ExponentialFamily):
         shape = self._set_odds(probs, logits)
         self._lims = lims
         if self._by_probs:
-            if validate_args is not None and not is_recording():
+            if validate_args is not None:
                 self._refuse_what_is_no_probability()
             self.probs = clamp_probs(self.probs)
         super().__init__(shape, validate_args=validate_args)
 
     def _refuse_what_is_no_probability(self) -> None:
         """Before the probabilities are kept off 0 and 1, where all would be good."""
-        if not bool(constraints.unit_interval.check(self.probs).all()):
+        if not constraints.are_met(constraints.unit_interval, self.probs):
             raise InvalidValueError("The parameter probs has invalid values")
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 Contract: samples have shape `sample_shape + batch_shape + event_shape`; `log_prob` of a value has
 what is left without the event. Parameters and values are checked unless `validate_args=False`; in
-compiled regions they are not, since the check would end the graph. Subclasses name their parameters
+compiled regions, the launch checks them (`ops.contents`). Subclasses name their parameters
 in `_parameter_dims` (how many dims of each belong to the event) and define what they can; what they
 do not define raises NotImplementedError. Names and errors are PyTorch's.
 """
@@ -16,7 +16,6 @@ from dynajit.distributions import constraints
 from dynajit.distributions.utils import lazy_property
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Size, Tensor
-from dynajit.ops.dispatch import is_recording
 from dynajit.ops.functions import exp
 
 
@@ -59,7 +58,7 @@ class Distribution:
         self._event_shape = tuple(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
-        if self._validate_args and not is_recording():
+        if self._validate_args:
             self._check_parameters()
         super().__init__()  # of what a program derives it together with
 
@@ -79,7 +78,7 @@ class Distribution:
             if constraints.is_dependent(constraint) or (late and name not in vars(self)):
                 continue
             value = getattr(self, name)
-            if not bool(constraint.check(value).all()):
+            if not constraints.are_met(constraint, value):
                 raise InvalidValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
@@ -207,8 +206,6 @@ class Distribution:
             raise InvalidValueError("The value argument to log_prob must be a Tensor")
         _check_event(tuple(value.shape), tuple(self._event_shape))
         _check_batch(tuple(value.shape), (*self._batch_shape, *self._event_shape))
-        if is_recording():
-            return
         try:
             support = self.support
         except NotImplementedError:
@@ -218,7 +215,7 @@ class Distribution:
                 stacklevel=3,
             )
             return
-        if not bool(support.check(value).all()):
+        if not constraints.are_met(support, value):
             raise InvalidValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) "
                 f"to be within the support ({support!r}) of the distribution {self!r}, but found "

@@ -9,7 +9,7 @@ from dynajit.distributions import constraints
 from dynajit.distributions.odds import OfOdds
 from dynajit.eager.grad_mode import no_grad
 from dynajit.nn.functional import binary_cross_entropy_with_logits
-from dynajit.ops.dispatch import is_recording
+from dynajit.ops.contents import holds
 from dynajit.ops.functions import floor, log, log1p, rand, where, zeros_like
 
 
@@ -30,11 +30,11 @@ class Geometric(OfOdds):
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         super().__init__(self._set_odds(probs, logits), validate_args=validate_args)
-        if self._validate_args and self._by_probs and not is_recording():
+        if self._validate_args and self._by_probs:
             self._refuse_impossible_success()
 
     def _refuse_impossible_success(self) -> None:
-        if not bool((self.probs > 0).all()):
+        if not holds(self.probs > 0):
             raise InvalidValueError(
                 f"Expected parameter probs (Tensor of shape {tuple(self.probs.shape)}) of "
                 f"distribution {self!r} to be positive but found invalid values:\n{self.probs}"

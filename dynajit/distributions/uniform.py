@@ -8,7 +8,7 @@ from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all
-from dynajit.ops.dispatch import is_recording
+from dynajit.ops.contents import holds
 from dynajit.ops.functions import log, rand
 
 
@@ -29,7 +29,7 @@ class Uniform(Distribution):
         self.low, self.high = broadcast_all(low, high)
         both = isinstance(low, Number) and isinstance(high, Number)
         super().__init__(() if both else self.low.shape, validate_args=validate_args)
-        if self._validate_args and not is_recording() and not bool((self.low < self.high).all()):
+        if self._validate_args and not holds(self.low < self.high):
             raise InvalidValueError("Uniform is not defined when low>= high")
 
     @property

@@ -18,6 +18,7 @@ from dynajit.distributions.covariances import (
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.gamma import Chi2
 from dynajit.distributions.matrices import inverse_of_lower
+from dynajit.ops.contents import occurs
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.functions import (
     arange,
@@ -78,18 +79,17 @@ class Wishart(OfCovariance, ExponentialFamily):
         else:
             batch = tuple(broadcast_shapes(batch, tuple(df.shape)))
             self.df = df.expand(*batch)
-        if not is_recording():
-            self._check_freedom(df, event[-1])
+        self._check_freedom(df, event[-1])
         setattr(self, name, matrix.expand(*batch, *event))
         super().__init__(batch, event, validate_args=validate_args)
         self._unbroadcasted_scale_tril = factor_of(name, matrix)
 
     def _check_freedom(self, df: Any, size: int) -> None:
-        if bool((self.df <= size - 1).any()):
+        if occurs(self.df <= size - 1):
             raise InvalidValueError(
                 f"Value of df={df} expected to be greater than ndim - 1 = {size - 1}."
             )
-        if bool((self.df < size).any()):
+        if not is_recording() and bool((self.df < size).any()):
             warnings.warn(
                 "Low df values detected. Singular samples are highly likely to occur for "
                 "ndim - 1 < df < ndim.",

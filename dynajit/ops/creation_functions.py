@@ -25,7 +25,7 @@ from dynajit.core.errors import (
 from dynajit.core.symint import SymInt
 from dynajit.core.tensor_layouts import require_strided, require_strided_like
 from dynajit.core.types import Shape
-from dynajit.ops import arguments, dispatch
+from dynajit.ops import arguments, contents, dispatch
 from dynajit.ops.arguments import cast, constant, device_of, is_tensor, non_negative, sizes, spread
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import topk
@@ -512,13 +512,14 @@ def _check_distribution(p: Any) -> None:
     Raises:
         ShapeError: one is negative, infinite or NaN, or all of a row are 0.
     """
-    wide = p.astype(np.float64)
-    if not np.isfinite(wide).all() or (wide < 0).any():
+    good = TABLE.logical_and(TABLE.ge(p, 0), TABLE.lt(p, float("inf")))
+    if not contents.holds(good):
         raise ShapeError(
             "multinomial: probability tensor contains either `inf`, `nan` or element < 0.  "
             "Expected numbers of at least 0; softmax makes such."
         )
-    if (wide.sum(-1) <= 0).any():
+    # Sums of such numbers are positive if one of them is.
+    if not contents.holds(TABLE.any(TABLE.gt(p, 0), dim=(len(p.shape) - 1,), keepdim=False)):
         raise ShapeError(
             "multinomial: invalid multinomial distribution (sum of probabilities <= 0).  Expected "
             "a positive number in each row."
@@ -538,8 +539,8 @@ def multinomial(
         raise ShapeError("multinomial: expected a floating tensor with 1 or 2 dims.")
     if num_samples <= 0:
         raise ShapeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}.")
-    if input.device.type == "cpu" and not dispatch.is_recording():
-        _check_distribution(input.array)
+    if input.device.type == "cpu":
+        _check_distribution(TABLE.detach(input))
     p = cast(input, dtypes.float64)
     if not replacement:
         if isinstance(p.shape[-1], int) and num_samples > p.shape[-1]:

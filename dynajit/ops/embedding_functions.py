@@ -1,8 +1,7 @@
 """Rows of tables looked up by integers, one by one or bag by bag.
 
 Contract: tensors in, tensors out; neither writes its table (`nn.lookups` does where a largest norm
-is asked for, and publishes both through `nn.functional`). The first offset and the last one are
-checked where they are known, in eager execution; compiled code refuses positions outside the bags.
+is asked for, and publishes both through `nn.functional`).
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from dynajit.core.symint import shapes_agree
 from dynajit.core.types import numel
 from dynajit.ops.arguments import cast
 from dynajit.ops.composites import wide
-from dynajit.ops.dispatch import is_recording
+from dynajit.ops.contents import occurs
 from dynajit.ops.reduction_functions import max as greatest
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import sliced
@@ -176,7 +175,7 @@ def _bags_of(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, 
             )
         offsets = sliced(offsets, 0, 0, offsets.shape[0] - 1)
     samples, count = input.shape[0], offsets.shape[0]
-    if not is_recording() and count:
+    if count:
         _check_offsets(offsets, samples)
     # A bag begins where its offset is, so it is the number of offsets up to a sample, less one.
     starts = TABLE.full(0, shape=(samples + 1,), dtype=dtypes.int64, device=input.device)
@@ -186,17 +185,18 @@ def _bags_of(input: Any, offsets: Any, include_last_offset: bool) -> tuple[Any, 
     return TABLE.sub(begun, 1), count
 
 
-def _check_offsets(offsets: Any, samples: int) -> None:
-    first, last = int(offsets.array[0]), int(offsets.array[-1])
-    if first != 0:
+def _check_offsets(offsets: Any, samples: Any) -> None:
+    first = TABLE.select(offsets, dim=0, index=0)
+    last = TABLE.select(offsets, dim=0, index=offsets.shape[0] - 1)
+    if occurs(TABLE.ne(first, 0)):
         raise ShapeError(
             "embedding_bag: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has "
-            f"to start from position 0.  However, got {first}"
+            f"to start from position 0.  However, got {int(first)}"
         )
-    if last > samples:
+    if occurs(TABLE.gt(last, samples)):
         raise ShapeError(
             f"embedding_bag: offsets[-1] can not be greater than input's length {samples} but got "
-            f"offsets[-1] of {last}"
+            f"offsets[-1] of {int(last)}"
         )
 
 

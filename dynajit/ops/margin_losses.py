@@ -12,7 +12,7 @@ from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.symint import equals
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
-from dynajit.ops.dispatch import is_recording
+from dynajit.ops.contents import occurs
 from dynajit.ops.loss_functions import reduction_of
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.nn_functions import pairwise_distance
@@ -31,14 +31,14 @@ def gaussian_nll_loss(
         full: whether the constant is part of it.
 
     Raises:
-        InvalidValueError: a variance is negative (where it is known), or their shape does not fit.
+        InvalidValueError: a variance is negative, or their shape does not fit.
     """
     reduction = reduction_of(reduction)
     if not is_tensor(var):
         var = TABLE.full(
             float(var), shape=tuple(input.shape), dtype=input.dtype, device=input.device
         )
-    if not is_recording() and bool((var < 0).any()):
+    if occurs(TABLE.lt(var, 0)):
         raise InvalidValueError("gaussian_nll_loss: var has negative entry/entries")
     var = _variances(var, tuple(input.shape))
     # What is raised to eps keeps its gradient.

@@ -26,7 +26,7 @@ from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, constant, dim_of
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.composites import wide
-from dynajit.ops.dispatch import is_recording
+from dynajit.ops.contents import occurs
 from dynajit.ops.random import blocks_of
 from dynajit.ops.reduction_functions import norm
 from dynajit.ops.shape_functions import repeat_interleave
@@ -258,35 +258,51 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
             f"one_hot is only applicable to index tensor of type LongTensor, got "
             f"{tensor.dtype.name}.  Cast with .long()."
         )
-    if num_classes == -1 or (tensor.device.type == "cpu" and not is_recording()):
-        num_classes = _class_count(tensor, num_classes)
+    if num_classes == -1:
+        num_classes = _class_count(tensor)
+    elif tensor.device.type == "cpu":
+        _check_classes(tensor, num_classes)
     classes = TABLE.arange(0, 1, size=num_classes, dtype=dtypes.int64, device=tensor.device)
     wide = TABLE.reshape(tensor, shape=(*tensor.shape, 1))
     # gather of an identity would check the range; a comparison needs no memory.
     return cast(TABLE.eq(wide, classes), dtypes.int64)
 
 
-def _class_count(tensor: Any, wanted: int) -> int:
-    """The number of classes; the contents are looked at.
+def _class_count(tensor: Any) -> int:
+    """One more than the largest class; the contents are looked at.
 
     Raises:
-        ShapeError: a class does not lie below that number, or there is no number.
+        ShapeError: a class is negative, or there is none.
     """
     classes = tensor.array
     if classes.size == 0:
-        if wanted <= 0:
+        raise ShapeError(
+            "one_hot: Can not infer total number of classes from empty tensor.  Pass a number."
+        )
+    _check_classes(tensor, None)
+    return int(classes.max()) + 1
+
+
+def _check_classes(tensor: Any, count: int | None) -> None:
+    """Refuse classes that are negative, or not below the number of classes.
+
+    Raises:
+        ShapeError: there is such a class, or none at all and no number.
+    """
+    if 0 in tuple(tensor.shape):
+        if count is not None and count <= 0:
             raise ShapeError(
                 "one_hot: Can not infer total number of classes from empty tensor.  Pass a number."
             )
-        return wanted
-    lowest, highest = int(classes.min()), int(classes.max())
-    if lowest < 0:
+        return
+    if occurs(TABLE.lt(tensor, 0)):
+        lowest = int(tensor.array.min())
         raise ShapeError(f"one_hot: Class values must be non-negative, got {lowest}.")
-    if wanted != -1 and highest >= wanted:
+    if count is not None and occurs(TABLE.ge(tensor, count)):
+        highest = int(tensor.array.max())
         raise ShapeError(
-            f"one_hot: Class values must be smaller than num_classes, {wanted}, got {highest}."
+            f"one_hot: Class values must be smaller than num_classes, {count}, got {highest}."
         )
-    return highest + 1 if wanted == -1 else wanted
 
 
 def check_probability(p: float) -> None:
