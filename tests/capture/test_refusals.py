@@ -86,6 +86,8 @@ CASES: Final[dict[str, Case]] = {
     "a result of which the size is read": (lambda x, i: dj.zeros(x[i].shape[0]), (X, I), (X, J)),
     "a result without elements": (
         lambda x, i: x[:, :0][i], (ROWS, T([0, 1])), (ROWS, J)),
+    "a write without elements": (
+        lambda x, i: x[:, :0].index_add(0, i, x[:, :0]), (ROWS, T([0, 1])), (ROWS, J)),
     "an arm that is not chosen": (lambda x, i: dj.where(x > 9, x // i, x),
                                   (I, T([1, 2])), (I, T([1, 0]))),
     # -- library functions

@@ -143,6 +143,12 @@ _CHECKS: Final[Mapping[str, Callable[[Node, Any, Any], Any]]] = {
     "index_select": _selected,
     "gather": _gathered,
     "index": _indexed,
+    # Wholly computed where they have elements; `capture.unread_results` asks for those without.
+    "index_add": _selected,
+    "scatter": _gathered,
+    "scatter_add": _gathered,
+    "index_put": _indexed,
+    "index_accumulate": _indexed,
     "floor_divide": _divided,
     "remainder": _divided,
     "fmod": _divided,
