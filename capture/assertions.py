@@ -12,8 +12,8 @@ from dynajit.capture.frames import Frame
 from dynajit.capture.operations_tensors import native_call, tensor_type
 from dynajit.capture.values import Value
 from dynajit.capture.values_tensors import TensorValue
-from dynajit.core import dtypes
 from dynajit.core.symint import equals
+from dynajit.ops import contents
 from dynajit.ops.table import TABLE
 
 _FAILS: Final = ("LOAD_COMMON_CONSTANT", AssertionError)
@@ -62,8 +62,8 @@ def _has_truth(x: Any, value: TensorValue) -> bool:
 
 
 def _check(value: Any) -> Any:
-    return TABLE.floor_divide(1, TABLE.cast(TABLE.ne(value, 0), dtype=dtypes.int64))
+    return contents.require(TABLE.ne(value, 0))
 
 
 def _check_not(value: Any) -> Any:
-    return TABLE.floor_divide(1, TABLE.cast(TABLE.eq(value, 0), dtype=dtypes.int64))
+    return contents.require(TABLE.eq(value, 0))

@@ -21,6 +21,7 @@ from dynajit.capture.breaks import BreakRecord, SkipFrame
 from dynajit.capture.ending_arguments import guard_ends
 from dynajit.capture.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.frames import Frame
+from dynajit.capture.graph_building import Builder
 from dynajit.capture.guard_facts import MemoryUse
 from dynajit.capture.guards import Kind
 from dynajit.capture.heap import Heap
@@ -35,7 +36,12 @@ from dynajit.capture.resume import Home
 from dynajit.capture.saved_tensors import saved_tensors
 from dynajit.capture.sizes import function_of
 from dynajit.capture.sources import InstanceDict, Source
-from dynajit.capture.unread_results import unread_checks
+from dynajit.capture.unread_results import (
+    is_known_to_hold,
+    required,
+    unread_checks,
+    without_elements,
+)
 from dynajit.capture.values import Constant, Scalar, Value
 from dynajit.capture.values_containers import DictValue, ListValue, SequenceIterator
 from dynajit.capture.values_functions import CellValue, GeneratorValue
@@ -51,7 +57,8 @@ from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Graph, Node
 from dynajit.ir.graph import Value as GraphValue
 from dynajit.ir.outputs import made_from
-from dynajit.ops import TABLE
+from dynajit.ir.passes.keep_refusals import false_for
+from dynajit.ops import TABLE, contents
 
 #: Python code that stands for C code while capturing; real code calls the original.
 _LIBRARY = "dynajit.capture.library"
@@ -429,11 +436,27 @@ def _outputs(recorder: Recorder, held: Mapping[int, Held]) -> list[Any]:
     """Graph nodes that the launch must return, each once."""
     found = list(dict.fromkeys(result.node for result in held.values()))
     builder = recorder.builder
+    for node in without_elements(builder.nodes):
+        contents.require(TABLE.logical_not(false_for(builder, node, node.args)))
+    truths: dict[Device, dict[Any, None]] = {}
     for node in unread_checks(builder.nodes, found):
-        found.append(builder.without_gradient(GraphValue(builder, node)).node)
+        truth = required(node)
+        if truth is None:
+            found.append(builder.without_gradient(GraphValue(builder, node)).node)
+        elif not is_known_to_hold(builder.nodes, truth):
+            truths.setdefault(truth.type.device, {})[truth] = None
+    found += [_required_together(builder, list(each)) for each in truths.values()]
     if recorder.random_blocks and not found:
         return recorder.builder.nodes[-1:]  # the launch must draw, though nothing is kept
     return found
+
+
+def _required_together(builder: Builder, truths: Sequence[Any]) -> Any:
+    """A node that refuses where one of several truths does not hold."""
+    all_of_them = GraphValue(builder, truths[0])
+    for truth in truths[1:]:
+        all_of_them = TABLE.logical_and(all_of_them, GraphValue(builder, truth))
+    return contents.require(all_of_them).node
 
 
 def _refuse_changed_prints(recorder: Recorder) -> None:

@@ -9,12 +9,24 @@ from collections.abc import Iterable
 from typing import Final
 
 from dynajit.core.dtypes import Category
+from dynajit.core.symint import known_comparison
 from dynajit.core.types import TensorType
 from dynajit.ir.node import Argument, Node
 from dynajit.ops.table import Kind
 
 #: Kinds of rows that read or write at computed indices, themselves or in what they are made of.
 _INDEXING: Final = (Kind.MOVEMENT, Kind.SCATTER, Kind.COMPOSITE)
+
+#: Rows that read at indices along one dim.
+_ALONG: Final = frozenset({"gather", "index_select"})
+
+#: Rows that give positions along a dim, all of them within it.
+_POSITIONS: Final = frozenset({"argsort", "argmax", "argmin"})
+
+#: Rows that only rearrange elements, or leave some out.
+_REARRANGING: Final = frozenset(
+    {"reshape", "permute", "expand", "slice", "select", "flip", "detach", "clone"}
+)
 
 
 def may_refuse(node: Node) -> bool:
@@ -26,11 +38,29 @@ def may_refuse(node: Node) -> bool:
     if op.kind is Kind.EXTERN:
         return bool(op.rule.refuses)
     if op.kind in _INDEXING:
-        return any(
+        return not _is_within(node) and any(
             isinstance(argument, Node) and _is_integer(argument) for argument in node.args[1:]
         )
     divides = op.kind is Kind.POINTWISE and op.rule.divides and _is_integer(node)
     return divides and (isinstance(node.args[1], Node) or node.args[1] == 0)
+
+
+def _is_within(node: Node) -> bool:
+    """True for elements along a dim at positions of the same dim's elements: sorted ones."""
+    assert node.op is not None
+    if node.op.name not in _ALONG or not isinstance(node.args[0], Node):
+        return False
+    index, source = node.args[1], node.args[0].type
+    while isinstance(index, Node) and index.op is not None and index.op.name in _REARRANGING:
+        index = index.args[0]
+    if not isinstance(index, Node) or index.op is None or index.op.name not in _POSITIONS:
+        return False
+    given, dims = index.args[0], index.attributes["dim"]
+    dims = dims if isinstance(dims, tuple) else (dims,)
+    if not isinstance(given, Node) or len(dims) != 1 or not given.type.shape or not source.shape:
+        return False
+    sizes = given.type.shape[dims[0]], source.shape[node.attributes["dim"]]
+    return known_comparison("==", *sizes) is True
 
 
 def _is_integer(node: Node) -> bool:

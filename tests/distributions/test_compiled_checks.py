@@ -1,6 +1,6 @@
-"""What distributions refuse, they refuse in compiled functions, too: every class by every constraint.
+"""What distributions refuse, compiled ones refuse, too: every class, parameter and value.
 
-A program is compiled with good values or with bad ones first; the error is that of eager execution.
+A program is called with bad values, good ones and bad ones; the error is that of eager execution.
 """
 
 import os
@@ -11,10 +11,11 @@ import pytest
 
 import dynajit as dj
 from dynajit import distributions as d
+from dynajit.ir import interpret
 
-EVERY = bool(os.environ.get("EVERY"))
-BACKEND = os.environ.get("BE", "native")
-DYNAMIC = bool(os.environ.get("DY"))
+#: Every class as native code, for known sizes and for such that vary, in both orders.
+EVERY: Final = bool(os.environ.get("DYNAJIT_EVERY_REFUSAL"))
+
 NAN: Final = float("nan")
 A: Final = [[0.3, -1.2, 0.7], [2.0, 0.1, -0.4]]
 P: Final = [[0.5, 1.7, 0.9], [2.5, 0.3, 1.0]]
@@ -26,6 +27,7 @@ UPPER: Final = [[1.0, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 CORNER: Final = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
 COUNTS: Final = [[1.0, 2.0, 1.0], [0.0, 4.0, 0.0]]
 BITS: Final = [[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]
+WARM: Final = dj.tensor(0.7)
 NEGATIVE: Final = -1.0
 OUTSIDE: Final = 1.5
 
@@ -79,8 +81,8 @@ CASES: Final[dict[str, tuple[Callable[..., Any], list[Any], list[list[Any]], Any
                                          CORNER, [0.0]),
     "Pareto": (d.Pareto, [P, P], [[NEGATIVE], [0.0]], [[5.0, 5.0, 5.0]], [0.01]),
     "Poisson": (d.Poisson, [P], [[NEGATIVE]], COUNTS, [NEGATIVE, 0.5]),
-    "RelaxedBernoulli": (lambda p: d.RelaxedBernoulli(dj.tensor(0.7), p), [U], [[OUTSIDE]], U, [OUTSIDE]),
-    "RelaxedOneHotCategorical": (lambda p: d.RelaxedOneHotCategorical(dj.tensor(0.7), p), [U], [[NEGATIVE]],
+    "RelaxedBernoulli": (lambda p: d.RelaxedBernoulli(WARM, p), [U], [[OUTSIDE]], U, [OUTSIDE]),
+    "RelaxedOneHotCategorical": (lambda p: d.RelaxedOneHotCategorical(WARM, p), [U], [[NEGATIVE]],
                                  U, [0.9]),
     "StudentT": (d.StudentT, [P, A, P], [[NEGATIVE], [NAN], [0.0]], A, [NAN]),
     "TransformedDistribution": (
@@ -124,17 +126,26 @@ def outcome(function: Callable[..., Any], *arguments: Any) -> str:
 
 
 def assert_refused(
-    function: Callable[..., Any], good: list[Any], bad: list[list[Any]], dynamic: bool | None
+    function: Callable[..., Any], good: list[Any], bad: list[list[Any]], **options: Any
 ) -> None:
     """A compiled function raises what it raises eagerly, in its first call and in later ones."""
     assert outcome(function, *good) == "no error"
-    expected = [outcome(function, *each) for each in bad]
-    assert "no error" not in expected
-    orders = [[*bad[:1], good, *bad], [good, *bad, good]]
-    for order in orders if EVERY else [orders[bool(dynamic)]]:
-        compiled = dj.compile(function, dynamic=dynamic, backend=BACKEND)
-        found = [outcome(compiled, *each) for each in order]
-        assert [outcome(function, *each) for each in order] == found
+    assert "no error" not in [outcome(function, *each) for each in bad]
+
+    compiled = dj.compile(function, **options)
+
+    for each in (*bad[:1], good, *bad):
+        assert outcome(function, *each) == outcome(compiled, *each)
+
+
+def ways(name: str, dynamic: bool) -> list[dict[str, Any]]:
+    """Options of `compile`: what is captured does not depend on who computes it."""
+    if EVERY:
+        return [{"dynamic": True}, {"dynamic": None}]
+    return [{"dynamic": dynamic or None, "backend": "native" if name in NATIVE else "numpy"}]
+
+
+NATIVE: Final = ("Normal", "Gamma", "Categorical", "MultivariateNormal")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -146,16 +157,48 @@ def test_compiled_distributions_refuse_parameters_as_eager_ones_do(name: str) ->
         for place, values in enumerate(wrong)
         for value in values
     ]
-    assert_refused(lambda *given: (make(*given), given[0] + 1)[1], good, bad, DYNAMIC)
+    for options in ways(name, dynamic=False):
+        assert_refused(lambda *given: (make(*given), given[0] + 1)[1], good, bad, **options)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_distributions_refuse_values_as_eager_ones_do(name: str) -> None:
     make, parameters, _, value, wrong = CASES[name]
     good = [dj.tensor(p) for p in parameters]
-    assert_refused(
-        lambda at, *given: make(*given).log_prob(at),
-        [dj.tensor(value), *good],
-        [[with_first(value, bad), *good] for bad in wrong],
-        not DYNAMIC,
-    )
+    for options in ways(name, dynamic=True):
+        assert_refused(
+            lambda at, *given: make(*given).log_prob(at),
+            [dj.tensor(value), *good],
+            [[with_first(value, bad), *good] for bad in wrong],
+            **options,
+        )
+
+
+def test_the_default_is_looked_up_in_every_call() -> None:
+    compiled = dj.compile(lambda s: d.Normal(0.0, s).log_prob(dj.tensor(0.5)), backend="numpy")
+    negative = dj.tensor(NEGATIVE)
+    found = []
+    for checks in (True, False, True):
+        d.Distribution.set_default_validate_args(checks)
+        try:
+            found.append(outcome(compiled, negative).partition(":")[0])
+        finally:
+            d.Distribution.set_default_validate_args(True)
+
+    assert ["InvalidValueError", "no error", "InvalidValueError"] == found
+
+
+def test_checks_are_one_output_and_what_is_known_is_none() -> None:
+    def outputs(function: Callable[..., Any]) -> int:
+        graphs = []
+
+        def backend(graph: Any, types: Any) -> Any:
+            graphs.append(graph)
+            return lambda *inputs: interpret.replay(graph, inputs, dj.from_numpy)
+
+        dj.compile(function, backend=backend)(dj.tensor(0.5))
+        return len(graphs[0].outputs)
+
+    assert 2 == outputs(lambda x: d.Normal(0.0, 2.0).log_prob(x))
+    assert 2 == outputs(lambda x: d.Normal(x, x).log_prob(x))
+    assert 1 == outputs(lambda x: d.Normal(0.0, 2.0).mean + x)

@@ -195,3 +195,18 @@ def test_the_error_of_a_result_that_nobody_reads_is_raised(function, backend, ne
                 compiled(x, i)
         else:
             assert expected == compiled(x, i).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*runs on the NumPy backend")
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_the_error_of_a_singular_matrix_can_be_caught(backend):
+    def function(x):
+        try:
+            return dj.linalg.inv(x)
+        except RuntimeError:
+            return x - 1
+
+    compiled = dj.compile(function, backend=backend)
+
+    for matrix in (dj.eye(2), dj.zeros(2, 2), dj.eye(2) * 2):
+        assert function(matrix).tolist() == compiled(matrix).tolist()

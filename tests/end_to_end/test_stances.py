@@ -23,6 +23,20 @@ def marked(x: Any) -> Any:
     return x * (3 if dj.is_compiling() else 2)
 
 
+def test_a_function_without_tensors_knows_that_it_is_compiled() -> None:
+    def within() -> bool:
+        return dj.is_compiling()
+
+    def breaking(x: Any) -> Any:
+        dj.graph_break()
+        return x, within()
+
+    assert dj.compile(lambda x: dj.compiler.is_compiling(), backend="numpy")(3)
+    assert dj.compile(lambda x: dj.is_compiling(), backend="numpy")(dj.ones(2))
+    assert (3, True) == dj.compile(breaking, backend="numpy")(3)
+    assert not dj.is_compiling()
+
+
 @pytest.fixture
 def compiled() -> Any:
     """`marked`, compiled for two elements."""

@@ -44,7 +44,7 @@ def keep_refusals(graph: Graph) -> Graph:
     Ensures: every call that may refuse has a reader, or a check, that looks at all its elements;
     except where it has none.
     """
-    risky = [node for node in graph.calls if node.op is not None and _can_be_checked(node)]
+    risky = [node for node in graph.calls if can_be_checked(node)]
     if not risky:
         return graph
     whole = _wholly_computed(graph)
@@ -60,9 +60,10 @@ def keep_refusals(graph: Graph) -> Graph:
     return rebuild(graph, visit)
 
 
-def _can_be_checked(node: Node) -> bool:
-    assert node.op is not None
-    return may_refuse(node) and node.op.name in _CHECKS and isinstance(node.args[1], Node)
+def can_be_checked(node: Node) -> bool:
+    """True for a node that may refuse its operand 1, which can be looked at by itself."""
+    is_known = node.op is not None and node.op.name in _CHECKS
+    return is_known and may_refuse(node) and isinstance(node.args[1], Node)
 
 
 def _wholly_computed(graph: Graph) -> set[Node]:
@@ -99,14 +100,19 @@ def _wholly_read(node: Node) -> list[Node]:
 
 def _checked(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Value:
     """Operand 1, plus a zero for which all of it is looked at."""
-    assert node.op is not None
     operand = as_operand(builder, args[1])
-    looked = _CHECKS[node.op.name](node, as_operand(builder, args[0]), operand)
-    rank = len(looked.shape)
-    if rank:
-        looked = TABLE.any(looked, dim=tuple(range(rank)), keepdim=False)
-    result: Value = TABLE.add(operand, TABLE.cast(looked, dtype=operand.dtype))
+    zero = TABLE.cast(false_for(builder, node, args), dtype=operand.dtype)
+    result: Value = TABLE.add(operand, zero)
     return result
+
+
+def false_for(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Value:
+    """A bool without dims, False, for which all of operand 1 of a node is looked at."""
+    assert node.op is not None
+    operands = (as_operand(builder, argument) for argument in args[:2])
+    looked: Value = _CHECKS[node.op.name](node, *operands)
+    dims = tuple(range(len(looked.shape)))
+    return TABLE.any(looked, dim=dims, keepdim=False) if dims else looked
 
 
 def _selected(node: Node, x: Any, index: Any) -> Any:
@@ -137,6 +143,12 @@ _CHECKS: Final[Mapping[str, Callable[[Node, Any, Any], Any]]] = {
     "index_select": _selected,
     "gather": _gathered,
     "index": _indexed,
+    # Wholly computed where they have elements; `capture.unread_results` asks for those without.
+    "index_add": _selected,
+    "scatter": _gathered,
+    "scatter_add": _gathered,
+    "index_put": _indexed,
+    "index_accumulate": _indexed,
     "floor_divide": _divided,
     "remainder": _divided,
     "fmod": _divided,
