@@ -11,7 +11,7 @@ from typing import Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from dynajit.core.symint import shapes_agree
-from dynajit.ops.arguments import with_integers
+from dynajit.ops.arguments import size
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.losses import reduce_loss
 from dynajit.ops.nn_functions import pairwise_distance
@@ -41,7 +41,6 @@ def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -
 
 
 @full_precision
-@with_integers
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -54,6 +53,8 @@ def cross_entropy(
         raise ArgumentError(
             f"cross_entropy: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}."
         )
+    if type(ignore_index) is not int:
+        ignore_index = size(ignore_index, "cross_entropy")
     smoothing = float(label_smoothing)
     if target.dtype.is_floating_point:
         return TABLE.soft_cross_entropy(
@@ -66,13 +67,14 @@ def cross_entropy(
 
 
 @full_precision
-@with_integers
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Minus the log-probability of the target class."""
     reduction = reduction_of(reduction, size_average, reduce)
+    if type(ignore_index) is not int:
+        ignore_index = size(ignore_index, "nll_loss")
     return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
 
 
