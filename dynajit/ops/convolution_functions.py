@@ -226,7 +226,8 @@ def _convolve(
 ) -> Any:  # fmt: skip
     function = f"conv{n}d"
     size = _require_kernel(weight, n, function)
-    steps, groups = per_dim(stride, n, "stride", function), _known(groups, function)
+    steps = per_dim(stride, n, "stride", function)
+    groups = groups if type(groups) is int else _known(groups, function)
     gaps = per_dim(dilation, n, "dilation", function)
     require_range(steps, 1, "non-positive stride is not supported: stride", function)
     require_range(gaps, 1, "dilation", function)
@@ -236,7 +237,7 @@ def _convolve(
     def run(x: Any) -> Any:
         require_positive_counts(tuple(x.shape)[2:], size, geometry, function)
         given = {**geometry.attributes(), "groups": groups}
-        if _is_of_integers(x, weight, function):
+        if not x.dtype.is_floating_point and _is_of_integers(x, weight, function):
             result = _integer_windows(x, weight, geometry, groups, function)
             return result if bias is None else _plus_bias(result, bias)
         if not x.dtype.is_complex:
@@ -280,7 +281,8 @@ def _convolve_transposed(
 ) -> Any:  # fmt: skip
     function = f"conv_transpose{n}d"
     size = _require_kernel(weight, n, function)
-    steps, groups = per_dim(stride, n, "stride", function), _known(groups, function)
+    steps = per_dim(stride, n, "stride", function)
+    groups = groups if type(groups) is int else _known(groups, function)
     gaps = per_dim(dilation, n, "dilation", function)
     edges = per_dim(padding, n, "padding", function)
     extra = per_dim(output_padding, n, "output_padding", function)

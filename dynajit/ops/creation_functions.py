@@ -276,6 +276,8 @@ def _bound(value: Any) -> Any:
 
 
 def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
+    if not named and len(bounds) == 1 and type(bounds[0]) is int:  # nearly always
+        return 0, bounds[0], 1
     given = [_bound(value) for value in bounds]
     named = {name: _bound(value) for name, value in named.items()}
     if len(given) == 1 and "end" not in named:

@@ -57,7 +57,8 @@ def row_number(padding_idx: int, rows: Any) -> int:
     Raises:
         ExpectationError: there is no such row.
     """
-    padding_idx = operator.index(size(padding_idx, "embedding"))
+    if type(padding_idx) is not int:
+        padding_idx = operator.index(size(padding_idx, "embedding"))
     if not -rows <= padding_idx < rows:
         raise ExpectationError(
             f"Padding_idx must be within num_embeddings: {padding_idx} is no row of {rows}"

@@ -17,7 +17,7 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.core.symint import agree, shapes_agree
-from dynajit.ops.arguments import describe_tensor, misplaced, require_tensor, with_integers
+from dynajit.ops.arguments import describe_tensor, misplaced, require_tensor, size
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.contents import are_probabilities
 from dynajit.ops.losses import reduce_loss
@@ -48,7 +48,6 @@ def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -
 
 
 @full_precision
-@with_integers
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -61,6 +60,8 @@ def cross_entropy(
         raise ArgumentRuntimeError(
             f"cross_entropy: label_smoothing must be between 0.0 and 1.0, got {label_smoothing}."
         )
+    if type(ignore_index) is not int:
+        ignore_index = size(ignore_index, "cross_entropy")
     _check_class_weight("cross_entropy", input, weight)
     smoothing = float(label_smoothing)
     if require_tensor(target, "cross_entropy", "target").dtype.is_floating_point:
@@ -88,13 +89,14 @@ def _no_class(name: str, found: BoundsError, input: Any, target: Any) -> BoundsE
 
 
 @full_precision
-@with_integers
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """Minus the log-probability of the target class."""
     reduction = reduction_of(reduction, size_average, reduce)
+    if type(ignore_index) is not int:
+        ignore_index = size(ignore_index, "nll_loss")
     _check_class_weight("nll_loss", input, weight)
     try:
         return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)

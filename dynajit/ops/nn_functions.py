@@ -258,7 +258,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     Raises:
         ShapeError: a weight with one dim, and a bias.
     """
-    if len(weight.shape) == 1:
+    if weight.ndim == 1:
         if bias is not None:
             raise ShapeError("linear: a weight with one dim takes no bias.  Expected two dims.")
         return matmul(input, weight)
@@ -482,7 +482,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = Non
     """
     if isinstance(pad, str):
         raise ArgumentError(f"pad: the amounts are {pad!r}.  Expected integers.")
-    pad = [arguments.whole_number(amount, "pad") for amount in pad]
+    pad = [a if type(a) is int else arguments.whole_number(a, "pad") for a in pad]
     if len(pad) % 2 or len(pad) > 2 * len(input.shape):
         raise ShapeError(
             f"pad: padding length must be even and at most {2 * len(input.shape)}, got {len(pad)}."

@@ -411,11 +411,12 @@ def sort(
     return ValuesIndices(as_computed(values, input), indices)
 
 
-@with_integers
 def topk(
     input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
     """The k largest (or smallest) elements along `dim`, in order, and their positions."""
+    if type(k) is not int:
+        k = arguments.size(k, "topk")
     d = dim_of(input, dim, "topk")
     n = input.shape[d] if input.shape else 1
     if not fits_within(0, k) or not fits_within(k, n):

@@ -420,12 +420,16 @@ def _symbolic_position(number: Any, n: Any, dim: int) -> Any:
 
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of the last two dims; zero elsewhere."""
-    return TABLE.tril(input, diagonal=size(diagonal, "tril"))
+    if type(diagonal) is not int:
+        diagonal = size(diagonal, "tril")
+    return TABLE.tril(input, diagonal=diagonal)
 
 
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of the last two dims; zero elsewhere."""
-    return TABLE.triu(input, diagonal=size(diagonal, "triu"))
+    if type(diagonal) is not int:
+        diagonal = size(diagonal, "triu")
+    return TABLE.triu(input, diagonal=diagonal)
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:

@@ -5,7 +5,7 @@ the place of each integer argument of PyTorch's table of operators, and in `inte
 where factories, layers and windows are. What PyTorch refuses, floats and bools among it, is refused
 here with an error that is of PyTorch's class, too, or is taken.
 
-`DYNAJIT_PYTORCH_SAMPLES=100` looks at up to 100 samples of each operator instead of 6.
+`DYNAJIT_PYTORCH_SAMPLES=100` looks at up to 100 samples of each operator instead of 4.
 """
 
 import itertools
@@ -39,7 +39,7 @@ from pytorch_values import (  # noqa: E402
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 from torch.testing._internal.opinfo.core import UnaryUfuncInfo  # noqa: E402
 
-MOST_SAMPLES = int(os.environ.get("DYNAJIT_PYTORCH_SAMPLES", "6"))
+MOST_SAMPLES = int(os.environ.get("DYNAJIT_PYTORCH_SAMPLES", "4"))
 
 #: Forms of an integer, made for PyTorch or for dynajit.
 FORMS: dict[str, Callable[[Any, int], Any]] = {
