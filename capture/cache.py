@@ -46,6 +46,9 @@ PATIENCE: Final = 8
 VERSIONS_OF_A_CLASS: Final = 2
 #: Compiles of the rest of a function before it is asked whether they pay.
 VERSIONS_OF_A_REST: Final = 8
+#: Recompiles and skips that are kept for reports: a program that needs a version for each of the
+#: classes that it makes does not keep what each was compiled for, for ever.
+MOST_NOTED: Final = 100
 MSG_RARE: Final = "nearly every call needs a version of its own"
 
 #: How often a call is compiled whose guards do not hold right afterwards: another thread, a
@@ -149,10 +152,11 @@ class FunctionCache:
         name: qualified name for messages.
         compile: (function, flat arguments) -> Published.
         sizes: what `compile` knows about sizes, or None.
-        recompiles: every compile that existing entries could have spared.
-        skips: reasons of calls that ran as plain Python.
+        recompiles: compiles that existing entries could have spared, the last `MOST_NOTED`.
+        skips: reasons of calls that ran as plain Python, the last `MOST_NOTED`.
         compile_count: compiles so far, also those that published nothing.
         evicted_count: entries dropped because of the limit.
+        skip_count: captures so far that gave nothing to run.
     """
 
     name: str
@@ -162,6 +166,7 @@ class FunctionCache:
     skips: list[str] = field(default_factory=list)
     compile_count: int = 0
     evicted_count: int = 0
+    skip_count: int = 0
     _next_number: int = 0
     _warned: bool = False
     _said_given_up: bool = False
@@ -237,7 +242,7 @@ class FunctionCache:
             compiled.disabled = False
             self.recompiles.clear()
             self.skips.clear()
-            self.evicted_count = 0
+            self.skip_count = self.evicted_count = 0
             self._said_given_up = False
             self._said_new_class = False
             if self.sizes is not None:
@@ -352,8 +357,10 @@ class FunctionCache:
 
     def _skip(self, compiled: Any, published: Published) -> None:
         self.skips.append(published.reason)
+        self.skip_count += 1
+        del self.skips[:-MOST_NOTED]
         limit = config.current().recompile_limit
-        hopeless = len(self.skips) >= limit and not compiled.entry_count
+        hopeless = self.skip_count >= limit and not compiled.entry_count
         if hopeless or (published.permanent and not compiled.entry_count):
             compiled.disabled = True
 
@@ -378,6 +385,7 @@ class FunctionCache:
 
     def _note_recompile(self, recompile: Recompile) -> None:
         self.recompiles.append(recompile)
+        del self.recompiles[:-MOST_NOTED]
         if "recompiles" in config.current().log:
             text = f"dynajit recompiles: {self.name}: {recompile.reason}"
             print(on_a_terminal(text), file=sys.stderr)

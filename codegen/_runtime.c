@@ -353,12 +353,27 @@ static int scalar_value(ProgramObject *self, Py_ssize_t position, PyObject *give
     return number == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
+/* Set the error that there is no memory for a result. Returns NULL. */
+static PyObject *no_memory_for(Spec *spec, const npy_intp *sizes) {
+    PyObject *shape = PyTuple_New(spec->rank);
+    for (int d = 0; shape && d < spec->rank; d++) {
+        PyObject *size = PyLong_FromSsize_t(sizes[d]);
+        if (!size) Py_CLEAR(shape);
+        else PyTuple_SET_ITEM(shape, d, size);
+    }
+    if (!shape) return NULL;
+    PyErr_Format(PyExc_MemoryError, "Unable to allocate a result with shape %R and data type %S",
+                 shape, (PyObject *)spec->dtype);
+    Py_DECREF(shape);
+    return NULL;
+}
+
 static PyObject *new_output(Spec *spec, const npy_intp *sizes) {
     npy_intp size = (npy_intp)PyDataType_ELSIZE(spec->dtype);
     for (int d = 0; d < spec->rank; d++) {
         if (sizes[d] < 0)
             return PyErr_Format(PyExc_ValueError, "a result would have the size %zd", sizes[d]);
-        if (__builtin_mul_overflow(size, sizes[d], &size)) return PyErr_NoMemory();
+        if (__builtin_mul_overflow(size, sizes[d], &size)) return no_memory_for(spec, sizes);
     }
     Py_INCREF(spec->dtype);
     if (size < (npy_intp)BLOCK_SMALLEST)
@@ -374,7 +389,7 @@ static PyObject *new_output(Spec *spec, const npy_intp *sizes) {
     if (!block->memory) {
         Py_DECREF(spec->dtype);
         PyObject_Free(block);
-        return PyErr_NoMemory();
+        return no_memory_for(spec, sizes);
     }
     PyObject *array = PyArray_NewFromDescr(&PyArray_Type, spec->dtype, spec->rank, sizes, NULL,
                                            block->memory, NPY_ARRAY_CARRAY, NULL);
@@ -397,7 +412,9 @@ static void *take_workspace(ProgramObject *self, size_t *size) {
     }
     if (kept) block_give(kept, self->workspace_size);
     void *memory = block_take(*size);
-    if (!memory) PyErr_NoMemory();
+    if (!memory)
+        PyErr_Format(PyExc_MemoryError, "%U: Unable to allocate %zu bytes for what it computes through",
+                     self->name, *size);
     return memory;
 }
 

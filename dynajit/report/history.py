@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 regions = Late("dynajit.capture.region")
 
+MOST_TEXTS = 1000
+"""Breaks and skips of one `compile` call that are kept, the last ones."""
+
 #: A place in user code: file and line.
 Line = tuple[str, int]
 
@@ -159,6 +162,9 @@ class Family:
         elif region.permanent:
             self.skips[f"{name}: {region.reason}"] = None
             self.plain |= lines_of(code)
+        for texts in (self.breaks, self.skips):
+            while len(texts) > MOST_TEXTS:  # texts may name classes that every call makes anew
+                del texts[next(iter(texts))]
 
     def clear(self) -> None:
         """Forget what was counted; the members stay."""

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from dynajit.capture import _capture
+from dynajit.capture import _capture, cache
 from dynajit.capture.cache import (
     Callees,
     Published,
@@ -319,3 +319,28 @@ def test_reference_counts_of_arguments_are_balanced_over_compiles():
     gc.collect()
 
     assert during > before == sys.getrefcount(argument)
+
+
+def test_what_is_noted_of_versions_has_a_bound(monkeypatch) -> None:
+    """Of calls with a new class each time only the last ones are remembered."""
+    monkeypatch.setattr(cache, "MOST_NOTED", 5)
+    known = cache.FunctionCache("f", lambda *call: cache.Published(reason="no"))
+    for number in range(20):
+        known._note_recompile(cache.Recompile(number, ()))
+
+    assert [15, 16, 17, 18, 19] == [recompile.number for recompile in known.recompiles]
+
+
+def test_a_function_that_gives_nothing_to_run_is_left_alone_after_as_many_tries(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr(cache, "MOST_NOTED", 2)
+    compiled = cache.compiled_function(
+        lambda x: x, lambda *call: cache.Published(reason=f"no {call[1]}")
+    )
+    with config.override(recompile_limit=4):
+        for number in range(6):
+            assert number == compiled(number)
+
+    assert ["no (2,)", "no (3,)"] == cache.cache_of(compiled).skips
+    assert compiled.disabled

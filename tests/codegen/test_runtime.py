@@ -238,3 +238,19 @@ def test_programs_may_die_while_workers_idle(kernel_folder, setting) -> None:
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
 
     assert (0, b"") == (result.returncode, result.stderr)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")
+def test_without_memory_the_error_says_for_what(codegen) -> None:
+    """Sizes and dtype of a result, or the bytes of what is between."""
+    column, row = (TensorType(shape, dtypes.float32) for shape in ((1 << 20, 1), (1, 1 << 20)))
+    result = compile_graph(codegen.graph_of(ops.add, column, row))
+    arguments = np.ones((1 << 20, 1), np.float32), np.ones((1, 1 << 20), np.float32)
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 36, before[1]))
+    try:
+        with pytest.raises(MemoryError, match=r"shape \(1048576, 1048576\) and data type float32"):
+            result(*arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
