@@ -54,8 +54,6 @@ GIVEN: dict[str, Callable[[Any, float], Any]] = {
     "normal": lambda t, p: t.normal(0.0, p, (2,)),
     "normal of means": lambda t, p: t.normal(t.zeros(2), p),
     "normal_": lambda t, p: t.ones(2).normal_(0, p),
-    "uniform_": lambda t, p: t.ones(2).uniform_(-1.0, p),
-    "uniform_ from": lambda t, p: t.ones(2).uniform_(p, 3.0),
     "exponential_": lambda t, p: t.ones(2).exponential_(p),
     "geometric_": lambda t, p: t.ones(2).geometric_(p),
     "log_normal_": lambda t, p: t.ones(2).log_normal_(0, p),
