@@ -481,7 +481,7 @@ def unchanged_by(m: Any, x: Any, y: Any, *, refused: str = "") -> Any:
 
     Shape: broadcast. Dtype: as x.
     """
-    return x
+    return m.where(y == y, x, x)
 
 
 def _without_mass(ops: Any, x: Any, y: Any, least: int) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.core.symint import SymInt
 from dynajit.ops.arguments import operand, size
 from dynajit.ops.contents import are_probabilities
 from dynajit.ops.table import TABLE
@@ -132,7 +133,10 @@ def check_bounds(low: Any, high: Any, dtype: DType) -> None:
     Raises:
         ShapeError: the first or the last lies outside, as PyTorch's RuntimeError.
     """
-    if not _are_known(low, high) or dtype.is_complex:
+    # Sizes that vary fit 64 bits, and are compared with what they may fail to fit only.
+    is_narrow = dtype.category is not Category.FLOATING and dtype is not dtypes.int64
+    is_varying = is_narrow and all(isinstance(end, (int, SymInt)) for end in (low, high))
+    if dtype.is_complex or not (is_varying or _are_known(low, high)):
         return
     smallest, largest = _limits(dtype)
     for name, number in (("from", low), ("to - 1", high - 1)):

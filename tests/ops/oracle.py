@@ -66,6 +66,16 @@ def function(op: Op) -> Callable[..., Any] | None:
     return None
 
 
+def _tensors(*operands: Any) -> Any:
+    """The operands, numbers as tensors, in one shape."""
+    return torch.broadcast_tensors(*(torch.as_tensor(x) for x in operands))
+
+
+def _is_drawn(uniform: Any, p: Any) -> Any:
+    dtype = torch.result_type(uniform, p)
+    return (_tensors(uniform, p)[0] < _tensors(uniform, p)[1]).to(dtype)
+
+
 def _pointwise(call: Any, *operands: Any) -> Any:
     """Numbers become zero-dim tensors where the function takes tensors only."""
     try:
@@ -312,6 +322,22 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "searchsorted": torch.searchsorted,
         "scatter_reduce": _scatter_reduce,
         "polygamma": lambda x, *, n=0: torch.polygamma(n, x),
+        "logit": lambda x, *, eps=None: torch.logit(x, eps),
+        "unchanged_by": lambda x, y, *, refused="": _tensors(x, y)[0].clone(),
+        "is_drawn": _is_drawn,
+        "hardsigmoid": nn.hardsigmoid,
+        **{
+            name: functools.partial(_pointwise, functools.partial(torch.div, rounding_mode=mode))
+            for name, mode in (("floored_quotient", "floor"), ("truncated_quotient", "trunc"))
+        },
+        **{
+            name: functools.partial(_pointwise, getattr(torch.special, name))
+            for name in ("entr", "xlog1py")
+        },
+        **{
+            name: functools.partial(_reduction, getattr(torch, call))
+            for name, call in (("largest", "amax"), ("farthest", "amax"), ("smallest", "amin"))
+        },
         **{name: getattr(torch, name) for name in ("gcd", "lcm", "nextafter")},
         "fma": _fma,
         **{name: _double(getattr(torch, name)) for name in ("igamma", "igammac")},

@@ -85,9 +85,13 @@ def test_inputs_are_not_written(op: Op) -> None:
 # derivatives == finite differences
 
 
+#: Rows of which a derivative is refused by name; see `tests/oracle/test_gradient_paths.py`.
+REFUSED = ("floor_divide", "igamma", "igammac", "zeta")
+
+
 def differentiable(op: Op) -> list[Sample]:
     """float64 samples with a derivative to check."""
-    if op.kind is not Kind.COMPOSITE and not any(op.vjp.values()):
+    if op.name in REFUSED or (op.kind is not Kind.COMPOSITE and not any(op.vjp.values())):
         return []
     result = []
     for sample in accepted(op, dtypes.float64):
