@@ -27,7 +27,7 @@ from dynajit.ops.arrangement_functions import (
 )
 from dynajit.ops.elementwise_functions import clone
 from dynajit.ops.methods import TensorMethods
-from dynajit.ops.shape_functions import called_view
+from dynajit.ops.shape_functions import said_of_view
 
 shared_memory = Late("dynajit.eager.shared_memory")
 
@@ -208,7 +208,10 @@ class LayoutMethods:
             return self._view_as_dtype(dtype)
         if not shape and size is None:
             raise ArgumentError("view(): expected sizes, or a dtype.")
-        result = called_view(TensorMethods.reshape, self, *shape, shape=size)
+        try:
+            result = TensorMethods.reshape(self, *shape, shape=size)
+        except ShapeError as error:
+            raise said_of_view(error) from None
         if not _tensor.shares_memory(result.array, self.array):
             raise ShapeError(MSG_VIEW.format(shape=list(result.shape)))
         return result

@@ -5,7 +5,7 @@ Arguments take PyTorch's forms and are normalised here before a row is called. N
 place.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,18 +69,18 @@ def view(input: Any, *sizes_: Any, size: Any = None, dtype: Any = None) -> Any:
         raise ArgumentError("view(dtype) is not available.  Use .to(dtype) to convert values.")
     if not sizes_ and size is None:
         raise ArgumentError("view(): expected sizes, or a dtype.")
-    return called_view(reshape, input, *sizes_, shape=size)
-
-
-def called_view(reshaping: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """The result of a `reshape` that was called as `view`, and so are its errors."""
     try:
-        return reshaping(*args, **named)
+        return reshape(input, *sizes_, shape=size)
     except ShapeError as error:
-        words = str(error)
-        if not words.startswith("reshape"):
-            raise
-        raise ShapeError(f"view{words.removeprefix('reshape')}") from None
+        raise said_of_view(error) from None
+
+
+def said_of_view(error: ShapeError) -> ShapeError:
+    """What `reshape` raised, where the program called `view`."""
+    words = str(error)
+    if not words.startswith("reshape"):
+        return error
+    return ShapeError(f"view{words.removeprefix('reshape')}")
 
 
 def view_as(input: Any, other: Any) -> Any:
