@@ -208,10 +208,13 @@ class LayoutMethods:
             return self._view_as_dtype(dtype)
         if not shape and size is None:
             raise ArgumentError("view(): expected sizes, or a dtype.")
+        words = None
         try:
             result = TensorMethods.reshape(self, *shape, shape=size)
         except ShapeError as error:
-            raise said_of_view(error) from None
+            words = str(error)
+        if words is not None:
+            raise ShapeError(said_of_view(words))
         if not _tensor.shares_memory(result.array, self.array):
             raise ShapeError(MSG_VIEW.format(shape=list(result.shape)))
         return result

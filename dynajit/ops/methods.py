@@ -126,7 +126,8 @@ class Operators:
         try:
             return elementwise.bitwise_not(self)
         except DTypeError as error:
-            raise DTypeTypeError(str(error)) from None
+            words = str(error)
+        raise DTypeTypeError(words)
 
     def __pos__(self) -> Any:
         return self

@@ -72,15 +72,13 @@ def view(input: Any, *sizes_: Any, size: Any = None, dtype: Any = None) -> Any:
     try:
         return reshape(input, *sizes_, shape=size)
     except ShapeError as error:
-        raise said_of_view(error) from None
+        words = str(error)
+    raise ShapeError(said_of_view(words))
 
 
-def said_of_view(error: ShapeError) -> ShapeError:
-    """What `reshape` raised, where the program called `view`."""
-    words = str(error)
-    if not words.startswith("reshape"):
-        return error
-    return ShapeError(f"view{words.removeprefix('reshape')}")
+def said_of_view(words: str) -> str:
+    """What `reshape` says, where the program called `view`."""
+    return f"view{words.removeprefix('reshape')}" if words.startswith("reshape") else words
 
 
 def view_as(input: Any, other: Any) -> Any:
