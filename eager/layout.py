@@ -22,7 +22,7 @@ from dynajit.eager.storages import BY_DTYPE, TypedStorage, UntypedStorage
 from dynajit.eager.strided_views import strided_view
 from dynajit.ops.methods import TensorMethods
 from dynajit.ops.placing import contiguous
-from dynajit.ops.shape_functions import called_view
+from dynajit.ops.shape_functions import said_of_view
 from dynajit.ops.table import TABLE
 
 shared_memory = Late("dynajit.eager.shared_memory")
@@ -145,7 +145,13 @@ class LayoutMethods:
             return self._view_as_dtype(dtype)
         if not shape and size is None:
             raise ArgumentError("view(): expected sizes, or a dtype.")
-        result = called_view(TensorMethods.reshape, self, *shape, shape=size)
+        words = None
+        try:
+            result = TensorMethods.reshape(self, *shape, shape=size)
+        except ShapeError as error:
+            words = str(error)
+        if words is not None:
+            raise ShapeError(said_of_view(words))
         if not _tensor.shares_memory(result.array, self.array):
             raise ShapeError(MSG_VIEW.format(shape=list(result.shape)))
         return result

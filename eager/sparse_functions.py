@@ -15,7 +15,7 @@ from dynajit.eager.sparse_positions import keys, keys_without, summed, zeros
 from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import TYPE_NAMES
 from dynajit.ops import matrix_functions, reduction_functions
-from dynajit.ops.arguments import dim_of, dtype_of
+from dynajit.ops.arguments import dim_of, dtype_of, require_tensor
 from dynajit.ops.scatter_functions import scatter_reduce
 from dynajit.ops.search_functions import unique
 from dynajit.ops.table import TABLE
@@ -157,6 +157,8 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
     """
     if reduce != "sum":
         raise ArgumentError(f"sparse.mm(reduce={reduce!r}): expected 'sum'.")
+    for name, matrix in (("mat1", mat1), ("mat2", mat2)):
+        require_tensor(matrix, "sparse.mm", name)
     return matrix_functions.mm(mat1, mat2)
 
 

@@ -109,13 +109,13 @@ def require_tensor(value: Any, function: str, name: str = "input") -> Any:
     return value
 
 
-def misplaced(found: BoundsError, call: str, error: type[BoundsError] = BoundsError) -> BoundsError:
+def misplaced(words: str, call: str, error: type[BoundsError] = BoundsError) -> BoundsError:
     """What a row says about an index that is out of range, said of the function that was called.
 
     Args:
+        words: of the row's error, which is not handled any more: the new one has no context.
         call: the call in words, with the tensor that is read and that of the indices.
     """
-    words = str(found)
     return error(f"{call}: {words[max(words.rfind('index '), 0) :]}")
 
 

@@ -505,6 +505,7 @@ def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocki
 
 def type_as(input: Any, other: Any) -> Any:
     """input in the dtype of other, on its device."""
+    arguments.require_tensor(other, "type_as", "other")
     return to(input, other.dtype, device=other.device)
 
 

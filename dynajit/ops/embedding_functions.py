@@ -44,7 +44,8 @@ def looked_up(input: Any, weight: Any, padding_idx: int | None, scale_grad_by_fr
     try:
         return row(weight, input, padding_idx=padding_idx)
     except BoundsError as error:
-        raise misplaced(error, _lookup_in_words("embedding", input, weight)) from None
+        words = str(error)
+    raise misplaced(words, _lookup_in_words("embedding", input, weight))
 
 
 def _lookup_in_words(name: str, input: Any, weight: Any) -> str:
@@ -81,11 +82,14 @@ def bagged(
         UnsupportedError: weights of samples with another mode than "sum".
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, per_sample_weights)
+    words = None
     try:
         rows = look_up(input, weight, None, scale_grad_by_freq)
     except BoundsError as error:
+        words = str(error)
+    if words is not None:
         call = _lookup_in_words("embedding_bag", input, weight)
-        raise misplaced(error, call, BoundsRuntimeError) from None
+        raise misplaced(words, call, BoundsRuntimeError)
     if per_sample_weights is not None:
         if per_sample_weights.dtype is not weight.dtype:
             raise DTypeError(

@@ -72,8 +72,9 @@ def _checked_along(
     try:
         return _checked(index, x.shape[dim], False)
     except BoundsError as found:
-        call = f"{name}(x: {_in_words(x)}, index: {_in_words(index)}, dim={dim})"
-        raise error(f"{call}: {found}") from None
+        words = str(found)  # the new error has no context: this one is not handled any more
+    call = f"{name}(x: {_in_words(x)}, index: {_in_words(index)}, dim={dim})"
+    raise error(f"{call}: {words}")
 
 
 def _in_words(array: Any) -> str:

@@ -79,13 +79,14 @@ def cross_entropy(
             label_smoothing=smoothing,
         )  # fmt: skip
     except BoundsError as error:
-        raise _no_class("cross_entropy", error, input, target) from None
+        words = str(error)
+    raise _no_class("cross_entropy", words, input, target)
 
 
-def _no_class(name: str, found: BoundsError, input: Any, target: Any) -> BoundsError:
+def _no_class(name: str, words: str, input: Any, target: Any) -> BoundsError:
     """What a class that is out of range raises."""
     call = f"{name}(input: {describe_tensor(input)}, target: {describe_tensor(target)})"
-    return misplaced(found, f"{call}: a target is no class")
+    return misplaced(words, f"{call}: a target is no class")
 
 
 @full_precision
@@ -101,7 +102,8 @@ def nll_loss(
     try:
         return TABLE.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
     except BoundsError as error:
-        raise _no_class("nll_loss", error, input, target) from None
+        words = str(error)
+    raise _no_class("nll_loss", words, input, target)
 
 
 def _check_class_weight(function: str, input: Any, weight: Any) -> None:

@@ -70,7 +70,7 @@ def logsigmoid(input: Any) -> Any:
     return TABLE.log_sigmoid(input)
 
 
-def leaky_relu(input: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
     """x where positive, else negative_slope * x."""
     if isinstance(negative_slope, str):
         raise ArgumentError(f"leaky_relu: negative_slope={negative_slope!r}.  Expected a number.")
@@ -474,7 +474,7 @@ def _attention_shape(query: Any, key: Any) -> Shape:
 # padding
 
 
-def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
+def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Elements added around the last dims: (left, right, top, bottom, ...) from the last dim on;
     negative amounts cut off.
 

@@ -171,9 +171,12 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     flat = reshape(chosen, -1)
     number = TABLE.sub(TABLE.cumsum(flat, dim=0, reverse=False), 1)
     place = TABLE.where(flat, number, 0)
+    words = None
     try:
         taken = TABLE.index_select(reshape(source, -1), place, dim=0)
     except BoundsError as error:
+        words = str(error)
+    if words is not None:
         held = f"masked_scatter(source: {describe_tensor(source)}): the mask holds too often"
-        raise misplaced(error, held, BoundsRuntimeError) from None
+        raise misplaced(words, held, BoundsRuntimeError)
     return contiguous(TABLE.where(chosen, reshape(taken, shape), wide))

@@ -5,7 +5,7 @@ Arguments take PyTorch's forms and are normalised here before a row is called. N
 place.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,18 +71,16 @@ def view(input: Any, *sizes_: Any, size: Any = None, dtype: Any = None) -> Any:
         raise ArgumentError("view(dtype) is not available in graphs.")
     if not sizes_ and size is None:
         raise ArgumentError("view(): expected sizes, or a dtype.")
-    return called_view(reshape, input, *sizes_, shape=size)
-
-
-def called_view(reshaping: Callable[..., Any], *args: Any, **named: Any) -> Any:
-    """The result of a `reshape` that was called as `view`, and so are its errors."""
     try:
-        return reshaping(*args, **named)
+        return reshape(input, *sizes_, shape=size)
     except ShapeError as error:
         words = str(error)
-        if not words.startswith("reshape"):
-            raise
-        raise ShapeError(f"view{words.removeprefix('reshape')}") from None
+    raise ShapeError(said_of_view(words))
+
+
+def said_of_view(words: str) -> str:
+    """What `reshape` says, where the program called `view`."""
+    return f"view{words.removeprefix('reshape')}" if words.startswith("reshape") else words
 
 
 def view_as(input: Any, other: Any) -> Any:
