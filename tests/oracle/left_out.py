@@ -135,6 +135,8 @@ ROUNDED: tuple[tuple[str, str, str], ...] = (
 """The same for rounding errors, which may be within PyTorch's tolerance on another processor."""
 
 _WHOLE_STORAGE = "PyTorch copies the whole storage, and so keeps the offset"
+_OF_ONE = "PyTorch's are views of one tensor"
+_AT_ONCE = "conjugates are computed at once"
 _WRITES = "a buffer whose elements share memory is not written"
 
 ELSEWHERE: dict[str, str] = {
@@ -146,8 +148,15 @@ ELSEWHERE: dict[str, str] = {
     "nn.functional.batch_norm": _WRITES,
     "nn.functional.embedding": _WRITES,
     "nn.functional.embedding_bag": _WRITES,
+    "conj": _AT_ONCE,
+    "H": _AT_ONCE,
+    "mH": _AT_ONCE,
+    "logcumsumexp": _COMPLEX,
+    "nn.functional.rms_norm": _COMPLEX,
     "masked.prod": "a reduction over no dim is a copy",
-    "unravel_index": "PyTorch's are views of one tensor",
+    "histogramdd": "edges that do not rise are refused",
+    "nonzero": _OF_ONE,
+    "unravel_index": _OF_ONE,
 }
 """Operators whose results lie in other memory than PyTorch's, or from another offset on."""
 
