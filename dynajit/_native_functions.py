@@ -8,7 +8,7 @@ deviations, masks; gradients flow through the result alone, but for group norms.
 from typing import Any
 
 from dynajit._native_names import NAMES
-from dynajit.core.dtypes import bool_, float32
+from dynajit.core.dtypes import DType, bool_, float32
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.memory_format import contiguous_format
 from dynajit.eager.grad_mode import no_grad
@@ -206,7 +206,9 @@ def view_as_real_copy(input: Any) -> Any:
 
 def view_copy(input: Any, size: Any) -> Any:
     """A copy of `Tensor.view`, with other sizes or another dtype."""
-    return _copied(input.view(size))
+    if isinstance(size, DType):
+        return _copied(input.view(size))
+    return _copied(f.reshape(input, size))
 
 
 __all__ = list(NAMES)

@@ -170,7 +170,7 @@ class LayoutMethods:
 
     def _view_as_dtype(self, dtype: DType) -> Any:
         if dtype is dtypes.from_numpy(self.array.dtype):
-            return TABLE.reshape(self, shape=self.array.shape)
+            return TABLE.permute(self, dims=tuple(range(self.ndim)))
         if dtype.itemsize != self.array.itemsize:
             reason = _why_not_viewed(self, dtype)
             if reason:

@@ -152,7 +152,8 @@ def argsort(
         order = size - 1 - _turned(order, dim)
     else:
         order = xp.argsort(wide, axis=dim, kind="stable")
-    return xp.ascontiguousarray(order[(*(slice(None),) * dim, slice(start, last))])
+    part = order[(*(slice(None),) * dim, slice(start, last))]
+    return xp.ascontiguousarray(part) if part.size == order.size else part.copy()
 
 
 _FEW_ELEMENTS = 2048

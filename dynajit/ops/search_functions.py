@@ -389,7 +389,7 @@ def histogram(
         raise DTypeNotImplementedError(f'"histogramdd" not implemented for {input.dtype.name}')
     x = input.detach()
     if is_tensor(bins):
-        edges = cast(bins, input.dtype)
+        edges = TABLE.clone(cast(bins, input.dtype))
     else:
         bins = arguments.size(bins, "histogram")
         if bins <= 0:
@@ -435,7 +435,8 @@ def histogramdd(
         density: divide by the total and by the volumes.
 
     Returns:
-        Counts with one dim per coordinate, input's dtype, and a tuple of n tensors of edges.
+        Counts with one dim per coordinate, input's dtype, and a tuple of n tensors of edges: those
+        given, where they have that dtype.
 
     Raises:
         ShapeError: `bins` or `range` do not fit the number of coordinates.
@@ -467,7 +468,12 @@ def histogramdd(
         sums, _ = np.histogramdd(points, edges, density=density, weights=factors)
     else:
         sums = np.zeros([len(one) - 1 for one in edges])
-    made = tuple(constant(one.astype(input.dtype.numpy), input.device) for one in edges)
+    made = tuple(
+        of_dim
+        if is_tensor(of_dim) and of_dim.dtype is input.dtype
+        else constant(one.astype(input.dtype.numpy), input.device)
+        for of_dim, one in zip(given, edges, strict=True)
+    )
     return HistogramOfPoints(constant(sums.astype(input.dtype.numpy), input.device), made)
 
 

@@ -134,8 +134,45 @@ ROUNDED: tuple[tuple[str, str, str], ...] = (
 )
 """The same for rounding errors, which may be within PyTorch's tolerance on another processor."""
 
-ELSEWHERE: dict[str, str] = {}
+_WHOLE_STORAGE = "PyTorch copies the whole storage, and so keeps the offset"
+_OF_ONE = "PyTorch's are views of one tensor"
+_AT_ONCE = "conjugates are computed at once"
+_WRITES = "a buffer whose elements share memory is not written"
+
+ELSEWHERE: dict[str, str] = {
+    "as_strided_scatter": _WHOLE_STORAGE,
+    "diagonal_scatter": _WHOLE_STORAGE,
+    "select_scatter": _WHOLE_STORAGE,
+    "slice_scatter": _WHOLE_STORAGE,
+    "native_batch_norm": _WRITES,
+    "nn.functional.batch_norm": _WRITES,
+    "nn.functional.embedding": _WRITES,
+    "nn.functional.embedding_bag": _WRITES,
+    "conj": _AT_ONCE,
+    "H": _AT_ONCE,
+    "mH": _AT_ONCE,
+    "logcumsumexp": _COMPLEX,
+    "nn.functional.rms_norm": _COMPLEX,
+    "masked.prod": "a reduction over no dim is a copy",
+    "histogramdd": "edges that do not rise are refused",
+    "nonzero": _OF_ONE,
+    "unravel_index": _OF_ONE,
+}
 """Operators whose results lie in other memory than PyTorch's, or from another offset on."""
+
+_OF_VIEW = "that of view(), in front of strided elements; no element is reached by it"
+
+STRIDES_OF_ONE: dict[str, str] = {
+    "atleast_3d": _OF_VIEW,
+    "squeeze": _OF_VIEW,
+    "squeeze.multiple": _OF_VIEW,
+    "unsqueeze": _OF_VIEW,
+    "nn.functional.dropout3d": _OF_VIEW,
+    "x.unsqueeze(0)": _OF_VIEW,
+    "F.dropout1d(x, 0.0)": _OF_VIEW,
+    "F.dropout3d(x, 0.0)": _OF_VIEW,
+}
+"""Operators, and calls, of which the stride of a dim of size 1 may be another one."""
 
 
 def expected(name: str, form: str) -> dict[str, bool]:

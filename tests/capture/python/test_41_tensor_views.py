@@ -114,7 +114,7 @@ def lists_as_indices(x, y):
 
 
 def shifted_onto_itself(x, y):
-    x[1:] = x[:-1]
+    x[1:] = x[:-1].clone()
     y[:, :-1].copy_(y[:, 1:])
     return x, y
 
