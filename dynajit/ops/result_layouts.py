@@ -287,6 +287,17 @@ def _same(a: Size, b: Size) -> bool:
     return a is b or _is(a, "==", b)
 
 
+def _stacked(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+    """As `cat` along the dim that the new one then divides."""
+    new, rank = attributes["dim"], len(shape) - 1
+    joined = _suggested_by_all(shape[:new] + shape[new + 1 :], operands, attributes)
+    if new == rank or joined is None:
+        return None
+    order = [d if d < new else d + 1 for d in joined]
+    order.insert(order.index(new + 1), new)
+    return tuple(order)
+
+
 _BY_KIND: Final[Mapping[Kind, Rule]] = {Kind.POINTWISE: _iterated}
 
 _RULES: Final[Mapping[str, Rule]] = {
@@ -307,7 +318,9 @@ _RULES: Final[Mapping[str, Rule]] = {
         ),
         _as_first,
     ),
-    **dict.fromkeys(("batch_norm", "max_pool", "max_pool_choice", "pad"), _suggested),
+    **dict.fromkeys(
+        ("batch_norm", "max_pool", "max_pool_choice", "pad", "rms_norm"), _suggested
+    ),
     "sum_pool": _averaged,
     "laid_out": _named,
     "index": _chosen,
@@ -315,6 +328,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "convolution": _suggested_by_any,
     "convolution_input": _suggested_by_any,
     "cat": _suggested_by_all,
+    "stack": _stacked,
 }  # fmt: skip
 
 #: Rows to be asked for results also where all operands lie row by row.
