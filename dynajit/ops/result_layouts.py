@@ -59,10 +59,15 @@ def layout_of(tensor: Any) -> tuple[Shape, Shape]:
     return shape, contiguous_strides(shape)
 
 
+def lies_by_rows(tensor: Any) -> bool:
+    """True for an eager tensor that is contiguous; graph values do not know."""
+    is_contiguous = getattr(tensor, "is_contiguous", None)
+    return is_contiguous is not None and bool(is_contiguous())
+
+
 def preserved_order(tensor: Any) -> Order:
     """The order of dims that a copy of a tensor has, by its own; None: row by row."""
-    is_contiguous = getattr(tensor, "is_contiguous", None)
-    if is_contiguous is not None and is_contiguous():
+    if lies_by_rows(tensor):
         return None
     shape, strides = layout_of(tensor)
     return None if is_row_major(shape, strides) else order_of(shape, [(shape, strides)])
