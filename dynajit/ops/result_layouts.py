@@ -247,6 +247,11 @@ def with_rows(shape: Shape, strides: Shape) -> tuple[Shape, Shape]:
     return (*shape[:2], 1, shape[2]), (*strides[:2], strides[2] * shape[2], strides[2])
 
 
+def _transposed(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+    """As a convolution, but row by row in three dims."""
+    return None if len(shape) > 4 else _suggested_by_any(shape, operands, attributes)
+
+
 def _suggested_by_all(
     shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]
 ) -> Order:
@@ -331,7 +336,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "index": _chosen,
     "scaled_dot_product_attention": _attended,
     "convolution": _suggested_by_any,
-    "convolution_input": _suggested_by_any,
+    "convolution_input": _transposed,
     "cat": _suggested_by_all,
     "stack": _stacked,
 }  # fmt: skip

@@ -73,7 +73,9 @@ DIFFERENT: dict[str, str] = {
         ),
         _FOURIER,
     ),
-    **dict.fromkeys(("select_scatter", "slice_scatter", "diagonal_scatter"), _GAPS),
+    **dict.fromkeys(
+        ("select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter"), _GAPS
+    ),
     **dict.fromkeys(
         (
             "geqrf",
