@@ -1027,12 +1027,12 @@ static PyObject *
 taken(TensorObject *source, TensorObject *key)
 {
     PyArrayObject *array = (PyArrayObject *)source->array;
-    if (!PyArray_CheckExact(key->array) || PyArray_NDIM(array) == 0) {
+    if (!PyArray_CheckExact(key->array) || PyArray_NDIM(array) == 0 ||
+        !PyArray_IS_C_CONTIGUOUS(array)) { /* others decide where the result lies */
         Py_RETURN_NOTIMPLEMENTED;
     }
     PyArrayObject *positions = (PyArrayObject *)key->array;
-    int is_mask = PyArray_TYPE(positions) == NPY_BOOL && PyArray_SAMESHAPE(positions, array) &&
-                  PyArray_IS_C_CONTIGUOUS(array);
+    int is_mask = PyArray_TYPE(positions) == NPY_BOOL && PyArray_SAMESHAPE(positions, array);
     if ((PyArray_TYPE(positions) != NPY_INT64 && !is_mask) || PyArray_NDIM(positions) == 0) {
         Py_RETURN_NOTIMPLEMENTED;
     }

@@ -26,7 +26,7 @@ from dynajit.eager import _tensor
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, place_of
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.overriding import publish_overridable
-from dynajit.ops.result_layouts import dense_strides, preserved_order
+from dynajit.ops.result_layouts import dense_strides, lies_by_rows, preserved_order
 from dynajit.ops.table import TABLE
 
 
@@ -202,6 +202,8 @@ def empty_like(
     require_strided_like(input, {"layout": layout})
     place = input.device if device is None else device
     array = filled(tuple(input.shape) or ((),), None, dtype or input.dtype, place)
+    if layout is None and memory_format is None and lies_by_rows(input):
+        return _leaf(array, requires_grad)
     order = order_in(memory_format, array.ndim)
     if order is None and not input.is_sparse:
         order = preserved_order(input)

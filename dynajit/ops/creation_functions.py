@@ -43,7 +43,7 @@ from dynajit.ops.arguments import (
 from dynajit.ops.random import blocks_of
 from dynajit.ops.random_fills import check_bounds, check_probabilities, integers
 from dynajit.ops.reduction_functions import topk
-from dynajit.ops.result_layouts import Order, preserved_order
+from dynajit.ops.result_layouts import Order, lies_by_rows, preserved_order
 from dynajit.ops.table import TABLE
 
 
@@ -136,6 +136,8 @@ def _full_like(input: Any, value: Any, dtype: Any, place: Any, options: Mapping[
 
 def _order_like(input: Any, options: Mapping[str, Any]) -> Order:
     """The dims of what is made like a tensor, from the outermost in memory on."""
+    if lies_by_rows(input) and not options:
+        return None
     order = order_in(options.get("memory_format"), len(input.shape))
     if order is not None or getattr(input, "is_sparse", False):
         return order

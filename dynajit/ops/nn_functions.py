@@ -385,7 +385,7 @@ def group_norm(
         result = TABLE.mul(result, TABLE.reshape(weight, shape=per_channel))
     if bias is not None:
         result = TABLE.add(result, TABLE.reshape(bias, shape=per_channel))
-    return cast(result, input.dtype)
+    return as_suggested(cast(result, input.dtype), input)
 
 
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:

@@ -23,8 +23,8 @@ from dynajit.ops.result_layouts import (
     is_channels_last,
     is_row_major,
     layout_of,
+    lies_by_rows,
     order_of,
-    preserved_order,
     with_rows,
 )
 from dynajit.ops.table import TABLE
@@ -36,6 +36,8 @@ def contiguous(input: Any, memory_format: Any = None) -> Any:
     Raises:
         ArgumentError: `preserve_format` is asked for.
     """
+    if memory_format is None and lies_by_rows(input):
+        return input
     wanted = contiguous_format if memory_format is None else memory_format
     order = order_in(wanted, len(input.shape))
     if order is None:
@@ -71,9 +73,9 @@ def by_columns(result: Any) -> Any:
 
 def as_computed(result: Any, *operands: Any) -> Any:
     """A new tensor laid out as what one row computes element by element of these operands."""
-    tensors = [each for each in operands if is_tensor(each)]
-    if all(preserved_order(each) is None for each in tensors):
+    if all(map(lies_by_rows, operands)):
         return result
+    tensors = [each for each in operands if is_tensor(each)]
     return _in_order(result, order_of(tuple(result.shape), [layout_of(each) for each in tensors]))
 
 
@@ -83,7 +85,7 @@ def as_suggested(result: Any, like: Any, rows: bool = False) -> Any:
     Args:
         rows: tensors of rank 3 are seen as ones of rank 4.
     """
-    if preserved_order(like) is None:
+    if lies_by_rows(like):
         return result
     shape, strides = layout_of(like)
     laid = with_rows(shape, strides) if rows else (shape, strides)

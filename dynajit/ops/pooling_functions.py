@@ -401,7 +401,9 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
 
 def _laid_out(result: Any, x: Any) -> Any:
     """Channels last as x, but in three dims."""
-    return contiguous(result) if len(x.shape) > 4 else as_suggested(result, x, rows=True)
+    if len(x.shape) > 4:
+        return contiguous(result)
+    return as_suggested(result, x, rows=True)
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
@@ -436,11 +438,11 @@ def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: boo
         size, geometry = _even_geometry(tuple(pooled.shape)[2:], wanted)
         values = TABLE.max_pool(pooled, size=size, **geometry.attributes())
         if not return_indices:
-            return as_suggested(values, x, rows=True)
+            return _laid_out(values, x)
         choice = TABLE.max_pool_choice(pooled, size=size, **geometry.attributes())
         flat = _flat_positions(choice, tuple(pooled.shape)[2:], size, geometry)
         places = _original(flat, tuple(pooled.shape)[2:], sizes, positions)
-        return as_suggested(values, x, rows=True), as_suggested(places, x, rows=True)
+        return _laid_out(values, x), _laid_out(places, x)
 
     return batched(input, n, function, run, function)
 
@@ -512,7 +514,7 @@ def _max_unpool(
     placed = TABLE.scatter(
         zeros, TABLE.reshape(indices, shape=flat), TABLE.reshape(input, shape=flat), dim=len(lead)
     )
-    return as_suggested(TABLE.reshape(placed, shape=(*lead, *shape)), input)
+    return _laid_out(TABLE.reshape(placed, shape=(*lead, *shape)), input)
 
 
 @full_precision

@@ -25,6 +25,7 @@ from dynajit.ops.elementwise_functions import isclose, maximum, minimum, nonzero
 from dynajit.ops.factorizations import part
 from dynajit.ops.families import floating_of, normalize_dims, reduced_shape
 from dynajit.ops.placing import as_computed
+from dynajit.ops.result_layouts import lies_by_rows
 from dynajit.ops.shape_functions import reshape
 from dynajit.ops.table import TABLE
 
@@ -398,17 +399,23 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Positions that put input in order along `dim`; always stable."""
     d = dim_of(input, dim, "argsort")
-    found = TABLE.argsort(input, dim=d, descending=descending, start=0, stop=None)
-    return as_computed(found, input)
+    return as_computed(_positions(input, d, descending), input)
+
+
+def _positions(input: Any, dim: int, descending: bool) -> Any:
+    return TABLE.argsort(input, dim=dim, descending=descending, start=0, stop=None)
 
 
 def sort(
     input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> ValuesIndices:
     """(sorted values, their positions) along `dim`; always stable."""
-    indices = argsort(input, dim, descending)
-    values = TABLE.gather(input, indices, dim=dim_of(input, dim, "sort"))
-    return ValuesIndices(as_computed(values, input), indices)
+    d = dim_of(input, dim, "sort")
+    indices = _positions(input, d, descending)
+    values = TABLE.gather(input, indices, dim=d)
+    if lies_by_rows(input):
+        return ValuesIndices(values, indices)
+    return ValuesIndices(as_computed(values, input), as_computed(indices, input))
 
 
 def topk(

@@ -59,10 +59,15 @@ def layout_of(tensor: Any) -> tuple[Shape, Shape]:
     return shape, contiguous_strides(shape)
 
 
+def lies_by_rows(tensor: Any) -> bool:
+    """True for an eager tensor that is contiguous; graph values do not know."""
+    is_contiguous = getattr(tensor, "is_contiguous", None)
+    return is_contiguous is not None and bool(is_contiguous())
+
+
 def preserved_order(tensor: Any) -> Order:
     """The order of dims that a copy of a tensor has, by its own; None: row by row."""
-    is_contiguous = getattr(tensor, "is_contiguous", None)
-    if is_contiguous is not None and is_contiguous():
+    if lies_by_rows(tensor):
         return None
     shape, strides = layout_of(tensor)
     return None if is_row_major(shape, strides) else order_of(shape, [(shape, strides)])
@@ -242,6 +247,11 @@ def with_rows(shape: Shape, strides: Shape) -> tuple[Shape, Shape]:
     return (*shape[:2], 1, shape[2]), (*strides[:2], strides[2] * shape[2], strides[2])
 
 
+def _transposed(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+    """As a convolution, but row by row in three dims."""
+    return None if len(shape) > 4 else _suggested_by_any(shape, operands, attributes)
+
+
 def _suggested_by_all(
     shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]
 ) -> Order:
@@ -287,6 +297,17 @@ def _same(a: Size, b: Size) -> bool:
     return a is b or _is(a, "==", b)
 
 
+def _stacked(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+    """As `cat` along the dim that the new one then divides."""
+    new, rank = attributes["dim"], len(shape) - 1
+    joined = _suggested_by_all(shape[:new] + shape[new + 1 :], operands, attributes)
+    if new == rank or joined is None:
+        return None
+    order = [d if d < new else d + 1 for d in joined]
+    order.insert(order.index(new + 1), new)
+    return tuple(order)
+
+
 _BY_KIND: Final[Mapping[Kind, Rule]] = {Kind.POINTWISE: _iterated}
 
 _RULES: Final[Mapping[str, Rule]] = {
@@ -307,14 +328,17 @@ _RULES: Final[Mapping[str, Rule]] = {
         ),
         _as_first,
     ),
-    **dict.fromkeys(("batch_norm", "max_pool", "max_pool_choice", "pad"), _suggested),
+    **dict.fromkeys(
+        ("batch_norm", "max_pool", "max_pool_choice", "pad", "rms_norm"), _suggested
+    ),
     "sum_pool": _averaged,
     "laid_out": _named,
     "index": _chosen,
     "scaled_dot_product_attention": _attended,
     "convolution": _suggested_by_any,
-    "convolution_input": _suggested_by_any,
+    "convolution_input": _transposed,
     "cat": _suggested_by_all,
+    "stack": _stacked,
 }  # fmt: skip
 
 #: Rows to be asked for results also where all operands lie row by row.
