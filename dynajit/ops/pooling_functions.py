@@ -514,7 +514,8 @@ def _max_unpool(
     placed = TABLE.scatter(
         zeros, TABLE.reshape(indices, shape=flat), TABLE.reshape(input, shape=flat), dim=len(lead)
     )
-    return _laid_out(TABLE.reshape(placed, shape=(*lead, *shape)), input)
+    result = TABLE.reshape(placed, shape=(*lead, *shape))
+    return as_suggested(result, input) if n < 3 else contiguous(result)
 
 
 @full_precision
