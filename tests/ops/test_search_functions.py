@@ -107,11 +107,8 @@ def test_running_extrema_remember_nan_and_the_last_of_equal_ones() -> None:
 
 def test_logcumsumexp_sums_infinities() -> None:
     array = np.array([-math.inf, -math.inf, 1.0, -math.inf, 3.0, -2.0])
-    agree(lambda t, x: t.logcumsumexp(x, 0), array, gradients=False)
+    agree(lambda t, x: t.logcumsumexp(x, 0), array)
     agree(lambda t, x: t.logcumsumexp(x, 0), array[2:])
-    x = dj.tensor(array, requires_grad=True)
-    dj.logcumsumexp(x, 0).sum().backward()
-    assert [0.0, 0.0] == x.grad[:2].tolist()
     agree(lambda t, x: t.logcumsumexp(x, 0), np.array([1.0, math.inf, 2.0]), gradients=False)
     agree(lambda t, x: t.logcumsumexp(x, 0), np.array([1000.0, 1000.0], np.float32))
 
