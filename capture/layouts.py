@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from dynajit.core.symint import equals
+from dynajit.core.symint import equals, known_comparison
 from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import expressions
@@ -209,30 +209,40 @@ def _are_known(sizes: Shape) -> bool:
 def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | None:
     """Strides under which the elements appear in another shape; None where a copy is needed.
 
-    What symbolic sizes decide about that is what they decide in this call.
+    The wanted sizes, from the last one on, have to make up run by run. What symbolic sizes decide
+    about that is what they decide in this call.
     """
     if 0 in shape:
         return contiguous_strides(wanted)
-    blocks: list[tuple[Size, Size]] = []  # (elements, stride) of dimensions that are one run
-    for size, stride in zip(shape, strides, strict=True):
-        if blocks and size != 1 and equals(blocks[-1][1], size * stride):
-            blocks[-1] = (blocks[-1][0] * size, stride)
-        elif size != 1:
-            blocks.append((size, stride))
+    left = list(wanted)
     found: list[Size] = []
-    count: Size
-    step: Size
-    count, step = blocks.pop() if blocks else (1, 1)
-    for size in reversed(wanted):
-        if equals(count, 1) and not equals(size, 1):
-            if not blocks:  # sizes of which it is not known that they make up as many elements
+    count: Size = 1
+    step: Size = 1
+    for count, step in reversed(_runs(shape, strides)):
+        made: Size = 1
+        while not equals(made, count):
+            if not left or known_comparison("<", count, made):
                 return None
-            count, step = blocks.pop()
-        if count % size:
-            return None
-        found.append(step)
-        count, step = count // size, step * size
+            found.append(step * made)
+            made = made * left.pop()
+        while left and equals(left[-1], 1):
+            found.append(step * made)
+            left.pop()
+    found += [step * count] * len(left)  # of size 1, where there is no run
     return tuple(reversed(found))
+
+
+def _runs(shape: Shape, strides: Shape) -> list[tuple[Size, Size]]:
+    """Elements and stride of dims that are one run, from the outermost on."""
+    runs: list[tuple[Size, Size]] = []
+    for size, stride in zip(shape, strides, strict=True):
+        if equals(size, 1):
+            continue
+        if runs and equals(runs[-1][1], size * stride):
+            runs[-1] = (runs[-1][0] * size, stride)
+        else:
+            runs.append((size, stride))
+    return runs
 
 
 def _strides_of_view(node: Node, known: Known) -> Shape | None:

@@ -20,6 +20,7 @@ from dynajit.capture.values import Value
 from dynajit.capture.values_containers import ListValue
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core import any_arrays
+from dynajit.core.dtypes import Category, uint8
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
 from dynajit.core.types import ScalarType, TensorType
 from dynajit.eager import grad_mode
@@ -281,6 +282,10 @@ def refuse_older_key(x: Any, index: Value) -> None:
 
 
 def _is_basic(entry: Any) -> bool:
+    """True for entries of keys that choose a view: a number in a tensor is an integer, too."""
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return True
+    if isinstance(entry, graph.Value):
+        is_number = isinstance(entry.node.type, TensorType) and not entry.shape
+        return is_number and entry.dtype.category is Category.INTEGER and entry.dtype is not uint8
     return isinstance(entry, int) and not isinstance(entry, bool)

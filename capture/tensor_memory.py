@@ -20,6 +20,7 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core import any_arrays
 from dynajit.core.dtypes import bool_, int64
+from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType
 from dynajit.eager import Tensor
 from dynajit.eager.grad_mode import is_inference_mode_enabled
@@ -270,18 +271,36 @@ def refuse_partial_overlap(recorder: Any, written: TensorValue, operand: TensorV
     one, other = recorder.heap[written.identity], recorder.heap[operand.identity]
     if written.identity == operand.identity or not one.memory or one.memory != other.memory:
         return
-    images = _image_of(recorder, one), _image_of(recorder, other)
-    if any(image is None for image in images) or any_arrays.overlap_partly(*images):
+    a, b = _image_of(recorder, one), _image_of(recorder, other)
+    if a is None or b is None or len(a.moved) * len(b.moved) > MOST_PLACES:
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand may read")
+    moved = {there - here for here in a.moved for there in b.moved}
+    if any_arrays.overlap_partly(a.array, b.array, moved):
         raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand reads")
 
+
+MOST_PLACES: Final = 1 << 12
+"""Pairs of places that are compared where numbers in tensors choose views."""
 
 #: Where images of memory begin.
 _IMAGE: Final = np.zeros(1, np.complex128)
 
 
-def _image_of(recorder: Any, contents: TensorContents) -> Any:
-    """An array that lies in (unread) memory as the tensor does, beside those of the same memory;
-    None where sizes or strides are not known."""
+@record
+class _Image:
+    """Where a tensor lies in the memory that it shares with others.
+
+    Args:
+        array: it lies as the tensor does, in memory that is not read.
+        moved: by how many bytes further on it may lie: numbers of the launch say where.
+    """
+
+    array: Any
+    moved: frozenset[int]
+
+
+def _image_of(recorder: Any, contents: TensorContents) -> _Image | None:
+    """None where sizes or strides are not known, or there are too many places."""
     memory: MemoryContents = recorder.heap[contents.memory]
     type: Any = memory.value.node.type
     if memory.strides is None or not all(
@@ -289,17 +308,26 @@ def _image_of(recorder: Any, contents: TensorContents) -> Any:
     ):
         return None
     itemsize = type.dtype.itemsize
-    image = as_strided(
+    array = as_strided(
         _IMAGE.view(np.uint8)[:itemsize].view(type.dtype.numpy),
         type.shape,
         tuple(step * itemsize for step in memory.strides),
         writeable=False,
     )
+    moved = {0}
     for step in contents.steps:
         if next(expressions(tuple(step.attributes.values())), None) is not None:
             return None
-        image = evaluate(step.op, [image], dict(step.attributes))
-    return image
+        if step.numbers is None:
+            array = evaluate(step.op, [array], dict(step.attributes))
+            continue
+        for dim in sorted(step.attributes["dims"], reverse=True):
+            size, by = array.shape[dim], array.strides[dim]
+            if not size or len(moved) * size > MOST_PLACES:
+                return None
+            moved = {start + place * by for start in moved for place in range(size)}
+            array = array[(slice(None),) * dim + (0, ...)]
+    return _Image(array, frozenset(moved))
 
 
 def _is_recorded(steps: tuple[Step, ...], old_needs: bool, part_needs: bool) -> bool:

@@ -7,6 +7,7 @@ own arithmetic goes through rows.
 """
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -278,16 +279,22 @@ def _is_dense(array: Any) -> bool:
     return True
 
 
-def overlap_partly(a: Any, b: Any) -> bool:
+def overlap_partly(a: Any, b: Any, moved: Iterable[int] = (0,)) -> bool:
     """True if two arrays without gaps share memory, but not element by element: a write to one of
     them, element by element, may change what is still to be read of the other. Of arrays with gaps
-    it is not asked, as in PyTorch."""
+    it is not asked, as in PyTorch.
+
+    Args:
+        moved: by how many bytes b may lie further on than it does; one of them is enough.
+    """
     if a is b or not a.size or not b.size or not (_is_dense(a) and _is_dense(b)):
         return False
-    first, other = byte_bounds(a), byte_bounds(b)
-    if first[0] >= other[1] or other[0] >= first[1]:
-        return False
-    return bool(first != other or a.strides != b.strides)
+    (start, end), (first, last) = byte_bounds(a), byte_bounds(b)
+    is_same = end - start == last - first and a.strides == b.strides
+    return any(
+        start < last + by and first + by < end and not (is_same and first + by == start)
+        for by in moved
+    )
 
 
 def shares_memory(a: Any, b: Any) -> bool:

@@ -55,6 +55,7 @@ CASES: Final[dict[str, Case]] = {
     "scatter_reduce": (of_row("scatter_reduce", dim=0, mode="amax"), (X, I, X[:2]),
                        (X, J, X[:2])),
     "floor_divide": (of_row("floor_divide"), (I, T([1, 2])), (I, T([1, 0]))),
+    "floored_quotient": (of_row("floored_quotient"), (I, T([1, 2])), (I, T([1, 0]))),
     "remainder": (of_row("remainder"), (I, T([1, 2])), (I, T([1, 0]))),
     "fmod": (of_row("fmod"), (I, T([1, 2])), (I, T([1, 0]))),
     "cholesky": (of_row("cholesky"), (EYE,), (-EYE,)),
@@ -143,8 +144,7 @@ CASES: Final[dict[str, Case]] = {
         lambda x: dj.nn.utils.get_total_norm([x], error_if_nonfinite=True), (X,), (X * NAN,)),
     "a bool tensor that must hold": (
         lambda x: dj._check_tensor_all(x > 0), (X,), (-X,)),
-    "dynajit/ops/creation_functions.py: arange": (
-        lambda x: dj.arange(0.0, 3.0, x), (T(1.0),), (T(0.0),)),
+    "a step of 0": (lambda x: dj.arange(0.0, 3.0, x), (T(1.0),), (T(0.0),)),
     "dynajit/ops/spectrogram_functions.py: _signal": (
         lambda x, w: dj.istft(x, 4, 2, window=w), (dj.ones(3, 3, dtype=dj.complex64), dj.ones(4)),
         (dj.ones(3, 3, dtype=dj.complex64), dj.zeros(4))),
@@ -176,7 +176,6 @@ _DISTRIBUTIONS: Final = "tests/distributions/test_compiled_checks.py"
 #: What the walk finds and has no case here, and why.
 LEFT_OUT: Final = {
     "symmetric_eigen": "no matrix is known for which the method does not converge",
-    "dynajit/ops/arrangement_functions.py: elements_of_strided": "sizes and strides",
     "dynajit/ops/scalar.py: _refuse_zero": "rows that divide call it",
     "dynajit/distributions/continuous_bernoulli.py: _refuse_what_is_no_probability": _DISTRIBUTIONS,
     "dynajit/distributions/distribution.py: _check_parameters": _DISTRIBUTIONS,
@@ -193,6 +192,9 @@ LEFT_OUT: Final = {
     "eager/inplace.py: set_item": _OF_OBJECTS,
     "eager/inplace.py: _set_advanced": _OF_OBJECTS,
     "eager/inplace.py: apply": _OF_OBJECTS,
+    "eager/inplace.py: _array_for": _OF_OBJECTS,
+    "eager/inplace.py: refuse_partial_overlap": _OF_OBJECTS,
+    "eager/node.py: __init__": _OF_OBJECTS,
     "eager/layout.py: view": _OF_OBJECTS,
     "eager/random.py: set_state": _RUNS_EAGERLY,
     "eager/tensor.py: data": _OF_OBJECTS,
@@ -302,6 +304,7 @@ RECORDING: Final = {
     "dynajit/ops/creation_functions.py: _finish": "a refusal",
     "dynajit/ops/creation_functions.py: reserve": "a refusal",
     "dynajit/ops/recurrent_functions.py: recurrent": "one row in place of many",
+    "dynajit/ops/subscript.py: is_known_number": "a number as a tensor",
     "dynajit/utils/checkpoint.py: checkpoint": "backward is planned ahead",
     "dynajit/utils/flop_counter.py: _watch": "what is counted",
 }

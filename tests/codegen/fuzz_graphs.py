@@ -43,9 +43,10 @@ SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -0.25, 2.0, -3.0, 0.5, 1.75,
 MULTIPLIES = {"mul", "square", "matmul", "leaky_relu"}
 SUMS = {"sum", "matmul", "cumsum", "index_add", "index_accumulate", "scatter_add"}
 DISCONTINUOUS = {
-    "argmax", "argmin", "argsort", "ceil", "eq", "floor", "floor_divide", "fmod", "ge", "gt", "le",
-    "lt", "ne", "remainder", "round", "sign", "trunc", "logical_and", "logical_or", "logical_xor",
-    "logical_not", "any", "all", "isnan", "isinf", "isfinite",
+    "argmax", "argmin", "argsort", "ceil", "eq", "floor", "floor_divide", "floored_quotient",
+    "fmod", "ge", "gt", "le", "lt", "ne", "remainder", "round", "sign", "trunc",
+    "truncated_quotient", "logical_and", "logical_or", "logical_xor", "logical_not", "any", "all",
+    "isnan", "isinf", "isfinite",
 }  # fmt: skip
 CREATION = {"full", "arange", "cast", "integer"}
 OF_SOME_DTYPES = frozenset(name for name, row in SCALARS.items() if row.kernels is not None)

@@ -35,7 +35,7 @@ def samples(op, dtype, position: int) -> np.ndarray:
     if dtype.is_floating_point:
         return rng.uniform(*op.domain, shape).astype(dtype.numpy)
     values = rng.integers(-20 if dtype.is_signed else 0, 30, shape)
-    divides = op.name in ("remainder", "fmod", "floor_divide") and position == 1
+    divides = op.divides and position == 1
     return np.where(divides & (values == 0), 3, values).astype(dtype.numpy)
 
 

@@ -484,21 +484,6 @@ def test_fullgraph_names_the_line(raises_alike: Any) -> None:
     assert [] == seen
 
 
-def test_a_backend_that_fails() -> None:
-    """Its error reaches the user under strict; otherwise a warning and plain Python."""
-
-    def backend(graph: Any, types: Any) -> Any:
-        raise ZeroDivisionError("backend")
-
-    def function(x: Any) -> Any:
-        return x * 2
-
-    with pytest.raises(ZeroDivisionError):
-        dj.compile(function, backend=backend)(dj.ones(2))
-    with dj.config.override(strict=False), pytest.warns(RuntimeWarning, match="could not compile"):
-        assert [2.0, 2.0] == dj.compile(function, backend=backend)(dj.ones(2)).tolist()
-
-
 def test_many_versions_warn_once() -> None:
     """Beyond the limit the oldest version goes; results stay right."""
     compiled = dj.compile(lambda x: x * 2, backend="numpy", dynamic=False)

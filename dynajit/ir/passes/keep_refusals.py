@@ -150,6 +150,7 @@ _CHECKS: Final[Mapping[str, Callable[[Node, Any, Any], Any]]] = {
     "index_put": _indexed,
     "index_accumulate": _indexed,
     "floor_divide": _divided,
+    "floored_quotient": _divided,
     "remainder": _divided,
     "fmod": _divided,
 }
