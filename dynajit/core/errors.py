@@ -39,6 +39,7 @@ file and line).
     |-- OperatorError   (RuntimeError)  a custom operator is defined or called wrongly
     |   `-- NoKernelError               no kernel for these tensors (NotImplementedError, too)
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
+    |   |-- NoDerivativeError         backward needs a derivative that nobody has
     |   `-- LibraryError              a library compiled for PyTorch (OSError, too)
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
     |   |-- EmptyFileError  (EOFError)  there is nothing to read

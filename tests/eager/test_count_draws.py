@@ -34,12 +34,14 @@ def test_draws_depend_on_the_generator_only() -> None:
 
 
 def test_edges() -> None:
-    """No rate, no trial, certain success, nothing to draw, no gradient."""
+    """No rate, no trial, certain success, nothing to draw, a gradient of 0."""
     assert [0, 0] == dj.poisson(dj.zeros(2)).tolist()
     assert [0, 5] == dj.binomial(dj.tensor([0.0, 5.0]), dj.tensor([0.5, 1.0])).tolist()
     assert (0, 2) == dj.poisson(dj.ones(0, 2)).shape
     assert () == dj.poisson(dj.tensor(1.0)).shape
-    assert not dj.poisson(dj.ones(2, requires_grad=True)).requires_grad
+    rates = dj.ones(2, requires_grad=True)
+    dj.poisson(rates).sum().backward()
+    assert [0.0, 0.0] == rates.grad.tolist()
 
 
 def test_wrong_operands_are_refused() -> None:
