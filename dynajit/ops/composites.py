@@ -281,7 +281,9 @@ def logsumexp(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) 
 
 
 def _equals_infer(value: ValueType, x: ValueType) -> TensorType:
-    return operand_type(value)
+    found = operand_type(value)
+    assert found is not None
+    return found
 
 
 def _equals_vjp(ops: Any, g: Any, value: Any, x: Any) -> Any:

@@ -136,12 +136,11 @@ def _full_like(input: Any, value: Any, dtype: Any, place: Any, options: Mapping[
 
 def _order_like(input: Any, options: Mapping[str, Any]) -> Order:
     """The dims of what is made like a tensor, from the outermost in memory on."""
-    if lies_by_rows(input) and not options:
+    is_sparse = getattr(input, "is_sparse", False)
+    if not options and (is_sparse or lies_by_rows(input)):
         return None
     order = order_in(options.get("memory_format"), len(input.shape))
-    if order is not None or getattr(input, "is_sparse", False):
-        return order
-    return preserved_order(input)
+    return order if order is not None or is_sparse else preserved_order(input)
 
 
 def _drawn_like(input: Any, result: Any, options: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from dynajit.ops.complex_functions import adjoint as adjoint_of
 from dynajit.ops.creation_functions import eye
 from dynajit.ops.factorizations import part
 from dynajit.ops.matrix_functions import matmul
-from dynajit.ops.placing import by_columns, contiguous, copied_by_columns
+from dynajit.ops.placing import by_columns, contiguous, copied_by_columns, copied_by_rows
 from dynajit.ops.shape_functions import diagonal as diagonal_of
 from dynajit.ops.shape_functions import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table import TABLE
@@ -91,7 +91,7 @@ def matrix_power(A: Any, n: int) -> Any:
             result = base if result is None else matmul(result, base)
         power >>= 1
         base = matmul(base, base) if power else base
-    return TABLE.clone(A) if n == 1 else result
+    return copied_by_rows(A) if n == 1 else result
 
 
 def matrix_exp(A: Any) -> Any:

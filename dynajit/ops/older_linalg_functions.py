@@ -24,6 +24,7 @@ from dynajit.ops.linalg_functions import cholesky as lower_cholesky
 from dynajit.ops.linalg_functions import lu_solve as solve_by_factors
 from dynajit.ops.linalg_functions import svd as whole_svd
 from dynajit.ops.norm_functions import cross as cross_products
+from dynajit.ops.placing import copied_by_columns
 from dynajit.ops.table import TABLE
 
 __all__ = [
@@ -149,7 +150,8 @@ def triangular_solve(
         found = solve_triangular(turned, b, upper=not upper, unitriangular=unitriangular)
     else:
         found = solve_triangular(A, b, upper=upper, unitriangular=unitriangular)
-    return TriangularSolution(found, TABLE.clone(A))
+    wide = TABLE.expand(A, shape=(*tuple(found.shape)[:-2], *tuple(A.shape)[-2:]))
+    return TriangularSolution(found, copied_by_columns(wide))
 
 
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:

@@ -26,7 +26,7 @@ from dynajit.core.types import Size
 from dynajit.ops.arguments import cast, constant, sizes, with_integers
 from dynajit.ops.convolution_functions import per_dim
 from dynajit.ops.nn_functions import check_probability, dropout
-from dynajit.ops.placing import as_suggested
+from dynajit.ops.placing import as_suggested, copied_by_rows
 from dynajit.ops.pooling_functions import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -318,8 +318,9 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     n = len(lead)
     apart = TABLE.reshape(input, shape=(*lead, channels // (r * r), r, r, height, width))
     dims = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    turned = TABLE.clone(TABLE.permute(apart, dims=dims))
-    return TABLE.reshape(turned, shape=(*lead, channels // (r * r), height * r, width * r))
+    turned = copied_by_rows(TABLE.permute(apart, dims=dims))
+    result = TABLE.reshape(turned, shape=(*lead, channels // (r * r), height * r, width * r))
+    return as_suggested(result, input)
 
 
 @with_integers
@@ -335,8 +336,9 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     n = len(lead)
     apart = TABLE.reshape(input, shape=(*lead, channels, height // r, r, width // r, r))
     order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    turned = TABLE.clone(TABLE.permute(apart, dims=order))
-    return TABLE.reshape(turned, shape=(*lead, channels * r * r, height // r, width // r))
+    turned = copied_by_rows(TABLE.permute(apart, dims=order))
+    result = TABLE.reshape(turned, shape=(*lead, channels * r * r, height // r, width // r))
+    return as_suggested(result, input)
 
 
 @with_integers
@@ -352,7 +354,7 @@ def channel_shuffle(input: Any, groups: int) -> Any:
             f"{list(shape)} and groups={groups}."
         )
     apart = TABLE.reshape(input, shape=(shape[0], groups, shape[1] // groups, *shape[2:]))
-    turned = TABLE.clone(TABLE.permute(apart, dims=(0, 2, 1, *range(3, len(shape) + 1))))
+    turned = copied_by_rows(TABLE.permute(apart, dims=(0, 2, 1, *range(3, len(shape) + 1))))
     return as_suggested(TABLE.reshape(turned, shape=shape), input)
 
 

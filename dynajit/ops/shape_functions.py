@@ -241,6 +241,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
         if cut != 0:
             parts = narrow(result, d, cut, length - cut), narrow(result, d, 0, cut)
             result = TABLE.cat(*parts, dim=d)
+        else:
+            result = copied_by_rows(result)
     return TABLE.clone(input) if result is input else result
 
 
@@ -328,7 +330,7 @@ def repeat_interleave(
     shape = tuple(input.shape)
     wide = _reshaped(input, (*shape[: d + 1], 1, *shape[d + 1 :]))
     grown = TABLE.expand(wide, shape=(*shape[: d + 1], times, *shape[d + 1 :]))
-    return TABLE.clone(_reshaped(grown, (*shape[:d], shape[d] * times, *shape[d + 1 :])))
+    return copied_by_rows(_reshaped(grown, (*shape[:d], shape[d] * times, *shape[d + 1 :])))
 
 
 def _counts_to_positions(repeats: Any, length: Any) -> Any:

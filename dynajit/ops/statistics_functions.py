@@ -15,7 +15,7 @@ from dynajit.ops.arguments import cast, dim_of, is_tensor, with_integers
 from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj
 from dynajit.ops.composites import count_operand, wide
-from dynajit.ops.contents import accepts, occurs
+from dynajit.ops.contents import accepts, holds
 from dynajit.ops.families import floating_of, normalize_dims
 from dynajit.ops.matrix_functions import mm
 from dynajit.ops.pair_functions import distance
@@ -250,7 +250,7 @@ def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
             f"cov(): expected aweights to have floating point dtype but got {aweights.dtype.name}"
         )
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
-        if weights is not None and occurs(TABLE.lt(weights, 0)):
+        if weights is not None and not holds(TABLE.ge(weights, 0)):  # NaN is refused, too
             raise ShapeError(f"cov(): {name} cannot be negative")
     if fweights is None or aweights is None:
         weights = aweights if fweights is None else fweights

@@ -370,7 +370,8 @@ def _integer(bound: Any) -> Size:
     """A bound or step as an integer; a graph's value is asked for contents, which it refuses."""
     if is_tensor(bound) and not hasattr(bound, "__index__"):
         bound = bound.array
-    return size_argument(bound, "slice")
+    found: Size = size_argument(bound, "slice")
+    return found
 
 
 def _is_plain(bound: Any) -> bool:
