@@ -104,10 +104,10 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, 
     return _given_together(tensor, unsafe_split(tensor, split_size_or_sections, dim))
 
 
-def unsafe_split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
     """`split`, whose parts may be written in place while gradients are recorded."""
-    d = dim_of(tensor, dim, "split")
-    n = tuple(tensor.shape)[d]
+    d = dim_of(input, dim, "split")
+    n = tuple(input.shape)[d]
     if isinstance(split_size, (tuple, list)):
         parts = sizes(split_size, "split")
         if any(isinstance(part, int) and part < 0 for part in parts):
@@ -125,7 +125,7 @@ def unsafe_split(tensor: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
     views = []
     first: Any = 0
     for count in parts:
-        views.append(sliced(tensor, d, first, first + count))
+        views.append(sliced(input, d, first, first + count))
         first = first + count
     return tuple(views)
 
