@@ -9,7 +9,7 @@ carry their masks are refused. Composed of library functions; called by users.
 import builtins
 from typing import Any
 
-from dynajit.core.dtypes import Category, bool_, float32, float64
+from dynajit.core.dtypes import Category, bool_, float32, float64, int64
 from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.core.type_info import iinfo
@@ -70,11 +70,12 @@ def sum(
 def prod(
     input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """The product over dims; arguments as of `sum`."""
+    """The product over dims; arguments as of `sum`. Over no dim it is the input itself."""
+    if dtype is None and not (input.dtype.is_floating_point or input.dtype.is_complex):
+        dtype = int64
     x = _kept(_prepared(input, dtype), mask, 1)
-    if not x.ndim:
-        return f.prod(x, dtype=dtype)
-    for d in builtins.sorted((d % x.ndim for d in _dims(x, dim)), reverse=True):
+    rank = max(x.ndim, 1)
+    for d in builtins.sorted((d % rank for d in _dims(x, dim)), reverse=True):
         x = f.prod(x, d, keepdim, dtype=dtype)
     return x
 

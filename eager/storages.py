@@ -8,7 +8,7 @@ that use `tensor.storage()`.
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -18,9 +18,30 @@ from dynajit.core import device as devices
 from dynajit.core.any_arrays import address
 from dynajit.core.device import Device
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    DTypeError,
+    ShapeError,
+    UnsupportedError,
+)
 from dynajit.core.meta_arrays import is_meta
 from dynajit.eager.defaults import get_default_dtype
+
+
+def _bytes_of(values: Any) -> Any:
+    """Integers as bytes, which wrap.
+
+    Raises:
+        ArgumentRuntimeError: one is no integer.
+    """
+    for value in values:
+        if not isinstance(value, int):
+            raise ArgumentRuntimeError(
+                f"UntypedStorage(): a sequence with an item of {type(value).__name__}.  Expected "
+                "integers."
+            )
+    return np.array([value & 255 for value in values], np.uint8)
 
 
 class UntypedStorage:
@@ -28,17 +49,28 @@ class UntypedStorage:
 
     Args:
         array: an array, how many bytes to make, or the bytes as integers.
+
+    Raises:
+        ShapeError: a negative number of bytes.
+        ArgumentRuntimeError: something else, or bytes that are no integers.
     """
 
     __slots__ = ("array",)
 
     def __init__(self, array: Any = 0, *, device: Any = None) -> None:
-        if isinstance(array, int):
+        if isinstance(array, int) and not isinstance(array, bool):
+            if array < 0:
+                raise ShapeError(f"UntypedStorage({array}): a negative number of bytes.")
             made = any_arrays.zeros((array,), np.dtype(np.uint8), devices.parse(device))
-        elif isinstance(array, (list, tuple)):
-            made = np.array(array, np.uint8)
-        else:
+        elif isinstance(array, Sequence):
+            made = _bytes_of(array)
+        elif hasattr(array, "dtype"):
             made = array
+        else:
+            raise ArgumentRuntimeError(
+                f"UntypedStorage(): got {type(array).__name__}.  Expected a number of bytes or a "
+                "sequence of integers."
+            )
         self.array = any_arrays.owner(made)
 
     @classmethod

@@ -436,7 +436,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         raise ArgumentError("del tensor[...]: tensors keep their elements.  Select the others.")
 
     def __contains__(self, element: Any) -> bool:
-        if not is_operand(element):
+        if not is_operand(element) or isinstance(element, np.ndarray):
             raise ArgumentRuntimeError(
                 f"element in tensor: got {type(element).__name__}.  Expected a tensor or a number."
             )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, NoReturn
 
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import UnsupportedError
+from dynajit.core.errors import ShapeValueError, UnsupportedError
 from dynajit.core.late import Late
 from dynajit.core.tensor_layouts import strided
 from dynajit.eager.checkpoint_names import declare, with_state
@@ -123,7 +123,7 @@ class UninitializedTensorMixin:
 
     Raises:
         ValueError: an operation on one, or a method other than a conversion.
-        RuntimeError: its shape is asked for.
+        ShapeValueError: its shape is asked for.
     """
 
     cls_to_become: ClassVar[type[Tensor]]
@@ -147,8 +147,8 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> NoReturn:
-        """Refused."""
-        raise RuntimeError(
+        """Refused: by an error of both classes, as functions look at sizes on their own."""
+        raise ShapeValueError(
             "Can't access the shape of an uninitialized parameter or buffer.  Call the module "
             "first; load_state_dict takes such a state into an uninitialized module only."
         )

@@ -64,8 +64,10 @@ def require_channels(x: Any, shape: Any, name: str) -> None:
     """Refuse what has not one element per channel of x.
 
     Raises:
-        ShapeError: the shape is not (C,).
+        ShapeError: the shape is not (C,), or x has no channels.
     """
+    if len(x.shape) < 2:
+        raise ShapeError(f"batch_norm: expected at least 2 dimensions, but got {len(x.shape)}.")
     if len(shape) != 1 or not agree(shape[0], x.shape[1]):
         raise ShapeError(
             f"batch_norm: {name} should contain {x.shape[1]} elements not {numel(tuple(shape))}."

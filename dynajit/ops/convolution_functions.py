@@ -12,7 +12,7 @@ from typing import Any
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import Category
-from dynajit.core.errors import ShapeError, ShapeValueError, UnsupportedError
+from dynajit.core.errors import DTypeError, ShapeError, ShapeValueError, UnsupportedError
 from dynajit.core.symint import agree, equals
 from dynajit.core.types import Shape, Size, numel
 from dynajit.ops.arguments import is_integer, require_tensor
@@ -153,11 +153,49 @@ def _by_parts(product: Callable[[Any, Any], Any], x: Any, weight: Any) -> Any:
     return of_parts(real, TABLE.add(product(a, d), product(b, c)))
 
 
-def _plus_bias(result: Any, bias: Any) -> Any:
-    """The result, (N, C, *sizes), and a number for each channel."""
+def _require_bias(bias: Any, channels: Size, words: str, weight: Any) -> None:
+    if len(bias.shape) != 1 or not agree(bias.shape[0], channels):
+        raise ShapeError(
+            f"{words} weight of size {list(weight.shape)}, expected bias to be 1-dimensional with "
+            f"{channels} elements, but got bias of size {list(bias.shape)} instead."
+        )
+
+
+def _plus_bias(result: Any, bias: Any, function: str) -> Any:
+    """The result, (N, C, *sizes), and a number for each channel.
+
+    Raises:
+        DTypeError: they differ in dtype.
+    """
+    if bias.dtype is not result.dtype:
+        raise DTypeError(
+            f"{function}: Input type ({result.dtype.name}) and bias type ({bias.dtype.name}) "
+            "should be the same.  Cast one with .to(dtype)."
+        )
+    return _plus_channels(result, bias)
+
+
+def _plus_channels(result: Any, bias: Any) -> Any:
     return TABLE.add(
         result, TABLE.reshape(bias, shape=(*bias.shape, *((1,) * (len(result.shape) - 2))))
     )
+
+
+def _plus_any_bias(result: Any, bias: Any, function: str) -> Any:
+    """The same of a real result and a bias of another dtype: the sum has the result's dtype.
+
+    Raises:
+        DTypeError: the result is complex, or of a lesser kind than the bias.
+    """
+    if result.dtype.is_complex:
+        return _plus_bias(result, bias, function)
+    total = _plus_channels(result, bias)
+    if total.dtype.category is not result.dtype.category:
+        raise DTypeError(
+            f"{function}: result type {total.dtype.name} can't be cast to the desired output type "
+            f"{result.dtype.name}.  Cast the bias with .to(dtype)."
+        )
+    return TABLE.cast(total, dtype=result.dtype)
 
 
 def _is_of_integers(x: Any, weight: Any, function: str, only_int64: bool = False) -> bool:
@@ -237,13 +275,15 @@ def _convolve(
     def run(x: Any) -> Any:
         require_positive_counts(tuple(x.shape)[2:], size, geometry, function)
         given = {**geometry.attributes(), "groups": groups}
+        if bias is not None and not x.dtype.is_floating_point:
+            _require_bias(bias, weight.shape[0], f"{function}: Given", weight)
         if not x.dtype.is_floating_point and _is_of_integers(x, weight, function):
             result = _integer_windows(x, weight, geometry, groups, function)
-            return result if bias is None else _plus_bias(result, bias)
+            return result if bias is None else _plus_bias(result, bias, function)
         if not x.dtype.is_complex:
             return TABLE.convolution(x, weight, bias, **given)
         result = _by_parts(lambda a, b: TABLE.convolution(a, b, None, **given), x, weight)
-        return result if bias is None else _plus_bias(result, bias)
+        return result if bias is None else _plus_bias(result, bias, function)
 
     return batched(input, n, function, run, function)
 
@@ -317,13 +357,10 @@ def _convolve_transposed(
             result = _by_parts(lambda a, b: TABLE.convolution_input(a, b, **given), x, weight)
         if bias is None:
             return result
-        if len(bias.shape) != 1 or not agree(bias.shape[0], result.shape[1]):
-            raise ShapeError(
-                f"{function}: Given transposed=1, weight of size {list(weight.shape)}, expected "
-                f"bias to be 1-dimensional with {result.shape[1]} elements, but got bias of size "
-                f"{list(bias.shape)} instead."
-            )
-        return _plus_bias(result, bias)
+        _require_bias(bias, result.shape[1], f"{function}: Given transposed=1,", weight)
+        if bias.dtype is result.dtype or n == 3:
+            return _plus_bias(result, bias, function)
+        return _plus_any_bias(result, bias, function)
 
     return batched(input, n, function, run, function)
 

@@ -358,7 +358,9 @@ def _real_part(x: Any) -> Any:
 
 def logit(input: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), of input cut to [eps, 1 - eps]."""
-    return TABLE.logit(input, eps=None if eps is None else float(eps))
+    return TABLE.logit(
+        arguments.require_tensor(input, "logit"), eps=None if eps is None else float(eps)
+    )
 
 
 def nan_to_num(

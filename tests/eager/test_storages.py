@@ -47,6 +47,8 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "made": lambda L, a: L.FloatStorage([1, 2]).tolist() + L.BoolStorage([1, 0]).tolist(),
     "made by size": lambda L, a: (L.DoubleStorage(3).size(), L.UntypedStorage(3).nbytes()),
     "made of bytes": lambda L, a: L.UntypedStorage([1, 2]).tolist(),
+    "made of integers that wrap": lambda L, a: L.UntypedStorage((-1, 256, True)).tolist(),
+    "made of a range": lambda L, a: L.UntypedStorage(range(3)).tolist(),
     "iterated": lambda L, a: list(a.storage()),
     "clone": lambda L, a: (a.storage().clone().fill_(1).tolist(), a.tolist()),
     "untyped": lambda L, a: a.storage().untyped().data_ptr() == a.untyped_storage().data_ptr(),
@@ -74,6 +76,13 @@ def test_storages_are_pytorchs(name: str) -> None:
     assert _outcome(lambda: program(torch, torch.arange(5))) == _outcome(
         lambda: program(dj, dj.arange(5))
     )
+
+
+@pytest.mark.parametrize("given", [-1, "a", [1.5], ["1"], None, True, 2.5, {1: 2}], ids=repr)
+def test_what_gives_no_bytes_is_refused(given: Any) -> None:
+    for library in (torch, dj):
+        with pytest.raises(RuntimeError):
+            library.UntypedStorage(given)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool", "complex64", "int8"])

@@ -211,11 +211,52 @@ def test_what_pytorch_refuses_is_refused(name: str) -> None:
 
 
 def test_dtypes_are_not_mixed() -> None:
-    """As PyTorch: a cast is the user's business; integers have no convolution."""
+    """As PyTorch: a cast is the user's business; bools have no convolution."""
     with pytest.raises((RuntimeError, TypeError), match="should be the same"):
         F.conv1d(dj.zeros(1, 2, 4), dj.zeros(3, 2, 2, dtype=dj.float64))
-    with pytest.raises((RuntimeError, TypeError), match="floating"):
+    with pytest.raises(NotImplementedError, match="not implemented for bool"):
         F.conv1d(dj.zeros(1, 2, 4, dtype=dj.bool), dj.zeros(3, 2, 2, dtype=dj.bool))
+
+
+BIASES = ("bool", "int32", "int64", "float32", "float64", "complex64")
+
+
+@pytest.mark.parametrize(
+    "function", [f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)]
+)
+@pytest.mark.parametrize("name", ["int64", "float32", "complex64"])
+def test_a_bias_of_another_dtype_is_taken_or_refused_as_in_pytorch(
+    function: str, name: str
+) -> None:
+    """Refused but for real transposed convolutions of one and two dims, which keep their dtype."""
+    n = int(function[-2])
+
+    def outcome(library: Any, bias: str) -> Any:
+        dtype = getattr(library, name)
+        x = library.ones(1, 2, *(3,) * n).to(dtype)
+        weight = library.ones(2, 2, *(2,) * n).to(dtype)
+        call = getattr(library.nn.functional, function)
+        try:
+            result = call(x, weight, library.ones(2).to(getattr(library, bias)))
+        except RuntimeError:
+            return RuntimeError
+        return str(result.dtype).split(".")[-1], result.tolist()
+
+    expected = {bias: outcome(torch, bias) for bias in BIASES}
+    assert expected == {bias: outcome(dj, bias) for bias in BIASES}
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (3, 1), (1, 3)], ids=str)
+@pytest.mark.parametrize("name", ["int64", "float32", "complex64"])
+@pytest.mark.parametrize("function", ["conv1d", "conv_transpose1d"])
+def test_a_bias_of_other_sizes_is_refused(function: str, name: str, shape: tuple[int, ...]) -> None:
+    size = (2, 3, 2) if "transpose" in function else (3, 2, 2)
+    for library in (torch, dj):
+        x, weight, bias = (
+            library.ones(*sizes).to(getattr(library, name)) for sizes in ([1, 2, 4], size, [shape])
+        )
+        with pytest.raises(RuntimeError, match="bias to be 1-dimensional with 3 elements"):
+            getattr(library.nn.functional, function)(x, weight, bias)
 
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")

@@ -414,9 +414,13 @@ def test_an_argument_that_is_no_tensor_is_named(name: str) -> None:
 
 
 def test_a_missing_attribute_of_something_else_stays_an_attribute_error() -> None:
-    class Size(int):
-        def __index__(self) -> int:
-            return self.nothing
+    """Also one that functions ask of their operands, as in PyTorch."""
 
-    with pytest.raises(AttributeError, match="nothing"):
-        dj.reshape(dj.ones(2), (Size(2),))
+    def distance(x: Any, y: Any) -> Any:
+        return object().shape  # type: ignore[attr-defined]
+
+    for library in (torch, dj):
+        x = library.ones(2, 3)
+        measure = library.nn.functional.triplet_margin_with_distance_loss
+        with pytest.raises(AttributeError, match="shape"):
+            measure(x, x, x, distance_function=distance)

@@ -278,29 +278,57 @@ def arrays_of_many_layouts(count):
         yield x, random
 
 
-def same_view(op, x, **attributes):
-    expected, result = op.rule.array(np, x, **attributes), native(op, x, **attributes)
-    for name in ("shape", "strides", "dtype"):
-        assert getattr(expected, name) == getattr(result, name)
-    assert expected.flags.writeable == result.flags.writeable
-    assert expected.flags.c_contiguous == result.flags.c_contiguous
-    places = [v.__array_interface__["data"][0] for v in (expected, result)]
-    assert places[0] == places[1] or not np.shares_memory(expected, x)
-
-
-def test_views_lie_where_those_of_numpy_lie():
-    for x, random in arrays_of_many_layouts(2000):
-        same_view(TABLE.permute, x, dims=tuple(int(d) for d in random.permutation(x.ndim)))
-        same_view(TABLE.reshape, x, shape=(x.size,) if random.random() < 0.5 else (1, *x.shape))
+def views_of_many_layouts(count):
+    """(row, array, attributes)."""
+    for x, random in arrays_of_many_layouts(count):
+        yield TABLE.permute, x, {"dims": tuple(int(d) for d in random.permutation(x.ndim))}
+        yield TABLE.reshape, x, {"shape": (x.size,) if random.random() < 0.5 else (1, *x.shape)}
         lead = tuple(int(n) for n in random.integers(0, 4, random.integers(0, 3)))
         wide = tuple(int(random.choice([1, 4, 0])) if n == 1 else n for n in x.shape)
-        same_view(TABLE.expand, x, shape=(*lead, *wide))
+        yield TABLE.expand, x, {"shape": (*lead, *wide)}
         stop = tuple(int(random.integers(0, n + 1)) for n in x.shape)
         start = tuple(int(random.integers(0, n + 1)) for n in stop)
         step = tuple(int(n) for n in random.integers(1, 4, x.ndim))
-        same_view(TABLE.slice, x, start=start, stop=stop, step=step)
+        yield TABLE.slice, x, {"start": start, "stop": stop, "step": step}
         if x.shape[0]:
-            same_view(TABLE.select, x, dim=0, index=int(random.integers(0, x.shape[0])))
+            yield TABLE.select, x, {"dim": 0, "index": int(random.integers(0, x.shape[0]))}
+
+
+def steps_that_count(x):
+    """Strides of the dims along which there is more than one element."""
+    return [by for by, n in zip(x.strides, x.shape, strict=True) if n > 1 and x.size]
+
+
+def test_views_lie_where_those_of_numpy_lie():
+    for op, x, attributes in views_of_many_layouts(2000):
+        expected, result = op.rule.array(np, x, **attributes), native(op, x, **attributes)
+        assert (expected.shape, expected.dtype) == (result.shape, result.dtype)
+        assert steps_that_count(expected) == steps_that_count(result)
+        assert expected.flags.writeable == result.flags.writeable
+        assert expected.flags.c_contiguous == result.flags.c_contiguous
+        places = [v.__array_interface__["data"][0] for v in (expected, result)]
+        assert places[0] == places[1] or not np.shares_memory(expected, x)
+
+
+VIEWS = {
+    "permute": lambda x, dims: x.permute(dims),
+    "reshape": lambda x, shape: x.reshape(shape),
+    "expand": lambda x, shape: x.expand(shape),
+    "slice": lambda x, start, stop, step: x[tuple(map(slice, start, stop, step))],
+    "select": lambda x, dim, index: x.select(dim, index),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+def test_views_have_the_strides_of_pytorchs():
+    """Where there are elements, also those of sizes of 1, by which none is reached."""
+    torch = pytest.importorskip("torch")
+    for op, x, attributes in views_of_many_layouts(2000):
+        expected = VIEWS[op.name](torch.from_numpy(x), **attributes)
+        result = native(op, x, **attributes)
+        assert tuple(expected.shape) == result.shape
+        if result.size:
+            assert expected.stride() == tuple(by // x.itemsize for by in result.strides)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Resampling, shuffled pixels, dropout of channels: against PyTorch; layers over them, compiled."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -154,8 +155,34 @@ def test_channels_are_dropped_as_a_whole(name: str, shape: tuple[int, ...], lead
     kept = channels[:, 0] != 0
     assert 0.6 < kept.mean() < 0.9
     np.testing.assert_allclose(channels[kept], 1 / 0.75, rtol=1e-6)
-    x = dj.ones(*shape)
-    assert getattr(F, name)(x, 0.5, False) is x
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("dropout1d", (4, 5, 3)),
+        ("dropout1d", (5, 3)),
+        ("dropout2d", (4, 5, 3, 2)),
+        ("dropout2d", (4, 5, 3)),
+        ("dropout2d", (4, 5)),
+        ("dropout2d", (4, 5, 2, 3, 2)),
+        ("dropout3d", (4, 5, 2, 3, 2)),
+        ("dropout3d", (5, 2, 3, 2)),
+        ("dropout3d", (5, 3)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:dropout")
+def test_what_drops_no_channel_is_its_input_where_pytorchs_is(
+    name: str, shape: tuple[int, ...], p: float
+) -> None:
+    """Else a view of it, as of a batch of one that was added and taken away again."""
+    x, theirs = dj.arange(float(math.prod(shape))).reshape(*shape), torch.ones(*shape)
+    expected, actual = getattr(T, name)(theirs, p, p == 0), getattr(F, name)(x, p, p == 0)
+    assert (expected is theirs) == (actual is x)
+    assert actual.untyped_storage() == x.untyped_storage()
+    assert expected.stride() == actual.stride()
+    assert actual.tolist() == x.tolist()
 
 
 @pytest.mark.parametrize(("name", "shape"), [("dropout2d", (4, 3)), ("dropout3d", (4, 3, 2))])

@@ -201,7 +201,7 @@ def samples_of(operator: Any) -> list[Any]:
     found = []
     for sample in operator.sample_inputs("cpu", kind):
         first = first_tensor(sample)
-        if first is not None and first.ndim > 1 and first.numel():
+        if first is not None and first.ndim > 1 and is_dense(first):
             found.append(sample)
     found.sort(key=lambda sample: -sum(size > 1 for size in first_tensor(sample).shape))
     return found[:MOST_SAMPLES]
@@ -343,7 +343,12 @@ FOR_IMAGES: dict[str, Callable[[Any, Any], Any]] = {
     ],
     "dropout": lambda L, x: L.nn.functional.dropout(x),
     "dropout2d": lambda L, x: L.nn.functional.dropout2d(x),
-    "pixel_shuffle": lambda L, x: L.nn.functional.pixel_shuffle(x, 2),
+    "shuffles": lambda L, x: (
+        L.nn.functional.pixel_shuffle(x, 2),
+        L.nn.functional.pixel_shuffle(x, 1),
+        L.nn.functional.pixel_unshuffle(x, 1),
+        L.nn.functional.channel_shuffle(x, 2),
+    ),
     "prelu": lambda L, x: L.nn.functional.prelu(x, L.ones(x.shape[1])),
 }
 
@@ -370,8 +375,9 @@ FOR_ALL: dict[str, Callable[[Any, Any], Any]] = {
         x.clone().add_(1), x.clone().mul_(x), x.clone().zero_(), x.clone().clamp_(0),
     ),
     "moved": lambda L, x: (
-        x.flip(0), x.roll(1, 0), L.cat([x, x]), L.stack([x, x]), x.sort(0), x.topk(1),
-        x.repeat(1, *x.shape),
+        x.flip(0), x.roll(1, 0), x.roll(0, 0), x.roll((1, 0), (1, 0)), x.roll(1),
+        L.cat([x, x]), L.stack([x, x]), x.sort(0), x.topk(1),
+        x.repeat(1, *x.shape), x.repeat_interleave(1, 0), x.repeat_interleave(2, 1),
         x[L.tensor([0, 1])], x[:, L.tensor([0, 1])], L.index_select(x, 0, L.tensor([0])),
         x.gather(0, L.zeros(x.shape, dtype=L.int64)), x.tril(), x.masked_fill(x > 0, 1.0),
     ),
