@@ -10,6 +10,7 @@ of `torch.<name>`; of the derivatives: calculus, with PyTorch's choices at kinks
 import cmath
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -48,21 +49,26 @@ def _zeros(ops: Any, g: Any) -> Any:
     return ops.full(0.0, shape=tuple(g.shape), dtype=g.dtype, device=g.device)
 
 
-def refused_derivative(name: str) -> Callable[..., Any]:
+@dataclass(frozen=True)
+class RefusedDerivative:
     """A formula in the place of one that nobody has: backward raises NoDerivativeError, where
-    PyTorch's raises, instead of leaving the gradient out."""
+    PyTorch's raises, instead of leaving the gradient out.
 
-    def formula(g: Any) -> Any:
+    Attributes:
+        name: the function, and the input where another input has a formula: "igamma: input".
+    """
+
+    name: str
+
+    def __call__(self, g: Any) -> Any:
         raise NoDerivativeError(
-            f"the derivative for {name!r} is not implemented.  Call it with a detached tensor."
+            f"the derivative for {self.name!r} is not implemented.  Call it with a detached tensor."
         )
-
-    return formula
 
 
 def _beside_vjp(ops: Any, g: Any, y_type: TensorType, refused: str) -> Any:
     if refused:
-        return refused_derivative(refused)(g)
+        return RefusedDerivative(refused)(g)
     return ops.full(0.0, shape=y_type.shape, dtype=y_type.dtype, device=g.device)
 
 
@@ -427,7 +433,7 @@ def fmod(m: Any, x: Any, y: Any) -> Any:
 
 @pointwise(
     dtype=REAL_NUMERIC,
-    vjp={"x": refused_derivative("floor_divide"), "y": refused_derivative("floor_divide")},
+    vjp={"x": RefusedDerivative("floor_divide"), "y": RefusedDerivative("floor_divide")},
     domain=(0.6, 3.0),
     divides=True,
 )
@@ -484,6 +490,13 @@ def unchanged_by(m: Any, x: Any, y: Any, *, refused: str = "") -> Any:
     return m.where(y == y, x, x)
 
 
+def _as_tensor(ops: Any, g: Any, operand: Any, type: ValueType) -> Any:
+    """A number as a tensor of g's precision: a row on a number alone computes in float32."""
+    if isinstance(type, TensorType):
+        return operand
+    return ops.full(operand, shape=(), dtype=dtypes.compute_dtype(g.dtype), device=g.device)
+
+
 def _without_mass(ops: Any, x: Any, y: Any, least: int) -> Any:
     return ops.logical_and(ops.eq(x, 0), ops.le(y, least))
 
@@ -491,7 +504,9 @@ def _without_mass(ops: Any, x: Any, y: Any, least: int) -> Any:
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={
-        "x": lambda ops, g, x, y: ops.where(_without_mass(ops, x, y, 0), 0.0, g * ops.log(y)),
+        "x": lambda ops, g, x, y, y_type: ops.where(
+            _without_mass(ops, x, y, 0), 0.0, g * ops.log(_as_tensor(ops, g, y, y_type))
+        ),
         "y": lambda g, x, y: g * x / y,
     },
     domain=(0.2, 3.0),
@@ -505,7 +520,9 @@ def xlogy(m: Any, x: Any, y: Any) -> Any:
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={
-        "x": lambda ops, g, x, y: ops.where(_without_mass(ops, x, y, -1), 0.0, g * ops.log1p(y)),
+        "x": lambda ops, g, x, y, y_type: ops.where(
+            _without_mass(ops, x, y, -1), 0.0, g * ops.log1p(_as_tensor(ops, g, y, y_type))
+        ),
         "y": lambda g, x, y: g * x / (y + 1),
     },
     domain=(0.2, 3.0),

@@ -33,7 +33,7 @@ from dynajit.ops.families import (
     pointwise,
     promoted_dtype,
 )
-from dynajit.ops.pointwise import refused_derivative
+from dynajit.ops.pointwise import RefusedDerivative
 from dynajit.ops.scalar import SCALARS
 from dynajit.ops.table import Op
 
@@ -346,13 +346,13 @@ def _incomplete_gamma_vjp(sign: int) -> Callable[..., Any]:
 
 _from_scipy(
     "igamma", "gammainc",
-    {"x": refused_derivative("igamma: input"), "y": _incomplete_gamma_vjp(1)},
+    {"x": RefusedDerivative("igamma: input"), "y": _incomplete_gamma_vjp(1)},
     "Regularized lower incomplete gamma function P(x, y); no derivative by x.", ("x", "y"),
     domain=(0.2, 4.0),
 )  # fmt: skip
 _from_scipy(
     "igammac", "gammaincc",
-    {"x": refused_derivative("igammac: input"), "y": _incomplete_gamma_vjp(-1)},
+    {"x": RefusedDerivative("igammac: input"), "y": _incomplete_gamma_vjp(-1)},
     "Regularized upper incomplete gamma function Q(x, y); no derivative by x.", ("x", "y"),
     domain=(0.2, 4.0),
 )  # fmt: skip
@@ -361,7 +361,7 @@ _from_scipy(
 @extern(
     infer=_elementwise_infer("zeta", ("x", "y")),
     vjp={
-        "x": refused_derivative("zeta"),
+        "x": RefusedDerivative("zeta"),
         "y": lambda ops, g, x, y: g * ops.neg(x) * ops.zeta(x + 1, y),
     },
     domain=(1.5, 4.0),

@@ -19,6 +19,7 @@ from dynajit.ops.derivatives import Need, call_formula
 from dynajit.ops.evaluate import evaluate
 from dynajit.ops.families import sum_to_type
 from dynajit.ops.methods import TensorMethods
+from dynajit.ops.pointwise import RefusedDerivative
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,19 @@ def type_of(operand: Any) -> Any:
             operand.array.dtype if isinstance(operand, Tracked) else operand.dtype
         )))  # fmt: skip
     return ScalarType(dtypes.of_number(operand).category)
+
+
+def refuses(op: Op, position: int) -> bool:
+    """Whether nobody has the derivative by the input at this position."""
+    return isinstance(op.vjp.get(op.inputs[0 if op.variadic else position]), RefusedDerivative)
+
+
+def tracked(op: Op, operands: Sequence[Any]) -> list[Any]:
+    """The operands, arrays `Tracked`, except those by which the row has no derivative."""
+    return [
+        Tracked(operand) if isinstance(operand, np.ndarray) and not refuses(op, i) else operand
+        for i, operand in enumerate(operands)
+    ]
 
 
 def gradients(out: Tracked, g: Tracked, leaves: Sequence[Tracked]) -> list[Tracked | None]:

@@ -15,11 +15,12 @@ import oracle
 import pytest
 from row_graphs import ROWS, accepted
 from samples import Sample, all_rows, has_samples, samples
-from tape import Tracked, gradients, run, type_of
+from tape import Tracked, gradients, refuses, run, tracked, type_of
 
 from dynajit.core import dtypes
 from dynajit.core.dtypes import DType
 from dynajit.ops import Kind, Op
+from dynajit.ops.pointwise import RefusedDerivative
 from dynajit.ops.scalar import NumpyScalars
 
 pytestmark = pytest.mark.one_python
@@ -85,13 +86,12 @@ def test_inputs_are_not_written(op: Op) -> None:
 # derivatives == finite differences
 
 
-#: Rows of which a derivative is refused by name; see `tests/oracle/test_gradient_paths.py`.
-REFUSED = ("floor_divide", "igamma", "igammac", "zeta")
-
-
 def differentiable(op: Op) -> list[Sample]:
     """float64 samples with a derivative to check."""
-    if op.name in REFUSED or (op.kind is not Kind.COMPOSITE and not any(op.vjp.values())):
+    formulas = (
+        formula for formula in op.vjp.values() if not isinstance(formula, RefusedDerivative)
+    )
+    if op.kind is not Kind.COMPOSITE and not any(formulas):
         return []
     result = []
     for sample in accepted(op, dtypes.float64):
@@ -110,6 +110,7 @@ def smooth_inputs(op: Op, sample: Sample) -> list[int]:
         and operand.dtype == np.float64
         and (op.variadic or op.inputs[i] not in sample.constants)
         and (not op.vjp or op.vjp.get(op.inputs[0 if op.variadic else i]) is not None)
+        and not refuses(op, i)
     ]
 
 
@@ -133,7 +134,7 @@ def numerical_gradient(function: Any, x: np.ndarray, step: float) -> np.ndarray:
 @rows()
 def test_formulas_equal_finite_differences(op: Op) -> None:
     for sample in differentiable(op):
-        leaves = [Tracked(x) if isinstance(x, np.ndarray) else x for x in sample.inputs]
+        leaves = tracked(op, sample.inputs)
         if not any(isinstance(leaf, Tracked) for leaf in leaves):
             continue
         out = op(*leaves, **sample.attributes)
@@ -170,12 +171,11 @@ def test_formulas_can_be_differentiated_again(op: Op) -> None:
         def first_order(
             step: float, sample: Sample = sample, chosen: Any = chosen, direction: Any = direction
         ) -> tuple[list[Any], Any, list[Any]]:
-            leaves = [
-                Tracked(np.array(x + step * direction[i]) if i in direction else x)
-                if isinstance(x, np.ndarray)
-                else x
+            moved = [
+                np.array(x + step * direction[i]) if i in direction else x
                 for i, x in enumerate(sample.inputs)
             ]
+            leaves = tracked(op, moved)
             out = op(*leaves, **sample.attributes)
             g = Tracked(weights(out.shape))
             return leaves, g, gradients(out, g, [leaves[i] for i in chosen])

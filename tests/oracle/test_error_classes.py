@@ -53,8 +53,12 @@ OTHER_DTYPE_ERRORS = {"native_batch_norm": "refused as by `var`"}
 
 @pytest.fixture(autouse=True)
 def _quiet_and_quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Without warnings; seeds are those of the CPU alone, which takes a hundredth of the time."""
+    """Without warnings; seeds are those of the CPU alone, which takes a hundredth of the time.
+
+    PyTorch's distributions check: a call of `torch.compile` turns that off for the process.
+    """
     monkeypatch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
