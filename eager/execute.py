@@ -84,7 +84,7 @@ def settled(op: Op, operands: Sequence[Any], attributes: dict[str, Any], array: 
     Args:
         operands: arrays and numbers, or None; of the row's inputs.
     """
-    if array.ndim < 2 or not array.size or (op.name not in ALWAYS and _lie_row_by_row(operands)):
+    if array.ndim < 2 or not array.size or op.name in ALWAYS or _lie_row_by_row(operands):
         return array
     laid = [
         (tuple(x.shape), any_arrays.strides_of(x)) if hasattr(x, "strides") else None
@@ -264,7 +264,7 @@ _rows.register(
     (TABLE.select, TABLE.slice, TABLE.reshape),
     _forms(),
     (
-        {op for op in TABLE if lies_row_by_row(op)},
+        {op for op in TABLE if lies_row_by_row(op) or op.name in ALWAYS},
         {op for op in TABLE if lies_as_operands(op)},
     ),
 )

@@ -21,7 +21,7 @@ from dynajit.eager import _tensor
 from dynajit.eager.storages import BY_DTYPE, TypedStorage, UntypedStorage
 from dynajit.eager.strided_views import strided_view
 from dynajit.ops.methods import TensorMethods
-from dynajit.ops.placing import contiguous
+from dynajit.ops.placing import contiguous, copied_by_rows
 from dynajit.ops.shape_functions import said_of_view
 from dynajit.ops.table import TABLE
 
@@ -96,7 +96,7 @@ class LayoutMethods:
         """Itself if contiguous (in that memory format), else a contiguous copy."""
         if self.is_contiguous(memory_format):
             return self
-        return contiguous(self, memory_format)
+        return copied_by_rows(self) if memory_format is None else contiguous(self, memory_format)
 
     def element_size(self) -> int:
         """Bytes per element."""

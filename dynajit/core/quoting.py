@@ -8,10 +8,9 @@ language through it only. The text means the same whatever the name is, can be w
 the name stays readable. Called by code generation, graph printing and reports.
 """
 
-import hashlib
-import html
 import keyword
 import re
+import zlib
 from collections.abc import Container
 from typing import Final
 
@@ -25,6 +24,10 @@ _NOT_IN_C: Final = re.compile(r"[^A-Za-z0-9 _.,:;<>()\[\]{}+\-=@$!&|^~#%'\"]")
 (trigraphs), control character or letter outside of ASCII."""
 _NOT_IN_FILE: Final = re.compile(r"[^A-Za-z0-9_.]+")
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
+# `html.escape`, whose module takes as long to import as this one and all it needs.
+_IN_HTML: Final = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+)
 
 
 def in_c_comment(name: str) -> str:
@@ -66,13 +69,13 @@ def as_file_name(name: str, default: str) -> str:
     plain = _NOT_IN_FILE.sub("_", name).strip("._") or default
     if len(plain) <= LONGEST_FILE:
         return plain
-    checksum = hashlib.sha256(as_bytes(name)).hexdigest()[:16]
+    checksum = f"{zlib.crc32(as_bytes(name)):08x}"
     return f"{plain[: LONGEST_FILE - len(checksum) - 1]}_{checksum}"
 
 
 def in_html(text: str) -> str:
     """For the text and the quoted attributes of a page."""
-    return html.escape(on_a_line(text))
+    return on_a_line(text).translate(_IN_HTML)
 
 
 def as_bytes(name: str) -> bytes:

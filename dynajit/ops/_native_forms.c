@@ -1250,6 +1250,40 @@ native_permute(PyObject *module, PyObject *const *args, Py_ssize_t given)
     return PyArray_Transpose((PyArrayObject *)args[0], &dims);
 }
 
+/* laid_out(x, order): a copy with its dims in that order in memory. */
+static PyObject *
+native_laid_out(PyObject *module, PyObject *const *args, Py_ssize_t given)
+{
+    npy_intp order[NPY_MAXDIMS], inverse[NPY_MAXDIMS];
+    int rank = given == 2 && PyArray_CheckExact(args[0]) ? read_sizes(args[1], order) : -1;
+    if (rank < 0 || rank != PyArray_NDIM((PyArrayObject *)args[0])) {
+        DECLINE;
+    }
+    for (int place = 0; place < rank; place++) {
+        inverse[place] = -1;
+    }
+    int moves = 0;
+    for (int place = 0; place < rank; place++) {
+        npy_intp dim = order[place];
+        if (dim < 0 || dim >= rank || inverse[dim] >= 0) {
+            DECLINE;
+        }
+        inverse[dim] = place;
+        moves |= dim != place;
+    }
+    if (!moves) {
+        return PyArray_NewCopy((PyArrayObject *)args[0], NPY_CORDER);
+    }
+    PyArray_Dims dims = {order, rank}, back = {inverse, rank};
+    PyObject *turned = PyArray_Transpose((PyArrayObject *)args[0], &dims);
+    PyObject *copy =
+        turned == NULL ? NULL : PyArray_NewCopy((PyArrayObject *)turned, NPY_CORDER);
+    PyObject *result = copy == NULL ? NULL : PyArray_Transpose((PyArrayObject *)copy, &back);
+    Py_XDECREF(turned);
+    Py_XDECREF(copy);
+    return result;
+}
+
 /* slice(x, start, stop, step): bounds within the sizes, steps that are positive. */
 static PyObject *
 native_slice(PyObject *module, PyObject *const *args, Py_ssize_t given)
@@ -1380,6 +1414,7 @@ static PyMethodDef methods[] = {
     METHOD("arange", native_arange,
            "arange(start, step, size, dtype, device) -> array or NotImplemented."),
     METHOD("reshape", native_reshape, "reshape(x, shape) -> array or NotImplemented."),
+    METHOD("laid_out", native_laid_out, "laid_out(x, order) -> array or NotImplemented."),
     METHOD("permute", native_permute, "permute(x, dims) -> array or NotImplemented."),
     METHOD("expand", native_expand, "expand(x, shape) -> array or NotImplemented."),
     METHOD("slice", native_slice, "slice(x, start, stop, step) -> array or NotImplemented."),

@@ -477,6 +477,7 @@ def _in_order(xp: Any, x: Any, *, order: Any) -> Any:
     infer=lambda x, *, order: _tensor("laid_out", x).with_shape(x.shape),
     array=_in_order,
     vjp={"x": lambda g: g},
+    native=_native_forms.laid_out,
 )
 def laid_out(m: Any, load: Any, index: Any, types: Any, *, order: Any) -> Any:
     """A copy of x with its dims in an order in memory: `order` from the outermost on."""

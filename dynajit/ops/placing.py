@@ -68,6 +68,8 @@ def copied_by_columns(x: Any) -> Any:
 def by_columns(result: Any) -> Any:
     """Matrices that lie column by column, as LAPACK gives them."""
     rank = len(result.shape)
+    if lies_by_rows(result) and result.shape[-1] > 1 and result.shape[-2] > 1:
+        return copied_by_columns(result)
     return _in_order(result, (*range(rank - 2), rank - 1, rank - 2))
 
 

@@ -9,7 +9,7 @@ of `torch.<name>`; of the derivatives: calculus, with PyTorch's choices at kinks
 
 import cmath
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final

@@ -341,5 +341,5 @@ _RULES: Final[Mapping[str, Rule]] = {
     "stack": _stacked,
 }  # fmt: skip
 
-#: Rows to be asked for results also where all operands lie row by row.
+#: Rows whose results lie as they say, also where all operands lie row by row.
 ALWAYS: Final = frozenset({"laid_out"})

@@ -310,6 +310,16 @@ def test_views_lie_where_those_of_numpy_lie():
         assert places[0] == places[1] or not np.shares_memory(expected, x)
 
 
+def test_a_copy_in_an_order_lies_where_that_of_numpy_lies():
+    for x, random in arrays_of_many_layouts(1000):
+        order = tuple(int(d) for d in random.permutation(x.ndim))
+        expected = TABLE.laid_out.rule.array(np, x, order=order)
+        result = native(TABLE.laid_out, x, order=order)
+        np.testing.assert_array_equal(expected, result)
+        assert (expected.dtype, expected.strides) == (result.dtype, result.strides)
+        assert result.flags.writeable and not np.shares_memory(result, x)
+
+
 VIEWS = {
     "permute": lambda x, dims: x.permute(dims),
     "reshape": lambda x, shape: x.reshape(shape),
@@ -337,6 +347,9 @@ def test_views_have_the_strides_of_pytorchs():
         lambda: _native_forms.reshape(X, (-1,)),
         lambda: _native_forms.permute(X, (0, -1)),
         lambda: _native_forms.permute(X, (0,)),
+        lambda: _native_forms.laid_out(X, (0, 2)),
+        lambda: _native_forms.laid_out(X, (0, 0)),
+        lambda: _native_forms.laid_out(X, (0,)),
         lambda: _native_forms.expand(X, (6,)),
         lambda: _native_forms.expand(X, (3, 6)),
         lambda: _native_forms.slice(X, (0, 0), (4, 7), (1, 1)),
