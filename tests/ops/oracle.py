@@ -72,7 +72,10 @@ def _tensors(*operands: Any) -> Any:
 
 
 def _is_drawn(uniform: Any, p: Any) -> Any:
+    """No function of PyTorch's, but what its `bernoulli` does with a number that it has drawn."""
     dtype = torch.result_type(uniform, p)
+    if not dtype.is_floating_point:
+        raise TypeError
     return (_tensors(uniform, p)[0] < _tensors(uniform, p)[1]).to(dtype)
 
 
@@ -388,6 +391,8 @@ OTHER_EDGES: dict[str, tuple[float, ...]] = {
     "gelu": (math.inf,),
     # PyTorch's trigamma is not infinite at negative integers.
     "polygamma": (-1.0,),
+    # Two halves are 1, whose logarithm is 0; PyTorch's is -5e-17.
+    "logaddexp2": (-1.0,),
     # PyTorch refuses values outside [0, 1].
     "binary_entropy": (-1.0, -0.5, 1.5, 2.0, 2.5, 1e30, -1e30, math.inf, -math.inf, math.nan),
 }
@@ -396,13 +401,22 @@ OTHER_EDGES: dict[str, tuple[float, ...]] = {
 OTHER_EDGE_GRADIENTS: dict[str, str] = {
     "polygamma": "PyTorch's trigamma has about ten digits",
     "binary_entropy": "PyTorch's gradient of the target is infinite where the loss is cut",
+    "hardsigmoid": "PyTorch's sixth is that of float32 in float64, too",
+    "is_drawn": "no function of PyTorch's",
 }
 """Rows whose gradients at kinks differ from PyTorch's, with the reason."""
 
 # (row, dtype name) -> why the acceptance of the dtype differs from PyTorch's.
 REFUSALS: dict[tuple[str, str], str] = {
-    ("hardtanh", name): "integers are not needed here"
-    for name in ("int8", "int16", "int32", "int64")
+    **{
+        ("hardtanh", name): "integers are not needed here"
+        for name in ("int8", "int16", "int32", "int64")
+    },
+    **{
+        (row, name): "integers become float32, as in other rows of floating results"
+        for row in ("logaddexp", "logaddexp2", "truncated_quotient")
+        for name in ("bool", "uint8", "int8", "int16", "int32", "int64")
+    },
 }
 
 

@@ -276,6 +276,22 @@ def _permute(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("empty", (values(0, 3),), {"dims": (1, 0)})
 
 
+@special("laid_out")
+def _laid_out(op: Op, values: Values) -> Iterator[Sample]:
+    yield from _each_layout(values, {"order": (1, 0)}, {"order": (0, 1)})
+    yield Sample("rank 3", (values(2, 3, 4),), {"order": (2, 0, 1)})
+    yield Sample("zero-dim", (values(),), {"order": ()})
+    yield Sample("empty", (values(0, 3),), {"order": (1, 0)})
+
+
+@special("shared_by_equals")
+def _shared_by_equals(op: Op, values: Values) -> Iterator[Sample]:
+    """The value is no function of x here, so that its derivative is none of differences."""
+    x = values(2, 3)
+    yield Sample("an element", (np.array(x[0, 1]), x), differentiable=False)
+    yield Sample("the only one", (np.array(x[1, 1]), x[1:, 1:2]), differentiable=False)
+
+
 @special("expand")
 def _expand(op: Op, values: Values) -> Iterator[Sample]:
     yield Sample("leading", (values(3),), {"shape": (2, 3)})
