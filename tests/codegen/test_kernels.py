@@ -35,7 +35,7 @@ def samples(op, dtype, position: int) -> np.ndarray:
     if dtype.is_floating_point:
         return rng.uniform(*op.domain, shape).astype(dtype.numpy)
     values = rng.integers(-20 if dtype.is_signed else 0, 30, shape)
-    divides = op.divides and position == 1
+    divides = op.rule.divides and position == 1
     return np.where(divides & (values == 0), 3, values).astype(dtype.numpy)
 
 
@@ -57,12 +57,13 @@ def pointwise_graph(dtype, operand):
         own = [operand(op, dtypes.bool_ if n == "condition" else dtype, i)
                for i, n in enumerate(op.inputs)]  # fmt: skip
         types = [TensorType(a.shape, dtypes.from_numpy(a.dtype)) for a in own]
+        attributes = op.bind({})
         try:
-            op.infer(*types)
+            op.infer(*types, **attributes)
         except RuntimeError:
             continue  # the row refuses this dtype
         values = [builder.placeholder("x", type) for type in types]
-        outputs.append(builder.call(op, values, {}))
+        outputs.append(builder.call(op, values, attributes))
         names.append(op.name)
         arrays += own
     return builder.finish(outputs), arrays, names
