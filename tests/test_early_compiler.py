@@ -52,8 +52,10 @@ def called_afresh(function, x):
 
 def test_a_new_function_has_a_compiler_before_it_is_captured(cache, events) -> None:
     x = dj.randn(5, 4)
+    expected = scaled(x).numpy()
 
-    np.testing.assert_allclose(called_afresh(scaled, x), scaled(x).numpy(), rtol=1e-6, atol=1e-6)
+    # Five numbers up to 1 that may cancel: their roundings count from 1, not from the sum.
+    np.testing.assert_allclose(called_afresh(scaled, x), expected, rtol=1e-6, atol=1e-6)
     assert events == ["start_ahead", "capture"]
     assert len(list(cache.iterdir())) == 1
 

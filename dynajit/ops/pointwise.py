@@ -457,12 +457,12 @@ def floored_quotient(m: Any, x: Any, y: Any) -> Any:
 
 
 @pointwise(
-    dtype=REAL_FLOATING,
+    dtype=REAL_FLOATING_ONLY,
     vjp={"x": lambda ops, g: _zeros(ops, g), "y": lambda ops, g: _zeros(ops, g)},
     domain=(0.6, 3.0),
 )
 def truncated_quotient(m: Any, x: Any, y: Any) -> Any:
-    """x / y rounded to 0; its derivative is 0. Shape: broadcast. Dtype: floating."""
+    """x / y rounded to 0; its derivative is 0. Shape: broadcast. Dtype: floating only."""
     return m.trunc(x / y)
 
 
@@ -534,28 +534,28 @@ def xlog1py(m: Any, x: Any, y: Any) -> Any:
 
 
 @pointwise(
-    dtype=REAL_FLOATING,
+    dtype=REAL_FLOATING_ONLY,
     vjp={
         "x": lambda ops, g, x, y: g / (1 + ops.exp2(y - x)),
         "y": lambda ops, g, x, y: g / (1 + ops.exp2(x - y)),
     },
 )
 def logaddexp2(m: Any, x: Any, y: Any) -> Any:
-    """log2(2^x + 2^y), without overflow. Shape: broadcast. Dtype: floating."""
+    """log2(2^x + 2^y), without overflow. Shape: broadcast. Dtype: floating only."""
     top = m.maximum(x, y)
     finite = m.where(m.isfinite(top), top, 0.0)
     return m.log2(m.exp2(x - finite) + m.exp2(y - finite)) + finite
 
 
 @pointwise(
-    dtype=REAL_FLOATING,
+    dtype=REAL_FLOATING_ONLY,
     vjp={
         "x": lambda ops, g, x, y: g / (1 + ops.exp(y - x)),
         "y": lambda ops, g, x, y: g / (1 + ops.exp(x - y)),
     },
 )
 def logaddexp(m: Any, x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y)), without overflow. Shape: broadcast. Dtype: floating."""
+    """log(exp(x) + exp(y)), without overflow. Shape: broadcast. Dtype: floating only."""
     top = m.maximum(x, y)
     finite = m.where(m.isfinite(top), top, 0.0)
     return m.log(m.exp(x - finite) + m.exp(y - finite)) + finite
