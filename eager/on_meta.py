@@ -1,8 +1,8 @@
 """How tensors on the device `meta` run an op: only the type of the result is found.
 
 Contract: `run` gives an array without elements of the type that the row infers, as graphs do. Views
-get the strides and the memory that views of arrays have; other results lie row by row, until
-`eager.execute` lays them out as those of arrays. A row whose shape depends on elements refuses.
+get the strides and the memory that views of arrays have; results whose row says how they lie, lie
+so; others lie row by row, until `eager.execute` lays them out as those of arrays. A row whose shape depends on elements refuses.
 Called by `eager.on_gpu`.
 """
 
@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core import any_arrays
 from dynajit.core.device import META
 from dynajit.core.meta_arrays import MetaArray, is_meta, refuse
 from dynajit.core.types import TensorType, ValueType
 from dynajit.eager._tensor import TensorBase
 from dynajit.ops.evaluate import type_of_operand
+from dynajit.ops.result_layouts import ALWAYS, strides_of_result
 from dynajit.ops.table import TABLE, Kind, Op
 
 
@@ -30,7 +32,10 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> MetaArra
         if view is not None:
             return view
     result = op.infer(*map(type_on_meta, inputs), **attributes)
-    return MetaArray(tuple(result.shape), result.dtype.numpy)
+    array = MetaArray(tuple(result.shape), result.dtype.numpy)
+    if op.name not in ALWAYS:
+        return array
+    return any_arrays.laid_out(array, strides_of_result(op, (), attributes, array.shape))
 
 
 def _holds_meta(operand: Any) -> bool:

@@ -43,7 +43,11 @@ OF_TENSORS = (
 OTHER_IN_TABLE = {
     ("arange", 6): "a step is compared with 0 before it has the dtype of `out`",
     ("narrow_copy", 1): "a dim is looked for as by `narrow`",
-    **{(name, i): "numbers are operands here" for name in ("hypot", "nextafter") for i in range(3)},
+    **{
+        (name, i): "numbers are operands here"
+        for name in ("hypot", "logaddexp", "nextafter")
+        for i in range(3)
+    },
 }
 
 
