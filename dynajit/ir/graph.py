@@ -161,6 +161,10 @@ class Builder:
         """True if nothing is computed yet: there are inputs at most."""
         return not self._nodes
 
+    def strides_of(self, value: Value) -> Shape | None:
+        """Those of `layout_of`; None where they are not known."""
+        return self.layout_of(value)
+
     def layout_of(self, value: Value) -> Shape:
         """Strides, in elements, that functions take a value to have: values have no layout."""
         return contiguous_strides(value.shape)

@@ -6,6 +6,7 @@ graph is recorded. Called by library functions whose rows would lay their result
 than PyTorch's kernels do.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import ArgumentError
@@ -16,6 +17,7 @@ from dynajit.core.memory_format import (
     contiguous_format,
     order_in,
 )
+from dynajit.core.types import Shape
 from dynajit.ops.arguments import is_tensor
 from dynajit.ops.result_layouts import (
     Order,
@@ -25,6 +27,8 @@ from dynajit.ops.result_layouts import (
     layout_of,
     lies_by_rows,
     order_of,
+    order_of_chosen,
+    strides_if_known,
     with_rows,
 )
 from dynajit.ops.table import TABLE
@@ -79,6 +83,45 @@ def as_computed(result: Any, *operands: Any) -> Any:
         return result
     tensors = [each for each in operands if is_tensor(each)]
     return _in_order(result, order_of(tuple(result.shape), [layout_of(each) for each in tensors]))
+
+
+def as_chosen(
+    result: Any, laid: tuple[Shape, Shape | None], indices: Sequence[Any], dims: tuple[int, ...]
+) -> Any:
+    """What the row `index` gives, laid out as all index tensors say: the row sees one of them.
+
+    Args:
+        laid: sizes of the tensor that is indexed, and its strides; None if they are not known.
+        indices: the index tensors, one per dim of `dims`, before they are broadcast together.
+    """
+    shape, strides = laid
+    given = [strides_if_known(each) for each in indices]
+    if strides is None or None in given:  # so are those of the result
+        return result
+    pairs = [(tuple(each.shape), steps) for each, steps in zip(indices, given, strict=True)]
+    return _in_order(result, order_of_chosen(tuple(result.shape), (shape, strides), pairs, dims))
+
+
+def is_chosen_by_rows(result: Any, x: Any, indices: Sequence[Any]) -> bool:
+    """Whether the row `index` lays the result out as all the index tensors say: there is no dim of
+    size 1, by whose strides others may be told apart, and they lie row by row.
+
+    Numbers, of no dims, give a view.
+    """
+    if len(result.shape) < 2 or not any(len(each.shape) for each in indices):
+        return True
+    if any(type(size) is int and size == 1 for size in result.shape):
+        return False
+    first = tuple(indices[0].shape)
+    are_alike = all(tuple(each.shape) == first for each in indices[1:])
+    return all(map(_is_by_rows, indices)) and (are_alike or _is_by_rows(x))
+
+
+def _is_by_rows(tensor: Any) -> bool:
+    if hasattr(tensor, "builder"):
+        strides = strides_if_known(tensor)
+        return strides is not None and is_row_major(tuple(tensor.shape), strides)
+    return lies_by_rows(tensor)
 
 
 def as_suggested(result: Any, like: Any, rows: bool = False) -> Any:

@@ -59,6 +59,13 @@ def layout_of(tensor: Any) -> tuple[Shape, Shape]:
     return shape, contiguous_strides(shape)
 
 
+def strides_if_known(tensor: Any) -> Shape | None:
+    """Strides of a tensor or a graph value; None of a graph value whose strides are not known."""
+    if hasattr(tensor, "builder"):
+        return tensor.builder.strides_of(tensor)
+    return layout_of(tensor)[1]
+
+
 def lies_by_rows(tensor: Any) -> bool:
     """True for an eager tensor that is contiguous; graph values do not know."""
     is_contiguous = getattr(tensor, "is_contiguous", None)
@@ -268,13 +275,53 @@ def _chosen(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any
     assert x is not None and indices is not None
     dims = attributes["dims"]
     batch = indices[0][1:]
+    return order_of_chosen(shape, x, [(batch, contiguous_strides(batch))], dims)
+
+
+def order_of_chosen(
+    shape: Shape, x: tuple[Shape, Shape], indices: Sequence[tuple[Shape, Shape]], dims: Shape
+) -> tuple[int, ...]:
+    """The order of dims of what index tensors choose along `dims` of a tensor.
+
+    Dims that are kept are told apart by how x lies, new ones by how the index tensors lie, one
+    after the other. Source: the operands of PyTorch's `index`, views with dims of size 1.
+    """
+    rank = len(shape) - (len(x[0]) - len(dims))
     at = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
     sizes, strides = [[value for d, value in enumerate(values) if d not in dims] for values in x]
-    ones, zeros = [1] * len(batch), [0] * len(batch)
-    kept = (*sizes[:at], *ones, *sizes[at:]), (*strides[:at], *zeros, *strides[at:])
-    rest = [1] * (len(sizes) - at)
-    places = (*batch, *rest), (*contiguous_strides(batch), *rest)
-    return order_of(shape, [kept, places])
+    batch, zeros = list(shape[at : at + rank]), [0] * rank
+    kept = (*sizes[:at], *batch, *sizes[at:]), (*strides[:at], *zeros, *strides[at:])
+    rest = len(sizes) - at
+    places = [_between_ones(*_repeated(tuple(batch), *laid), at, rest) for laid in indices]
+    return order_of(shape, [kept, *places])
+
+
+def _repeated(wanted: Shape, sizes: Shape, strides: Shape) -> tuple[Shape, Shape]:
+    """Sizes and strides as `expand` gives them."""
+    extra = len(wanted) - len(sizes)
+    found: list[Size] = []
+    for d in range(len(wanted) - 1, -1, -1):
+        inner = wanted[d + 1] * found[0] if found else 1
+        size, stride = (sizes[d - extra], strides[d - extra]) if d >= extra else (1, inner)
+        found.insert(0, 0 if _is_one(size) and not _is_one(wanted[d]) else stride)
+    return wanted, tuple(found)
+
+
+def _between_ones(sizes: Shape, strides: Shape, before: int, behind: int) -> tuple[Shape, Shape]:
+    """Sizes and strides of a view with so many dims of size 1 in front and at the end.
+
+    Dims that lie in memory as one, and those of size 1, have strides of one run.
+    """
+    step: Size = strides[-1] if strides else 1
+    last, run = step, 1
+    found: list[Size] = []
+    for d in range(len(sizes) - 1, -1, -1):
+        found.insert(0, run * step)
+        run = run * sizes[d]
+        if d and not _is_one(sizes[d - 1]) and not _same(strides[d - 1], run * step):
+            step, run = strides[d - 1], 1
+    outer = [run * step] * before
+    return (*[1] * before, *sizes, *[1] * behind), (*outer, *found, *[last] * behind)
 
 
 def _attended(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:

@@ -35,6 +35,8 @@ from dynajit.ops.arguments import whole_number as size_argument
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.index_functions import is_single, mask_positions, stack_indices
 from dynajit.ops.indexing import indexed_shape
+from dynajit.ops.placing import as_chosen, is_chosen_by_rows
+from dynajit.ops.result_layouts import strides_if_known
 from dynajit.ops.shape_functions import position
 from dynajit.ops.table import TABLE
 
@@ -49,6 +51,8 @@ class Plan(NamedTuple):  # made in a third of the time of a frozen dataclass
         dims: dims of `shape` that index tensors replace.
         indices: the index tensors or masks, in the order of `dims`; a mask of rank r stands for r
             entries of `dims`.
+        sources: per dim of `shape` the dim of the tensor that it is, or the complement of the one
+            before which it is new.
     """
 
     start: Shape
@@ -58,6 +62,7 @@ class Plan(NamedTuple):  # made in a third of the time of a frozen dataclass
     shape: Shape
     dims: tuple[int, ...]
     indices: tuple[Any, ...]
+    sources: tuple[int, ...]
 
 
 def get_item(x: Any, key: Any) -> Any:
@@ -77,7 +82,11 @@ def get_item(x: Any, key: Any) -> Any:
     region = _region(x, plan)
     if not plan.indices:
         return region
-    return TABLE.index(region, _stacked(plan.indices, x), dims=plan.dims)
+    indices = _index_tensors(plan.indices, x)
+    result = TABLE.index(region, stack_indices(indices), dims=plan.dims)
+    if is_chosen_by_rows(result, region, indices):
+        return result
+    return as_chosen(result, (plan.shape, _strides_of_region(x, plan)), indices, plan.dims)
 
 
 def set_item(x: Any, key: Any, value: Any) -> Any:
@@ -130,23 +139,28 @@ def read_entries(x: Any, entries: list[Any]) -> Plan:
     result: list[Size] = []
     dims: list[int] = []
     indices: list[Any] = []
+    sources: list[int] = []
     d = 0
     for entry in entries:
         if entry is None:
             result.append(1)
+            sources.append(~d)
         elif isinstance(entry, slice):
             start[d], stop[d], step[d] = clamp_slice(entry, shape[d])
             result.append((stop[d] - start[d] + step[d] - 1) // step[d])
+            sources.append(d)
             d += 1
         elif _is_truth(entry):
             dims.append(len(result))
             result.append(1)
+            sources.append(~d)
             indices.append(TABLE.reshape(entry, shape=(1,)))
         elif is_tensor(entry):
             rank = _mask_rank(entry, shape, d)
             dims.extend(range(len(result), len(result) + rank))
             result.extend(shape[d : d + rank])
             indices.append(entry)
+            sources.extend(range(d, d + rank))
             d += rank
         else:
             at = position(entry, shape[d], d)
@@ -155,7 +169,7 @@ def read_entries(x: Any, entries: list[Any]) -> Plan:
             d += 1
     return Plan(
         tuple(start), tuple(stop), tuple(step), tuple(selected), tuple(result), tuple(dims),
-        tuple(indices),
+        tuple(indices), tuple(sources),
     )  # fmt: skip
 
 
@@ -409,8 +423,29 @@ def _region(x: Any, plan: Plan) -> Any:
     return TABLE.reshape(x, shape=plan.shape)
 
 
+def _strides_of_region(x: Any, plan: Plan) -> Shape | None:
+    """Those that slices, selected and inserted dims leave, one after the other; None if those of x
+    are not known."""
+    strides = strides_if_known(x)
+    if strides is None:
+        return None
+    shape = tuple(x.shape)
+    found = []
+    for d in plan.sources:
+        if d >= 0:
+            found.append(strides[d] * plan.step[d])
+        else:
+            found.append(shape[~d] * strides[~d] if ~d < len(shape) else 1)
+    return tuple(found)
+
+
 def _stacked(indices: Sequence[Any], x: Any) -> Any:
-    """All index tensors, masks replaced by positions, as one operand of the row `index` on x."""
+    """All index tensors as one operand of the row `index` on x."""
+    return stack_indices(_index_tensors(indices, x))
+
+
+def _index_tensors(indices: Sequence[Any], x: Any) -> list[Any]:
+    """One tensor of positions per dim, masks replaced by them, on the device of x."""
     flat: list[Any] = []
     for entry in indices:
         entry = placed(entry, x.device)
@@ -418,7 +453,7 @@ def _stacked(indices: Sequence[Any], x: Any) -> Any:
             flat.extend(mask_positions(entry))
         else:
             flat.append(entry)
-    return stack_indices(flat)
+    return flat
 
 
 def _masked(region: Any, mask: Any, dims: tuple[int, ...], value: Any) -> Any:

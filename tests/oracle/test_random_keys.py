@@ -120,6 +120,9 @@ def positions(rng: Draw, size: int) -> Part:
             f"[tensor(n) for n in {numbers}]",
             lambda library: [library.tensor(n) for n in numbers],
         )
+    if kind == 4 and data.ndim == 2:
+        columns = data.T.tolist()
+        return Part(f"tensor({columns}).t()", lambda library: library.tensor(columns).long().t())
     return tensor(data, rng.choice(["int64", "int64", "int32"]))
 
 
@@ -291,8 +294,7 @@ def read(library: Any, case: Case, through: Any = plainly) -> Any:
     result = through(lambda x: x[key])(x)
     shares = result._base is not None
     seen = [tuple(result.shape), result.tolist(), shares]
-    # Where a turned tensor is copied, strides of dims of size 1 have a say in the order.
-    if result.numel() and (shares or case.layout != "turned" or 1 not in result.shape):
+    if result.numel():
         are_all_told = shares and [part.text for part in case.parts].count("Ellipsis") < 2
         steps = zip(result.stride(), result.shape, strict=True)
         seen += [step for step, size in steps if size > 1 or are_all_told]
