@@ -1036,6 +1036,9 @@ taken(TensorObject *source, TensorObject *key)
     if ((PyArray_TYPE(positions) != NPY_INT64 && !is_mask) || PyArray_NDIM(positions) == 0) {
         Py_RETURN_NOTIMPLEMENTED;
     }
+    if (!is_mask && PyArray_NDIM(positions) > 1 && !PyArray_IS_C_CONTIGUOUS(positions)) {
+        Py_RETURN_NOTIMPLEMENTED; /* the result is laid out like the positions */
+    }
     for (int d = 2; !is_mask && d < PyArray_NDIM(array); d++) {
         if (PyArray_STRIDE(array, d - 1) < PyArray_STRIDE(array, d)) {
             Py_RETURN_NOTIMPLEMENTED; /* the result is laid out like the array */

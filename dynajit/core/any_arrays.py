@@ -290,11 +290,17 @@ def overlap_partly(a: Any, b: Any, moved: Iterable[int] = (0,)) -> bool:
     if a is b or not a.size or not b.size or not (_is_dense(a) and _is_dense(b)):
         return False
     (start, end), (first, last) = byte_bounds(a), byte_bounds(b)
-    is_same = end - start == last - first and a.strides == b.strides
+    is_same = end - start == last - first and _steps(a) == _steps(b)
     return any(
         start < last + by and first + by < end and not (is_same and first + by == start)
         for by in moved
     )
+
+
+def _steps(array: Any) -> list[tuple[int, int]]:
+    """Sizes and strides of the dims in which elements differ."""
+    pairs = zip(array.shape, array.strides, strict=True)
+    return [(size, stride) for size, stride in pairs if size != 1]
 
 
 def shares_memory(a: Any, b: Any) -> bool:

@@ -9,6 +9,7 @@ than PyTorch's kernels do.
 from collections.abc import Sequence
 from typing import Any
 
+from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError
 from dynajit.core.memory_format import (
     MemoryFormat,
@@ -17,8 +18,9 @@ from dynajit.core.memory_format import (
     contiguous_format,
     order_in,
 )
-from dynajit.core.types import Shape
+from dynajit.core.types import Shape, contiguous_strides
 from dynajit.ops.arguments import is_tensor
+from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.result_layouts import (
     Order,
     channels_last_order,
@@ -98,8 +100,18 @@ def as_chosen(
     given = [strides_if_known(each) for each in indices]
     if strides is None or None in given:  # so are those of the result
         return result
-    pairs = [(tuple(each.shape), steps) for each, steps in zip(indices, given, strict=True)]
+    batch = broadcast_shapes([tuple(each.shape) for each in indices], "indexing")
+    pairs = [_as_read(each, steps, batch) for each, steps in zip(indices, given, strict=True)]
     return _in_order(result, order_of_chosen(tuple(result.shape), (shape, strides), pairs, dims))
+
+
+def _as_read(index: Any, strides: Shape, batch: Shape) -> tuple[Shape, Shape]:
+    """Sizes and strides of an index tensor; one of another dtype than int64 is copied, row by row,
+    where it is broadcast."""
+    shape = tuple(index.shape)
+    if index.dtype is dtypes.int64 or shape == batch:
+        return shape, strides
+    return batch, contiguous_strides(batch)
 
 
 def is_chosen_by_rows(result: Any, x: Any, indices: Sequence[Any]) -> bool:

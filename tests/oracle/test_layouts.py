@@ -88,20 +88,21 @@ DIFFERENT: dict[str, str] = {
             "linalg.lstsq",
             "linalg.lstsq.grad_oriented",
             "cholesky_inverse",
-            "linalg.tensorinv",
-            "linalg.cholesky_ex",
-            "linalg.inv_ex",
-            "linalg.solve_ex",
-            "linalg.lu_factor_ex",
-            "svd_lowrank",
-            "pca_lowrank",
         ),
         _LAPACK,
     ),
     **dict.fromkeys(("__radd__", "__rmul__", "__rand__", "__ror__", "__rxor__"), _REFLECTED),
     **dict.fromkeys(("unravel_index", "argwhere"), _VIEWS),
+    "resize_": "memory that does not lie row by row is not given other sizes (refused)",
     "_softmax_backward_data": "row by row in PyTorch; a formula of several rows here",
 }
+
+SELDOM: Final = () if MOST_SAMPLES > 1 else (
+    "diagonal_scatter", "as_strided_scatter", "select_scatter", "slice_scatter", "fft.fft2",
+    "fft.fftn", "fft.hfft2", "fft.hfftn", "fft.rfft2", "fft.rfftn", "fft.ifft2", "fft.ifftn",
+    "fft.irfft2", "fft.irfftn",
+)  # fmt: skip
+"""Of those above the ones that the layouts and samples of a short run do not tell."""
 
 
 # ---------------------------------------------------------------------------------------------
@@ -304,7 +305,7 @@ def test_results_of_operators_lie_as_pytorchs(operator: Any) -> None:
             shown = [x.stride() for x in flat(list(arguments)) if isinstance(x, torch.Tensor)]
             found.append(f"{layout}, operands {shown}: {reason}")
     if operator.full_name in DIFFERENT:
-        assert found, f"{operator.full_name} agrees"
+        assert found or operator.full_name in SELDOM, f"{operator.full_name} agrees"
     else:
         assert not found, "\n".join(found)
 
