@@ -21,6 +21,7 @@ static PyObject *dtype_table = NULL;     /* dict: numpy dtype -> DType */
 static PyObject *cpu_device = NULL;      /* Device("cpu") */
 static PyObject *device_of = NULL;       /* callable: foreign array -> Device */
 static PyObject *refresh_view = NULL;    /* callable: tensor -> None, see tensor.h on views */
+static PyTypeObject *mirrored_type = NULL; /* class MirroredArray */
 static PyObject *autograd_error = NULL;  /* dynajit.core.errors.AutogradError */
 static PyObject *argument_error = NULL;  /* dynajit.core.errors.ArgumentError */
 static PyObject *no_bool_error = NULL;   /* dynajit.core.errors.ArgumentRuntimeError */
@@ -205,9 +206,13 @@ layout_of(PyObject *array)
     layout->dtype = Py_NewRef(dtype);
     layout->dtype_number = ((PyArray_Descr *)dtype)->type_num;
     layout->item_size = PyDataType_ELSIZE((PyArray_Descr *)dtype);
+    layout->is_mirrored = Py_IS_TYPE(array, mirrored_type);
     if (read_sizes(layout, shape, strides) < 0 || read_place(layout, array) < 0) {
         layout_free(layout);
         layout = NULL;
+    }
+    else {
+        layout->is_on_host = layout->is_mirrored && layout->device == -1;
     }
 done:
     Py_XDECREF(shape);
@@ -392,10 +397,37 @@ refuse_delete(PyObject *value, const char *name)
     return -1;
 }
 
+/* Whether the tensor holds no array of values: see dynajit.core.mirrored_arrays. */
+static int
+is_mirrored(TensorObject *self)
+{
+    return self->gpu != NULL && self->gpu->is_mirrored;
+}
+
 static PyObject *
 tensor_get_array(TensorObject *self, void *closure)
 {
+    return is_mirrored(self) ? PyObject_CallMethod(self->array, "values", NULL)
+                             : Py_NewRef(self->array);
+}
+
+static PyObject *
+tensor_get_held(TensorObject *self, void *closure)
+{
     return Py_NewRef(self->array);
+}
+
+static PyObject *
+tensor_get_memory(TensorObject *self, void *closure)
+{
+    return is_mirrored(self) ? PyObject_GetAttrString(self->array, "memory")
+                             : Py_NewRef(self->array);
+}
+
+static PyObject *
+tensor_get_is_mirrored(TensorObject *self, void *closure)
+{
+    return PyBool_FromLong(is_mirrored(self));
 }
 
 static int
@@ -690,17 +722,29 @@ tensor_get_dtype(TensorObject *self, void *closure)
 }
 
 static PyObject *
+device_of_memory(TensorObject *self)
+{
+    PyObject *memory = tensor_get_memory(self, NULL);
+    PyObject *device = memory == NULL ? NULL : PyObject_CallOneArg(device_of, memory);
+    Py_XDECREF(memory);
+    return device;
+}
+
+static PyObject *
 tensor_get_device(TensorObject *self, void *closure)
 {
     if (self->gpu == NULL) {
         return Py_NewRef(cpu_device);
     }
     int number = self->gpu->device;
+    if (self->gpu->is_on_host) {
+        return Py_NewRef(cpu_device);
+    }
     if (number < 0 || number >= KNOWN_DEVICES) {
-        return PyObject_CallOneArg(device_of, self->array);
+        return device_of_memory(self);
     }
     if (gpu_devices[number] == NULL) {
-        gpu_devices[number] = PyObject_CallOneArg(device_of, self->array);
+        gpu_devices[number] = device_of_memory(self);
     }
     return Py_XNewRef(gpu_devices[number]);
 }
@@ -713,7 +757,13 @@ tensor_get_ndim(TensorObject *self, void *closure)
 
 static PyGetSetDef tensor_getset[] = {
     {"array", (getter)tensor_get_array, (setter)tensor_set_array,
-     "The NumPy or CuPy array with the elements.", NULL},
+     "The NumPy or CuPy array with the elements; of a conjugate view a copy to be read.", NULL},
+    {"_held", (getter)tensor_get_held, (setter)tensor_set_array,
+     "The array, or the MirroredArray of a conjugate view.", NULL},
+    {"_memory", (getter)tensor_get_memory, NULL,
+     "The array that shares its memory with views, whatever the elements mean.", NULL},
+    {"_is_mirrored", (getter)tensor_get_is_mirrored, NULL,
+     "Whether the memory holds conjugates or negatives of the elements.", NULL},
     {"_storage", (getter)tensor_get_storage, (setter)tensor_set_storage,
      "The Storage shared with views.", NULL},
     {"requires_grad", (getter)tensor_get_requires_grad, (setter)tensor_set_requires_grad,
@@ -811,10 +861,13 @@ module_arrays(PyObject *module, PyObject *inputs)
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *item = PyTuple_GET_ITEM(inputs, i);
-        if (TensorBase_Check(item)) {
-            item = ((TensorObject *)item)->array;
+        item = TensorBase_Check(item) ? tensor_get_array((TensorObject *)item, NULL)
+                                      : Py_NewRef(item);
+        if (item == NULL) {
+            Py_DECREF(result);
+            return NULL;
         }
-        PyList_SET_ITEM(result, i, Py_NewRef(item));
+        PyList_SET_ITEM(result, i, item);
     }
     return result;
 }
@@ -851,7 +904,25 @@ module_is_on_gpu(PyObject *module, PyObject *inputs)
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
         PyObject *item = PyTuple_GET_ITEM(inputs, i);
-        if (TensorBase_Check(item) && ((TensorObject *)item)->gpu != NULL) {
+        if (TensorBase_Check(item) && ((TensorObject *)item)->gpu != NULL &&
+            !((TensorObject *)item)->gpu->is_on_host) {
+            Py_RETURN_TRUE;
+        }
+    }
+    Py_RETURN_FALSE;
+}
+
+/* has_mirrored(inputs): True if one of them is a conjugate view or a negated one. */
+static PyObject *
+module_has_mirrored(PyObject *module, PyObject *inputs)
+{
+    if (!PyTuple_Check(inputs)) {
+        PyErr_SetString(PyExc_TypeError, "has_mirrored: expected a tuple");
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+        PyObject *item = PyTuple_GET_ITEM(inputs, i);
+        if (TensorBase_Check(item) && is_mirrored((TensorObject *)item)) {
             Py_RETURN_TRUE;
         }
     }
@@ -1289,14 +1360,15 @@ module_set_autocast_word(PyObject *module, PyObject *word)
     return PyLong_FromLong(before);
 }
 
-/* register(tensor_class, size_class, dtype_table, cpu_device, device_of, refresh_view) */
+/* register(tensor_class, size_class, dtype_table, cpu_device, device_of, refresh_view, mirrored) */
 static PyObject *
 module_register(PyObject *module, PyObject *args)
 {
-    PyTypeObject *tensor, *size;
+    PyTypeObject *tensor, *size, *mirrored;
     PyObject *dtypes, *cpu, *device, *refresh;
-    if (!PyArg_ParseTuple(args, "O!O!O!OOO:register", &PyType_Type, &tensor, &PyType_Type, &size,
-                          &PyDict_Type, &dtypes, &cpu, &device, &refresh)) {
+    if (!PyArg_ParseTuple(args, "O!O!O!OOOO!:register", &PyType_Type, &tensor, &PyType_Type, &size,
+                          &PyDict_Type, &dtypes, &cpu, &device, &refresh, &PyType_Type,
+                          &mirrored)) {
         return NULL;
     }
     if (!PyType_IsSubtype(tensor, &TensorBase_Type) ||
@@ -1310,6 +1382,7 @@ module_register(PyObject *module, PyObject *args)
     Py_XSETREF(cpu_device, Py_NewRef(cpu));
     Py_XSETREF(device_of, Py_NewRef(device));
     Py_XSETREF(refresh_view, Py_NewRef(refresh));
+    Py_XSETREF(mirrored_type, (PyTypeObject *)Py_NewRef((PyObject *)mirrored));
     Py_RETURN_NONE;
 }
 
@@ -1319,6 +1392,8 @@ static PyMethodDef module_methods[] = {
     {"wrap", module_wrap, METH_O, "wrap(array) -> Tensor that shares the array."},
     {"arrays", module_arrays, METH_O, "arrays(inputs) -> list with tensors as arrays."},
     {"is_on_gpu", module_is_on_gpu, METH_O, "is_on_gpu(inputs): is a tensor of them on a GPU?"},
+    {"has_mirrored", module_has_mirrored, METH_O,
+     "has_mirrored(inputs): is a tensor of them a conjugate view, or a negated one?"},
     {"needs_grad", module_needs_grad, METH_O, "needs_grad(inputs): is this to be recorded?"},
     {"edges", module_edges, METH_O, "edges(inputs) -> (edges, indices, mask)."},
     {"meta_of", module_meta_of, METH_O, "meta_of(x) -> (shape, dtype, device), or x itself."},
@@ -1352,7 +1427,7 @@ static PyMethodDef module_methods[] = {
     {"_set_autocast_word", module_set_autocast_word, METH_O,
      "_set_autocast_word(word) -> the word before (this thread)."},
     {"register", module_register, METH_VARARGS,
-     "register(Tensor, Size, dtypes, cpu, device_of, refresh_view)."},
+     "register(Tensor, Size, dtypes, cpu, device_of, refresh_view, MirroredArray)."},
     {NULL, NULL, 0, NULL},
 };
 

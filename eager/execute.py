@@ -22,6 +22,7 @@ from dynajit.eager._tensor import (
     TensorBase,
     _set_grad_enabled,
     arrays,
+    has_mirrored,
     is_grad_enabled,
     is_on_gpu,
     needs_grad,
@@ -29,13 +30,14 @@ from dynajit.eager._tensor import (
 )
 from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.inplace import MSG_RESHAPED, was_reshaped
+from dynajit.eager.mirrored_views import resolved, seen_by
 from dynajit.eager.node import OpNode, is_differentiable
 from dynajit.eager.random import reserve
 from dynajit.ops import dispatch
 from dynajit.ops.arguments import require_tensor
 from dynajit.ops.autocast import disabled, for_row
 from dynajit.ops.autocast_words import CUDA_ENABLED
-from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate
+from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate, type_of_operand
 from dynajit.ops.library_calls import OF_TENSORS
 from dynajit.ops.result_layouts import ALWAYS, lies_as_operands, lies_row_by_row, strides_of_result
 from dynajit.ops.table import TABLE, Kind, Op
@@ -56,6 +58,10 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         ShapeError, DTypeError, DeviceError, ...: the row refuses the operands.
     """
     kind = op.kind
+    if kind is Kind.MOVEMENT and op.rule.view:
+        return _view(op, inputs, attributes)
+    if has_mirrored(inputs):
+        inputs = tuple(map(resolved, inputs))
     if kind is Kind.COMPOSITE:
         try:
             if _autocast_word() & CUDA_ENABLED and is_on_gpu(inputs):
@@ -71,10 +77,29 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         array = on_gpu.run(op, inputs, attributes)
     else:
         array = evaluate(op, arrays(inputs), attributes)
-    if kind is Kind.MOVEMENT and op.rule.view:
-        return record_view(op, inputs, attributes, array)
     array = settled(op, arrays(inputs), attributes, array)
     return record(op, inputs, attributes, array) if needs_grad(inputs) else wrap(array)
+
+
+def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """What a view row gives: see `handle`, and `eager.mirrored_views`."""
+    source = inputs[0]
+    is_mirrored = has_mirrored(inputs[:1])
+    if op.rule.mirrors and isinstance(source, TensorBase):
+        op.infer(type_of_operand(source._memory))
+        held = seen_by(op, source, None)
+        return record_view(op, inputs, attributes, source._memory, held)
+    given = (_tensor.wrap_view(source._memory, source, None),) if is_mirrored else inputs
+    if is_on_gpu(given):
+        array = on_gpu.run(op, for_row(op.name, given), attributes)
+    else:
+        array = evaluate(op, arrays(given), attributes)
+    if not is_mirrored:
+        return record_view(op, inputs, attributes, array)
+    held = seen_by(op, source, array)
+    if not _shares_memory(array, source._memory):  # a reshape that had to copy
+        return handle(op, (resolved(source),), attributes)
+    return record_view(op, inputs, attributes, array, held)
 
 
 def settled(op: Op, operands: Sequence[Any], attributes: dict[str, Any], array: Any) -> Any:
@@ -127,13 +152,20 @@ def record(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: A
     return result
 
 
-def record_view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any) -> Any:
-    """The result of a view row; a copy (a reshape that had to) is an ordinary result."""
+def record_view(
+    op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], array: Any, held: Any = None
+) -> Any:
+    """The result of a view row; a copy (a reshape that had to) is an ordinary result.
+
+    Args:
+        held: what the result holds, where that is not `array`, its memory.
+    """
     source = inputs[0]
     recording = is_grad_enabled()
-    if not isinstance(source, TensorBase) or not _shares_memory(array, source.array):
+    if not isinstance(source, TensorBase) or not _shares_memory(array, source._memory):
         needs_node = recording and isinstance(source, TensorBase) and source.requires_grad
         return record(op, inputs, attributes, array) if needs_node else wrap(array)
+    array = array if held is None else held
     if not is_differentiable(op):  # detach
         return _tensor.wrap_view(array, source, None)
     if not recording or (source._base is not None and source._replay is None):

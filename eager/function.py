@@ -294,7 +294,7 @@ def _recorded(
         node.out_metas.append(meta_of(tensor) if isinstance(tensor, TensorBase) else None)
         if differentiable:
             if id(tensor) not in dirty and any(tensor is x for x in args):
-                tensor = _tensor.wrap_view(tensor.array, tensor, None)
+                tensor = _tensor.wrap_view(tensor._held, tensor, None)
             _tensor.rebase(tensor, node, index)
         elif isinstance(tensor, TensorBase) and id(tensor) not in dirty and tensor.requires_grad:
             tensor = _without_history(tensor, args)
@@ -353,7 +353,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         given = results if isinstance(results, tuple) else (results,)
         marked = tuple(
-            _tensor.wrap_output(r.array, node, 0) if isinstance(r, TensorBase) else r for r in given
+            _tensor.wrap_output(r._held, node, 0) if isinstance(r, TensorBase) else r for r in given
         )
         return marked if isinstance(results, tuple) else marked[0]
 

@@ -27,8 +27,10 @@ from dynajit.core.errors import (
     UnsupportedError,
 )
 from dynajit.core.meta_arrays import MetaArray, is_meta
+from dynajit.core.mirrored_arrays import parts_of, turned
 from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, is_inference_mode_enabled
+from dynajit.eager.mirrored_views import store
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.strided_views import again
 from dynajit.ops import complex_functions, dispatch, subscript
@@ -172,7 +174,7 @@ class CopySlices(Node):
                 _laid_out(g, self.strides) if is_grad_enabled() else _same_layout(g, self.strides)
             )
             hole = self.part_of(base)
-            if not _tensor.shares_memory(hole.array, base.array):
+            if not _tensor.shares_memory(hole._memory, base._memory):
                 raise AutogradError(
                     "double backward through an in-place write to this view is not available: "
                     "the layout of its base cannot be rebuilt.  Write to a clone()."
@@ -234,14 +236,14 @@ def check_writable(tensor: Any, name: str) -> None:
                 raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
             if base.requires_grad and tensor._replay is None:
                 raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
-    array = tensor.array
+    array = tensor._memory
     if array.flags.c_contiguous and any_arrays.is_writable(array):
         return
     if has_overlap(array):
         raise ShapeError(MSG_OVERLAP.format(name=name))
     if not any_arrays.is_writable(array):
         base = tensor._base
-        if base is None or not base.array.flags.writeable:
+        if base is None or not base._memory.flags.writeable:
             raise ShapeError(MSG_READ_ONLY.format(name=name))
         array.flags.writeable = True  # part of an expanded view, in which no elements overlap
 
@@ -403,7 +405,7 @@ def commit(tensor: Any, result: Any, name: str) -> None:
 
 def write(tensor: Any, result: Any) -> None:
     """Copy elements and count the write."""
-    any_arrays.copy_into(tensor.array, result.array)
+    store(tensor, result.array)
     _tensor.bump_version(tensor)
 
 
@@ -448,8 +450,8 @@ def write_back(tensor: Any, result: Any, bumps: int, has_history: bool) -> None:
             _tensor._set_grad_enabled(before)
         bumps -= 1
     else:
-        if result.array is not tensor.array:  # else the kernels wrote it there
-            any_arrays.copy_into(tensor.array, result.array)
+        if result._held is not tensor._held:  # else the kernels wrote it there
+            store(tensor, result.array)
     for _ in range(bumps):
         _tensor.bump_version(tensor)
 
@@ -485,14 +487,19 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     if was_reshaped(base):
         raise AutogradError(MSG_RESHAPED.format(name=name))
     edges, indices = edges_of([base, result])
-    node = CopySlices(edges, indices, steps, base.array.strides)
+    node = CopySlices(edges, indices, steps, base._memory.strides)
     write(tensor, result)
     rebase_keeping_hooks(base, node)
 
 
-def _parts(tensor: Any) -> Any:
-    """Real and imaginary parts of a complex tensor, as a view."""
-    return TABLE.view_as_real(tensor)
+def _fill_parts(tensor: Any, fill: Callable[[Any], Any]) -> Any:
+    """The complex tensor, after `fill` wrote its real and imaginary parts."""
+    if not tensor._is_mirrored:
+        fill(TABLE.view_as_real(tensor))
+        return tensor
+    drawn = TABLE.clone(tensor.detach())
+    fill(TABLE.view_as_real(drawn))
+    return tensor.copy_(drawn)
 
 
 def _main_diagonal(tensor: Any) -> Any:
@@ -605,7 +612,7 @@ def set_item(tensor: Any, index: Any, value: Any) -> None:
             return
         index = tuple(entries)  # zero-dim tensors became integers
     target = tensor[index]
-    if not _tensor.shares_memory(target.array, tensor.array):
+    if not _tensor.shares_memory(target._memory, tensor._memory):
         raise AutogradError(f"{_SET}: the index gave a copy, not a view")
     if type(value) in _NUMBERS and _rows.is_free(tensor, (), {}):
         _fill(target, value, _SET)
@@ -676,8 +683,10 @@ def _set_advanced(tensor: Any, entries: list[Any], value: Any) -> None:
     is_whole = all(entry == slice(None) for entry in first)
     if not (is_grad_enabled() and (tensor.requires_grad or value.requires_grad)):
         if not is_meta(tensor.array):
-            part = tensor.array if is_whole else tensor.array[(*first, ...)]
-            _assign(part, tuple(_placed(entry, part) for entry in then), value.array)
+            memory, *seen = parts_of(tensor._held)
+            part = memory if is_whole else memory[(*first, ...)]
+            key = tuple(_placed(entry, part) for entry in then)
+            _assign(part, key, turned(value.array, *seen))
         _tensor.bump_version(tensor)
         return
     if is_meta(tensor.array):
@@ -905,14 +914,14 @@ class InPlaceMethods:
     def uniform_(self, from_: float = 0.0, to: float = 1.0, generator: Any = None) -> Any:
         """Fill with uniform values in [from_, to)."""
         if self.dtype.is_complex:
-            _parts(self).uniform_(from_, to, generator)
-            return self
+            return _fill_parts(self, lambda parts: parts.uniform_(from_, to, generator))
         return self._filled("uniform", generator, from_, to)
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
         """Fill with normal values; both parts of complex ones share the variance."""
         if self.dtype.is_complex:
-            _parts(self).normal_(0.0, std / math.sqrt(2), generator)
+            scale = std / math.sqrt(2)
+            _fill_parts(self, lambda parts: parts.normal_(0.0, scale, generator))
             return self.add_(mean) if mean else self
         return self._filled("normal", generator, mean, std)
 

@@ -12,7 +12,7 @@ import numpy as np
 from dynajit.core import any_arrays, dtypes, gpu
 from dynajit.core.any_arrays import address
 from dynajit.core.dtypes import DType
-from dynajit.core.errors import ArgumentError, ShapeError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ShapeError
 from dynajit.core.late import Late
 from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.meta_arrays import is_meta
@@ -40,7 +40,7 @@ class LayoutMethods:
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to skip per step of each dimension, or of dimension `dim`."""
-        array = self.array
+        array = self._memory
         if not array.size and not any(array.strides):
             strides = contiguous_strides(array.shape)  # zeros say nothing
         else:
@@ -49,20 +49,21 @@ class LayoutMethods:
 
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
-        start = address(self.array) - address(any_arrays.owner(self.array))
-        return start // self.array.itemsize
+        memory = self._memory
+        return (address(memory) - address(any_arrays.owner(memory))) // memory.itemsize
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 where there are none (`meta`)."""
-        return 0 if is_meta(self.array) else address(self.array)
+        memory = self._memory
+        return 0 if is_meta(memory) else address(memory)
 
     def untyped_storage(self) -> UntypedStorage:
         """The bytes behind this tensor and its views."""
-        return UntypedStorage(self.array)
+        return UntypedStorage(self._memory)
 
     def storage(self) -> TypedStorage:
         """The memory behind this tensor and its views, as elements of its dtype."""
-        return TypedStorage(wrap_storage=UntypedStorage(self.array), dtype=self.dtype)
+        return TypedStorage(wrap_storage=UntypedStorage(self._memory), dtype=self.dtype)
 
     def storage_type(self) -> Any:
         """The class of what `storage()` gives."""
@@ -83,13 +84,13 @@ class LayoutMethods:
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """True if the elements lie without gaps, row-major or in that memory format."""
         if memory_format is None:
-            return bool(self.array.flags.c_contiguous)
+            return bool(self._memory.flags.c_contiguous)
         if isinstance(memory_format, MemoryFormat) and self.ndim != RANKS.get(
             memory_format, self.ndim
         ):
             return False
         order = outer_to_inner(memory_format, self.ndim)
-        array = self.array if order is None else self.array.transpose(order)
+        array = self._memory if order is None else self._memory.transpose(order)
         return bool(array.flags.c_contiguous)
 
     def contiguous(self, memory_format: Any = None) -> Any:
@@ -100,21 +101,21 @@ class LayoutMethods:
 
     def element_size(self) -> int:
         """Bytes per element."""
-        return int(self.array.itemsize)
+        return int(self._memory.itemsize)
 
     @property
     def itemsize(self) -> int:
         """Bytes per element."""
-        return int(self.array.itemsize)
+        return int(self._memory.itemsize)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return int(self.array.nbytes)
+        return int(self._memory.nbytes)
 
     def is_shared(self) -> bool:
         """True if the elements lie in memory that processes share, or on a GPU."""
-        owner = any_arrays.owner(self.array)
+        owner = any_arrays.owner(self._memory)
         if not isinstance(owner, np.ndarray):
             return True
         # Only shared memory is mapped through a memoryview; the module is then loaded.
@@ -131,7 +132,7 @@ class LayoutMethods:
 
     def is_pinned(self, device: Any = None) -> bool:
         """True if the elements lie in host memory that a GPU copies from by itself."""
-        return gpu.is_pinned(self.array)
+        return gpu.is_pinned(self._memory)
 
     def view(self, *shape: Any, size: Any = None, dtype: Any = None) -> Any:
         """The same memory under another shape, or with its bits read as another dtype.
@@ -152,7 +153,7 @@ class LayoutMethods:
             words = str(error)
         if words is not None:
             raise ShapeError(said_of_view(words))
-        if not _tensor.shares_memory(result.array, self.array):
+        if not _tensor.shares_memory(result._memory, self._memory):
             raise ShapeError(MSG_VIEW.format(shape=list(result.shape)))
         return result
 
@@ -169,6 +170,12 @@ class LayoutMethods:
         return strided_view(self, size, stride, storage_offset)
 
     def _view_as_dtype(self, dtype: DType) -> Any:
+        if self._is_mirrored:
+            what = "conjugate view tensors" if self.is_conj() else "tensors with negative bit set"
+            raise ArgumentRuntimeError(
+                f"view(dtype={dtype.name}) is not supported for {what}.  Use resolve_conj() or "
+                "resolve_neg() first."
+            )
         if dtype is dtypes.from_numpy(self.array.dtype):
             return TABLE.permute(self, dims=tuple(range(self.ndim)))
         if dtype.itemsize != self.array.itemsize:

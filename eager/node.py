@@ -232,7 +232,7 @@ class SavedTensor:
 
     def __init__(self, tensor: Any, is_needed: bool = True) -> None:
         self.tensor = tensor
-        self.array = tensor.array
+        self.array = tensor._held
         self.storage = tensor._storage
         self.version = self.storage.version
         if is_needed and self.storage.is_inference:
@@ -246,7 +246,7 @@ class SavedTensor:
         """
         if self.storage.version != self.version:
             raise AutogradError(modified_message(self, node))
-        if self.tensor.array is self.array:
+        if self.tensor._held is self.array:
             return self.tensor
         if is_grad_enabled() and self.tensor.requires_grad:
             raise AutogradError(
@@ -262,7 +262,7 @@ class SavedResult:
     __slots__ = ("array", "index", "storage", "version")
 
     def __init__(self, tensor: Any, index: int = 0) -> None:
-        self.array = tensor.array
+        self.array = tensor._held
         self.storage = tensor._storage
         self.version = self.storage.version
         self.index = index
@@ -328,13 +328,13 @@ class SavedPacked(SavedTensor):
         if not is_grad_enabled():
             return found
         if self.output is not None:
-            return _tensor.wrap_output(found.array, node, self.output)
+            return _tensor.wrap_output(found._held, node, self.output)
         if self.history is None:
             return found
         maker, index = self.history
         if isinstance(maker, Node):
-            return _tensor.wrap_output(found.array, maker, index)
-        return _tensor.wrap_output(found.array, _PassedOn([maker], [index]), 0)
+            return _tensor.wrap_output(found._held, maker, index)
+        return _tensor.wrap_output(found._held, _PassedOn([maker], [index]), 0)
 
 
 class _PassedOn(Node):

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynajit.core import any_arrays
 from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
@@ -24,6 +23,7 @@ from dynajit.core.errors import (
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.inplace import check_writable, refuse_partial_overlap, write
+from dynajit.eager.mirrored_views import store
 from dynajit.eager.reshaping import resized
 from dynajit.ops.autocast import disabled
 from dynajit.ops.table import TABLE
@@ -132,4 +132,4 @@ def _store(target: Any, value: Any, name: str, warns: bool) -> None:
             stacklevel=6,
         )
     resized(target, wanted)  # which counts as the write
-    any_arrays.copy_into(target.array, value.array)
+    store(target, value.array)

@@ -17,6 +17,7 @@ import numpy as np
 from dynajit.core import any_arrays, dtypes
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
 from dynajit.core.memory_format import outer_to_inner
+from dynajit.core.mirrored_arrays import mirrored, parts_of
 from dynajit.core.types import contiguous_strides
 from dynajit.eager import _tensor, write_limits
 from dynajit.eager._tensor import is_grad_enabled
@@ -46,7 +47,7 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
             raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
     view = function(tensor, *arguments)
     if view is not tensor:
-        _tensor.adopt_view(tensor, view.array, view._replay)
+        _tensor.adopt_view(tensor, view._held, view._replay)
         if base is None:
             tensor.__dict__[RESHAPED] = True
         if view.requires_grad and view.grad_fn is not None:
@@ -117,7 +118,8 @@ class ReshapingMethods:
         if isinstance(source, _tensor.TensorBase):
             storage = source._storage
         version = max(storage.version, self._storage.version)
-        self.array = _shown(self, source, storage_offset, size, stride)
+        _, *seen = parts_of(self._held)
+        self._held = mirrored(_shown(self, source, storage_offset, size, stride), *seen)
         storage.version = version
         self._storage = storage
         _tensor.forget_base(self)
@@ -152,17 +154,18 @@ class ReshapingMethods:
 def _shown(tensor: Any, source: Any, offset: int, size: Any, stride: Any) -> Any:
     """The array that `set_` shows."""
     if source is None:
-        return any_arrays.zeros((0,), tensor.array.dtype, any_arrays.device_of(tensor.array))
-    dtype = dtypes.from_numpy(tensor.array.dtype)
+        own = tensor._memory
+        return any_arrays.zeros((0,), own.dtype, any_arrays.device_of(own))
+    dtype = tensor.dtype
     if isinstance(source, _tensor.TensorBase):
-        if source.array.dtype != tensor.array.dtype:
+        if source.dtype is not dtype:
             raise DTypeError(
                 f"set_: a tensor of {source.dtype.name} as memory of one of {dtype.name}.  "
                 "Expected the same dtype."
             )
         if size is None:
-            return source.array
-        flat, offset = any_arrays.flat_memory(source.array), offset + source.storage_offset()
+            return source._memory
+        flat, offset = any_arrays.flat_memory(source._memory), offset + source.storage_offset()
     else:
         flat = bytes_of(source, dtype).memory
         flat = flat[: flat.size // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
@@ -206,6 +209,8 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
         raise AutogradError("cannot resize variables that require grad")
     if tensor._base is not None:
         raise UnsupportedError("resize_: the tensor is a view.  Resize a clone() of it.")
+    if tensor._is_mirrored:
+        raise UnsupportedError("resize_: a conjugate view keeps its sizes.  Resize a clone() of it.")
     alone = is_alone(tensor)
     array = tensor.array
     memory = _memory_of(array)

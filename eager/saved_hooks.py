@@ -120,4 +120,4 @@ class Packed:
 
 def without_history(tensor: Any) -> Any:
     """A tensor that shares memory and versions, and has no history."""
-    return _tensor.wrap_view(tensor.array, tensor, None)
+    return _tensor.wrap_view(tensor._held, tensor, None)

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynajit.core import any_arrays
 from dynajit.core.errors import AutogradError
+from dynajit.core.mirrored_arrays import mirrored, parts_of
 from dynajit.core.types import numel
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
@@ -67,11 +68,12 @@ def strided_view(tensor: Any, size: Any, stride: Any, storage_offset: int | None
     Raises:
         ShapeError: elements lie outside the memory.
     """
-    own, memory = tensor.storage_offset(), any_arrays.flat_memory(tensor.array)
+    memory, *seen = parts_of(tensor._held)
+    own, memory = tensor.storage_offset(), any_arrays.flat_memory(memory)
     offset = own if storage_offset is None else storage_offset
     strided_extent(size, stride, offset, memory.size)
     size, stride = tuple(size), tuple(stride)
-    array = any_arrays.strided(memory[offset:], size, stride)
+    array = mirrored(any_arrays.strided(memory[offset:], size, stride), *seen)
     if not is_grad_enabled() or (tensor._base is not None and tensor._replay is None):
         return _tensor.wrap_view(array, tensor, False)
     view = _tensor.wrap_view(array, tensor, _steps(tensor, size, stride, offset))

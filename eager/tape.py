@@ -268,7 +268,7 @@ def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
     if before is None:
         leaf.grad = _own(gradient, leaf.array if leaf.layout is strided else gradient.array)
         return
-    if before.requires_grad or not any_arrays.is_writable(before.array):
+    if before.requires_grad or before._is_mirrored or not any_arrays.is_writable(before.array):
         leaf.grad = _tensor.wrap(any_arrays.added(before.array, gradient.array))
         return
     any_arrays.add_into(before.array, gradient.array)
@@ -322,7 +322,9 @@ def _own(gradient: Any, leaf: Any) -> Any:
     the array of the leaf, or row by row where that has gaps."""
     strides = None if leaf.flags.c_contiguous else _strides_like(leaf)
     shared = sys.getrefcount(gradient) > _KNOWN_REFERENCES
-    array = gradient.array
+    array = gradient._memory
+    if gradient._is_mirrored:
+        shared, array = True, gradient.array
     if (
         shared
         or sys.getrefcount(array) > _LOCAL_REFERENCES + 1  # the tensor's field

@@ -2,8 +2,9 @@
  *
  * `dynajit.eager._tensor` defines the type `TensorBase` with this layout and exports the capsule
  * `dynajit.eager._tensor.api` (a `TensorApi`). `dynajit.capture._capture` imports the capsule.
- * Invariants: `array` is never NULL in a live tensor; `gpu` describes an array of CuPy, and is NULL
- * for one of NumPy; a view shares its base's `storage`;
+ * Invariants: `array` is never NULL in a live tensor; `gpu` describes an array of CuPy, or the memory
+ * of a MirroredArray (dynajit.core.mirrored_arrays), and is NULL for one of NumPy; a view shares its
+ * base's `storage`;
  * `grad_fn` is NULL for leaves; `metadata_epoch` is bumped whenever `array` or `requires_grad` of
  * an existing tensor is replaced, so a guard that saw the epoch may skip re-reading metadata.
  * A view whose base was written in place under the tape since (`replay` set and `view_version` not
@@ -21,9 +22,11 @@ typedef struct {
     char *data;           /* device address of the first element */
     PyObject *dtype;      /* owned: the NumPy dtype */
     int dtype_number;     /* its type number */
-    int device;           /* which GPU */
+    int device;           /* which GPU; -1: the CPU */
     int rank;
     char is_contiguous;   /* row-major, without gaps */
+    char is_mirrored;     /* the memory does not hold the values: they are its conjugates, negatives */
+    char is_on_host;      /* the memory is an array of NumPy */
     Py_ssize_t item_size; /* bytes per element */
     Py_ssize_t *strides;  /* in bytes, one per dim; they follow the sizes */
     Py_ssize_t sizes[];   /* one per dim */
@@ -40,7 +43,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    PyObject *array;         /* numpy.ndarray or cupy.ndarray */
+    PyObject *array;         /* numpy.ndarray, cupy.ndarray or what stands in their place */
     StorageObject *storage;  /* version counter, shared with views */
     PyObject *grad;          /* Tensor or NULL */
     PyObject *grad_fn;       /* tape node or NULL */

@@ -25,6 +25,7 @@ from dynajit.core.errors import (
     ShapeValueError,
 )
 from dynajit.core.meta_arrays import MetaArray, is_meta
+from dynajit.core.mirrored_arrays import MirroredArray, parts_of
 from dynajit.eager import _tensor, subclasses, tape
 from dynajit.eager._rows import get_item
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, plain_number
@@ -127,14 +128,14 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     @staticmethod
     def _make_subclass(cls: "type[Tensor]", data: "Tensor", requires_grad: bool = False) -> Any:
         """A tensor of a subclass that shares the memory and the version counter of `data`."""
-        made = _tensor.new_of(cls, data.array, data._storage)
+        made = _tensor.new_of(cls, data._held, data._storage)
         if requires_grad:
             made.requires_grad = True
         return subclasses.met(made)
 
     def as_subclass(self, cls: "type[Tensor]") -> Any:
         """The same elements as a tensor of class `cls`, with the same history."""
-        made = _tensor.new_of(cls, self.array, self._storage)
+        made = _tensor.new_of(cls, self._held, self._storage)
         ask_no_class(1)
         try:
             if self.requires_grad:
@@ -149,7 +150,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     @property
     def data(self) -> "Tensor":
         """The same elements without history; writes to it are not counted or recorded."""
-        return _tensor.wrap(self.array)  # type: ignore[no-any-return]
+        return _tensor.wrap(self._held)  # type: ignore[no-any-return]
 
     @data.setter
     def data(self, value: "Tensor") -> None:
@@ -160,7 +161,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 f"data: {value.dtype.name} cannot require a gradient.  Expected a floating dtype."
             )
         # The version counter stays: views of the old memory, and what backward saved, share it.
-        self.array = value.array
+        self._held = value._held
         _tensor.forget_base(self)
 
     @property
@@ -180,6 +181,11 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         """Set `requires_grad`; returns the tensor."""
         self.requires_grad = bool(requires_grad)
         return self
+
+    def _mirrors(self) -> tuple[bool, bool]:
+        """Whether the elements are conjugates of what is in memory; whether negatives."""
+        _, conjugate, negative = parts_of(self._held)
+        return conjugate, negative
 
     def detach_(self) -> "Tensor":
         """Cut the tensor off from its history; it becomes a leaf.
@@ -274,6 +280,14 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
+        if self._is_mirrored:
+            if force:
+                return any_arrays.copied(self.array)
+            bit, name = ("conjugate", "conj") if self.is_conj() else ("negative", "neg")
+            raise ArgumentRuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use "
+                f"tensor.resolve_{name}().numpy() instead."
+            )
         return self.array.view()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -292,11 +306,16 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def __dlpack__(self, **arguments: Any) -> Any:
         if self.requires_grad:
             raise AutogradError("Can't export tensors that require gradient, use tensor.detach()")
+        if self._is_mirrored:
+            raise BufferError(
+                "Can't export tensors with the conjugate or the negative bit set.  Use "
+                "resolve_conj() and resolve_neg()."
+            )
         with any_arrays.on_device_of(self.array):
             return self.array.__dlpack__(**arguments)
 
     def __dlpack_device__(self) -> Any:
-        return self.array.__dlpack_device__()
+        return self._memory.__dlpack_device__()
 
     @property
     def __cuda_array_interface__(self) -> Any:
@@ -315,6 +334,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 "Can't get __cuda_array_interface__ on Variable that requires grad.  Use "
                 "var.detach().__cuda_array_interface__."
             )
+        if self._is_mirrored:
+            raise AutogradError("Can't get __cuda_array_interface__ on a conjugate view.  Clone it.")
         return self.array.__cuda_array_interface__
 
     def to(self, *args: Any, **kwargs: Any) -> "Tensor":
@@ -374,7 +395,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         """
         if self.device is CPU:
             raise DeviceError("record_stream: the tensor is on the CPU.  Expected one on a GPU.")
-        end = weakref.finalize(self, gpu.keep_until_done, self.array, s.of_cupy)
+        end = weakref.finalize(self, gpu.keep_until_done, self._memory, s.of_cupy)
         end.atexit = False
 
     def pin_memory(self, device: Any = None) -> "Tensor":
@@ -389,7 +410,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 f"cannot pin '{self.device}': only dense CPU tensors can be pinned.  Call .cpu() "
                 "first."
             )
-        if not gpu.is_available() or gpu.is_pinned(self.array):
+        if not gpu.is_available() or gpu.is_pinned(self._memory):
             return self
         return _leaf(pinned_copy(self.array), False)
 
@@ -475,7 +496,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
     def __copy__(self) -> "Tensor":
         """A leaf that shares the memory, and requires a gradient if this one does."""
-        copied = _tensor.new_of(type(self), self.array, self._storage)
+        copied = _tensor.new_of(type(self), self._held, self._storage)
         if self.requires_grad:
             copied.requires_grad = True
         copied.__dict__.update(self._kept_attributes())
@@ -527,7 +548,7 @@ def _constructed(data: tuple[Any, ...], dtype: DType | None, device: Any) -> Any
             "arguments.  Use tensor(data) for data."
         )
     if isinstance(data[0], Tensor) and dtype is None:
-        return data[0].array
+        return data[0]._held
     return array_of(data[0], wanted, device)
 
 
@@ -578,5 +599,5 @@ def _rebuilt(
 
 
 _tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, any_arrays.device_of,
-                 refresh_view)  # fmt: skip
+                 refresh_view, MirroredArray)  # fmt: skip
 subclasses.install_methods(Tensor)

@@ -69,7 +69,7 @@ check_tensor(Guards *self, const TensorSpec *spec, PyObject *object)
         return 0;
     }
     TensorObject *tensor = (TensorObject *)object;
-    if (tensor->gpu == NULL && !PyArray_CheckExact(tensor->array)) {
+    if (tensor->gpu == NULL ? !PyArray_CheckExact(tensor->array) : tensor->gpu->is_mirrored) {
         return 0;
     }
     Layout layout = layout_of(tensor);

@@ -226,8 +226,8 @@ def _share_memory(a: Any, b: Any) -> bool:
     """True if two tensors have one storage, or arrays on the same memory."""
     if a._storage is b._storage:
         return True
-    if isinstance(a.array, np.ndarray) and isinstance(b.array, np.ndarray):
-        return np.may_share_memory(a.array, b.array)
+    if isinstance(a._memory, np.ndarray) and isinstance(b._memory, np.ndarray):
+        return np.may_share_memory(a._memory, b._memory)
     return False
 
 

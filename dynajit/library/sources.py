@@ -345,6 +345,10 @@ def _elements(overload: Any, argument: Argument, value: Any) -> np.ndarray:
     if value is None or not isinstance(value.array, np.ndarray):
         raise OperatorError(f"{overload}: the argument '{argument.name}' has no elements of a CPU.")
     array: np.ndarray = value.array
+    if argument.is_written and value._is_mirrored:
+        raise OperatorError(
+            f"{overload}: the argument '{argument.name}' is written and must not be a conjugate view."
+        )
     if array.flags.c_contiguous:
         return array
     if argument.is_written:

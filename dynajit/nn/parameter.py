@@ -45,7 +45,7 @@ class Parameter(Tensor):
             )
         if source.layout is not strided:
             return _sparse_parameter(source, requires_grad)
-        parameter = Tensor._from_array(source.array, cls)
+        parameter = Tensor._from_array(source._held, cls)
         if requires_grad:
             parameter.requires_grad = True
         return parameter
@@ -100,7 +100,7 @@ class Buffer(Tensor):
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> "Buffer":
         source = empty(0) if data is None else data
-        made = Tensor._from_array(source.array, cls)
+        made = Tensor._from_array(source._held, cls)
         made.persistent = persistent
         if source.requires_grad:
             made.requires_grad = True

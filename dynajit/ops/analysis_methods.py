@@ -40,6 +40,8 @@ class AnalysisMethods:
     resolve_neg = complexes.resolve_neg
     is_conj = complexes.is_conj
     is_neg = complexes.is_neg
+    _conj = complexes.conj_view
+    _neg_view = complexes.neg_view
     real = property(complexes.real)
     imag = property(complexes.imag)
     mH = property(complexes.adjoint)

@@ -1,8 +1,8 @@
 """Library functions of complex numbers: parts, conjugates, angles, and views as pairs.
 
-Contract: as `ops.functions`. Conjugates are computed at once, so no tensor is a conjugate that
-waits: `is_conj` is False everywhere and `resolve_conj` returns its operand. Views that change the
-dtype end a graph: capture follows what shares memory by positions of elements of one size.
+Contract: as `ops.functions`. `conj`, `adjoint` and `H` of complex tensors are views, and so is the
+negated imaginary part of a conjugate: tensors, and graph values, say by `_mirrors` what their memory
+is seen as.
 """
 
 import math
@@ -69,6 +69,7 @@ def view_as_real(input: Any) -> Any:
 
     Raises:
         DTypeError: the tensor is real.
+        ArgumentRuntimeError: it is a conjugate view.
     """
     if not require_tensor(input, "view_as_real").dtype.is_complex:
         raise DTypeError("view_as_real is only supported for complex tensors")
@@ -99,33 +100,43 @@ def view_as_complex(input: Any) -> Any:
 
 
 def conj(input: Any) -> Any:
-    """Complex conjugates; a real tensor itself."""
-    return TABLE.conj(input) if input.dtype.is_complex else input
+    """Complex conjugates, as a view through which writes reach `input`; a real tensor itself."""
+    return TABLE.conj_view(input) if input.dtype.is_complex else input
 
 
 def conj_physical(input: Any) -> Any:
-    """Complex conjugates; a real tensor itself."""
+    """Complex conjugates, a new tensor; a real tensor itself."""
     return TABLE.conj(input) if input.dtype.is_complex else input
 
 
 def resolve_conj(input: Any) -> Any:
-    """input itself: conjugates are computed at once."""
-    return input
+    """The tensor itself, or a copy of a conjugate view."""
+    return TABLE.clone(input) if is_conj(input) else input
 
 
 def resolve_neg(input: Any) -> Any:
-    """input itself: negatives are computed at once."""
-    return input
+    """The tensor itself, or a copy of a negated view."""
+    return TABLE.clone(input) if is_neg(input) else input
 
 
 def is_conj(input: Any) -> bool:
-    """False: conjugates are computed at once."""
-    return False
+    """Whether the memory of the tensor holds the conjugates of its elements."""
+    return bool(input._mirrors()[0])
 
 
 def is_neg(input: Any) -> bool:
-    """False: negatives are computed at once."""
-    return False
+    """Whether the memory of the tensor holds the negatives of its elements."""
+    return bool(input._mirrors()[1])
+
+
+def neg_view(input: Any) -> Any:
+    """`Tensor._neg_view`: negatives, as a view through which writes reach `input`."""
+    return TABLE.neg_view(input)
+
+
+def conj_view(input: Any) -> Any:
+    """`Tensor._conj`: as `conj`, of complex tensors only."""
+    return TABLE.conj_view(input)
 
 
 def angle(input: Any) -> Any:

@@ -1,7 +1,8 @@
 """Rows of complex numbers: parts, conjugates, directions, and the two views between pairs and them.
 
 Contract: complex64 has float32 parts, complex128 float64 ones; there is no complex dtype of 16-bit
-floats. `real`, `imag`, `view_as_real` and `view_as_complex` are views. No formula here is that of a
+floats. `real`, `imag`, `view_as_real` and `view_as_complex` are views; `conj_view` and `neg_view`
+are, too, of memory that holds conjugates or negatives of their elements (`conj` is a copy). No formula here is that of a
 complex derivative, so all of them are used as they stand (`Op.analytic`): the gradient of a real
 loss L for z = x + iy is dL/dx + i dL/dy, as in PyTorch. Native code computes with pairs
 (`ir.passes.split_complex_numbers`).
@@ -125,6 +126,39 @@ def _view_as_complex_array(xp: Any, x: Any) -> Any:
 def view_as_complex(m: Any, load: Any, index: Any, types: Any) -> Any:
     """Pairs along the last dimension as complex numbers. Shape: x.shape[:-1]."""
     return m.complex(load(0, (*index, 0)), load(0, (*index, 1)))
+
+
+@movement(
+    infer=_same_infer("conj_view"),
+    array=lambda xp, x: xp.conj(x),
+    view=True,
+    mirrors=True,
+    vjp={"x": lambda ops, g: ops.conj(g)},
+)
+def conj_view(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """The conjugates of complex x, as a view. Shape, dtype: as x."""
+    value = load(0, index)
+    return m.complex(m.real(value), m.neg(m.imag(value)))
+
+
+def _neg_view_infer(x: ValueType) -> TensorType:
+    call = describe("neg_view", ("x",), (x,))
+    type = require_tensor(x, call, "x")
+    if type.dtype is dtypes.bool_:
+        raise DTypeError(f"{call}: bool has no negatives.")
+    return type.with_shape(type.shape)
+
+
+@movement(
+    infer=_neg_view_infer,
+    array=lambda xp, x: xp.negative(x),
+    view=True,
+    mirrors=True,
+    vjp={"x": lambda ops, g: ops.neg(g)},
+)
+def neg_view(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """The negatives of x, as a view. Shape, dtype: as x."""
+    return m.neg(load(0, index))
 
 
 # ---------------------------------------------------------------------------------------------

@@ -322,7 +322,10 @@ def _shaped_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], x
     view = op.kind is Kind.MOVEMENT and op.rule.view and bool(op.vjp)
     choose = op.rule.direct if op.kind is Kind.EXTERN else None
     direct = None if choose is None else choose(xp, *inputs)
-    return _remember(key, Plan(op.rule.array, xp, casts, result, view, direct))
+    plan = Plan(op.rule.array, xp, casts, result, view, direct)
+    if op.kind is Kind.MOVEMENT and op.rule.mirrors:
+        return plan  # which gives elements: tensors get a view, which takes `eager.execute`
+    return _remember(key, plan)
 
 
 def _shaped_signature_of(operand: Any) -> Any:

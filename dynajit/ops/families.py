@@ -306,17 +306,18 @@ def movement(
     domain: tuple[float, float] = (-3.0, 3.0),
     name: str | None = None,
     native: Function | None = None,
+    mirrors: bool = False,
 ) -> Decorator:
     """Row of kind MOVEMENT from `read(m, load, index, types, *, **attributes)`.
 
     Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`. Formulas are used
     for complex gradients as they stand: moving elements has real coefficients. See `Movement` for
-    `native`.
+    `native` and `mirrors`.
     """
 
     def decorate(read: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
-        rule = Movement(read, array, view, native)
+        rule = Movement(read, array, view, native, mirrors)
         document = read.__doc__ or ""
         row = name or read.__name__
         return TABLE.enter(

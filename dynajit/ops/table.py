@@ -126,12 +126,15 @@ class Movement:
         array: `array(xp, *arrays, **attributes)`: the array function; a view where `view`.
         view: True if the result shares memory with input 0.
         native: see `Composite`.
+        mirrors: a view whose elements are not those in memory, but their conjugates or negatives:
+            `array` computes them, and eager execution notes what the memory is seen as.
     """
 
     read: Callable[..., Any]
     array: Callable[..., Any]
     view: bool = False
     native: Callable[..., Any] | None = None
+    mirrors: bool = False
 
 
 @record
