@@ -174,12 +174,15 @@ def _sliced(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Sha
     return tuple(stride * by for stride, by in zip(strides, attributes["step"], strict=True))
 
 
-#: Strides, in their own elements, of views of the parts of complex numbers, and of pairs as them.
+#: Strides, in their own elements, of views of the parts of complex numbers, of pairs as them, and of
+#: what is seen conjugated or negated.
 _OF_PARTS: Final[Mapping[str, Callable[[Shape], Shape]]] = {
     "real": lambda strides: tuple(2 * stride for stride in strides),
     "imag": lambda strides: tuple(2 * stride for stride in strides),
     "view_as_real": lambda strides: (*(2 * stride for stride in strides), 1),
     "view_as_complex": lambda strides: tuple(stride // 2 for stride in strides[:-1]),
+    "conj_view": lambda strides: strides,
+    "neg_view": lambda strides: strides,
 }
 
 #: Strides of views of symbolic sizes: `rule(shape, strides, wanted, attributes)`, by row.

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from dynajit.capture import sources
+from dynajit.capture import breaks, sources
 from dynajit.capture.guard_facts import Predicate, SizeRange, TensorFacts
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.relations import COMPARISONS, Relation, Term
@@ -97,6 +97,9 @@ class Sizes:
     def _describe(
         self, tensor: Any, source: Source
     ) -> tuple[TensorType, TensorFacts, tuple[Guard, ...]]:
+        if tensor._is_mirrored:
+            reason = "a conjugate view that was made outside of the region"
+            raise breaks.GraphBreak(breaks.TENSOR_FAILURE, reason)
         facts = TensorFacts.of(tensor)
         sizes: tuple[int, ...] = tuple(tensor.shape)
         strides: tuple[int, ...] = tuple(tensor.stride())

@@ -318,6 +318,8 @@ def _image_of(recorder: Any, contents: TensorContents) -> _Image | None:
     for step in contents.steps:
         if next(expressions(tuple(step.attributes.values())), None) is not None:
             return None
+        if step.numbers is None and step.op.rule.mirrors:
+            continue
         if step.numbers is None:
             array = evaluate(step.op, [array], dict(step.attributes))
             continue
@@ -424,6 +426,8 @@ _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
     "view_as_complex": lambda parent, part: TABLE.view_as_real(part),
     "real": lambda parent, part: TABLE.complex(part, TABLE.imag(parent)),
     "imag": lambda parent, part: TABLE.complex(TABLE.real(parent), part),
+    "conj_view": lambda parent, part: TABLE.conj(part),
+    "neg_view": lambda parent, part: TABLE.neg(part),
 }
 
 

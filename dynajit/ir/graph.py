@@ -23,7 +23,7 @@ from dynajit.core.quoting import as_python_name
 from dynajit.core.records import record
 from dynajit.core.types import Shape, TensorType, ValueType, contiguous_strides
 from dynajit.ir import printing
-from dynajit.ir.node import Argument, Node, NodeKind, type_of
+from dynajit.ir.node import Argument, Node, NodeKind, mirrors_of, type_of
 from dynajit.ir.sizes import symbol_places
 from dynajit.ops import dispatch
 from dynajit.ops.methods import TensorMethods
@@ -125,6 +125,10 @@ class Value(TensorMethods):
     def _note_parts(self, parts: tuple[Any, ...]) -> None:
         """Views that one call gave: see `Builder.note_parts`."""
         self.builder.note_parts(parts)
+
+    def _mirrors(self) -> tuple[bool, bool]:
+        """Whether eager execution would see memory conjugated here; whether negated."""
+        return mirrors_of(self.node)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """A leaf of the tape is made, which graphs do not know: see `Builder.refuse`."""

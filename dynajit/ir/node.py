@@ -84,6 +84,26 @@ def storage_root(node: Node) -> Node:
     return node
 
 
+def mirrors_of(node: Node) -> tuple[bool, bool]:
+    """Whether memory is seen conjugated where eager execution has the node's views as such, and
+    whether negated."""
+    steps = []
+    while node.op is not None and isinstance(node.args[0] if node.args else None, Node):
+        is_number = node.op.name == "index" and len(type_of(node.args[1]).shape) == 1
+        if not (node.is_view or is_number):
+            break
+        steps.append(node.op.name)
+        node = node.args[0]  # type: ignore[assignment]
+    conjugate = negative = False
+    for name in reversed(steps):
+        if name in ("real", "imag"):
+            negative ^= conjugate and name == "imag"
+            conjugate = False
+        conjugate ^= name == "conj_view"
+        negative ^= name == "neg_view"
+    return conjugate, negative
+
+
 def literal_key(value: Any) -> Hashable:
     """A key equal for literals and attributes that mean the same.
 

@@ -320,6 +320,7 @@ _BY_NAME: Final[Mapping[str, _Rule]] = {
     "view_as_complex": lambda node, operands: _parts(operands[0]),
     "complex": lambda node, operands: Pair(*operands),
     "conj": lambda node, operands: Pair(operands[0].re, -operands[0].im),
+    "conj_view": lambda node, operands: Pair(operands[0].re, -operands[0].im),
     "angle": lambda node, operands: TABLE.atan2(operands[0].im, operands[0].re),
     "sgn": _direction,
     "matmul": _product,
