@@ -112,7 +112,7 @@ def alias_copy(input: Any) -> Any:
 def as_strided_copy(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A copy of `as_strided`."""
     offset = input.storage_offset() if storage_offset is None else storage_offset
-    return _copied(f.as_strided(input, size, stride, offset))
+    return _copied(f.as_strided(f.resolve_neg(f.resolve_conj(input)), size, stride, offset))
 
 
 def detach_copy(input: Any) -> Any:

@@ -65,7 +65,7 @@ def ctc_loss(
             f"ctc_loss: Expected input_lengths to have value at most {frames}, but got value "
             f"{counts.max()}."
         )
-    labels = _padded(targets.detach().cpu().numpy(), sizes)
+    labels = _padded(targets.numpy(force=True), sizes)
     loss = _AlignmentLoss.apply(wide, labels, counts, sizes, blank, zero_infinity)
     if reduction == "none":
         return loss if is_batched else loss.squeeze(0)
@@ -86,7 +86,7 @@ def _check(log_probs: Any, targets: Any, blank: int) -> None:
     classes = log_probs.shape[2]
     if not 0 <= blank < classes:
         raise ShapeError(f"ctc_loss: blank must be in label range, got {blank} of {classes}.")
-    numbers = targets.detach().cpu().numpy()
+    numbers = targets.numpy(force=True)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < classes:
         raise ShapeError(f"ctc_loss: targets must be classes in [0, {classes}).")
 
@@ -96,7 +96,7 @@ def _lengths(given: Any, rows: int, name: str) -> np.ndarray:
     if isinstance(given, Tensor):
         if given.dtype.is_floating_point:
             raise DTypeError(f"ctc_loss: {name} must be integral, got {given.dtype.name}.")
-        lengths = given.detach().cpu().numpy().astype(np.int64).reshape(-1)
+        lengths = given.numpy(force=True).astype(np.int64).reshape(-1)
     else:
         lengths = np.array(given if isinstance(given, Sequence) else [given], np.int64)
     if lengths.size != rows:
@@ -212,7 +212,7 @@ class _AlignmentLoss(Function):
         ctx: Any, log_probs: Any, labels: Any, counts: Any, sizes: Any, blank: int, is_zeroed: bool
     ) -> Any:
         """Keeps what the gradient begins with."""
-        array = log_probs.detach().cpu().numpy()
+        array = log_probs.numpy(force=True)
         paths = _Paths(array, labels, counts, sizes, blank)
         levels = paths.forward()
         losses = paths.losses(levels)
@@ -227,7 +227,7 @@ class _AlignmentLoss(Function):
         if is_grad_enabled():
             raise AutogradError("ctc_loss: its derivative cannot be differentiated again.")
         (log_probs,) = ctx.saved_tensors
-        array, slope = (x.detach().cpu().numpy() for x in (log_probs, grad_outputs[0]))
+        array, slope = (x.numpy(force=True) for x in (log_probs, grad_outputs[0]))
         paths, losses = ctx.paths, ctx.losses
         with np.errstate(invalid="ignore"):
             shares = np.exp(ctx.levels + paths.backward() - paths.chances + losses[:, None])

@@ -266,7 +266,7 @@ def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) 
         DTypeError: the input is complex.
     """
     x = _real_numbers(input, "ihfftn")
-    return conj(rfftn(x, s, dim, _swapped(norm)))
+    return TABLE.conj(rfftn(x, s, dim, _swapped(norm)))
 
 
 def _two(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -85,8 +85,12 @@ def _constant(name: str) -> Any:
 
 
 def _copy(value: torch.Tensor) -> dj.Tensor:
-    """A tensor over a copy of the whole storage, with the same sizes, strides and offset."""
-    value = value.resolve_conj().resolve_neg()
+    """A tensor over a copy of the whole storage, with the same sizes, strides and offset, whose memory
+    is seen conjugated or negated where the other's is."""
+    if value.is_conj():
+        return _copy(value.conj()).conj().detach()
+    if value.is_neg():
+        return _copy(value._neg_view())._neg_view().detach()
     if not value.numel() and value.is_contiguous():
         return dj.from_numpy(array_of(value))
     stored = value.untyped_storage().nbytes() // value.element_size()
