@@ -1,10 +1,10 @@
 """Operators take conjugate views, and negated ones, as PyTorch does.
 
 Every operator of PyTorch's own table that takes complex numbers runs on a sample whose complex
-tensors are conjugate views, and every one of real numbers on one whose tensors are imaginary parts
-of such. What it gives has PyTorch's values, lies in the same argument's memory at the same strides,
-and is a conjugate view, or a negated one, where PyTorch's is. In-place forms and `out=` leave the
-same numbers in the memory below the view. `DIFFERENT` says what differs, with reasons.
+tensors are conjugate views; in a long run every one of real numbers, too, on tensors that are
+imaginary parts of such. What it gives has PyTorch's values, lies in the same argument's memory at the same strides,
+and is a conjugate view, or a negated one, where PyTorch's is; in-place forms leave the same numbers
+in the memory below the view. `DIFFERENT` says what differs, with reasons.
 
 Skipped without PyTorch, and without `expecttest`, which its tests import.
 `DYNAJIT_CONJUGATE_SAMPLES=100` takes up to 100 samples of each operator instead of one.
@@ -49,7 +49,6 @@ DIFFERENT: Final[dict[str, str]] = {
     **dict.fromkeys(("svd_lowrank", "pca_lowrank"), _TAKEN),
     **dict.fromkeys(("unsafe_chunk", "unsafe_split"), _COPIES),
     **dict.fromkeys(("native_batch_norm", "nn.functional.batch_norm"), _LOST),
-    "nn.functional.instance_norm": _LOST,
 }
 
 
@@ -177,12 +176,20 @@ def _quiet_and_quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def forms_of(operator: Any) -> list[tuple[str, Any]]:
-    """Of an operator of complex numbers conjugates, of others negatives; in a long run both."""
+    """Those for whose dtype PyTorch has it; one of them, but in a long run."""
     found = [item for item in FORMS.items() if getattr(torch, item[1][0]) in operator.dtypes]
-    return found if MOST_SAMPLES > 1 or operator.full_name in DIFFERENT else found[:1]
+    return found if MOST_SAMPLES > 1 else found[:1]
 
 
-@pytest.mark.parametrize("operator", table(without=left_out.ABSENT))
+def chosen() -> list[Any]:
+    """Operators, as parameters: those of complex numbers, in a long run all."""
+    every = table(without=left_out.ABSENT)
+    kinds = [parameter.values[0].dtypes for parameter in every]
+    is_long = MOST_SAMPLES > 1
+    return [p for p, kind in zip(every, kinds, strict=True) if is_long or torch.complex64 in kind]
+
+
+@pytest.mark.parametrize("operator", chosen())
 def test_operators_take_views_as_pytorchs_do(operator: Any) -> None:
     failures = {}
     for name, (dtype, form) in forms_of(operator):
@@ -197,3 +204,20 @@ def test_operators_take_views_as_pytorchs_do(operator: Any) -> None:
         assert failures, f"{operator.full_name} agrees"
     else:
         assert not failures, "\n".join(failures.values())
+
+
+IN_PLACE = [
+    parameter
+    for parameter in table(having="inplace_variant", without=left_out.ABSENT)
+    if torch.complex64 in parameter.values[0].dtypes
+]
+
+
+@pytest.mark.parametrize("operator", IN_PLACE)
+def test_in_place_forms_write_through_conjugate_views(operator: Any) -> None:
+    for sample in samples_of(operator, "complex64", most=MOST_SAMPLES):
+        try:
+            reason = difference(operator, operator.inplace_variant, sample, conjugated)
+        except Unasked:
+            continue
+        assert not reason, f"{operator.full_name}: {described(sample)}: {reason}"
