@@ -29,7 +29,12 @@ from dynajit.core.errors import (
 from dynajit.core.meta_arrays import MetaArray, is_meta
 from dynajit.core.mirrored_arrays import parts_of, turned
 from dynajit.eager import _rows, _tensor, write_limits
-from dynajit.eager._tensor import TensorBase, is_grad_enabled, is_inference_mode_enabled
+from dynajit.eager._tensor import (
+    TensorBase,
+    has_mirrored,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+)
 from dynajit.eager.mirrored_views import store
 from dynajit.eager.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.eager.strided_views import again
@@ -255,8 +260,11 @@ def refuse_partial_overlap(tensor: Any, operands: Iterable[Any], name: str) -> N
         ShapeError: one does.
     """
     for operand in operands:
-        is_other = isinstance(operand, TensorBase) and operand is not tensor
-        if is_other and any_arrays.overlap_partly(tensor.array, operand.array):
+        if not isinstance(operand, TensorBase) or operand is tensor:
+            continue
+        # Values of conjugate views are new arrays; `copy_` alone takes them as they lie, as in PyTorch.
+        is_seen = name != "copy_" and has_mirrored((tensor, operand))
+        if not is_seen and any_arrays.overlap_partly(tensor._memory, operand._memory):
             raise ShapeError(MSG_PARTIAL_OVERLAP.format(name=name))
 
 
