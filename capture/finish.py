@@ -56,6 +56,7 @@ from dynajit.eager import autocast_mode, grad_mode
 from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Graph, Node
 from dynajit.ir.graph import Value as GraphValue
+from dynajit.ir.node import mirrors_of
 from dynajit.ir.outputs import made_from
 from dynajit.ir.passes.keep_refusals import false_for
 from dynajit.ops import TABLE, contents
@@ -391,7 +392,10 @@ def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[in
 
 
 def _is_dense(recorder: Recorder, value: TensorValue) -> bool:
-    """False if eager execution would leave gaps between the elements; True if it is not known."""
+    """False if eager execution would leave gaps between the elements, or see them conjugated or
+    negated; True if it is not known."""
+    if any(mirrors_of(recorder.graph_value(value).node)):
+        return False
     shape = tuple(recorder.graph_value(value).shape)
     strides = tensor_memory.strides_of(recorder, value)
     if strides is None or 0 in shape or not all(isinstance(n, int) for n in (*shape, *strides)):
