@@ -143,7 +143,7 @@ STEPS: Final = (
     "y.resolve_conj()", "y.resolve_neg()",
 )  # fmt: skip
 ENDS: Final = (
-    "y.mul_(2)", "y.add_(1)", "y.zero_()", "y.copy_(z.reshape(-1)[:1])", "y[0].mul_(3)", "y.neg_()",
+    "y.mul_(2)", "y.add_(1)", "y.zero_()", "y.copy_((z * 1).reshape(-1)[:1])", "y[0].mul_(3)", "y.neg_()",
     "y.mul_(y.detach().clone())",
 )  # fmt: skip
 

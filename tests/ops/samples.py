@@ -492,7 +492,7 @@ def _index_put(op: Op, values: Values) -> Iterator[Sample]:
 # products and scans
 
 
-@special("conj", "sgn", "angle", "real", "imag", "view_as_real")
+@special("conj", "conj_view", "neg_view", "sgn", "angle", "real", "imag", "view_as_real")
 def _complex_numbers(op: Op, values: Values) -> Iterator[Sample]:
     for name, x in layouts(values):
         yield Sample(name, (x,), op.bind({}))

@@ -129,7 +129,6 @@ ROUNDED: tuple[tuple[str, str, str], ...] = (
 
 _WHOLE_STORAGE = "PyTorch copies the whole storage, and so keeps the offset"
 _OF_ONE = "PyTorch's are views of one tensor"
-_AT_ONCE = "conjugates are computed at once"
 _WRITES = "a buffer whose elements share memory is not written"
 
 ELSEWHERE: dict[str, str] = {
@@ -141,9 +140,6 @@ ELSEWHERE: dict[str, str] = {
     "nn.functional.batch_norm": f"{_WRITES}; an empty vector is refused",
     "nn.functional.embedding": _WRITES,
     "nn.functional.embedding_bag": _WRITES,
-    "conj": _AT_ONCE,
-    "H": _AT_ONCE,
-    "mH": _AT_ONCE,
     "logcumsumexp": _COMPLEX,
     "nn.functional.rms_norm": _COMPLEX,
     "histogramdd": "edges that do not rise are refused",

@@ -1,10 +1,10 @@
 """Operators take conjugate views, and negated ones, as PyTorch does.
 
-Every operator of PyTorch's own table that takes complex numbers runs on a sample whose complex
-tensors are conjugate views; in a long run every one of real numbers, too, on tensors that are
-imaginary parts of such. What it gives has PyTorch's values, lies in the same argument's memory at the same strides,
-and is a conjugate view, or a negated one, where PyTorch's is; in-place forms leave the same numbers
-in the memory below the view. `DIFFERENT` says what differs, with reasons.
+Operators of PyTorch's own table that take complex numbers (every second one, in a long run all) run
+on a sample whose complex tensors are conjugate views; in a long run all of real numbers, too, on
+tensors that are imaginary parts of such. What each gives has PyTorch's values, lies in the same
+argument's memory at the same strides, and is a conjugate view, or a negated one, where PyTorch's is;
+in-place forms leave the same numbers in the memory below the view. `DIFFERENT` says what differs, with reasons.
 
 Skipped without PyTorch, and without `expecttest`, which its tests import.
 `DYNAJIT_CONJUGATE_SAMPLES=100` takes up to 100 samples of each operator instead of one.
@@ -182,11 +182,12 @@ def forms_of(operator: Any) -> list[tuple[str, Any]]:
 
 
 def chosen() -> list[Any]:
-    """Operators, as parameters: those of complex numbers, in a long run all."""
+    """Operators, as parameters: every second of complex numbers, in a long run all."""
     every = table(without=left_out.ABSENT)
     kinds = [parameter.values[0].dtypes for parameter in every]
-    is_long = MOST_SAMPLES > 1
-    return [p for p, kind in zip(every, kinds, strict=True) if is_long or torch.complex64 in kind]
+    if MOST_SAMPLES > 1:
+        return every
+    return [p for p, kind in zip(every, kinds, strict=True) if torch.complex64 in kind][::2]
 
 
 @pytest.mark.parametrize("operator", chosen())
@@ -201,7 +202,7 @@ def test_operators_take_views_as_pytorchs_do(operator: Any) -> None:
             if reason:
                 failures[name] = f"{operator.full_name} {name}: {described(sample)}: {reason}"
     if operator.full_name in DIFFERENT:
-        assert failures, f"{operator.full_name} agrees"
+        assert failures or MOST_SAMPLES == 1, f"{operator.full_name} agrees"
     else:
         assert not failures, "\n".join(failures.values())
 
