@@ -174,8 +174,8 @@ def _sliced(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Sha
     return tuple(stride * by for stride, by in zip(strides, attributes["step"], strict=True))
 
 
-#: Strides, in their own elements, of views of the parts of complex numbers, of pairs as them, and of
-#: what is seen conjugated or negated.
+#: Strides, in their own elements, of views of the parts of complex numbers, of pairs as them, and
+#: of what is seen conjugated or negated.
 _OF_PARTS: Final[Mapping[str, Callable[[Shape], Shape]]] = {
     "real": lambda strides: tuple(2 * stride for stride in strides),
     "imag": lambda strides: tuple(2 * stride for stride in strides),

@@ -262,7 +262,7 @@ def refuse_partial_overlap(tensor: Any, operands: Iterable[Any], name: str) -> N
     for operand in operands:
         if not isinstance(operand, TensorBase) or operand is tensor:
             continue
-        # Values of conjugate views are new arrays; `copy_` alone takes them as they lie, as in PyTorch.
+        # Values of conjugate views are new arrays; `copy_` alone takes them as they lie.
         is_seen = name != "copy_" and has_mirrored((tensor, operand))
         if not is_seen and any_arrays.overlap_partly(tensor._memory, operand._memory):
             raise ShapeError(MSG_PARTIAL_OVERLAP.format(name=name))

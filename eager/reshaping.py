@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
+from dynajit.core import any_arrays
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
 from dynajit.core.memory_format import outer_to_inner
 from dynajit.core.mirrored_arrays import mirrored, parts_of
@@ -210,7 +210,9 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
     if tensor._base is not None:
         raise UnsupportedError("resize_: the tensor is a view.  Resize a clone() of it.")
     if tensor._is_mirrored:
-        raise UnsupportedError("resize_: a conjugate view keeps its sizes.  Resize a clone() of it.")
+        raise UnsupportedError(
+            "resize_: a conjugate view keeps its sizes.  Resize a clone() of it."
+        )
     alone = is_alone(tensor)
     array = tensor.array
     memory = _memory_of(array)

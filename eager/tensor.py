@@ -335,7 +335,9 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 "var.detach().__cuda_array_interface__."
             )
         if self._is_mirrored:
-            raise AutogradError("Can't get __cuda_array_interface__ on a conjugate view.  Clone it.")
+            raise AutogradError(
+                "Can't get __cuda_array_interface__ on a conjugate view.  Clone it."
+            )
         return self.array.__cuda_array_interface__
 
     def to(self, *args: Any, **kwargs: Any) -> "Tensor":

@@ -122,8 +122,11 @@ def _recipe(
     if root in inputs:
         return Recipe("input", inputs[root], views=views)
     is_seen_so = any(op.rule.mirrors for op, _ in views)  # and not only laid out so
-    if views and users(root) == 1 and not is_seen_so and (
-        _is_part(output, root) or _is_reshaped(views)
+    if (
+        views
+        and users(root) == 1
+        and not is_seen_so
+        and (_is_part(output, root) or _is_reshaped(views))
     ):
         return Recipe("output", positions.setdefault(output, len(positions)))
     return Recipe("output", positions.setdefault(root, len(positions)), views=views)

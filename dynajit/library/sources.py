@@ -347,7 +347,8 @@ def _elements(overload: Any, argument: Argument, value: Any) -> np.ndarray:
     array: np.ndarray = value.array
     if argument.is_written and value._is_mirrored:
         raise OperatorError(
-            f"{overload}: the argument '{argument.name}' is written and must not be a conjugate view."
+            f"{overload}: the argument '{argument.name}' is written and must not be a conjugate "
+            "view."
         )
     if array.flags.c_contiguous:
         return array

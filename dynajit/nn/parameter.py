@@ -62,7 +62,11 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> Any:
         data = self.detach()
-        return _rebuild, (type(self), data if data.is_meta else data.resolve_conj().resolve_neg().numpy(), self.requires_grad)
+        return _rebuild, (
+            type(self),
+            data if data.is_meta else data.resolve_conj().resolve_neg().numpy(),
+            self.requires_grad,
+        )
 
 
 @functools.cache

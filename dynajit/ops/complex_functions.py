@@ -1,8 +1,8 @@
 """Library functions of complex numbers: parts, conjugates, angles, and views as pairs.
 
 Contract: as `ops.functions`. `conj`, `adjoint` and `H` of complex tensors are views, and so is the
-negated imaginary part of a conjugate: tensors, and graph values, say by `_mirrors` what their memory
-is seen as.
+negated imaginary part of a conjugate: tensors, and graph values, say by `_mirrors` what their
+memory is seen as.
 """
 
 import math

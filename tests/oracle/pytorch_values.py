@@ -85,7 +85,7 @@ def _constant(name: str) -> Any:
 
 
 def _copy(value: torch.Tensor) -> dj.Tensor:
-    """A tensor over a copy of the whole storage, with the same sizes, strides and offset, whose memory
+    """A tensor over a copy of the whole storage, with the same sizes, strides and offset; its memory
     is seen conjugated or negated where the other's is."""
     if value.is_conj():
         return _copy(value.conj()).conj().detach()

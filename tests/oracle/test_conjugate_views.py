@@ -3,8 +3,9 @@
 Operators of PyTorch's own table that take complex numbers (every second one, in a long run all) run
 on a sample whose complex tensors are conjugate views; in a long run all of real numbers, too, on
 tensors that are imaginary parts of such. What each gives has PyTorch's values, lies in the same
-argument's memory at the same strides, and is a conjugate view, or a negated one, where PyTorch's is;
-in-place forms leave the same numbers in the memory below the view. `DIFFERENT` says what differs, with reasons.
+argument's memory at the same strides, and is a conjugate view, or a negated one, where PyTorch's
+is; in-place forms leave the same numbers in the memory below the view. `DIFFERENT` says what
+differs, with reasons.
 
 Skipped without PyTorch, and without `expecttest`, which its tests import.
 `DYNAJIT_CONJUGATE_SAMPLES=100` takes up to 100 samples of each operator instead of one.
@@ -119,7 +120,9 @@ def difference(operator: Any, call: Any, sample: Any, form: Callable[[Any], Any]
     ours, (first, args, kwargs) = outcome(lambda: ours_of(operator, call)), translated
     actual = outcome(lambda: ours(first, *args, **kwargs))
     try:
-        expected, random = draws(lambda: theirs_of(call)(arguments[0], *arguments[1], **arguments[2]))
+        expected, random = draws(
+            lambda: theirs_of(call)(arguments[0], *arguments[1], **arguments[2])
+        )
     except Exception as error:
         is_same = isinstance(actual, Exception) and _is_like(actual, error)
         return None if is_same else f"{actual!r} instead of {error!r}"
