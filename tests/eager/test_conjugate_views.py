@@ -147,7 +147,7 @@ STEPS: Final = (
 )  # fmt: skip
 ENDS: Final = (
     "y.mul_(2)", "y.add_(1)", "y.zero_()", "y.copy_((z * 1).sum())", "y[0].mul_(3)", "y.neg_()",
-    "y.mul_(y.detach().clone())",
+    "y.div_(2)",
 )  # fmt: skip
 
 

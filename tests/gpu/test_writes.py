@@ -230,3 +230,27 @@ def test_resized_tensors_grow_alone() -> None:
     with pytest.raises(NotImplementedError, match="resize_"):
         y.resize_(9)
     del view
+
+
+CONJUGATES: dict[str, Program] = {
+    "add_": lambda x: x.conj().add_(1j),
+    "imag": lambda x: x.conj().imag.mul_(2),
+    "transposed": lambda x: x.mH[0].zero_(),
+    "negated": lambda x: x._neg_view().copy_(x * 2),
+    "item": lambda x: x.conj().__setitem__(0, 3j),
+    "entries": lambda x: x.conj().__setitem__(index(x, 0, 2), 3j),
+    "out": lambda x: dj.add(x, 1j, out=x.conj()),
+}
+
+
+@pytest.mark.parametrize("name", CONJUGATES)
+def test_writes_through_conjugate_views_reach_the_memory(name: str) -> None:
+    def written(device: str) -> Any:
+        x = base(device, dj.complex64) * (1 + 2j)
+        view = x.conj()
+        CONJUGATES[name](x)
+        assert dj.equal(view, x.conj_physical())
+        assert view.data_ptr() == x.data_ptr()
+        return x.cpu().numpy()
+
+    np.testing.assert_array_equal(written("cpu"), written("cuda"))

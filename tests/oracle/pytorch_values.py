@@ -85,8 +85,8 @@ def _constant(name: str) -> Any:
 
 
 def _copy(value: torch.Tensor) -> dj.Tensor:
-    """A tensor over a copy of the whole storage, with the same sizes, strides and offset; its memory
-    is seen conjugated or negated where the other's is."""
+    """A tensor over a copy of the whole storage, with the same sizes, strides and offset, seen
+    conjugated or negated where the other is."""
     if value.is_conj():
         return _copy(value.conj()).conj().detach()
     if value.is_neg():
