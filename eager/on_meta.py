@@ -2,8 +2,8 @@
 
 Contract: `run` gives an array without elements of the type that the row infers, as graphs do. Views
 get the strides and the memory that views of arrays have; results whose row says how they lie, lie
-so; others lie row by row, until `eager.execute` lays them out as those of arrays. A row whose shape depends on elements refuses.
-Called by `eager.on_gpu`.
+so; others lie row by row, until `eager.execute` lays them out as those of arrays. A row whose shape
+depends on elements refuses. Called by `eager.on_gpu`.
 """
 
 from typing import Any

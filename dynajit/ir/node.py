@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from dynajit.core import dtypes
 from dynajit.core.location import Location
 from dynajit.core.records import record
-from dynajit.core.types import ScalarType, ValueType
+from dynajit.core.types import ScalarType, TensorType, ValueType
 from dynajit.ops.table import Kind, Op
 
 
@@ -89,7 +89,8 @@ def mirrors_of(node: Node) -> tuple[bool, bool]:
     whether negated."""
     steps = []
     while node.op is not None and isinstance(node.args[0] if node.args else None, Node):
-        is_number = node.op.name == "index" and len(type_of(node.args[1]).shape) == 1
+        index = type_of(node.args[1]) if node.op.name == "index" else None
+        is_number = isinstance(index, TensorType) and len(index.shape) == 1
         if not (node.is_view or is_number):
             break
         steps.append(node.op.name)

@@ -97,11 +97,15 @@ def as_chosen(
         indices: the index tensors, one per dim of `dims`, before they are broadcast together.
     """
     shape, strides = laid
-    given = [strides_if_known(each) for each in indices]
-    if strides is None or None in given:  # so are those of the result
+    if strides is None:  # so are those of the result
         return result
     batch = broadcast_shapes([tuple(each.shape) for each in indices], "indexing")
-    pairs = [_as_read(each, steps, batch) for each, steps in zip(indices, given, strict=True)]
+    pairs = []
+    for each in indices:
+        steps = strides_if_known(each)
+        if steps is None:
+            return result
+        pairs.append(_as_read(each, steps, batch))
     return _in_order(result, order_of_chosen(tuple(result.shape), (shape, strides), pairs, dims))
 
 

@@ -62,7 +62,8 @@ def layout_of(tensor: Any) -> tuple[Shape, Shape]:
 def strides_if_known(tensor: Any) -> Shape | None:
     """Strides of a tensor or a graph value; None of a graph value whose strides are not known."""
     if hasattr(tensor, "builder"):
-        return tensor.builder.strides_of(tensor)
+        found: Shape | None = tensor.builder.strides_of(tensor)
+        return found
     return layout_of(tensor)[1]
 
 
@@ -279,7 +280,10 @@ def _chosen(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any
 
 
 def order_of_chosen(
-    shape: Shape, x: tuple[Shape, Shape], indices: Sequence[tuple[Shape, Shape]], dims: Shape
+    shape: Shape,
+    x: tuple[Shape, Shape],
+    indices: Sequence[tuple[Shape, Shape]],
+    dims: tuple[int, ...],
 ) -> tuple[int, ...]:
     """The order of dims of what index tensors choose along `dims` of a tensor.
 
@@ -313,7 +317,8 @@ def _between_ones(sizes: Shape, strides: Shape, before: int, behind: int) -> tup
     Dims that lie in memory as one, and those of size 1, have strides of one run.
     """
     step: Size = strides[-1] if strides else 1
-    last, run = step, 1
+    last = step
+    run: Size = 1
     found: list[Size] = []
     for d in range(len(sizes) - 1, -1, -1):
         found.insert(0, run * step)
