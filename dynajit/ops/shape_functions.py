@@ -222,10 +222,10 @@ def flip(input: Any, *order: Any, dims: Any = None) -> Any:
 
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements moved by `shifts` along `dims`, those beyond the end coming back in front; always
-    as a copy."""
-    if dims is None:
-        return reshape(roll(reshape(input, -1), shifts, 0), tuple(input.shape))
+    as a copy.  Without dims the tensor is moved as if it were flat."""
     steps = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims and len(steps) == 1):
+        return reshape(roll(reshape(input, -1), shifts, 0), tuple(input.shape))
     along = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(steps) != len(along):
         raise ShapeError(f"roll: shifts and dimensions must align: {len(steps)}, {len(along)}.")

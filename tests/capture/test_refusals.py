@@ -194,10 +194,8 @@ LEFT_OUT: Final = {
     "eager/inplace.py: apply": _OF_OBJECTS,
     "eager/inplace.py: _array_for": _OF_OBJECTS,
     "eager/inplace.py: refuse_partial_overlap": _OF_OBJECTS,
-    "eager/node.py: __init__": _OF_OBJECTS,
     "eager/layout.py: view": _OF_OBJECTS,
     "eager/random.py: set_state": _RUNS_EAGERLY,
-    "eager/tensor.py: data": _OF_OBJECTS,
     "eager/tensor.py: numpy": _OF_OBJECTS,
     "eager/tensor.py: __cuda_array_interface__": _OF_OBJECTS,
     "eager/tensor.py: __deepcopy__": _OF_OBJECTS,
@@ -213,8 +211,11 @@ ASKING: Final = {"holds", "occurs", "are_met", "as_numpy", "item", "tolist"}
 #: What is asked of a tensor's elements, and of other things by the same name.
 MEASURING: Final = {"all", "any", "min", "max"}
 
+#: Attributes of tensors that are the elements.
+HELD: Final = {"array", "_memory"}
+
 #: What a file has that asks.
-WORDS: Final = (*(f"{name}(" for name in ASKING | MEASURING), ".array")
+WORDS: Final = (*(f"{name}(" for name in ASKING | MEASURING), ".array", "._memory")
 
 #: Attributes of arrays that say nothing of elements.
 OF_ARRAYS: Final = {"shape", "size", "ndim", "dtype", "strides", "flags", "itemsize", "nbytes"}
@@ -230,7 +231,7 @@ def asks_elements(node: ast.AST, known: set[str]) -> bool:
         return False
     if isinstance(node, ast.Name):
         return node.id in known
-    if isinstance(node, ast.Attribute) and node.attr == "array":
+    if isinstance(node, ast.Attribute) and node.attr in HELD:
         return True
     if isinstance(node, ast.Call):
         function = node.func

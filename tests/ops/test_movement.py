@@ -65,6 +65,7 @@ COPIES = {
     "roll": lambda t, x: t.roll(x, 1, 2),
     "roll_two": lambda t, x: x.roll((1, -1), (0, 1)),
     "roll_flat": lambda t, x: x.roll(5),
+    "roll_without_dims": lambda t, x: x.roll(5, ()),
     "repeat": lambda t, x: x.repeat(2, 1, 3, 1),
     "tile": lambda t, x: x.tile((2,)),
     "repeat_interleave": lambda t, x: x.repeat_interleave(3, dim=1),
