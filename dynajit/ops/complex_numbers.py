@@ -158,7 +158,8 @@ def _neg_view_infer(x: ValueType) -> TensorType:
 )
 def neg_view(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The negatives of x, as a view. Shape, dtype: as x."""
-    return m.neg(load(0, index))
+    dtype = types[0].dtype
+    return m.cast(m.neg(m.cast(load(0, index), dtypes.compute_dtype(dtype))), dtype)
 
 
 # ---------------------------------------------------------------------------------------------
