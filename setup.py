@@ -1,9 +1,12 @@
-"""Builds the C extensions; everything else about the package is in pyproject.toml."""
+"""Finds the packages and builds the C extensions; everything else is in pyproject.toml."""
 
 from glob import glob
 
 import numpy
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
+
+# Folders beside `dynajit` that are packages below it: `eager` is `dynajit.eager`.
+ENGINES = ("eager", "capture", "codegen")
 
 # Loops over elements: each operation is rounded, and what is not chosen may be computed.
 ROUNDED_AS_NUMPY = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
@@ -22,7 +25,16 @@ def extension(name: str, sources: list[str], depends: list[str], *args: str) -> 
     )
 
 
+def packages() -> list[str]:
+    """Every folder with an `__init__.py`, by the name under which it is imported."""
+    found = ["dynajit", *(f"dynajit.{name}" for name in find_packages("dynajit"))]
+    for engine in ENGINES:
+        found += [f"dynajit.{engine}", *(f"dynajit.{engine}.{name}" for name in find_packages(engine))]
+    return found
+
+
 setup(
+    packages=packages(),
     ext_modules=[
         extension("dynajit.ops._row_call", ["dynajit/ops/_row_call.c"], []),
         extension("dynajit.ops._library_call", ["dynajit/ops/_library_call.c"], []),
