@@ -29,7 +29,10 @@ def packages() -> list[str]:
     """Every folder with an `__init__.py`, by the name under which it is imported."""
     found = ["dynajit", *(f"dynajit.{name}" for name in find_packages("dynajit"))]
     for engine in ENGINES:
-        found += [f"dynajit.{engine}", *(f"dynajit.{engine}.{name}" for name in find_packages(engine))]
+        found += [
+            f"dynajit.{engine}",
+            *(f"dynajit.{engine}.{name}" for name in find_packages(engine)),
+        ]
     return found
 
 
@@ -134,13 +137,13 @@ setup(
             ["codegen/results.h", *sorted(glob("codegen/device/*.h"))],
         ),
         extension(
-            "dynajit.core._products",
-            ["dynajit/core/_products.c"],
+            "dynajit.core.arrays._products",
+            ["dynajit/core/arrays/_products.c"],
             [
-                f"dynajit/core/{name}.h"
+                f"dynajit/core/arrays/{name}.h"
                 for name in ("product_loops", "few_products", "product_arrays", "helper_threads")
             ],
             "-ffp-contract=fast",  # products are sums of fused multiplications
         ),
-    ]
+    ],
 )

@@ -20,8 +20,8 @@ import numpy as np
 
 from dynajit.codegen import c_prelude, toolchain
 from dynajit.codegen._runtime import Library
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.ops.scalar import OF_LIBRARY, SCALARS, SUFFIX, Result, Scalar, spell
 
 STRIDE = 61

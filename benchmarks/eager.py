@@ -9,7 +9,7 @@ from typing import Any
 
 import dynajit as dj
 from benchmarks.timing import interleaved, row
-from dynajit.core import optional
+from dynajit.core.process import optional
 
 
 def cases(m: Any) -> dict[str, Callable[[], Any]]:

@@ -76,7 +76,7 @@ class Dynajit(GpuLibrary):
     @property
     def gpu(self) -> ModuleType:
         """What dynajit asks of CuPy."""
-        return importlib.import_module("dynajit.core.gpu")
+        return importlib.import_module("dynajit.core.arrays.gpu.runtime")
 
     def why_not_available(self) -> str | None:
         """Why no GPU can be used, or None."""

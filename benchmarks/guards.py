@@ -19,7 +19,7 @@ from dynajit.capture.guard_facts import TensorFacts
 from dynajit.capture.guard_tree import compile_guards
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.sources import Attribute, ClassAttribute, Function, Global, Key, Local, Source
-from dynajit.core.optional import load
+from dynajit.core.process.optional import load
 from dynajit.eager import Tensor
 
 ROUNDS = 15

@@ -12,7 +12,7 @@ import numpy as np
 import dynajit as dj
 from benchmarks.programs import arithmetic, gelu_chain
 from benchmarks.timing import interleaved, row
-from dynajit.core import optional
+from dynajit.core.process import optional
 
 
 def softmax(m: Any, x: Any) -> Any:

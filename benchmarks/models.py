@@ -7,7 +7,7 @@ import numpy as np
 
 import dynajit as dj
 from benchmarks.timing import interleaved, row
-from dynajit.core import optional
+from dynajit.core.process import optional
 
 
 def training_step(

@@ -10,7 +10,7 @@ from typing import Any
 import dynajit as dj
 from benchmarks.timing import interleaved, row, seconds
 from dynajit import nn
-from dynajit.core import optional
+from dynajit.core.process import optional
 
 
 def add_all(*tensors: Any) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.measuring import MEASURED
-from dynajit.core import optional
+from dynajit.core.process import optional
 
 _ROW_INCHES: Final = 0.3
 

@@ -1739,7 +1739,7 @@ load_dependencies(void)
     if (capture_error == NULL) {
         return -1;
     }
-    PyObject *config = PyImport_ImportModule("dynajit.core.config");
+    PyObject *config = PyImport_ImportModule("dynajit.core.process.config");
     if (config == NULL) {
         return -1;
     }
@@ -1755,7 +1755,7 @@ load_dependencies(void)
     registrations = PyObject_GetAttrString(abstract, "get_cache_token");
     Py_DECREF(abstract);
     subclasses = PyObject_GetAttrString((PyObject *)&PyType_Type, "__subclasses__");
-    PyObject *gpu = PyImport_ImportModule("dynajit.core.gpu");
+    PyObject *gpu = PyImport_ImportModule("dynajit.core.arrays.gpu.runtime");
     if (gpu == NULL) {
         return -1;
     }

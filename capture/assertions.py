@@ -12,7 +12,7 @@ from dynajit.capture.frames import Frame
 from dynajit.capture.operations_tensors import native_call, tensor_type
 from dynajit.capture.values import Value
 from dynajit.capture.values_tensors import TensorValue
-from dynajit.core.symint import equals
+from dynajit.core.types.symint import equals
 from dynajit.ops import contents
 from dynajit.ops.table import TABLE
 

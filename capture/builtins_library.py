@@ -20,7 +20,8 @@ from dynajit.capture.values import NONE, Known, Scalar, Value, constant
 from dynajit.capture.values_containers import TupleValue
 from dynajit.capture.values_objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base
-from dynajit.core import gpu, instances
+from dynajit.core import instances
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.eager import autocast_mode, creation, grad_mode
 from dynajit.ops import complex_functions
 

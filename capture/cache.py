@@ -22,12 +22,12 @@ from dynajit.capture import _capture, own_builtins
 from dynajit.capture.guard_tree import CompiledGuards, Failure, compile_guards
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.size_memory import SizeMemory
-from dynajit.core import config
-from dynajit.core.collector import seldom
 from dynajit.core.errors import InternalError, RecompileError
+from dynajit.core.process import config
+from dynajit.core.process.collector import seldom
+from dynajit.core.process.warning import warn
 from dynajit.core.quoting import on_a_terminal
 from dynajit.core.records import record
-from dynajit.core.warning import warn
 from dynajit.ops import dispatch, overriding
 
 MSG_LIMIT: Final = (

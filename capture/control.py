@@ -11,8 +11,8 @@ from types import FunctionType
 from typing import Any, Final, TypeVar
 
 from dynajit.capture import _capture
-from dynajit.core import config
 from dynajit.core.errors import ArgumentError
+from dynajit.core.process import config
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -70,7 +70,7 @@ from dynajit.capture.versions import IS_311, POSITION_IS_NULL
 from dynajit.capture.watching import Keys
 from dynajit.core.errors import InternalError
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types.symint import Number
 
 #: Instructions executed in one capture before it breaks: some seconds of symbolic execution.
 MAX_INSTRUCTIONS: Final = 500_000

@@ -49,9 +49,9 @@ from dynajit.capture.values_objects import HandledException, ObjectValue
 from dynajit.capture.values_storage import STORAGE
 from dynajit.capture.values_tensors import Step, TensorValue
 from dynajit.capture.written_derivatives import refuse_copies
-from dynajit.core import symint
-from dynajit.core.device import Device
-from dynajit.core.types import TensorType, contiguous_strides
+from dynajit.core.types import symint
+from dynajit.core.types.device import Device
+from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import autocast_mode, grad_mode
 from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Graph, Node

@@ -13,11 +13,11 @@ from dynajit.capture.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.tensor_memory import operands_of
 from dynajit.capture.values import Scalar
 from dynajit.capture.values_tensors import Step, TensorValue
-from dynajit.core import gpu
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import Category
-from dynajit.core.symint import SymInt
-from dynajit.core.types import ScalarType, Shape, TensorType
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import SymInt
+from dynajit.core.types.value_types import ScalarType, Shape, TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.node import Node

@@ -12,10 +12,10 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from dynajit.capture.plain_classes import qualified_name
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import CaptureError
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.ops._library_call import LibraryFunction
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")

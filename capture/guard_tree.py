@@ -23,10 +23,10 @@ from dynajit.capture.guards import (
 )
 from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Constant, Key, Source, Step
-from dynajit.core import device as devices
+from dynajit.core.arrays.meta_arrays import MetaMemory
 from dynajit.core.errors import InternalError
-from dynajit.core.meta_arrays import MetaMemory
 from dynajit.core.records import record
+from dynajit.core.types import device as devices
 
 
 def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":

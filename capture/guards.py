@@ -23,7 +23,7 @@ from dynajit.capture.guard_facts import (
 )
 from dynajit.capture.relations import Relation
 from dynajit.capture.sources import Source, State
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 from dynajit.core.records import record

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from dynajit.core.symint import equals, known_comparison
-from dynajit.core.types import Shape, Size, TensorType, contiguous_strides
+from dynajit.core.types.symint import equals, known_comparison
+from dynajit.core.types.value_types import Shape, Size, TensorType, contiguous_strides
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import expressions
 from dynajit.ops.evaluate import evaluate

@@ -55,7 +55,7 @@ from dynajit.capture.values_functions import (
 )
 from dynajit.capture.values_objects import DELETED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
-from dynajit.core import late
+from dynajit.core.process import late
 from dynajit.ops._library_call import LibraryMethod
 from dynajit.ops.namespaces import GraphCallable, OpNamespace
 

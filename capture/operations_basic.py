@@ -43,10 +43,10 @@ from dynajit.capture.values_objects import DISGUISED, ObjectValue, TracebackValu
 from dynajit.capture.values_storage import is_not_equal_to_itself, keeps, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.capture.versions import IS_314
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
 from dynajit.core.records import record
-from dynajit.core.symint import SymInt
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import SymInt
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ops._library_call import LibraryFunction

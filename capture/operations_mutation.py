@@ -19,10 +19,10 @@ from dynajit.capture.operations_tensors import native_call
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import ListValue
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
-from dynajit.core import any_arrays
-from dynajit.core.dtypes import Category, uint8
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types.dtypes import Category, uint8
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.eager import grad_mode
 from dynajit.eager._tensor import are_writes_checked
 from dynajit.eager.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.values import Constant, Scalar, Value
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 _ALGEBRA: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "+": lambda a, b: a + b,

@@ -26,13 +26,15 @@ from dynajit.capture.values import NONE, Constant, Known, Scalar, Value, constan
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_functions import BoundMethod, NativeMethod
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core import device as devices
-from dynajit.core.device import CPU, Device
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.symint import SymInt, equals
-from dynajit.core.tensor_layouts import strided
-from dynajit.core.types import TensorType, contiguous_strides
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.symint import SymInt, equals
+from dynajit.core.types.tensor_layouts import strided
+from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor, creation, typed_names
 from dynajit.ir import graph
 from dynajit.ops import TABLE, complex_functions

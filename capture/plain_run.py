@@ -15,8 +15,8 @@ from bytecode import Instr, Label, TryBegin, TryEnd
 from bytecode.instr import InstrLocation
 
 from dynajit.capture.assemble import Copy, Item, Writer, with_own_labels
-from dynajit.core.device import Device
 from dynajit.core.errors import LaunchFailed
+from dynajit.core.types.device import Device
 from dynajit.eager.random import generator_of
 
 #: Slots that the handler needs at most.

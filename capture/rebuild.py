@@ -70,8 +70,8 @@ from dynajit.capture.values_objects import (
 )
 from dynajit.capture.values_storage import DictStorage, ListStorage, SetStorage
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
-from dynajit.core import symint
 from dynajit.core.records import record
+from dynajit.core.types import symint
 from dynajit.eager.compiled import note_within
 from dynajit.eager.grad_mode import enable_grad, no_grad
 from dynajit.eager.inplace import restored

@@ -42,13 +42,14 @@ from dynajit.capture.values_functions import BoundMethod, CellValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import CHANGING, native_base, plain
 from dynajit.capture.values_tensors import TensorContents, TensorValue
-from dynajit.core import gpu, symint
-from dynajit.core.device import CPU, META, Device
-from dynajit.core.dtypes import Category, DType
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.location import Location
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import symint
+from dynajit.core.types.device import CPU, META, Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.sizes import symbol_places, symbols

@@ -16,7 +16,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dynajit.core.records import record
-from dynajit.core.types import ValueType
+from dynajit.core.types.value_types import ValueType
 from dynajit.ir.graph import Graph
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Relations between sizes: what a region with symbolic sizes relies on beyond single tensors.
 
-A `Relation` compares two integer expressions (`core.symint`) whose symbols are sizes of tensors
-or Python ints. It is the expected value of a RELATION guard: readable as Python text, and lowered
-to a postfix program that the C evaluator runs with overflow checks.
+A `Relation` compares two integer expressions (`core.types.symint`) whose symbols are sizes of
+tensors or Python ints. It is the expected value of a RELATION guard: readable as Python text, and
+lowered to a postfix program that the C evaluator runs with overflow checks.
 
 Made by `capture.sizes`; read by `capture.guards`.
 """
@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dynajit.capture.sources import Source
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number, SymInt
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, SymInt
 
 COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt,

@@ -20,7 +20,7 @@ from dynajit.capture.recording import Recorder
 from dynajit.capture.region import Place, SavedCheck, SavedTensors
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.eager.node import backward_name
 from dynajit.ir.graph import Graph, Node, Value
 from dynajit.ir.saved import Saved, Use, find_saved

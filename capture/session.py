@@ -35,7 +35,6 @@ from dynajit.capture.size_memory import SizeMemory
 from dynajit.capture.sizes import Sizes, SizesChanged
 from dynajit.capture.values import Scalar
 from dynajit.capture.written_derivatives import SharingNoticed
-from dynajit.core import config
 from dynajit.core.errors import (
     BackendError,
     DynamicSizeError,
@@ -44,9 +43,10 @@ from dynajit.core.errors import (
     NoDerivativeError,
     ToolchainError,
 )
+from dynajit.core.process import config
+from dynajit.core.process.warning import warn
 from dynajit.core.records import record
-from dynajit.core.symint import deciding
-from dynajit.core.warning import warn
+from dynajit.core.types.symint import deciding
 from dynajit.eager.autocast_mode import _autocast_word
 from dynajit.eager.grad_mode import enable_grad, is_grad_enabled, is_inference_mode_enabled
 from dynajit.ops import dispatch

@@ -1,8 +1,8 @@
 """Sizes while a function is captured: which are symbols, and what the code asks about them.
 
 `Sizes` gives existing tensors their graph types, with symbols for sizes that are known to vary,
-and answers every question about symbols (`core.symint.Decider`) by the sizes of the present call;
-the answer becomes a relation guard at the user's line. Where the code forces one size, or two
+and answers every question about symbols (`core.types.symint.Decider`) by the sizes of the present
+call; the answer becomes a relation guard at the user's line. Where the code forces one size, or two
 sizes to be equal, the capture starts again with that knowledge (`SizesChanged`), so that the graph
 is as specific as the code.
 
@@ -22,11 +22,11 @@ from dynajit.capture.relations import COMPARISONS, Relation, Term
 from dynajit.capture.size_memory import Mark, Place, SizeMemory, marks_of
 from dynajit.capture.sources import Source
 from dynajit.capture.values import Constant, Scalar, Value
-from dynajit.core import symint
 from dynajit.core.errors import DynamicSizeError
 from dynajit.core.location import Location
-from dynajit.core.symint import Number, SymInt
-from dynajit.core.types import Size, TensorType
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, SymInt
+from dynajit.core.types.value_types import Size, TensorType
 
 #: Sizes 0 and 1 broadcast and vanish: they are compiled on their own.
 SMALLEST: Final = 2

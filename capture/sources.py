@@ -17,8 +17,8 @@ from dataclasses import field
 from types import ModuleType
 from typing import Any, ClassVar, Final, TypeAlias
 
-from dynajit.core.device import CPU, Device
 from dynajit.core.records import record
+from dynajit.core.types.device import CPU, Device
 
 
 class Step(enum.IntEnum):

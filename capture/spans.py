@@ -11,7 +11,7 @@ import bisect
 from collections.abc import Iterable
 from typing import Any
 
-from dynajit.core.any_arrays import byte_bounds
+from dynajit.core.arrays.any_arrays import byte_bounds
 
 
 class Spans:

@@ -18,10 +18,10 @@ from numpy.lib.stride_tricks import as_strided
 from dynajit.capture import breaks, layouts
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
-from dynajit.core import any_arrays
-from dynajit.core.dtypes import bool_, int64
+from dynajit.core.arrays import any_arrays
 from dynajit.core.records import record
-from dynajit.core.types import Shape, TensorType
+from dynajit.core.types.dtypes import bool_, int64
+from dynajit.core.types.value_types import Shape, TensorType
 from dynajit.eager import Tensor
 from dynajit.eager.grad_mode import is_inference_mode_enabled
 from dynajit.ir import graph

@@ -8,10 +8,10 @@ elements (`ops.contents`) is one output together, without what is known. Called 
 from collections.abc import Sequence
 from typing import Final
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
 from dynajit.core.errors import DynajitError
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Argument, Node, NodeKind

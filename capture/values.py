@@ -101,7 +101,7 @@ class Scalar(Value):
         value: what it is in the call that is being captured.
         source: where it comes from; None for the result of arithmetic.
         expression: for a result: (symbol, operands); it is computed before the launch.
-        symbolic: the integer expression (`core.symint`) of a size, or of an int used as one.
+        symbolic: the integer expression (`core.types.symint`) of a size, or of an int used as one.
     """
 
     value: int | float

@@ -14,7 +14,7 @@ from typing import Any
 from dynajit.capture.values import Value
 from dynajit.capture.values_containers import HeapValue
 from dynajit.core.records import record
-from dynajit.core.types import Shape
+from dynajit.core.types.value_types import Shape
 from dynajit.ops.table import Op
 
 

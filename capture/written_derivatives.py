@@ -27,10 +27,10 @@ from dynajit.capture.values import NONE, Known, Value, constant
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.records import record
-from dynajit.core.types import Size, TensorType, numel
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import Size, TensorType, numel
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.function import once_differentiable
 from dynajit.ir import graph

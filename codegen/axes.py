@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dynajit.codegen.elements import linear
 from dynajit.codegen.loops import Expression
 from dynajit.codegen.regions import NotFusable, Region, expand
-from dynajit.core import symint
-from dynajit.core.symint import Atom, Number
-from dynajit.core.types import Shape, numel
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Atom, Number
+from dynajit.core.types.value_types import Shape, numel
 
 MOST_SPLITS = 6
 """Axes that are added to a region at most."""

@@ -12,10 +12,10 @@ import ctypes
 import functools
 from typing import Any, Final
 
-from dynajit.core import _products
+from dynajit.core.arrays import _products
 from dynajit.core.errors import CodegenError
-from dynajit.core.openblas import libraries, thread_functions
-from dynajit.core.optional import load
+from dynajit.core.process.openblas import libraries, thread_functions
+from dynajit.core.process.optional import load
 
 #: Of names in the OpenBLAS of SciPy's wheels: from 1.13 on, and before.
 _PREFIXES: Final = ("scipy_", "")

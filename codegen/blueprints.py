@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from dynajit.codegen import _runtime, blas, toolchain
-from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
 from dynajit.ops import _sums
 
 #: A number's kind (`_runtime.ARGUMENT_...`), or dtype, shape, strides in bytes, is it contiguous.

@@ -49,9 +49,9 @@ from dynajit.codegen.loops import (
     is_size,
     walk,
 )
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number, is_at_least
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, is_at_least
 
 LINE_BYTES = 64
 """What one request brings: a cache line."""

@@ -22,7 +22,7 @@ from dynajit.codegen.loops import (
     MatmulKernel,
     RowKernel,
 )
-from dynajit.core import dtypes, symint
+from dynajit.core.types import dtypes, symint
 
 UNCUT = 192
 """Terms of a sum that no CPU cuts (`DEPTH_ON_AMD` of `_products.c`)."""

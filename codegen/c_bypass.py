@@ -29,8 +29,8 @@ from dynajit.codegen import c_near
 from dynajit.codegen.c_expressions import Scope
 from dynajit.codegen.c_support import all_expressions, block, loop, nest
 from dynajit.codegen.loops import Axis, Buffer, Load, RowKernel, Store, is_size
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 LEAST_MOVED = 16 << 20
 """Bytes that a kernel reads and writes from which results may bypass the caches, on any CPU."""

@@ -14,8 +14,8 @@ from typing import Final
 from dynajit.codegen.c_expressions import Scope
 from dynajit.codegen.c_support import accumulator_names, block, loop
 from dynajit.codegen.loops import Accumulate, Apply, Expression, Literal, Slot, cost, walk
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 
 BLOCK = 128
 """Elements that are looked at together: whether one of them is meant is asked after each block."""

@@ -17,7 +17,7 @@ from dynajit.codegen.c_support import (
     target,
 )
 from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, ColumnKernel, RowKernel
-from dynajit.core.symint import c
+from dynajit.core.types.symint import c
 
 GROUPS = 64
 """Groups of rows that are enough: work for many threads."""

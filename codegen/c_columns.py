@@ -37,9 +37,9 @@ from dynajit.codegen.loops import (
     Load,
     Slot,
 )
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import DType
-from dynajit.core.symint import Number, is_at_least
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number, is_at_least
 
 COLUMN_BYTES = 1 << 14
 """Bytes of the accumulators of columns that are summed side by side: they stay in the first-level

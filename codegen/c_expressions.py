@@ -29,10 +29,10 @@ from dynajit.codegen.loops import (
     Word,
     is_size,
 )
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import InternalError
-from dynajit.core.symint import Number
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import Number
 from dynajit.ops.scalar import SCALARS, SUFFIX, is_whole_power, spell
 
 INDENT = "    "

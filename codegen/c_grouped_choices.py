@@ -16,8 +16,8 @@ from dynajit.codegen import c_choices
 from dynajit.codegen.c_expressions import Scope
 from dynajit.codegen.c_support import accumulator_names, block, loop
 from dynajit.codegen.loops import Accumulate, Apply, Axis, Select, Slot, walk
-from dynajit.core import dtypes, symint
-from dynajit.core.symint import is_at_least
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.symint import is_at_least
 
 LANE_BYTES = 64
 """Lanes side by side, in bytes: a register of AVX-512, or two of AVX2."""

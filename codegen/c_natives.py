@@ -16,9 +16,9 @@ from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.native_attention import masks_of, operands_of
 from dynajit.codegen.native_ordering import keys_of
 from dynajit.codegen.natives import ATTENTION, CONVOLUTIONS, ORDERINGS
-from dynajit.core import symint
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
+from dynajit.core.types import symint
+from dynajit.core.types.dtypes import DType
 
 _SUFFIX: Final = {"float32": "f32", "float64": "f64"}
 

@@ -17,8 +17,8 @@ from dynajit.codegen.c_support import (
 )
 from dynajit.codegen.loops import Buffer, MatmulKernel, PanelKernel, RowKernel
 from dynajit.codegen.panels import packed_columns
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 
 def print_panels(kernel: PanelKernel) -> Function:

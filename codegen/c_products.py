@@ -19,10 +19,11 @@ from dynajit.codegen.c_support import (
 )
 from dynajit.codegen.loops import MatmulKernel, Matrix
 from dynajit.codegen.matrices import is_blas_matrix
-from dynajit.core import _products, dtypes, symint
+from dynajit.core.arrays import _products
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import numel
 
 TILE_WORK = 1 << 19
 """Multiplications that one call should do at least when a product is cut into tiles."""

@@ -21,9 +21,9 @@ from dynajit.codegen.c_support import (
     start_values,
 )
 from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, Expression, RowKernel
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number, is_at_least
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, is_at_least
 
 LANES = 32
 """Accumulators side by side in a long row: two AVX-512 or four AVX2 registers of floats."""

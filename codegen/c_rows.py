@@ -53,9 +53,9 @@ from dynajit.codegen.loops import (
     Word,
     walk,
 )
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import is_at_least
+from dynajit.core.types import symint
+from dynajit.core.types.symint import is_at_least
 
 TEAM = symint.symbol("team", 1)
 """Threads that run a program, in sizes of workspace."""

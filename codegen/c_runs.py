@@ -24,9 +24,9 @@ from dynajit.codegen.loops import (
     walk,
 )
 from dynajit.codegen.rewriting import in_store, replaced
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 LEAST_RUN = 16
 """Elements of a run that are worth a loop: a vector of floats."""

@@ -29,8 +29,8 @@ from dynajit.codegen.c_support import (
     work_of,
 )
 from dynajit.codegen.loops import Accumulate, Accumulated, Expression, Phase, ScanKernel, Store
-from dynajit.core import symint
-from dynajit.core.symint import Number, is_at_least
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, is_at_least
 
 SIDES = 4
 """Rows that run side by side: an addition takes four cycles, and one value is stored per cycle."""

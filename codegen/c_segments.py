@@ -20,9 +20,9 @@ from dynajit.codegen.loops import (
     Word,
     walk,
 )
-from dynajit.core import dtypes, symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.symint import Number
 
 MOST_SEGMENTS = 64
 """Ranges into which an axis is cut."""

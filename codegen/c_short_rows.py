@@ -26,8 +26,8 @@ from dynajit.codegen.c_support import (
     work_of,
 )
 from dynajit.codegen.loops import Accumulated, Apply, Expression, Phase, RowKernel, Select, Store
-from dynajit.core import symint
-from dynajit.core.symint import is_at_least
+from dynajit.core.types import symint
+from dynajit.core.types.symint import is_at_least
 
 MOST_ELEMENTS = 16
 """Elements of a row that are written out."""

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dynajit.codegen.c_expressions import INDENT
 from dynajit.codegen.c_rows import TEAM
 from dynajit.codegen.memory import Layout
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Bound, Number, SymInt
-from dynajit.core.types import TensorType
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Bound, Number, SymInt
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Graph, symbol_places
 from dynajit.ir.node import Node
 from dynajit.ir.sizes import node_sizes

@@ -24,7 +24,7 @@ from dynajit.codegen.loops import (
     Slot,
     walk,
 )
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 
 TERM = "dj_softmax_term_f32"
 SHARE = "dj_softmax_share_f32"

@@ -23,11 +23,11 @@ from dynajit.codegen.loops import (
     cost,
     walk,
 )
-from dynajit.core import symint
-from dynajit.core.dtypes import Category
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import numel
+from dynajit.core.types import symint
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import numel
 
 PARALLEL_WORK = 1 << 18
 """Additions below which a kernel stays on one thread: waking a team costs about 10 us, and much

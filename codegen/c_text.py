@@ -34,10 +34,10 @@ from dynajit.codegen.loops import (
     ScatterKernel,
 )
 from dynajit.codegen.memory import Layout
-from dynajit.core import symint
 from dynajit.core.quoting import in_c_comment
 from dynajit.core.records import record
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import symint
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node
 

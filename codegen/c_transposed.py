@@ -27,8 +27,8 @@ from dynajit.codegen.c_support import (
     work_of,
 )
 from dynajit.codegen.loops import Axis, Load, RowKernel
-from dynajit.core import symint
-from dynajit.core.symint import is_at_least
+from dynajit.core.types import symint
+from dynajit.core.types.symint import is_at_least
 
 TILE_BYTES = 1 << 15
 """Memory of all tiles of a kernel at most, about a first-level cache."""

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from dynajit.codegen.c_expressions import Scope
 from dynajit.codegen.loops import Axis, Expression, Word, walk
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 TILE = 256
 """Elements for which words are computed at once in a long loop."""

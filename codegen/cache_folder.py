@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final
 
 from dynajit.codegen.temporary import lasting_folder
-from dynajit.core import config
+from dynajit.core.process import config
+from dynajit.core.process.warning import warn
 from dynajit.core.records import record
-from dynajit.core.warning import warn
 
 MOST_BYTES: Final = 1 << 30
 """Of a file: a larger one is no work of ours, and is not read."""

@@ -24,8 +24,8 @@ from typing import Final
 from dynajit.codegen import openmp
 from dynajit.codegen._runtime import LOADS_OBJECTS, Library
 from dynajit.codegen.temporary import temporary_folder
-from dynajit.core import background
 from dynajit.core.errors import CompilerTimeoutError, ToolchainError
+from dynajit.core.process import background
 from dynajit.core.records import record
 
 THREADS_FLAG: Final = "-fopenmp"

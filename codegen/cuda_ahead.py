@@ -16,8 +16,8 @@ from dynajit.codegen.cuda_packs import BASE, Packing
 from dynajit.codegen.cuda_teams import REGISTER, Team
 from dynajit.codegen.loops import Expression, Load, RowKernel, is_size
 from dynajit.codegen.lowering import unconditional
-from dynajit.core import symint
-from dynajit.core.dtypes import DType
+from dynajit.core.types import symint
+from dynajit.core.types.dtypes import DType
 
 FOLLOWING: Final = "following"
 """The variable of the row that is read ahead."""

@@ -16,11 +16,11 @@ from dynajit.codegen.cuda_steps import CudaKernel, Options
 from dynajit.codegen.cuda_support import Launch, scalar_type, with_parameters
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.native_attention import BATCH_DIMS, FORWARD, operands_of
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import TensorType, ValueType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import TensorType, ValueType, numel
 
 MOST_FEATURES: Final = 256
 """Features or values of a head that tiles in shared memory have room for."""

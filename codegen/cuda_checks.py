@@ -29,9 +29,9 @@ from dynajit.codegen.loops import (
     Store,
     walk,
 )
-from dynajit.core import dtypes, symint
-from dynajit.core.symint import Number
-from dynajit.core.types import contiguous_strides
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import contiguous_strides
 
 LEAST_BEHIND: Final = 3
 """Kernels up to the last one that may fail from which another launch pays."""

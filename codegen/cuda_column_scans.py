@@ -25,7 +25,7 @@ from dynajit.codegen.cuda_support import (
     used_expressions,
 )
 from dynajit.codegen.loops import Accumulated, ScanKernel
-from dynajit.core import symint
+from dynajit.core.types import symint
 
 THREADS = 128
 """Threads of a block: few columns shall have blocks on many SMs."""

@@ -44,8 +44,8 @@ from dynajit.codegen.cuda_support import (
 )
 from dynajit.codegen.elements import linear
 from dynajit.codegen.loops import Accumulate, Axis, Buffer, ColumnKernel, typical
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 THREADS: Final = 256
 """Threads of a block."""

@@ -28,11 +28,11 @@ from dynajit.codegen.loops import (
     typical,
 )
 from dynajit.codegen.symbolic import cast, literal
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import TensorType, ValueType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import TensorType, ValueType, numel
 
 MOST_TAPS: Final = 1 << 16
 DIMS: Final = 3

@@ -22,8 +22,8 @@ from dynajit.codegen.loops import (
     RowKernel,
     Store,
 )
-from dynajit.core import dtypes, symint
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.value_types import numel
 
 
 def fold(kernels: Sequence[Kernel], kept: Collection[Buffer]) -> list[Kernel]:

@@ -12,8 +12,8 @@ from dynajit.codegen.cuda_support import roots_of
 from dynajit.codegen.cuda_teams import REGISTERS, SHARED, Team
 from dynajit.codegen.loops import Expression, Keep, Load, Phase, RowKernel
 from dynajit.codegen.lowering import unconditional
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 
 def held_values(kernel: RowKernel) -> tuple[Phase, ...]:

@@ -26,7 +26,7 @@ from dynajit.codegen.loops import (
     typical,
     walk,
 )
-from dynajit.core import symint
+from dynajit.core.types import symint
 
 LEAST_ELEMENTS: Final = 1 << 10
 """Elements from which another launch pays."""

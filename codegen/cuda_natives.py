@@ -15,7 +15,7 @@ from dynajit.codegen.loops import NativeKernel
 from dynajit.codegen.native_ordering import why_not_ordering
 from dynajit.codegen.natives import ATTENTION, CONVOLUTIONS, ORDERINGS, POOLS
 from dynajit.core.errors import CodegenError
-from dynajit.core.types import ValueType
+from dynajit.core.types.value_types import ValueType
 
 _POOLS: Final = (*POOLS, "place_windows")
 

@@ -13,10 +13,10 @@ from dynajit.codegen.c_support import ceil_div
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import Launch, only_if, power_of_two, scalar_type, with_parameters
 from dynajit.codegen.loops import Buffer, NativeKernel, typical
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import DType
-from dynajit.core.symint import Number
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import numel
 
 BLOCK: Final = 2048
 """Elements that a block sorts: DJ_ORDER_BLOCK of headers/device_ordering.h."""

@@ -28,9 +28,9 @@ from dynajit.codegen.loops import (
     walk,
 )
 from dynajit.codegen.lowering import unconditional
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 PACK_BYTES: Final = 16
 """The widest access of a thread."""

@@ -24,9 +24,9 @@ from dynajit.codegen.cuda_support import (
     used_expressions,
 )
 from dynajit.codegen.loops import Axis, RowKernel
-from dynajit.core import symint
-from dynajit.core.dtypes import compute_dtype
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.dtypes import compute_dtype
+from dynajit.core.types.symint import Number
 
 THREADS: Final = 256
 """Threads of a block: eight warps, so that an SM of 64 warps holds eight blocks."""

@@ -13,7 +13,7 @@ from dynajit.codegen.cuda_convolution import DIMS, MOST_TAPS
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import Launch, scalar_type, with_parameters
 from dynajit.codegen.loops import Buffer, NativeKernel
-from dynajit.core.types import TensorType, ValueType, numel
+from dynajit.core.types.value_types import TensorType, ValueType, numel
 
 THREADS: Final = 256
 

@@ -29,10 +29,10 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.matrices import is_blas_matrix
 from dynajit.codegen.symbolic import Scalar, cast, literal
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
-from dynajit.core.symint import Number
-from dynajit.core.types import contiguous_strides, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import contiguous_strides, numel
 
 
 def print_matmul(kernel: MatmulKernel, choices: Choices) -> tuple[Step, ...]:

@@ -28,10 +28,11 @@ from dynajit.codegen.blueprints import (
 from dynajit.codegen.cuda_steps import CudaKernel, Memset, Step
 from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.device_plan import Array, PlanData, arrange
-from dynajit.core import dtypes, gpu, symint
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError, OutOfMemoryError
 from dynajit.core.records import record
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
 MSG_NO_MEMORY: Final = (

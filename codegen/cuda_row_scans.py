@@ -40,8 +40,8 @@ from dynajit.codegen.loops import (
     Store,
     typical,
 )
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 THREADS: Final = 256
 

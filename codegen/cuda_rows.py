@@ -65,8 +65,8 @@ from dynajit.codegen.loops import (
     RowKernel,
     Store,
 )
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 MOST_ROW_BLOCKS: Final = 1 << 16
 """Blocks of a kernel without totals; beyond it a block takes several rows."""

@@ -15,8 +15,8 @@ from dynajit.codegen.c_support import (
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import Launch, define, names
 from dynajit.codegen.loops import Accumulate, Buffer, Load, ScanKernel
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 THREADS = 256
 

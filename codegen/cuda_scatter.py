@@ -41,8 +41,8 @@ from dynajit.codegen.loops import (
     Store,
     walk,
 )
-from dynajit.core import dtypes, symint
-from dynajit.core.symint import Number
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.symint import Number
 
 NARROW_COUNT: Final = (1 << 31) - 1
 """Writes that are numbered in 32 bits."""

@@ -18,8 +18,8 @@ from dynajit.codegen.cuda_pointwise import MOST_BLOCKS, THREADS
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import Launch, define, index_type, names, used_expressions
 from dynajit.codegen.loops import Axis, Buffer, ScatterKernel, typical
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 MOST_CLASSES: Final = 64
 """Reading an index takes about a tenth of the time of an update: more classes would not help."""

@@ -24,8 +24,8 @@ from dynajit.codegen.loops import (
     Store,
 )
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import numel
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import numel
 
 SECTION: Final = "section"
 """The loop variable of a section."""

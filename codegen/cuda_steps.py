@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from dynajit.codegen.loops import Buffer, Kernel, MatmulKernel
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types.symint import Number
 
 STATUS: Final = "status"
 """Argument: a device pointer to four int64 that are zero before: code, value, size, lowest of the

@@ -47,10 +47,10 @@ from dynajit.codegen.loops import (
     Slot,
     Store,
 )
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import DType
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
 
 WARP: Final = 32
 

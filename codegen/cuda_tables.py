@@ -41,9 +41,9 @@ from dynajit.codegen.loops import (
     Store,
     walk,
 )
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 TABLE_BYTES: Final = 4000
 """Parameters of a kernel that every driver takes are 4096 bytes."""

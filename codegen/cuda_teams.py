@@ -13,7 +13,7 @@ from typing import Final
 from dynajit.codegen.cuda_registers import GRANULE, MOST_REGISTERS, SM_REGISTERS
 from dynajit.codegen.cuda_support import WARP, Choices, power_of_two
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types.symint import Number
 
 THREADS: Final = 256
 """Threads of a block: eight warps, so that an SM of 64 warps holds eight blocks."""

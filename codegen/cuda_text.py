@@ -56,7 +56,7 @@ from dynajit.codegen.memory import Layout
 from dynajit.codegen.shared_products import share_products
 from dynajit.core.quoting import in_c_comment
 from dynajit.core.records import record
-from dynajit.core.types import ValueType
+from dynajit.core.types.value_types import ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ir.passes.expand_composites import expand_composites

@@ -23,8 +23,8 @@ from dynajit.codegen.cuda_support import (
     target_of,
 )
 from dynajit.codegen.loops import Load, RowKernel, typical
-from dynajit.core import symint
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 THREADS: Final = 256
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from dynajit.codegen import _device
-from dynajit.core import config, gpu_faults
+from dynajit.core.arrays.gpu import faults as gpu_faults
 from dynajit.core.errors import DeviceError, InternalError, OutOfMemoryError, ToolchainError
+from dynajit.core.process import config
 
 MSG_MISSING: Final = (
     "compiled functions on a GPU need the CUDA driver, and {path} cannot be loaded ({reason}).  "

@@ -15,8 +15,8 @@ from typing import Final
 from dynajit.codegen import cache_folder, cuda_registers, device_driver, nvrtc
 from dynajit.codegen.cache_folder import write_atomically
 from dynajit.codegen.toolchain import trim_at_times
-from dynajit.core import config
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.process import config
 from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
 from dynajit.core.records import record
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind
 from dynajit.ir.rebuild import keep, rebuild

@@ -45,12 +45,13 @@ from dynajit.codegen.device_sequence import (
 from dynajit.codegen.device_tuning import TunedProgram
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
-from dynajit.core import background, dtypes
-from dynajit.core.device import CPU
 from dynajit.core.errors import ToolchainError
+from dynajit.core.process import background
+from dynajit.core.process.warning import warn
 from dynajit.core.records import record
-from dynajit.core.types import TensorType, ValueType
-from dynajit.core.warning import warn
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.known_sizes import with_sizes

@@ -30,8 +30,8 @@ from dynajit.codegen.device_words import Words
 from dynajit.codegen.loops import Buffer
 from dynajit.core.errors import CodegenError
 from dynajit.core.records import record
-from dynajit.core.symint import Number, bounds
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types.symint import Number, bounds
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.node import Node
 
 DEFAULT_SHARED: Final = 48 << 10

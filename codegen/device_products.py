@@ -16,7 +16,7 @@ from dynajit.codegen.device_words import Words
 from dynajit.codegen.loops import Buffer, MatmulKernel, Matrix, typical
 from dynajit.codegen.matrices import is_blas_matrix
 from dynajit.core.errors import CodegenError
-from dynajit.core.symint import Number
+from dynajit.core.types.symint import Number
 
 _TYPES: Final = {
     "float16": _device.DATA_F16,

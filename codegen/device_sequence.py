@@ -11,9 +11,12 @@ from typing import Any, Final
 
 from dynajit.codegen.device_pieces import Piece
 from dynajit.codegen.started import Program
-from dynajit.core import any_arrays, config, determinism, gpu, gpu_arrays
-from dynajit.core.device import CPU, Device
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import arrays as gpu_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.process import config, determinism
 from dynajit.core.records import record
+from dynajit.core.types.device import CPU, Device
 from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind

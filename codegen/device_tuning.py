@@ -20,7 +20,8 @@ from dynajit.codegen import _device, device_driver, nvrtc, store
 from dynajit.codegen.cuda_steps import Choice, CudaKernel
 from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.started import Started
-from dynajit.core import any_arrays, gpu
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.records import record
 
 MOST_VARIANTS: Final = 12

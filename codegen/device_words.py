@@ -11,7 +11,7 @@ from typing import Final
 
 from dynajit.codegen import _device
 from dynajit.core.errors import CodegenError
-from dynajit.core.symint import Atom, Number
+from dynajit.core.types.symint import Atom, Number
 
 _OPERATIONS: Final = {
     "floordiv": _device.FLOOR_DIVIDE,

@@ -24,11 +24,11 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.scans import is_inline_scan
 from dynajit.codegen.symbolic import DataIndices, Scalar, SymbolicScalars, cast, lift, literal
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
-from dynajit.core.symint import Number
-from dynajit.core.types import ScalarType, Shape, TensorType
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import ScalarType, Shape, TensorType
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ops import random
 from dynajit.ops.families import promoted_dtype

@@ -46,10 +46,10 @@ from dynajit.codegen.regions import (
     reduces_columns,
 )
 from dynajit.codegen.scans import direction, is_scan, is_scan_row
-from dynajit.core import symint
 from dynajit.core.errors import CodegenError
-from dynajit.core.symint import Number, is_at_least
-from dynajit.core.types import TensorType, numel
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, is_at_least
+from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ir.graph import Graph, symbol_places
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import symbols

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dynajit.codegen.fusion import Plan
 from dynajit.codegen.loops import Buffer, Expression, Kernel, Load, RowKernel, Select, walk
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
 

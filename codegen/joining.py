@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dynajit.codegen.buffers import read, written
 from dynajit.codegen.loops import ColumnKernel, Kernel, RowKernel
-from dynajit.core.symint import is_at_least
+from dynajit.core.types.symint import is_at_least
 
 LEAST_BYTES = 1 << 19
 """Size of an array that is worth reading once: smaller ones stay in a core's own cache."""

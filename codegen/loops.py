@@ -2,9 +2,9 @@
 
 Contract: everything is frozen. Expressions are hash-consed: building the same expression twice
 gives the same object, so `==`, `hash` and sharing are by identity and a kernel is a DAG without
-repeated work. Offsets and sizes are `core.symint` numbers over loop variables (`i0`, `i1`, ...),
-data indices (`j0`, ...: integers loaded from memory and checked against a size) and the symbols of
-the graph (`s0`, ...: sizes that are known when the program runs).
+repeated work. Offsets and sizes are `core.types.symint` numbers over loop variables (`i0`, `i1`,
+...), data indices (`j0`, ...: integers loaded from memory and checked against a size) and the
+symbols of the graph (`s0`, ...: sizes that are known when the program runs).
 16-bit floats appear only as the dtype of loads, casts and stores; arithmetic is never done in them.
 `codegen.lowering` builds expressions, `codegen.kernels` kernels; C and CUDA printers read both.
 """
@@ -13,11 +13,11 @@ from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
 
 _interned: Final["WeakValueDictionary[tuple[Any, ...], Any]"] = WeakValueDictionary()
 

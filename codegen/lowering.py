@@ -44,10 +44,10 @@ from dynajit.codegen.regions import (
 )
 from dynajit.codegen.scans import BACKWARD
 from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift
-from dynajit.core import dtypes, symint
 from dynajit.core.errors import InternalError
-from dynajit.core.symint import Number
-from dynajit.core.types import Shape, TensorType, numel
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.ir.node import type_of
 
 LONGEST_KEPT_ROW = 4096

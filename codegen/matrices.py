@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from dynajit.codegen.elements import Elements, Storage
 from dynajit.codegen.loops import Axis, Buffer, Load, Matrix, size_symbols
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number, is_at_least
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, is_at_least
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 

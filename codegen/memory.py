@@ -14,10 +14,11 @@ from typing import Any, Final
 
 from dynajit.codegen.fusion import Plan
 from dynajit.codegen.loops import Buffer
-from dynajit.core import config, symint
+from dynajit.core.process import config
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import TensorType
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
 NOTHING: Final[Mapping[Node, Node]] = MappingProxyType({})

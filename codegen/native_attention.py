@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.matrices import Strided
-from dynajit.core import dtypes
-from dynajit.core.symint import Number
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.node import Node
 
 FORWARD: Final = ("scaled_dot_product_attention", "attention_level")

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.matrices import Strided
-from dynajit.core.dtypes import DType
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import TensorType, ValueType, numel
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import TensorType, ValueType, numel
 from dynajit.ir.node import Node, type_of
 
 NAMES: Final = ("argsort",)

@@ -16,9 +16,9 @@ from typing import Any, Final
 from dynajit.codegen import native_attention, native_ordering
 from dynajit.codegen.loops import Buffer, NativeKernel
 from dynajit.codegen.matrices import Strided
-from dynajit.core import dtypes
-from dynajit.core.symint import Number
-from dynajit.core.types import TensorType, ValueType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import TensorType, ValueType, numel
 from dynajit.ir.node import Node, type_of
 from dynajit.ops.table import Kind
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core.types import ScalarType
+from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind

@@ -18,9 +18,10 @@ from typing import Final
 from dynajit.codegen import c_products, c_rows
 from dynajit.codegen.buffers import loads, read, written
 from dynajit.codegen.loops import Buffer, Kernel, MatmulKernel, PanelKernel, RowKernel
-from dynajit.core import _products, symint
-from dynajit.core.symint import Number, is_at_least
-from dynajit.core.types import numel
+from dynajit.core.arrays import _products
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, is_at_least
+from dynajit.core.types.value_types import numel
 
 PANEL_BYTES: Final = 1 << 17
 """Of the results of a panel: they stay in a core's second-level cache, beside packed operands."""

@@ -48,7 +48,6 @@ from dynajit.codegen.product_forms import rewrite_products
 from dynajit.codegen.shared_products import share_products
 from dynajit.codegen.started import Program, Stages, Started
 from dynajit.codegen.verified import Stored, VerifiedProgram
-from dynajit.core import background
 from dynajit.core.errors import (
     ArgumentError,
     CodegenError,
@@ -56,10 +55,11 @@ from dynajit.core.errors import (
     DeviceError,
     ToolchainError,
 )
+from dynajit.core.process import background
+from dynajit.core.process.warning import warn
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import ScalarType, TensorType, ValueType, contiguous_strides
-from dynajit.core.warning import warn
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind

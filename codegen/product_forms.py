@@ -11,9 +11,9 @@ Contract: values are those of the row `matmul` up to the order of its sums. Call
 from typing import Any, Final
 
 from dynajit.codegen.loops import typical
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category, DType
-from dynajit.core.symint import Number
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import Number
 from dynajit.ir.graph import Argument, Builder, Graph
 from dynajit.ir.node import Node
 from dynajit.ir.rebuild import as_operand, keep, rebuild

@@ -34,9 +34,9 @@ from dynajit.codegen.loops import (
 )
 from dynajit.codegen.scans import COMBINES, accumulator, direction, is_scan
 from dynajit.codegen.symbolic import Scalar, SymbolicScalars, cast, lift, literal
-from dynajit.core import symint
-from dynajit.core.symint import Number
-from dynajit.core.types import Shape, TensorType, numel
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.ir.node import Node, type_of
 from dynajit.ops.table import Kind
 

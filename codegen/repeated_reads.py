@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.codegen.elements import Elements, Storage, linear
 from dynajit.codegen.loops import Axis, Expression, Slot, cost, typical, walk
-from dynajit.core.symint import Number
-from dynajit.core.types import Shape, TensorType, numel
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.table import Kind
 

@@ -7,8 +7,8 @@ Called by `codegen.fusion`, `codegen.regions`, `codegen.elements` and `codegen.l
 
 from typing import Any, Final
 
-from dynajit.core.dtypes import DType
-from dynajit.core.types import TensorType
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Node, type_of
 from dynajit.ops.scans import accumulator_dtype
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit.codegen.blueprints import literal
 from dynajit.codegen.device_sequence import Order, SequenceBlueprint, Step, Transfer
-from dynajit.core.device import Device
+from dynajit.core.types.device import Device
 
 
 def to_data(

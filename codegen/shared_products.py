@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dynajit.codegen.loops import typical
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Argument, Builder, Graph
 from dynajit.ir.node import Node
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code

@@ -15,7 +15,7 @@ from typing import Any, Final
 from dynajit.codegen import cache_folder
 from dynajit.codegen.cache_folder import write_atomically
 from dynajit.codegen.toolchain import trim_at_times
-from dynajit.core import config
+from dynajit.core.process import config
 
 FOLDER: Final = "graphs"
 """Where data is kept that names no folder of its own."""

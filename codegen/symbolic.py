@@ -3,7 +3,7 @@
 Contract: `SymbolicScalars` has every name of `ops.scalar.NumpyScalars` (`exp`, `where`, `cast`,
 `index`, `load`-related `less`, `equal`, `as_index`, ...), and `Scalar` every operator that bodies
 use, with the same meaning. Bodies see `Scalar` operands in their compute dtype and plain Python
-numbers; index maps see `core.symint` numbers as indices. Called by `codegen.elements`.
+numbers; index maps see `core.types.symint` numbers as indices. Called by `codegen.elements`.
 """
 
 import math
@@ -24,10 +24,10 @@ from dynajit.codegen.loops import (
     Literal,
     Select,
 )
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import InternalError
-from dynajit.core.symint import Number
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import Number
 from dynajit.ops.scalar import SCALARS, NumpyScalars, Result
 
 

@@ -38,11 +38,11 @@ from dynajit.codegen.compilation import (
     start_ahead,
     wait_or_kill,
 )
-from dynajit.core import config
 from dynajit.core.errors import CompilerTimeoutError, ToolchainError
+from dynajit.core.process import config
+from dynajit.core.process.warning import warn
 from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
-from dynajit.core.warning import warn
 
 FLAGS: Final = (
     "-std=gnu11", "-O3", "-shared", "-fPIC",

@@ -10,9 +10,9 @@ from typing import Final
 
 from dynajit.codegen.c_support import all_expressions, product_of
 from dynajit.codegen.loops import Axis, Expression, Load, RowKernel, Select, Store
-from dynajit.core import symint
 from dynajit.core.records import record
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 LEAST_STEP: Final = 16
 """Elements from one to the next in memory from which reads count as going across: a line of

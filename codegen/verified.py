@@ -24,12 +24,14 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.codegen.cache_folder import folder_of, write_atomically
-from dynajit.core import config, dtypes, gpu
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import VerificationError
+from dynajit.core.process import config
 from dynajit.core.quoting import as_bytes, as_file_name
 from dynajit.core.records import record
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of

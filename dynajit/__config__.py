@@ -9,7 +9,7 @@ import platform
 
 import numpy as np
 
-from dynajit.core.threads import get_num_threads
+from dynajit.core.process.threads import get_num_threads
 from dynajit.version import dynajit as own_version
 from dynajit.version import pytorch as offered_version
 

@@ -8,7 +8,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from dynajit.core.collector import paused
+from dynajit.core.process.collector import paused
 
 with paused():
     from dynajit import (
@@ -61,17 +61,20 @@ with paused():
         reset,
         set_stance,
     )
-    from dynajit.core import aliases, config, errors, late
-    from dynajit.core.determinism import (
+    from dynajit.core import errors
+    from dynajit.core.errors import OutOfMemoryError
+    from dynajit.core.process import aliases, config, late
+    from dynajit.core.process.determinism import (
         are_deterministic_algorithms_enabled,
         get_deterministic_debug_mode,
         is_deterministic_algorithms_warn_only_enabled,
         set_deterministic_debug_mode,
         use_deterministic_algorithms,
     )
-    from dynajit.core.device import Device as device
-    from dynajit.core.dtypes import DType as dtype
-    from dynajit.core.dtypes import (
+    from dynajit.core.process.threads import get_num_threads, set_num_threads
+    from dynajit.core.types.device import Device as device
+    from dynajit.core.types.dtypes import DType as dtype
+    from dynajit.core.types.dtypes import (
         bfloat16,
         bool_,
         complex64,
@@ -85,20 +88,15 @@ with paused():
         int64,
         uint8,
     )
-    from dynajit.core.errors import OutOfMemoryError
-    from dynajit.core.memory_format import (
-        MemoryFormat as memory_format,
-    )
-    from dynajit.core.memory_format import (
+    from dynajit.core.types.memory_format import MemoryFormat as memory_format
+    from dynajit.core.types.memory_format import (
         channels_last,
         channels_last_3d,
         contiguous_format,
         preserve_format,
     )
-    from dynajit.core.tensor_layouts import (
-        Layout as layout,
-    )
-    from dynajit.core.tensor_layouts import (
+    from dynajit.core.types.tensor_layouts import Layout as layout
+    from dynajit.core.types.tensor_layouts import (
         sparse_bsc,
         sparse_bsr,
         sparse_coo,
@@ -106,8 +104,7 @@ with paused():
         sparse_csr,
         strided,
     )
-    from dynajit.core.threads import get_num_threads, set_num_threads
-    from dynajit.core.type_info import finfo, iinfo
+    from dynajit.core.types.type_info import finfo, iinfo
     from dynajit.eager.count_draws import binomial, poisson
     from dynajit.eager.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
     from dynajit.eager.defaults import (

@@ -14,8 +14,6 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit._further_names import NAMES, QUANTIZED
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
     ArgumentError,
     InvalidValueError,
@@ -23,7 +21,9 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.core.refusals import refused_function
-from dynajit.core.symint import SymInt as _SymInt
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import SymInt as _SymInt
 from dynajit.eager import anomaly
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.defaults import set_default_device, set_default_dtype

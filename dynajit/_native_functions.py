@@ -8,9 +8,9 @@ deviations, masks; gradients flow through the result alone, but for group norms.
 from typing import Any
 
 from dynajit._native_names import NAMES
-from dynajit.core.dtypes import DType, bool_, float32
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.memory_format import contiguous_format
+from dynajit.core.types.dtypes import DType, bool_, float32
+from dynajit.core.types.memory_format import contiguous_format
 from dynajit.eager.grad_mode import no_grad
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f

@@ -16,10 +16,10 @@ from dynajit._C import (  # noqa: F401  (published)
     TensorType,
 )
 from dynajit._private_names import NAMES
-from dynajit.core.dtypes import bfloat16, float16, int32, int64
 from dynajit.core.errors import ShapeError
-from dynajit.core.memory_format import contiguous_format
 from dynajit.core.refusals import refused_function
+from dynajit.core.types.dtypes import bfloat16, float16, int32, int64
+from dynajit.core.types.memory_format import contiguous_format
 from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.gamma import Gamma
 from dynajit.eager.creation import tensor

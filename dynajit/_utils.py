@@ -6,8 +6,8 @@ storages. Called by users.
 
 from typing import Any
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import ShapeError
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.checkpoint_names import rebuilt_tensor as _rebuild_tensor_v2
 from dynajit.eager.tensor import Tensor
 from dynajit.nn.parameter import rebuilt_parameter as _rebuild_parameter

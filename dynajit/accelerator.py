@@ -6,9 +6,9 @@ raises `NoGpuError`.
 
 from typing import Any
 
-from dynajit.core import gpu
-from dynajit.core.device import Device
-from dynajit.core.gpu import device_count, is_available
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.gpu.runtime import device_count, is_available
+from dynajit.core.types.device import Device
 from dynajit.cuda import devices, streams
 
 

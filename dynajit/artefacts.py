@@ -22,10 +22,11 @@ from dynajit.capture.region import CapturedGraph
 from dynajit.codegen import store, toolchain
 from dynajit.codegen.blueprints import Unstorable
 from dynajit.codegen.pipeline import from_data, to_data
-from dynajit.core import config, symint
 from dynajit.core.errors import DTypeError
+from dynajit.core.process import config
 from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
+from dynajit.core.types import symint
 from dynajit.ir import graph as graphs
 from dynajit.ir.keys import Unkeyed, graph_text
 from dynajit.ir.node import Node, NodeKind

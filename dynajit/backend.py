@@ -22,10 +22,10 @@ from dynajit.artefacts import Gradients
 from dynajit.capture.control import disable
 from dynajit.capture.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
-from dynajit.core import config
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, BackendError
+from dynajit.core.process import config
 from dynajit.core.records import record
-from dynajit.core.types import Shape, TensorType
+from dynajit.core.types.value_types import Shape, TensorType
 from dynajit.eager.compiled import CompiledCall, VersionCheck
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.tensor import Tensor

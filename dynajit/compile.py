@@ -23,10 +23,11 @@ from dynajit.capture.control import (
     set_stance,
 )
 from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
-from dynajit.core import config, dtypes
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ExpectationError
-from dynajit.core.late import Late, load
+from dynajit.core.process import config
+from dynajit.core.process.late import Late, load
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler

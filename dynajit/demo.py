@@ -21,7 +21,7 @@ import numpy as np
 
 from dynajit import nn, optim
 from dynajit.compile import compile, explain
-from dynajit.core import config, optional
+from dynajit.core.process import config, optional
 from dynajit.core.records import record
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.grad_mode import no_grad

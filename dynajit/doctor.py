@@ -10,9 +10,11 @@ from typing import Final
 import numpy as np
 
 from dynajit.codegen import device_driver, nvrtc, toolchain
-from dynajit.core import _products, config, gpu, optional
+from dynajit.core.arrays import _products
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.gpu.memory import readable
 from dynajit.core.errors import DeviceError, DynajitError, UnsupportedError
-from dynajit.core.gpu_memory import readable
+from dynajit.core.process import config, optional
 
 
 def main(arguments: list[str]) -> int:

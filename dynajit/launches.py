@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol
 
 from dynajit.capture.session import failure_text
 from dynajit.codegen import pipeline as code
-from dynajit.core import background, config
 from dynajit.core.errors import (
     BoundsError,
     DivisionError,
@@ -24,8 +23,9 @@ from dynajit.core.errors import (
     LaunchFailed,
     LinAlgError,
 )
+from dynajit.core.process import background, config
+from dynajit.core.process.warning import warn
 from dynajit.core.records import record
-from dynajit.core.warning import warn
 from dynajit.eager.compiled import note_within
 from dynajit.eager.creation import from_numpy
 from dynajit.ir import pipeline

@@ -9,10 +9,10 @@ carry their masks are refused. Composed of library functions; called by users.
 import builtins
 from typing import Any
 
-from dynajit.core.dtypes import Category, bool_, float32, float64, int64
 from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
 from dynajit.core.refusals import refused_class, refused_function
-from dynajit.core.type_info import iinfo
+from dynajit.core.types.dtypes import Category, bool_, float32, float64, int64
+from dynajit.core.types.type_info import iinfo
 from dynajit.ops import functions as f
 from dynajit.ops.arguments import integers, is_integer
 from dynajit.ops.norm_functions import vector_norm

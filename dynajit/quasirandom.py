@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.optional import load
+from dynajit.core.process.optional import load
 from dynajit.eager.creation import tensor
 from dynajit.eager.defaults import get_default_dtype
 

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dynajit.core import gpu
-from dynajit.core.device import CPU, Device, parse
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError
+from dynajit.core.types.device import CPU, Device, parse
 from dynajit.eager.random import (
     default_generator,
     get_rng_state,

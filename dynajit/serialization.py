@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable
 from typing import IO, Any, Final, TypeAlias
 
-from dynajit.core.device import Device
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.types.device import Device
 from dynajit.eager.serialization import (
     add_safe_globals,
     clear_safe_globals,

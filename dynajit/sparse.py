@@ -6,7 +6,7 @@ Called by users.
 """
 
 from dynajit.core.refusals import refused_function
-from dynajit.core.tensor_layouts import WHY_COMPRESSED
+from dynajit.core.types.tensor_layouts import WHY_COMPRESSED
 from dynajit.eager.sparse_functions import (
     BFloat16Tensor,
     ByteTensor,

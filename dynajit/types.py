@@ -13,8 +13,8 @@ from builtins import str as _str
 from collections.abc import Sequence
 from typing import IO
 
-from dynajit.core.device import Device as _device
-from dynajit.core.dtypes import DType as _dtype
+from dynajit.core.types.device import Device as _device
+from dynajit.core.types.dtypes import DType as _dtype
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.storage import UntypedStorage as Storage
 

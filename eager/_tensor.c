@@ -397,7 +397,7 @@ refuse_delete(PyObject *value, const char *name)
     return -1;
 }
 
-/* Whether the tensor holds no array of values: see dynajit.core.mirrored_arrays. */
+/* Whether the tensor holds no array of values: see dynajit.core.arrays.mirrored_arrays. */
 static int
 is_mirrored(TensorObject *self)
 {

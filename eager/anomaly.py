@@ -9,9 +9,9 @@ import traceback
 from contextvars import ContextVar, Token
 from typing import Any, Final
 
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError
-from dynajit.core.tensor_layouts import strided
+from dynajit.core.types.tensor_layouts import strided
 
 KEY: Final = "traceback"  # where a node's metadata keeps the stack
 _check_nan: ContextVar[bool | None] = ContextVar("dynajit_anomaly", default=None)

@@ -11,14 +11,15 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.core import any_arrays, dtypes
-from dynajit.core import device as devices
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.meta_arrays import MetaArray
 from dynajit.core.errors import FileFormatError
-from dynajit.core.late import Late
-from dynajit.core.meta_arrays import MetaArray
+from dynajit.core.process.late import Late
 from dynajit.core.records import record
-from dynajit.core.tensor_layouts import WHY_COMPRESSED, Layout, sparse_coo
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.tensor_layouts import WHY_COMPRESSED, Layout, sparse_coo
 from dynajit.eager import _tensor
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.eager.typed_names import TYPE_NAMES

@@ -17,10 +17,10 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import FileFormatError, OutOfMemoryError, UnsafeFileError
 from dynajit.core.records import record
+from dynajit.core.types.dtypes import DType
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.checkpoint_names import (

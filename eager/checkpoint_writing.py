@@ -14,11 +14,12 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
-from dynajit.core.any_arrays import address
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.any_arrays import address
 from dynajit.core.errors import DTypeError, UnsupportedError
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.checkpoint_names import Name, found, storage_class_name
 from dynajit.eager.sparse import SparseTensor

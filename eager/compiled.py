@@ -11,10 +11,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from dynajit.core import any_arrays
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError
 from dynajit.core.records import record
+from dynajit.core.types.dtypes import DType
 from dynajit.eager import _tensor, saved_hooks, tape
 from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
 from dynajit.eager.inplace import CopyBackward

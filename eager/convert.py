@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core import device as devices
-from dynajit.core.device import CPU, META, Device
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.meta_arrays import MetaArray, is_meta
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -25,7 +24,10 @@ from dynajit.core.errors import (
     ShapeValueError,
     UnsupportedError,
 )
-from dynajit.core.meta_arrays import MetaArray, is_meta
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, META, Device
+from dynajit.core.types.dtypes import DType
 from dynajit.eager._tensor import TensorBase
 
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
-from dynajit.core.device import Device
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import (
     DTypeError,
     DTypeNotImplementedError,
     InvalidValueError,
     InvalidValueRuntimeError,
 )
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
 from dynajit.eager import _tensor
 from dynajit.ops.arguments import require_tensor, unchanged_by
 from dynajit.ops.creation_functions import randint

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core import device as devices
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -20,8 +19,11 @@ from dynajit.core.errors import (
     ShapeError,
     ShapeValueError,
 )
-from dynajit.core.memory_format import contiguous_format, order_in
-from dynajit.core.tensor_layouts import require_strided, require_strided_like
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.memory_format import contiguous_format, order_in
+from dynajit.core.types.tensor_layouts import require_strided, require_strided_like
 from dynajit.eager import _tensor
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, place_of
 from dynajit.eager.tensor import Tensor

@@ -1,6 +1,6 @@
 """The dtype and device of new tensors: `get_default_dtype`, `set_default_device` and their kin.
 
-Contract: the dtype is that of the process (`core.dtypes`), float32 at first. What was derived
+Contract: the dtype is that of the process (`core.types.dtypes`), float32 at first. What was derived
 under another one is forgotten: plans of rows here, compiled functions by `dynajit.compile`. The
 device is that of the thread, none at first, which means the CPU; it lies in the autocast word,
 which compiled functions compare already. Called by users, and by `with device("cuda"):`.
@@ -9,11 +9,12 @@ which compiled functions compare already. Called by users, and by `with device("
 import threading
 from typing import Any, Final
 
-from dynajit.core import device as devices
-from dynajit.core import dtypes, gpu
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import ArgumentError
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.ops import autocast_words as words
 from dynajit.ops.evaluate import PLANS

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays
-from dynajit.core.device import CPU
-from dynajit.core.dtypes import Category
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category
 from dynajit.eager import _rows, _tensor, on_gpu
 from dynajit.eager._tensor import (
     TensorBase,

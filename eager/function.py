@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
-from dynajit.core.tensor_layouts import strided
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled, meta_of
 from dynajit.eager.inplace import MSG_LEAF

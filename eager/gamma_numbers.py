@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.optional import load
+from dynajit.core.arrays import any_arrays
+from dynajit.core.process.optional import load
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
 from dynajit.eager import _tensor
 from dynajit.eager.function import Function
 from dynajit.ops.creation_functions import rand, randn

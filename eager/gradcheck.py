@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ArgumentValueError, AutogradError, UnsupportedError
 from dynajit.eager import _tensor, tape
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled

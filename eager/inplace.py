@@ -14,9 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes, gpu, gpu_arrays
-from dynajit.core.device import CPU
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import arrays as gpu_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.meta_arrays import MetaArray, is_meta
+from dynajit.core.arrays.mirrored_arrays import parts_of, turned
 from dynajit.core.errors import (
     ArgumentError,
     AutogradError,
@@ -26,8 +28,9 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
-from dynajit.core.meta_arrays import MetaArray, is_meta
-from dynajit.core.mirrored_arrays import parts_of, turned
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import DType
 from dynajit.eager import _rows, _tensor, write_limits
 from dynajit.eager._tensor import (
     TensorBase,

@@ -9,14 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core.any_arrays import address
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.any_arrays import address
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.meta_arrays import is_meta
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ShapeError
-from dynajit.core.late import Late
-from dynajit.core.memory_format import RANKS, MemoryFormat, outer_to_inner
-from dynajit.core.meta_arrays import is_meta
-from dynajit.core.types import contiguous_strides
+from dynajit.core.process.late import Late
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.memory_format import RANKS, MemoryFormat, outer_to_inner
+from dynajit.core.types.value_types import contiguous_strides
 from dynajit.eager import _tensor
 from dynajit.eager.storages import BY_DTYPE, TypedStorage, UntypedStorage
 from dynajit.eager.strided_views import strided_view

@@ -7,9 +7,9 @@ Contract: the classes have no instances of their own: calling one makes a `Tenso
 
 from typing import Any
 
-from dynajit.core import gpu
-from dynajit.core.dtypes import DType
-from dynajit.core.tensor_layouts import strided
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager.tensor import Tensor
 from dynajit.eager.typed_names import TYPE_NAMES
 

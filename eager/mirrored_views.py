@@ -10,9 +10,9 @@ write goes through `store`, which puts into memory what the values are seen as. 
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.mirrored_arrays import mirrored, parts_of, turned
 from dynajit.core.errors import ArgumentRuntimeError
-from dynajit.core.mirrored_arrays import mirrored, parts_of, turned
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.node import Node

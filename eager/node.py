@@ -15,13 +15,13 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, UnsupportedError
 from dynajit.core.records import record
-from dynajit.core.tensor_layouts import strided
-from dynajit.core.types import ScalarType, TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.tensor_layouts import strided
+from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.eager import _rows, _tensor, anomaly, saved_hooks
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.ops.derivatives import (

@@ -10,11 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, config, dtypes, gpu, gpu_arrays
-from dynajit.core.device import CPU, META, Device
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import arrays as gpu_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.gpu.faults import in_words
 from dynajit.core.errors import DeviceError
-from dynajit.core.gpu_faults import in_words
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, META, Device
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.eager import on_meta
 from dynajit.eager._tensor import TensorBase
 from dynajit.ops.evaluate import array_form, evaluate, type_of_operand

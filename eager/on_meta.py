@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays
-from dynajit.core.device import META
-from dynajit.core.meta_arrays import MetaArray, is_meta, refuse
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.meta_arrays import MetaArray, is_meta, refuse
+from dynajit.core.types.device import META
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.eager._tensor import TensorBase
 from dynajit.ops.evaluate import type_of_operand
 from dynajit.ops.result_layouts import ALWAYS, strides_of_result

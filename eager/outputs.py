@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
     AutogradError,
@@ -20,6 +19,7 @@ from dynajit.core.errors import (
     DTypeTypeError,
     UnsupportedError,
 )
+from dynajit.core.types.dtypes import Category
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.inplace import check_writable, refuse_partial_overlap, write

@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
-from dynajit.core.meta_arrays import is_meta
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.meta_arrays import is_meta
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
 from dynajit.ops import overriding
 
 

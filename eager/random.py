@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import device as devices
-from dynajit.core import gpu
-from dynajit.core.device import CPU, META, Device
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import ArgumentRuntimeError, ArgumentValueError
 from dynajit.core.records import record
+from dynajit.core.types import device as devices
+from dynajit.core.types.device import CPU, META, Device
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.mirrored_arrays import mirrored, parts_of
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
-from dynajit.core.memory_format import outer_to_inner
-from dynajit.core.mirrored_arrays import mirrored, parts_of
-from dynajit.core.types import contiguous_strides
+from dynajit.core.types.memory_format import outer_to_inner
+from dynajit.core.types.value_types import contiguous_strides
 from dynajit.eager import _tensor, write_limits
 from dynajit.eager._tensor import is_grad_enabled
 from dynajit.eager.inplace import (

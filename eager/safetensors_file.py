@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes, optional
 from dynajit.core.errors import FileFormatError
+from dynajit.core.process import optional
+from dynajit.core.types import dtypes
 from dynajit.eager import _tensor
 
 # safetensors' names of dtypes

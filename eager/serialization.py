@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from dynajit.core import device as devices
-from dynajit.core import gpu
-from dynajit.core.device import CPU, Device
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import (
     ArgumentError,
     DeviceError,
@@ -27,6 +25,8 @@ from dynajit.core.errors import (
     OutOfMemoryError,
     UnsafeFileError,
 )
+from dynajit.core.types import device as devices
+from dynajit.core.types.device import CPU, Device
 from dynajit.eager.checkpoint_reading import Reading, read_old, read_zip
 from dynajit.eager.checkpoint_writing import write_old, write_zip
 from dynajit.eager.safetensors_file import is_safetensors, read_safetensors

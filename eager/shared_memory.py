@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.types import dtypes
 from dynajit.eager import _tensor
 from dynajit.eager.reshaping import is_alone
 

@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
-from dynajit.core.tensor_layouts import WHY_COMPRESSED, sparse_coo
+from dynajit.core.types.tensor_layouts import WHY_COMPRESSED, sparse_coo
 from dynajit.eager import _tensor, execute
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.node import MSG_SPARSE

@@ -7,8 +7,8 @@ their own, as in `eager.legacy`. Called by users.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core.dtypes import DType, default_floating, int64
 from dynajit.core.errors import ArgumentError, BoundsRuntimeError, DeviceError, ShapeError
+from dynajit.core.types.dtypes import DType, default_floating, int64
 from dynajit.eager.creation import as_tensor
 from dynajit.eager.sparse import SparseTensor, made
 from dynajit.eager.sparse_positions import keys, keys_without, summed, zeros

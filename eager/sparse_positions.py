@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dynajit.core.device import Device
-from dynajit.core.dtypes import Category, DType, float32, int64
 from dynajit.core.errors import ShapeError
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import Category, DType, float32, int64
 from dynajit.ops.arguments import cast
 from dynajit.ops.table import TABLE
 

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from dynajit.core.dtypes import Category, int64
 from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.types.dtypes import Category, int64
 from dynajit.eager.sparse_positions import (
     keys,
     keys_without,

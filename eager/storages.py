@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core import device as devices
-from dynajit.core.any_arrays import address
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.any_arrays import address
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.meta_arrays import is_meta
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -25,7 +24,10 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
-from dynajit.core.meta_arrays import is_meta
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.defaults import get_default_dtype
 
 

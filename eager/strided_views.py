@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.mirrored_arrays import mirrored, parts_of
 from dynajit.core.errors import AutogradError
-from dynajit.core.mirrored_arrays import mirrored, parts_of
-from dynajit.core.types import numel
+from dynajit.core.types.value_types import numel
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
 from dynajit.eager.node import Node, edges_of

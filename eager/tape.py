@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from dynajit.core import any_arrays, dtypes
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -25,7 +25,8 @@ from dynajit.core.errors import (
     UnsupportedError,
 )
 from dynajit.core.records import record
-from dynajit.core.tensor_layouts import strided
+from dynajit.core.types import dtypes
+from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager import _tensor, anomaly
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word

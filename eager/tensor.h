@@ -3,7 +3,7 @@
  * `dynajit.eager._tensor` defines the type `TensorBase` with this layout and exports the capsule
  * `dynajit.eager._tensor.api` (a `TensorApi`). `dynajit.capture._capture` imports the capsule.
  * Invariants: `array` is never NULL in a live tensor; `gpu` describes an array of CuPy, or the memory
- * of a MirroredArray (dynajit.core.mirrored_arrays), and is NULL for one of NumPy; a view shares its
+ * of a MirroredArray (dynajit.core.arrays.mirrored_arrays), and is NULL for one of NumPy; a view shares its
  * base's `storage`;
  * `grad_fn` is NULL for leaves; `metadata_epoch` is bumped whenever `array` or `requires_grad` of
  * an existing tensor is replaced, so a guard that saw the epoch may skip re-reading metadata.

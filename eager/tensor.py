@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core import device as devices
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.meta_arrays import MetaArray, is_meta
+from dynajit.core.arrays.mirrored_arrays import MirroredArray, parts_of
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -24,8 +24,10 @@ from dynajit.core.errors import (
     ShapeError,
     ShapeValueError,
 )
-from dynajit.core.meta_arrays import MetaArray, is_meta
-from dynajit.core.mirrored_arrays import MirroredArray, parts_of
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
 from dynajit.eager import _tensor, subclasses, tape
 from dynajit.eager._rows import get_item
 from dynajit.eager.convert import array_of, dtype_named, filled, pinned_copy, plain_number

@@ -6,7 +6,7 @@ methods: a class that sparse tensors derive from cannot have them in its own mod
 
 from typing import Any
 
-from dynajit.core.late import Late
+from dynajit.core.process.late import Late
 from dynajit.eager.tensor import Tensor
 
 sparse = Late("dynajit.eager.sparse")

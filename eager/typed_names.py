@@ -5,9 +5,9 @@ Contract: PyTorch's names, since programs compare with them and pass them. Calle
 
 from typing import Any, Final
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import InvalidValueTypeError
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 
 TYPE_NAMES: Final[dict[str, DType]] = {
     "FloatTensor": dtypes.float32,

@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 import dynajit as dj
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 
 # Tests never assert on time: hypothesis refuses examples of more than 0.2 s by default.
 hypothesis.settings.register_profile("untimed", deadline=None)

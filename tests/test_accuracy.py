@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks import accuracy
-from dynajit.core import config, dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.ops.scalar import OF_LIBRARY, SCALARS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"

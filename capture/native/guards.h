@@ -34,7 +34,7 @@ extern PyObject *name_requires_grad;   /* "requires_grad" */
 extern PyObject *name_bases;           /* "__bases__" */
 extern PyObject *registrations;        /* abc.get_cache_token */
 extern PyObject *subclasses;           /* type.__subclasses__ */
-extern PyObject *current_device;       /* dynajit.core.gpu.current_device */
+extern PyObject *current_device;       /* dynajit.core.arrays.gpu.runtime.current_device */
 extern vectorcallfunc plain_call;      /* how CPython calls a Python function */
 
 static inline int

@@ -6,8 +6,8 @@ by `pickle`.
 
 from typing import Any
 
-from dynajit.core.device import parse
-from dynajit.core.dtypes import DType
+from dynajit.core.types.device import parse
+from dynajit.core.types.dtypes import DType
 from dynajit.nn import module
 from dynajit.nn.functional import (
     avg_pool2d,

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes, gpu
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import ArgumentError, DeviceError, InvalidValueError
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.tensor import Tensor
 from dynajit.ops import autocast_words as words

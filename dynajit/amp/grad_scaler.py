@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes, gpu
-from dynajit.core.device import Device
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import AutogradError, ExpectationError, InvalidValueError
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.creation_functions import full

@@ -9,8 +9,8 @@ publishes these functions.
 import threading
 from typing import Any
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.ops import autocast_words as words
 

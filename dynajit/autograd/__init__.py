@@ -11,7 +11,7 @@ from dynajit.autograd.function import Function
 from dynajit.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from dynajit.autograd.gradcheck import gradcheck, gradgradcheck
 from dynajit.autograd.variable import Variable
-from dynajit.core import late
+from dynajit.core.process import late
 from dynajit.eager.tape import backward, grad
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from dynajit.core import config, gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.process import config
 
 
 class _Products:

@@ -7,7 +7,7 @@ every call; products on the CPU are always as float32. Published by `dynajit`.
 
 import warnings
 
-from dynajit.core import config
+from dynajit.core.process import config
 
 _LEVELS = ("highest", "high", "medium")
 _setting = {"reduced": "high"}

@@ -6,8 +6,8 @@ Contract: as `dynajit.amp` with the device type "cpu".
 import warnings
 
 from dynajit import amp
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 
 __all__ = ["GradScaler", "autocast"]
 

@@ -8,8 +8,8 @@ and how to get it. Not yet run on a GPU: tests run on a stand-in for CuPy (`test
 
 from typing import Any
 
+from dynajit.core.arrays.gpu.runtime import device_count, is_available
 from dynajit.core.errors import OutOfMemoryError
-from dynajit.core.gpu import device_count, is_available
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.cuda import amp, memory, nvtx, profiler, random, streams
 from dynajit.cuda.devices import (

@@ -6,10 +6,10 @@ are none); what needs one raises `NoGpuError`, which says why there is none and 
 
 from typing import Any
 
-from dynajit.core import device as devices
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import ArgumentError, DeviceError
 from dynajit.core.records import record
+from dynajit.core.types import device as devices
 
 
 def number_of(device: Any, what: str) -> int:

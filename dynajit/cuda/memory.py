@@ -12,9 +12,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.gpu.memory import Event, readable
 from dynajit.core.errors import InvalidValueError, OutOfMemoryError
-from dynajit.core.gpu_memory import Event, readable
 from dynajit.cuda.devices import get_device_name, number_of
 from dynajit.report import memory_timeline
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 
 
 def _nvtx(what: str) -> Any:

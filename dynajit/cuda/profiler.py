@@ -6,7 +6,7 @@ Contract: without a GPU everything raises `NoGpuError`. Called by users.
 import contextlib
 from collections.abc import Iterator
 
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 
 
 def start() -> None:

@@ -8,8 +8,8 @@ by `dynajit.cuda`.
 from collections.abc import Iterable
 from typing import Any
 
-from dynajit.core import gpu
-from dynajit.core.device import Device
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types.device import Device
 from dynajit.cuda.devices import number_of
 from dynajit.eager.random import Generator, generator_of, seed_gpus
 

@@ -10,10 +10,10 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from dynajit.core import gpu
-from dynajit.core.device import Device
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.gpu.faults import in_words
 from dynajit.core.errors import InvalidValueError, UnsupportedError
-from dynajit.core.gpu_faults import in_words
+from dynajit.core.types.device import Device
 from dynajit.cuda.devices import number_of
 
 

@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
-from dynajit.core.process_groups import (
+from dynajit.core.process.process_groups import (
     BACKENDS,
     NON_GROUP_MEMBER,
     STATE,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
-from dynajit.core.process_groups import NON_GROUP_MEMBER, member_of
+from dynajit.core.process.process_groups import NON_GROUP_MEMBER, member_of
 from dynajit.distributed.reductions import ReduceOp, check_reduction
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor

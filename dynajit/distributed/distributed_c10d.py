@@ -1,6 +1,6 @@
 """The functions of `dynajit.distributed`, by PyTorch's path."""
 
-from dynajit.core.process_groups import (
+from dynajit.core.process.process_groups import (
     ProcessGroup,
     default_group,
     get_rank,

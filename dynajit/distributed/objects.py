@@ -7,7 +7,7 @@ import pickle
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, InvalidValueError
-from dynajit.core.process_groups import NON_GROUP_MEMBER, member_of
+from dynajit.core.process.process_groups import NON_GROUP_MEMBER, member_of
 from dynajit.distributed.collectives import check_root
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.type_info import finfo
+from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import lazy_property, logits_to_probs, probs_to_logits

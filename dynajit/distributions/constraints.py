@@ -8,9 +8,9 @@ and texts are PyTorch's.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.type_info import finfo
+from dynajit.core.types import dtypes
+from dynajit.core.types.type_info import finfo
 from dynajit.ops import functions
 from dynajit.ops.contents import holds
 from dynajit.ops.dispatch import is_recording

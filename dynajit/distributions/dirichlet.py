@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.type_info import finfo
+from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.eager.gamma_numbers import standard_gamma

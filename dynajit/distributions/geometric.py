@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.type_info import finfo
+from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.odds import OfOdds
 from dynajit.eager.grad_mode import no_grad

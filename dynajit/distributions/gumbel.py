@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
-from dynajit.core.type_info import finfo
+from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.transformed_distribution import TransformedDistribution
 from dynajit.distributions.transforms import AffineTransform, ExpTransform

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from numbers import Number
 from typing import Any
 
-from dynajit.core.type_info import finfo
+from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all

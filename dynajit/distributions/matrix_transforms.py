@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.type_info import finfo
+from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.transform_base import Transform
 from dynajit.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core.type_info import finfo
+from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.gamma import Gamma
 from dynajit.distributions.odds import OfOdds

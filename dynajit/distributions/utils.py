@@ -10,9 +10,9 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any, Final
 
-from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.type_info import finfo
+from dynajit.core.types import dtypes
+from dynajit.core.types.type_info import finfo
 from dynajit.eager.creation import tensor
 from dynajit.eager.grad_mode import enable_grad
 from dynajit.eager.tensor import Tensor

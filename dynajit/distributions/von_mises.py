@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
-from dynajit.core.device import Device
+from dynajit.core.arrays import any_arrays
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all

@@ -7,7 +7,7 @@ from numbers import Number
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.type_info import finfo
+from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.covariances import (
     MSG_ONE_MATRIX,

@@ -12,10 +12,10 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
-from dynajit.core.memory_format import MemoryFormat
-from dynajit.core.tensor_layouts import strided
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.memory_format import MemoryFormat
+from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager.tensor import Tensor
 from dynajit.fx.graph import Graph
 from dynajit.fx.node import Argument, Node, Target

@@ -8,7 +8,7 @@ those parts out of the graph. Called by the backend, for backwards that met such
 from collections.abc import Collection
 from typing import Any
 
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code

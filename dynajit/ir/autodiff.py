@@ -12,10 +12,10 @@ Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", ch
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import InternalError
 from dynajit.core.records import record
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind, named_arguments, type_of
 from dynajit.ir.passes.expand_composites import expand_composites

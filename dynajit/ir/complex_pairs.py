@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
 from dynajit.ops.table import TABLE
 
 

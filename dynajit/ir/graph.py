@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes, gpu
-from dynajit.core.device import CPU, META, Device
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InternalError, UnsupportedError
 from dynajit.core.location import Location
 from dynajit.core.quoting import as_python_name
 from dynajit.core.records import record
-from dynajit.core.types import Shape, TensorType, ValueType, contiguous_strides
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, META, Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import Shape, TensorType, ValueType, contiguous_strides
 from dynajit.ir import printing
 from dynajit.ir.node import Argument, Node, NodeKind, mirrors_of, type_of
 from dynajit.ir.sizes import symbol_places

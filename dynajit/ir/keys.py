@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
-from dynajit.core.symint import Atom, SymInt
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Atom, SymInt
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node
 from dynajit.ir.written_derivative import WrittenDerivative

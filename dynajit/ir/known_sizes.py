@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Argument, Node

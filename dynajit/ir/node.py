@@ -9,10 +9,10 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from dynajit.core import dtypes
 from dynajit.core.location import Location
 from dynajit.core.records import record
-from dynajit.core.types import ScalarType, TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.ops.table import Kind, Op
 
 

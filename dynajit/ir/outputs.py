@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from dynajit.core.records import record
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Argument, Graph, Node, NodeKind
 from dynajit.ops.table import TABLE, Kind, Op

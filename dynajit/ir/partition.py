@@ -19,10 +19,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final, TypeAlias
 
-from dynajit.core.dtypes import Category
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import ScalarType, TensorType, ValueType
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.ir.autodiff import Joint
 from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Builder, Graph

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Set
 from typing import Final, TypeAlias
 
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code

@@ -15,11 +15,11 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
 from dynajit.core.location import Location
 from dynajit.core.quoting import as_python_name, on_a_line
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key
 from dynajit.ir.sizes import symbol_places
 from dynajit.ops.table import TABLE, Op
@@ -228,9 +228,9 @@ def _imports(graph: Printable) -> list[str]:
     if any(node.kind is NodeKind.CONSTANT and _is_printed(node.value) for node in graph.nodes):
         lines.append("from numpy import array")
     if any(isinstance(value, Device) for value in values):
-        lines.append("from dynajit.core.device import Device")
+        lines.append("from dynajit.core.types.device import Device")
     if used:
-        lines.append(f"from dynajit.core.dtypes import {', '.join(used)}")
+        lines.append(f"from dynajit.core.types.dtypes import {', '.join(used)}")
     if any(_inner_graph(value) for value in values):
         lines.append("from dynajit.ir.written_derivative import derivative")
     if any(node.op is not None for node in graph.nodes):

@@ -8,9 +8,9 @@ the graph, and by the passes.
 from collections.abc import Iterable
 from typing import Final
 
-from dynajit.core.dtypes import Category
-from dynajit.core.symint import known_comparison
-from dynajit.core.types import TensorType
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import known_comparison
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Argument, Node
 from dynajit.ops.table import Kind
 

@@ -7,9 +7,9 @@ others, as few as their order allows; together they compute what the graph compu
 
 from collections.abc import Iterator, Set
 
-from dynajit.core.dtypes import Category
 from dynajit.core.records import record
-from dynajit.core.types import ScalarType
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Node, NodeKind

@@ -9,10 +9,10 @@ Called by `ir.verify`, `ir.interpret`, `ir.partition`, code generation and `eage
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from dynajit.core import symint
-from dynajit.core.dtypes import Category
-from dynajit.core.symint import SymInt
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import symint
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import SymInt
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.node import Node
 
 Place: TypeAlias = tuple[int, int | None]

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.dtypes import Category, DType
-from dynajit.core.types import TensorType
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Argument, Node, NodeKind, type_of
 from dynajit.ops.families import promoted_dtype
 from dynajit.ops.table import Kind, Op

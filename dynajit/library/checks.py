@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.compile import compile
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import CaptureError, InvalidValueError, OperatorError
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tape import grad

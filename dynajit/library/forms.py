@@ -6,7 +6,7 @@ Called by `library.graph_rows`, `library.sources` and `library.checks`.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dynajit.core.symint import SymInt
+from dynajit.core.types.symint import SymInt
 from dynajit.library.schema import is_tensor
 
 

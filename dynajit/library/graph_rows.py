@@ -23,12 +23,12 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from typing import Any, Final, Protocol, TypeAlias
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, OperatorError
 from dynajit.core.records import record
-from dynajit.core.symint import Number
-from dynajit.core.types import Shape, TensorType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.eager import _tensor
 from dynajit.eager.creation import from_numpy
 from dynajit.ir import interpret

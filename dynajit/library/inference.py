@@ -14,9 +14,9 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.tensor import Tensor
 from dynajit.library.schema import SchemaType
 

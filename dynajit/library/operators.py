@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.capture.control import disable
-from dynajit.core.device import Device
 from dynajit.core.errors import AutogradError, NoKernelError, OperatorError, UnsupportedError
 from dynajit.core.records import record
+from dynajit.core.types.device import Device
 from dynajit.eager._tensor import (
     TensorBase,
     _set_grad_enabled,

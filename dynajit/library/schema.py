@@ -15,13 +15,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from dynajit.core import device as devices
-from dynajit.core import dtypes
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import OperatorError
 from dynajit.core.records import record
-from dynajit.core.symint import SymInt
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import SymInt
 from dynajit.eager.tensor import Tensor
 from dynajit.ir.graph import Value
 

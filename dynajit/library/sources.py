@@ -19,8 +19,6 @@ import numpy as np
 
 from dynajit.codegen import c_prelude, toolchain
 from dynajit.codegen._runtime import Library
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
     DTypeError,
     InternalError,
@@ -29,6 +27,8 @@ from dynajit.core.errors import (
     ToolchainError,
 )
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.eager import _tensor
 from dynajit.library import autograd, traced
 from dynajit.library.forms import Form

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays
-from dynajit.core.device import CPU
-from dynajit.core.dtypes import Category
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError, OperatorError
 from dynajit.core.records import record
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.eager.function import FunctionContext
 from dynajit.eager.tensor import Tensor
 from dynajit.ir.graph import Builder, Graph, Value

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from dynajit.core.dtypes import DType
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.containers import ModuleList, Sequential

@@ -4,8 +4,8 @@ LocalResponseNorm."""
 import warnings
 from typing import Any, ClassVar
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.creation import empty, tensor
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from dynajit.core.dtypes import DType
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F

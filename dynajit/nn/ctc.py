@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import AutogradError, DTypeError, DTypeNotImplementedError, ShapeError
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.function import Function
 from dynajit.eager.grad_mode import is_grad_enabled

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import ExpectationError
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.creation import empty
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core.dtypes import float64
+from dynajit.core.types.dtypes import float64
 from dynajit.eager.creation import from_numpy
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor

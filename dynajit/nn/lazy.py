@@ -8,8 +8,8 @@ them sizes and start values, and the layer's class becomes the ordinary one. Cal
 from itertools import chain
 from typing import Any, ClassVar
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.creation import tensor
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor

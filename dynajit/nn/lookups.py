@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.late import Late
+from dynajit.core.process.late import Late
 from dynajit.eager.grad_mode import is_grad_enabled, no_grad
 from dynajit.ops.embedding_functions import bagged, looked_up, shortened_rows
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, TypeVar
 
-from dynajit.core import dtypes
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType, bfloat16, float16, float32, float64
 from dynajit.core.errors import ArgumentError, UnsupportedError
 from dynajit.core.instances import give_own_dict
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType, bfloat16, float16, float32, float64
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import hooks as module_hooks

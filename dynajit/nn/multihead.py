@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import ExpectationError, InvalidValueError
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F

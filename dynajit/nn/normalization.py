@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dynajit.core.dtypes import DType
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F

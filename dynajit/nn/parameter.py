@@ -9,10 +9,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, NoReturn
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import ShapeValueError, UnsupportedError
-from dynajit.core.late import Late
-from dynajit.core.tensor_layouts import strided
+from dynajit.core.process.late import Late
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager.checkpoint_names import declare, with_state
 from dynajit.eager.creation import empty
 from dynajit.eager.subclasses import is_asked

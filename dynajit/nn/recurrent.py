@@ -11,8 +11,8 @@ import numbers
 import warnings
 from typing import Any
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import ArgumentError, InvalidValueError, ShapeError
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import init

@@ -7,8 +7,8 @@ Contract: as PyTorch's; the program writes the loop over time. Whole sequences a
 import math
 from typing import Any
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.creation import empty
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import init

@@ -12,8 +12,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import ShapeError
+from dynajit.core.types.dtypes import DType
 from dynajit.eager.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.activation import GELU, Dropout, ReLU

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dynajit.core.dtypes import int64
+from dynajit.core.types.dtypes import int64
 from dynajit.eager.creation import tensor
 
 

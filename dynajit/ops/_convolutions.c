@@ -189,7 +189,7 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__convolutions(void) {
     import_array();
-    together = (Together)PyCapsule_Import("dynajit.core._products.run_together", 0);
+    together = (Together)PyCapsule_Import("dynajit.core.arrays._products.run_together", 0);
     if (!together) return NULL;
     find_set(NULL, &chosen);
     return PyModule_Create(&definition);

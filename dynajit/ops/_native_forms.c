@@ -32,7 +32,7 @@ typedef struct {
 } Loops;
 
 static Loops of_float, of_double;
-static PyObject *cpu = NULL;                       /* dynajit.core.device.CPU */
+static PyObject *cpu = NULL;                       /* dynajit.core.types.device.CPU */
 static PyObject *name_numpy = NULL, *name_shape = NULL;
 
 /* About so many elements go through all steps before the next ones: they stay in the first cache. */
@@ -1462,7 +1462,7 @@ PyInit__native_forms(void)
     int failed = numpy == NULL || find_loops(numpy, NPY_FLOAT, &of_float) < 0 ||
                  find_loops(numpy, NPY_DOUBLE, &of_double) < 0;
     Py_XDECREF(numpy);
-    PyObject *devices = failed ? NULL : PyImport_ImportModule("dynajit.core.device");
+    PyObject *devices = failed ? NULL : PyImport_ImportModule("dynajit.core.types.device");
     cpu = devices == NULL ? NULL : PyObject_GetAttrString(devices, "CPU");
     Py_XDECREF(devices);
     name_numpy = PyUnicode_InternFromString("numpy");

@@ -114,8 +114,8 @@ philox_words(PyObject *module, PyObject *const *args, Py_ssize_t given)
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static Loop log_float, log_double, cos_float, cos_double;
-static PyObject *cpu = NULL;     /* dynajit.core.device.CPU */
-static PyObject *float32 = NULL; /* dynajit.core.dtypes.float32 */
+static PyObject *cpu = NULL;     /* dynajit.core.types.device.CPU */
+static PyObject *float32 = NULL; /* dynajit.core.types.dtypes.float32 */
 static PyObject *float64 = NULL;
 static PyObject *defaults = NULL; /* what knows the default dtype */
 
@@ -344,10 +344,10 @@ find_all(void)
     if (failed) {
         return -1;
     }
-    cpu = attribute_of("dynajit.core.device", "CPU");
-    float32 = attribute_of("dynajit.core.dtypes", "float32");
-    float64 = attribute_of("dynajit.core.dtypes", "float64");
-    defaults = attribute_of("dynajit.core.dtypes", "_default");
+    cpu = attribute_of("dynajit.core.types.device", "CPU");
+    float32 = attribute_of("dynajit.core.types.dtypes", "float32");
+    float64 = attribute_of("dynajit.core.types.dtypes", "float64");
+    defaults = attribute_of("dynajit.core.types.dtypes", "_default");
     return cpu == NULL || float32 == NULL || float64 == NULL || defaults == NULL ? -1 : 0;
 }
 

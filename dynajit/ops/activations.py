@@ -8,8 +8,8 @@ functions of `ops.nn_functions` and by composites.
 import math
 from typing import Any, Final
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.ops import _native_forms
 from dynajit.ops.composites import narrow, wide
 from dynajit.ops.families import DTypeRule, pointwise

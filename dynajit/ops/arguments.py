@@ -15,13 +15,13 @@ from typing import cast as cast_type
 import ml_dtypes
 import numpy as np
 
-from dynajit.core import device as devices
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.core.symint import SymInt
-from dynajit.core.types import Shape, Size, numel
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import SymInt
+from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops import dispatch
 from dynajit.ops.families import normalize_dim
 from dynajit.ops.table import TABLE

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentRuntimeError,
     BoundsError,
@@ -20,8 +18,10 @@ from dynajit.core.errors import (
     DTypeTypeError,
     ShapeError,
 )
-from dynajit.core.symint import agree
-from dynajit.core.types import Shape, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops.arguments import (
     cast,
     common_dtype,

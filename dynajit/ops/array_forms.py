@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import products
+from dynajit.core.arrays import products
 from dynajit.ops.linear_algebra import product_of
 from dynajit.ops.table import TABLE
 from dynajit.ops.type_rules import reduced_shape

@@ -13,9 +13,9 @@ T. Dao et al., "FlashAttention", arXiv:2205.14135, appendix B.
 import math
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.composites import count_operand, keep_scale, narrow, operand_type, wide
 from dynajit.ops.families import broadcast_shapes, composite, describe, require_tensor
 from dynajit.ops.linear_algebra import transposed

@@ -18,11 +18,11 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import AutogradError, DTypeError
-from dynajit.core.types import ScalarType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import ScalarType
 from dynajit.ops import autocast_words as words
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast_on_cuda import FUNCTIONS, MSG_BANNED, ROWS, Rule

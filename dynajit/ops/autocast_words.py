@@ -12,10 +12,10 @@ Source: PyTorch 2.x, "Automatic Mixed Precision package" (device types, their de
 
 from typing import Final
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DeviceError
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
 
 DEFAULTS: Final = {
     "cpu": dtypes.bfloat16,

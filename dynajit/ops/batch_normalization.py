@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes, gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import (
     DTypeNotImplementedError,
     InvalidValueError,
     ShapeError,
     ShapeValueError,
 )
-from dynajit.core.symint import agree
-from dynajit.core.types import Shape, TensorType, ValueType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import Shape, TensorType, ValueType, numel
 from dynajit.ops import _native_batch_norm
 from dynajit.ops._vecmath import fma, squares_wide, sum_wide
 from dynajit.ops.arguments import cast, with_integers

@@ -8,9 +8,9 @@ memory is seen as.
 import math
 from typing import Any
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.ops.arguments import cast, describe_tensor, is_tensor, require_tensor, unchanged_by
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.families import floating_of

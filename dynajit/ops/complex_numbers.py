@@ -11,10 +11,10 @@ Called by `complex_functions` and by the drivers of derivatives.
 
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
-from dynajit.core.symint import equals
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import equals
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.families import (
     broadcast_shapes,
     common_device,

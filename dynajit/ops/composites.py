@@ -9,11 +9,11 @@ derivative are one node of the eager tape and save only what the formula names.
 
 from typing import Any, Final
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
-from dynajit.core.symint import agree, shapes_agree
-from dynajit.core.types import Size, TensorType, ValueType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import agree, shapes_agree
+from dynajit.core.types.value_types import Size, TensorType, ValueType, numel
 from dynajit.ops import _native_forms, _philox, array_forms
 from dynajit.ops.families import composite, describe, reduced_shape, require_tensor
 from dynajit.ops.linear_algebra import transposed

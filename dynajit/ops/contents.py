@@ -11,7 +11,7 @@ library functions and distributions.
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ops.dispatch import is_recording
 from dynajit.ops.table import TABLE
 

@@ -13,10 +13,10 @@ Called by `ops.convolution_functions`.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
-from dynajit.core.symint import agree, shapes_agree
-from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import agree, shapes_agree
+from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops import convolution_forms
 from dynajit.ops.composites import narrow, operand_type, wide
 from dynajit.ops.families import composite, describe, require_tensor

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.products import thread_count
+from dynajit.core.arrays.products import thread_count
 from dynajit.ops._convolutions import correlate, weigh
 from dynajit.ops.array_forms import is_plain
 from dynajit.ops.linear_algebra import product_of

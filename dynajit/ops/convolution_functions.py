@@ -10,11 +10,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import DTypeError, ShapeError, ShapeValueError, UnsupportedError
-from dynajit.core.symint import agree, equals
-from dynajit.core.types import Shape, Size, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import agree, equals
+from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.arguments import is_integer, require_tensor
 from dynajit.ops.arguments import size as size_argument
 from dynajit.ops.autocast import lower_precision

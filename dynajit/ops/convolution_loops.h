@@ -2,7 +2,7 @@
  * each, which defines NAMED(x), the name of x there, and has said for which CPU it is.
  *
  * Contract: those of `dj_correlate` and `dj_weigh` in convolution.h, and their bits; the tasks are
- * spread by `together`, `run_together` of core/helper_threads.h.
+ * spread by `together`, `run_together` of core/arrays/helper_threads.h.
  */
 #include "eager_convolutions.h"
 

@@ -12,9 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -24,10 +21,13 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
-from dynajit.core.memory_format import order_in
-from dynajit.core.symint import SymInt
-from dynajit.core.tensor_layouts import require_strided, require_strided_like
-from dynajit.core.types import Shape
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.memory_format import order_in
+from dynajit.core.types.symint import SymInt
+from dynajit.core.types.tensor_layouts import require_strided, require_strided_like
+from dynajit.core.types.value_types import Shape
 from dynajit.ops import arguments, contents, dispatch
 from dynajit.ops.arguments import (
     cast,

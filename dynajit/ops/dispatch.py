@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from dynajit.core.device import CPU, Device
 from dynajit.core.errors import InternalError
+from dynajit.core.types.device import CPU, Device
 from dynajit.ops._library_call import overrides
 from dynajit.ops._row_call import enter_recording, leave_recording
 from dynajit.ops._row_call import install as install_attempt

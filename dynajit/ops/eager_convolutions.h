@@ -9,7 +9,7 @@
 #include "indices.h"
 #include "convolution.h"
 
-/* `run_together` of core/helper_threads.h. */
+/* `run_together` of core/arrays/helper_threads.h. */
 typedef void (*Together)(void (*unit)(void *, int64_t), void *context, int64_t units, int threads);
 
 typedef void (*Correlate)(const dj_convolution *, int, const void *, const void *, const void *,

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ops.table import Kind, Op
 
 # Scalar functions that take one or two instructions; every other one is a polynomial or a loop.

@@ -10,17 +10,19 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any, Final
 
-from dynajit.core import any_arrays, dtypes, gpu
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import Category, DType
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
     DTypeError,
     InvalidValueRuntimeError,
 )
-from dynajit.core.memory_format import order_in
-from dynajit.core.tensor_layouts import strided
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.memory_format import order_in
+from dynajit.core.types.tensor_layouts import strided
 from dynajit.ops import arguments
 from dynajit.ops.arguments import (
     cast,

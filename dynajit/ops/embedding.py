@@ -7,7 +7,7 @@ Contract: as of `composites`; integers are checked against the number of rows. C
 from typing import Any
 
 from dynajit.core.errors import ShapeError
-from dynajit.core.types import TensorType, numel
+from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ops import _native_forms
 from dynajit.ops.families import composite
 

@@ -8,7 +8,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import (
     BoundsError,
     BoundsRuntimeError,
@@ -18,8 +17,9 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
-from dynajit.core.symint import shapes_agree
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import shapes_agree
+from dynajit.core.types.value_types import numel
 from dynajit.ops.arguments import cast, describe_tensor, misplaced, size
 from dynajit.ops.composites import wide
 from dynajit.ops.contents import occurs

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, InternalError
-from dynajit.core.types import ScalarType, TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.ops import random
 from dynajit.ops.families import promoted_dtype
 from dynajit.ops.scalar import NumpyScalars
@@ -41,8 +41,8 @@ def evaluate(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: A
         op: a row of any kind but COMPOSITE.
         inputs: arrays (of any layout) and Python numbers, in the order of the row's inputs.
         attributes: all attributes of the row (`Op.bind`); sizes are plain ints.
-        xp: the array module, of NumPy or `core.gpu_arrays`; the arrays belong to it. Scalars of
-            NumPy go with either.
+        xp: the array module, of NumPy or `core.arrays.gpu.arrays`; the arrays belong to it. Scalars
+            of NumPy go with either.
 
     Returns:
         array of the type that `op.infer` gives.

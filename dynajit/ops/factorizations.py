@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import (
     AutogradError,
     DTypeError,
@@ -24,9 +23,11 @@ from dynajit.core.errors import (
     LinAlgError,
     ShapeError,
 )
-from dynajit.core.optional import load
-from dynajit.core.symint import agree
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.process.optional import load
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.families import broadcast_shapes, describe, extern, require_tensor
 from dynajit.ops.linear_algebra import transposed
 

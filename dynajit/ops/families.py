@@ -25,9 +25,6 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import (
     ArgumentError,
     BoundsError,
@@ -35,7 +32,10 @@ from dynajit.core.errors import (
     DTypeNotImplementedError,
     InternalError,
 )
-from dynajit.core.types import Shape, TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import Shape, TensorType, ValueType
 from dynajit.ops.table import (
     REQUIRED,
     TABLE,

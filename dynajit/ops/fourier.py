@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
-from dynajit.core.optional import load
-from dynajit.core.symint import agree
-from dynajit.core.types import Size, TensorType, ValueType
+from dynajit.core.process.optional import load
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.composites import count_operand
 from dynajit.ops.families import describe, extern, require_tensor
 

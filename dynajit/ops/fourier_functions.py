@@ -8,10 +8,10 @@ integers count as float32. A division by the number of elements belongs to the i
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import BoundsError, DTypeError, ShapeError
-from dynajit.core.types import Size
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import Size
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, device_of, require_tensor
 from dynajit.ops.autocast import full_precision

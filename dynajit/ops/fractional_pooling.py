@@ -10,9 +10,9 @@ and the order of the samples are PyTorch's.
 
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import numel
 from dynajit.ops.arguments import cast, require_tensor
 from dynajit.ops.convolution_functions import batched, per_dim, require_range
 from dynajit.ops.creation_functions import rand

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
-from dynajit.core.symint import agree, equals, shapes_agree
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree, equals, shapes_agree
+from dynajit.core.types.value_types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, constant, unchanged_by
 from dynajit.ops.autocast import full_precision, lower_precision

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import any_arrays
-from dynajit.core.dtypes import int64
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.core.types.dtypes import int64
 from dynajit.ops.arguments import constant
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.creation_functions import eye

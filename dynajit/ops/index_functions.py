@@ -7,8 +7,7 @@ joins), arguments take PyTorch's forms, nothing writes in place.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dynajit.core import any_arrays, dtypes, symint
-from dynajit.core.dtypes import Category
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -18,8 +17,10 @@ from dynajit.core.errors import (
     ShapeIndexError,
     ShapeValueError,
 )
-from dynajit.core.symint import equals, shapes_agree
-from dynajit.core.types import Shape, numel
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import equals, shapes_agree
+from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.autocast import widest

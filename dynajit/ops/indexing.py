@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import (
     BoundsError,
     BoundsRuntimeError,
@@ -24,8 +22,10 @@ from dynajit.core.errors import (
     ShapeError,
     ShapeIndexError,
 )
-from dynajit.core.symint import agree, fits_within, shapes_agree
-from dynajit.core.types import Shape, TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import agree, fits_within, shapes_agree
+from dynajit.core.types.value_types import Shape, TensorType, ValueType
 from dynajit.ops import _native_places
 from dynajit.ops.families import common_device, describe, movement, require_tensor, scatter
 from dynajit.ops.scalar import NumpyScalars

@@ -9,7 +9,7 @@ for themselves; `to_sparse` and `sparse_mask`, which make them, are methods of e
 from typing import Any, ClassVar, Final
 
 from dynajit.core.refusals import refused_function
-from dynajit.core.tensor_layouts import WHY_COMPRESSED, Layout, strided
+from dynajit.core.types.tensor_layouts import WHY_COMPRESSED, Layout, strided
 
 _WHY_DENSE: Final = (
     "expected a sparse tensor, got a dense one.  Call .to_sparse() first, or leave the call out."

@@ -6,9 +6,9 @@ what the rows of `factorizations` give.
 
 from typing import Any, NamedTuple
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import numel
 from dynajit.ops.arguments import cast, is_tensor, unchanged_by, with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import adjoint as adjoint_of

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import products
+from dynajit.core.arrays import products
 from dynajit.core.errors import DTypeError, ShapeError
-from dynajit.core.symint import agree
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.families import (
     broadcast_shapes,
     common_device,

@@ -16,7 +16,7 @@ from dynajit.core.errors import (
     InvalidValueError,
     ShapeError,
 )
-from dynajit.core.symint import agree, shapes_agree
+from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.ops.arguments import describe_tensor, misplaced, require_tensor, size
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.contents import are_probabilities

@@ -7,10 +7,10 @@ a scatter (a comparison with the class number), so that it fuses with the deriva
 
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeNotImplementedError, ShapeError, ShapeValueError
-from dynajit.core.symint import shapes_agree
-from dynajit.core.types import TensorType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import shapes_agree
+from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ops import _native_forms, array_forms
 from dynajit.ops.composites import count_operand, narrow, wide
 from dynajit.ops.families import composite

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import InvalidValueError, ShapeError
-from dynajit.core.symint import agree, equals
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree, equals
 from dynajit.ops.arguments import cast, is_tensor
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.contents import occurs

@@ -10,8 +10,6 @@ import string
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dynajit.core.device import CPU
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -20,8 +18,10 @@ from dynajit.core.errors import (
     InvalidValueError,
     ShapeError,
 )
-from dynajit.core.symint import agree, equals, shapes_agree
-from dynajit.core.types import numel
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import agree, equals, shapes_agree
+from dynajit.core.types.value_types import numel
 from dynajit.ops.arguments import (
     cast,
     coefficient,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynajit.core.errors import DTypeError, DTypeTypeError
-from dynajit.core.types import numel
+from dynajit.core.types.value_types import numel
 from dynajit.ops import creation_functions as creation
 from dynajit.ops import elementwise_functions as elementwise
 from dynajit.ops import index_functions as indices

@@ -10,10 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, InternalError, ShapeError
-from dynajit.core.symint import agree, shapes_agree
-from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree, shapes_agree
+from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops import _native_forms, _native_orders
 from dynajit.ops.families import common_device, composite, describe, movement, require_tensor
 

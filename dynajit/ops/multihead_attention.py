@@ -11,9 +11,9 @@ Source: A. Vaswani et al., "Attention Is All You Need", arXiv:1706.03762.
 import math
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ExpectationError, ShapeError
-from dynajit.core.symint import agree, equals, shapes_agree
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree, equals, shapes_agree
 from dynajit.ops.arguments import whole_number
 from dynajit.ops.autocast import lower_precision
 from dynajit.ops.index_functions import cat, chunk, split, unbind

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentNotImplementedError,
@@ -23,8 +21,10 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
-from dynajit.core.symint import agree
-from dynajit.core.types import Shape, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops import arguments, creation_functions
 from dynajit.ops.arguments import cast, constant, dim_of, require_tensor, with_integers
 from dynajit.ops.autocast import lower_precision, only_on_cuda, widened

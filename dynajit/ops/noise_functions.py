@@ -8,9 +8,9 @@ Contract: tensors in, tensors out; draws take the next numbers of the default ge
 import math
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
-from dynajit.core.types import Shape
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import Shape
 from dynajit.ops.arguments import cast, dim_of
 from dynajit.ops.creation_functions import rand, rand_like
 from dynajit.ops.nn_functions import check_probability, leaky_relu, softmax

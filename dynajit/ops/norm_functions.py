@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.errors import ArgumentRuntimeError, DTypeError, ShapeError
-from dynajit.core.symint import equals
+from dynajit.core.types.symint import equals
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast
 from dynajit.ops.autocast import full_precision, lower_precision, only_on_cuda

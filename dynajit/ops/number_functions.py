@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError
-from dynajit.core.symint import equals
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import equals
 from dynajit.ops.arguments import (
     cast,
     common_dtype,

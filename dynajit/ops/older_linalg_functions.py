@@ -7,7 +7,7 @@ are methods of `TensorMethods`, too.
 from typing import Any, NamedTuple
 
 from dynajit.core.errors import UnsupportedError
-from dynajit.core.symint import equals
+from dynajit.core.types.symint import equals
 from dynajit.ops import linalg_functions as linalg
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import adjoint

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dynajit.core.errors import ShapeError
-from dynajit.core.symint import agree
-from dynajit.core.types import numel
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import numel
 from dynajit.ops.arguments import constant
 from dynajit.ops.autocast import only_on_cuda
 from dynajit.ops.reduction_functions import norm

@@ -9,16 +9,16 @@ than PyTorch's kernels do.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError
-from dynajit.core.memory_format import (
+from dynajit.core.types import dtypes
+from dynajit.core.types.memory_format import (
     MemoryFormat,
     channels_last,
     channels_last_3d,
     contiguous_format,
     order_in,
 )
-from dynajit.core.types import Shape, contiguous_strides
+from dynajit.core.types.value_types import Shape, contiguous_strides
 from dynajit.ops.arguments import is_tensor
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.result_layouts import (

@@ -2,9 +2,10 @@
 
 Contract: names, promotion, edge values and derivatives are PyTorch's. Shapes broadcast. Unless a
 docstring says otherwise the *Dtype* line means: "promoted" the dtype in which the operands meet
-(`core.dtypes.result_type`), "floating" the same with float32 for bool and integers. 16-bit floats
-compute in float32 and round once. Source of names and edge values: the PyTorch 2.x documentation
-of `torch.<name>`; of the derivatives: calculus, with PyTorch's choices at kinks and ties.
+(`core.types.dtypes.result_type`), "floating" the same with float32 for bool and integers. 16-bit
+floats compute in float32 and round once. Source of names and edge values: the PyTorch 2.x
+documentation of `torch.<name>`; of the derivatives: calculus, with PyTorch's choices at kinks and
+ties.
 """
 
 import cmath
@@ -14,11 +15,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, NoDerivativeError
-from dynajit.core.types import Shape, Size, TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType
 from dynajit.ops import _native_forms
 from dynajit.ops.families import (
     FLOATING,

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import UnsupportedError
-from dynajit.core.optional import load
+from dynajit.core.process.optional import load
+from dynajit.core.types import dtypes
 from dynajit.ops.arguments import cast, constant, is_tensor, require_tensor
 from dynajit.ops.number_functions import floating
 from dynajit.ops.placing import as_computed

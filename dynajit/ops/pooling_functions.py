@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
-from dynajit.core.symint import shapes_agree
-from dynajit.core.types import Shape, Size, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import shapes_agree
+from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.arguments import (
     cast,
     constant,

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError
-from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops import _philox
 from dynajit.ops.families import random
 from dynajit.ops.scalar import NumpyScalars

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
-from dynajit.core.symint import SymInt
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import SymInt
 from dynajit.ops.arguments import operand, size
 from dynajit.ops.contents import are_probabilities
 from dynajit.ops.table import TABLE

@@ -25,9 +25,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dynajit.core import products
+from dynajit.core.arrays import products
 from dynajit.core.errors import DTypeError
-from dynajit.core.types import Size, TensorType, ValueType
+from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.array_forms import is_plain
 from dynajit.ops.composites import as_rows, narrow, wide
 from dynajit.ops.families import composite, describe, require_tensor

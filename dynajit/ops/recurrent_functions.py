@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
-from dynajit.core.symint import agree
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import agree
 from dynajit.ops import dispatch
 from dynajit.ops.arguments import cast
 from dynajit.ops.autocast import disabled, is_cast, lower_dtype

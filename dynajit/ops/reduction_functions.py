@@ -6,8 +6,6 @@ Contract: the first parameter is the tensor, so each function is a method of `Te
 
 from typing import Any, Final, NamedTuple
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import (
     ArgumentRuntimeError,
     BoundsError,
@@ -15,8 +13,10 @@ from dynajit.core.errors import (
     DTypeError,
     ShapeError,
 )
-from dynajit.core.symint import agree, equals, fits_within
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import agree, equals, fits_within
+from dynajit.core.types.value_types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, describe_tensor, dim_of, with_integers
 from dynajit.ops.autocast import full_precision

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import _native_orders
 from dynajit.ops._sums import add_reduce, sum_of
 from dynajit.ops.families import (

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import LinAlgError
 from dynajit.ops.arguments import constant
 from dynajit.ops.autocast import full_precision

@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentNotImplementedError,
     ArgumentValueError,
     ShapeError,
 )
-from dynajit.core.symint import equals
-from dynajit.core.types import Size
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import equals
+from dynajit.core.types.value_types import Size
 from dynajit.ops.arguments import cast, constant, sizes, with_integers
 from dynajit.ops.convolution_functions import per_dim
 from dynajit.ops.nn_functions import check_probability, dropout

@@ -13,8 +13,8 @@ ask then. Called by `eager.execute`, `eager.on_meta` and `capture.layouts`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from dynajit.core.symint import decided_comparison
-from dynajit.core.types import Shape, Size, contiguous_strides
+from dynajit.core.types.symint import decided_comparison
+from dynajit.core.types.value_types import Shape, Size, contiguous_strides
 from dynajit.ops.table import Kind, Op
 
 #: Sizes and strides, in elements, of an operand; None for what is no tensor.

@@ -28,12 +28,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes, gpu
-from dynajit.core.dtypes import Category, DType
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.selection import select
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
-from dynajit.core.optional import load
+from dynajit.core.process.optional import load
 from dynajit.core.records import record
-from dynajit.core.selection import select
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
 from dynajit.ops import _vecmath
 from dynajit.ops._vecmath import erf as erf_of_array
 from dynajit.ops._vecmath import fma as fma_of_arrays

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import DTypeNotImplementedError, ShapeError
-from dynajit.core.symint import fits_within
-from dynajit.core.types import Size, TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import fits_within
+from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops import _native_orders
 from dynajit.ops.families import describe, extern, require_tensor
 

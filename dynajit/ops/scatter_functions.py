@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import (
     ArgumentRuntimeError,
     BoundsError,
@@ -18,8 +17,9 @@ from dynajit.core.errors import (
     ShapeError,
     ShapeIndexError,
 )
-from dynajit.core.symint import agree
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import numel
 from dynajit.ops.arguments import cast, describe_tensor, dim_of, misplaced
 from dynajit.ops.families import broadcast_shapes
 from dynajit.ops.index_functions import _source_for as source_for

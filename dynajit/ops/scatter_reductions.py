@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
-from dynajit.core.symint import fits_within, shapes_agree
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import fits_within, shapes_agree
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.families import describe, extern, require_tensor
 from dynajit.ops.indexing import places_along
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
-from dynajit.core.dtypes import Category
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import (
     ArgumentError,
     DTypeError,
@@ -21,7 +20,9 @@ from dynajit.core.errors import (
     ShapeIndexError,
     UnsupportedError,
 )
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, constant, dim_of, is_tensor, with_integers
 from dynajit.ops.reduction_functions import ValuesIndices, sort

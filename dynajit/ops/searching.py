@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.families import composite, require_tensor
 
 # ---------------------------------------------------------------------------------------------

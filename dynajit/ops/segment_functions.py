@@ -6,9 +6,9 @@ of `lengths` need them, which `unsafe` leaves out, as in PyTorch. Called by user
 
 from typing import Any, Final
 
-from dynajit.core import any_arrays
-from dynajit.core.dtypes import Category, int64
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ShapeError, UnsupportedError
+from dynajit.core.types.dtypes import Category, int64
 from dynajit.ops.arguments import cast, dim_of
 from dynajit.ops.reduction_functions import cumsum
 from dynajit.ops.scatter_functions import scatter_reduce

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import any_arrays, dtypes
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import (
     ArgumentError,
     BoundsError,
@@ -19,8 +19,9 @@ from dynajit.core.errors import (
     ShapeError,
     ShapeTypeError,
 )
-from dynajit.core.symint import SymInt, agree, equals, fits_within
-from dynajit.core.types import Shape, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import SymInt, agree, equals, fits_within
+from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops import arguments
 from dynajit.ops.arguments import (
     constant,

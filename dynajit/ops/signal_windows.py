@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.types import dtypes
 from dynajit.ops import arguments
 from dynajit.ops.arguments import cast, device_of
 from dynajit.ops.table import TABLE

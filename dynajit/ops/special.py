@@ -15,11 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes, gpu
-from dynajit.core.dtypes import Category
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DTypeNotImplementedError
-from dynajit.core.optional import load
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.process.optional import load
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops import _vecmath
 from dynajit.ops.families import (
     REAL_FLOATING,

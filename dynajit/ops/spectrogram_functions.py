@@ -10,11 +10,11 @@ short-time Fourier transform" (1984).
 import warnings
 from typing import Any
 
-from dynajit.core import dtypes
-from dynajit.core.device import Device
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError, UnsupportedError
 from dynajit.core.records import record
-from dynajit.core.types import Size
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.value_types import Size
 from dynajit.ops.arguments import describe_tensor, is_tensor, require_tensor, with_integers
 from dynajit.ops.autocast import full_precision
 from dynajit.ops.complex_functions import view_as_real

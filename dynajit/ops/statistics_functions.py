@@ -7,10 +7,10 @@ All are composed of rows, so they compile and differentiate.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
-from dynajit.core.symint import agree, equals
-from dynajit.core.types import numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree, equals
+from dynajit.core.types.value_types import numel
 from dynajit.ops.arguments import cast, dim_of, is_tensor, with_integers
 from dynajit.ops.autocast import full_precision, only_on_cuda
 from dynajit.ops.complex_functions import conj

@@ -17,8 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import Category
+from dynajit.core.arrays.meta_arrays import is_meta
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentIndexError,
@@ -27,8 +26,9 @@ from dynajit.core.errors import (
     DTypeError,
     ShapeError,
 )
-from dynajit.core.meta_arrays import is_meta
-from dynajit.core.types import Shape, Size, numel
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops import dispatch
 from dynajit.ops.arguments import cast, is_tensor, placed
 from dynajit.ops.arguments import whole_number as size_argument

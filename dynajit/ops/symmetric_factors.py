@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import any_arrays
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, LinAlgError, ShapeError, UnsupportedError
-from dynajit.core.optional import load
+from dynajit.core.process.optional import load
 from dynajit.ops.arguments import constant
 
 

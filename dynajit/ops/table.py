@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.core.errors import ArgumentError, InternalError
 from dynajit.core.records import record
-from dynajit.core.types import ValueType
+from dynajit.core.types.value_types import ValueType
 from dynajit.ops import dispatch
 from dynajit.ops._row_call import RowCall
 

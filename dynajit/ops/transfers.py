@@ -7,9 +7,9 @@ a call of its own: nothing is fused across devices.
 
 from typing import Any
 
-from dynajit.core import gpu
-from dynajit.core.device import CPU, Device
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.families import describe, extern, require_tensor
 
 

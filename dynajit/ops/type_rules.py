@@ -1,21 +1,21 @@
 """Type rules that rows share: dtype rules, broadcasting, devices, dims.
 
-Contract: pure functions on types (`core.types`); nothing here knows a row. A refusal says what was
-asked (`describe`), what is wrong and what would be accepted. Called by the decorators in
-`ops.families`, by the row files and, for `sum_to_type`, by the eager tape and `ir.autodiff`. Row
+Contract: pure functions on types (`core.types.value_types`); nothing here knows a row. A refusal
+says what was asked (`describe`), what is wrong and what would be accepted. Called by the decorators
+in `ops.families`, by the row files and, for `sum_to_type`, by the eager tape and `ir.autodiff`. Row
 files import these names from `ops.families`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.errors import ArgumentError, BoundsError, DeviceError, ShapeError
 from dynajit.core.records import record
-from dynajit.core.symint import agree
-from dynajit.core.types import ScalarType, Shape, Size, TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import ScalarType, Shape, Size, TensorType, ValueType
 
 # ---------------------------------------------------------------------------------------------
 # dtype rules
@@ -273,7 +273,8 @@ def common_device(types: Iterable[ValueType | None], call: object) -> Device:
 
 
 def promoted_dtype(types: Iterable[ValueType | None]) -> DType:
-    """The dtype in which tensors and numbers of these types meet (`core.dtypes.result_type`)."""
+    """The dtype in which tensors and numbers of these types meet
+    (`core.types.dtypes.result_type`)."""
     present = [type for type in types if type is not None]
     return dtypes.result_type(
         [(t.dtype, len(t.shape)) for t in present if isinstance(t, TensorType)],

@@ -8,11 +8,11 @@ Called by `families.composite`.
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.core import dtypes
-from dynajit.core.device import Device
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import InternalError
-from dynajit.core.types import ScalarType, Shape, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import ScalarType, Shape, ValueType
 from dynajit.ops import dispatch
 from dynajit.ops.table import TABLE, Op
 from dynajit.ops.type_rules import as_tensor_type

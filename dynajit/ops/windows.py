@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeNotImplementedError, InternalError, ShapeError
-from dynajit.core.symint import shapes_agree
-from dynajit.core.types import Shape, Size, TensorType, ValueType, numel
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import shapes_agree
+from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops import _native_windows, window_forms
 from dynajit.ops.composites import (
     floating_tensor,

@@ -13,7 +13,7 @@ Called by `capture.written_derivatives`, which makes the objects (`ir.written_de
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.families import composite, require_tensor
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from dynajit.core.dtypes import DType, default_floating, float32, float64
 from dynajit.core.errors import InvalidValueError, UnsupportedError
+from dynajit.core.types.dtypes import DType, default_floating, float32, float64
 from dynajit.eager.grad_mode import is_grad_enabled, set_grad_enabled
 from dynajit.eager.tensor import Tensor
 

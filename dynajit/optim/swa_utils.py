@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
-from dynajit.core.dtypes import int64
 from dynajit.core.errors import ExpectationError, InvalidValueError
+from dynajit.core.types.dtypes import int64
 from dynajit.eager.creation import tensor
 from dynajit.eager.grad_mode import no_grad
 from dynajit.eager.tensor import Tensor

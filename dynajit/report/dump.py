@@ -23,9 +23,9 @@ from typing import Any, Final
 from dynajit.capture.region import Region
 from dynajit.capture.session import Compilation
 from dynajit.codegen import pipeline as code
-from dynajit.core import config
+from dynajit.core.process import config
+from dynajit.core.process.warning import warn
 from dynajit.core.quoting import as_file_name, as_python_name, on_a_line, on_a_terminal
-from dynajit.core.warning import warn
 from dynajit.eager import Tensor
 
 MSG_UNWRITABLE: Final = (

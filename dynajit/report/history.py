@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from dynajit.core.late import Late
+from dynajit.core.process.late import Late
 from dynajit.core.records import record
 
 if TYPE_CHECKING:

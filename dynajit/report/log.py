@@ -8,9 +8,9 @@ and recompilation; prints nothing by default.
 import sys
 from typing import TYPE_CHECKING
 
-from dynajit.core import config
 from dynajit.core.errors import ArgumentError
-from dynajit.core.late import Late
+from dynajit.core.process import config
+from dynajit.core.process.late import Late
 from dynajit.core.quoting import on_a_terminal
 
 if TYPE_CHECKING:

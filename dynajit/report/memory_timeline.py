@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from dynajit.core import optional
+from dynajit.core.arrays.gpu.memory import Event, readable
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.gpu_memory import Event, readable
+from dynajit.core.process import optional
 from dynajit.core.quoting import as_bytes, in_html
 from dynajit.core.records import record
 

@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dynajit.core.dtypes import float32, float64
 from dynajit.core.errors import ArgumentError, InvalidValueError
-from dynajit.core.tensor_layouts import require_strided
+from dynajit.core.types.dtypes import float32, float64
+from dynajit.core.types.tensor_layouts import require_strided
 from dynajit.ops import functions as f
 from dynajit.ops.arguments import size
 

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType, float64
 from dynajit.core.errors import ArgumentError, InvalidValueError
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType, float64
 from dynajit.eager.creation import from_numpy, tensor
 from dynajit.eager.tensor import Tensor
 

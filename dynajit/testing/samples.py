@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.core import device as devices
-from dynajit.core import dtypes, gpu
-from dynajit.core.dtypes import DType
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError, UnsupportedError
-from dynajit.core.type_info import iinfo
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.type_info import iinfo
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.creation_functions import empty, rand, randint
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dynajit.core import late
+from dynajit.core.process import late
 
 if TYPE_CHECKING:
     from dynajit.utils import (

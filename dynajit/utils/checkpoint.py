@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dynajit.core.device import Device
 from dynajit.core.errors import DeviceError, InvalidValueError, UnsupportedError
+from dynajit.core.types.device import Device
 from dynajit.eager.random import Generator, generator_of
 from dynajit.eager.recomputation import CheckpointError, Reentrant, recomputed, tensors_in
 from dynajit.nn.containers import Sequential

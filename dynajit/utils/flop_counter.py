@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
-from dynajit.core import config
 from dynajit.core.errors import ArgumentError
+from dynajit.core.process import config
 from dynajit.eager.tensor import Tensor
 from dynajit.nn.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from dynajit.nn.module import Module

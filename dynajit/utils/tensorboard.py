@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.errors import ArgumentError, ShapeError
-from dynajit.core.optional import load
+from dynajit.core.process.optional import load
 from dynajit.core.refusals import refused_function
 from dynajit.eager._tensor import TensorBase
 

@@ -19,9 +19,9 @@ from dynajit.capture.cache import (
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.relations import Relation, Term
 from dynajit.capture.sources import Local
-from dynajit.core import config
 from dynajit.core.errors import InternalError
-from dynajit.core.symint import symbol
+from dynajit.core.process import config
+from dynajit.core.types.symint import symbol
 
 X = Local("x", 0)
 

@@ -13,8 +13,8 @@ from dynajit.capture import control, session
 from dynajit.capture.instruction_set import OPERATIONS
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.region import Region, Skip
-from dynajit.core import config
 from dynajit.core.errors import GraphBreakError
+from dynajit.core.process import config
 from dynajit.ops import functions as F
 
 

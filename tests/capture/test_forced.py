@@ -9,7 +9,7 @@ from dynajit import eager
 from dynajit.capture import cache, session
 from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.region import Region
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ir.interpret import replay
 
 

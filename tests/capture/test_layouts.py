@@ -9,8 +9,8 @@ import pytest
 import dynajit as dj
 from dynajit import eager
 from dynajit.capture import layouts
-from dynajit.core import dtypes, symint
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE, dispatch
 

@@ -12,8 +12,8 @@ from dynajit.capture.guard_tree import compile_guards
 from dynajit.capture.guards import Guard, Kind
 from dynajit.capture.relations import COMPARISONS, Relation, Term, text_of
 from dynajit.capture.sources import Local
-from dynajit.core import dtypes, symint
-from dynajit.core.symint import Number, maximum, minimum, symbol
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.symint import Number, maximum, minimum, symbol
 
 X, Y, K = Local("x", 0), Local("y", 1), Local("k", 2)
 A, B, C = symbol("a", None), symbol("b", None), symbol("c", None)

@@ -12,8 +12,9 @@ from emulated import EmulatedProgram
 
 from dynajit.codegen import pipeline
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import config, dtypes
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize

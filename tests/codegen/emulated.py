@@ -33,8 +33,8 @@ from dynajit.codegen.cuda_steps import (
 )
 from dynajit.codegen.cuda_text import Unit
 from dynajit.codegen.loops import Buffer
-from dynajit.core import symint
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import symint
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Graph, Node, NodeKind, symbol_places
 
 EMULATOR = Path(__file__).parent / "cuda_emulator.h"

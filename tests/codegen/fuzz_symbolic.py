@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from fuzz_graphs import BIG, evaluate_wide, is_floating, widened
 
-from dynajit.core import dtypes, symint
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DynajitError
-from dynajit.core.symint import Number, symbol
-from dynajit.core.types import TensorType, numel
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.symint import Number, symbol
+from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.sizes import known

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dynajit.codegen import blas
-from dynajit.core import openblas
 from dynajit.core.errors import CodegenError
+from dynajit.core.process import openblas
 
 pytestmark = pytest.mark.c_only
 

@@ -8,9 +8,9 @@ import pytest
 
 from dynajit.codegen.blueprints import LARGEST_CONSTANTS, Unstorable, from_data, to_data
 from dynajit.codegen.pipeline import compile_graph, start_build, start_compile
-from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops
 

@@ -6,7 +6,7 @@ import pytest
 import dynajit as dj
 from dynajit.codegen import c_bypass, c_runs, toolchain
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
 
 pytestmark = [pytest.mark.c_only, pytest.mark.one_python]

@@ -20,7 +20,7 @@ from dynajit.codegen.loops import (
     walk,
 )
 from dynajit.codegen.pipeline import generate
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.one_python

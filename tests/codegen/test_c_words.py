@@ -6,8 +6,8 @@ import pytest
 import dynajit as dj
 from dynajit.codegen import c_bypass, c_words
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import config
-from dynajit.core.dtypes import float32
+from dynajit.core.process import config
+from dynajit.core.types.dtypes import float32
 from dynajit.ops import TABLE as ops
 
 pytestmark = [pytest.mark.c_only, pytest.mark.one_python]

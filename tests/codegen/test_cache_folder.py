@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dynajit.codegen import cache_folder, device_image, store, toolchain
-from dynajit.core import config
+from dynajit.core.process import config
 
 pytestmark = [
     pytest.mark.c_only,

@@ -14,9 +14,10 @@ import pytest
 from dynajit.codegen import c_text, compilation, pipeline, toolchain
 from dynajit.codegen._runtime import LOADS_OBJECTS, Library
 from dynajit.codegen.compilation import Ahead, Request, Unit, compiled_unit
-from dynajit.core import config, dtypes
 from dynajit.core.errors import ToolchainError
-from dynajit.core.types import TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
 
 GCC = shutil.which("gcc")

@@ -13,8 +13,8 @@ from cuda_resources import ARCHITECTURES, assert_no_spills, needs_nvrtc
 from emulated import EmulatedProgram, renamed
 
 from dynajit.codegen import cubin, cuda_text, joining, nvrtc
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.one_python

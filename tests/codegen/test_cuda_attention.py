@@ -12,8 +12,8 @@ from test_attention import Call
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_attention import why_not_attention
 from dynajit.codegen.cuda_steps import Options
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 
 pytestmark = [
     pytest.mark.one_python,
@@ -227,7 +227,7 @@ def test_calls_without_a_kernel_say_why() -> None:
 
 def test_every_size_takes_one_unit(codegen: Any) -> None:
     """Queries, keys and heads are symbols; features are known."""
-    from dynajit.core.symint import symbol
+    from dynajit.core.types.symint import symbol
     from dynajit.ops import TABLE as ops
 
     heads, queries, keys = (symbol(f"s{k}", 2) for k in range(3))

@@ -9,10 +9,10 @@ import pytest
 from emulated import emulate
 
 from dynajit.codegen import cuda_text
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
 from dynajit.core.errors import BoundsError
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize

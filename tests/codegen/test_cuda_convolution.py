@@ -10,7 +10,7 @@ from emulated import EmulatedProgram
 from test_natives import CONVOLUTIONS, Call
 
 from dynajit.codegen.cuda_steps import Options
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
 

@@ -14,8 +14,8 @@ from emulated import EmulatedProgram, renamed
 
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_steps import CudaKernel
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.one_python

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from emulated import EmulatedProgram
 
-from dynajit.core import dtypes
-from dynajit.core.symint import symbol
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
 
 pytestmark = [

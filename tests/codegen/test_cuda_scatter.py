@@ -8,8 +8,8 @@ import pytest
 from emulated import EmulatedProgram
 
 from dynajit.codegen.cuda_steps import Memset, Options
-from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError
+from dynajit.core.types import dtypes
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
 

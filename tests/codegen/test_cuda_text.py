@@ -19,9 +19,9 @@ from tape import type_of
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall
 from dynajit.codegen.cuda_text import Unit
-from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError, DivisionError, DTypeError
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import autodiff, interpret, partition
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize

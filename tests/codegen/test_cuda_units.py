@@ -15,10 +15,10 @@ from dynajit.codegen.cuda_steps import (
     SizeArgument,
     TableArgument,
 )
-from dynajit.core import dtypes
 from dynajit.core.errors import CodegenError, DivisionError
-from dynajit.core.symint import symbol
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ops import TABLE as ops

@@ -9,8 +9,8 @@ from dynajit.codegen.elements import Storage
 from dynajit.codegen.fusion import is_traffic_saved, plan, why_not_fusable
 from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.codegen.regions import Region
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import autodiff, interpret, partition
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops

@@ -14,8 +14,9 @@ from fuzz_graphs import Made, Maker, evaluate_wide, is_floating, same_bits, why_
 from fuzz_symbolic import SymbolicMaker
 
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import config, dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.autodiff import differentiate
 from dynajit.ir.graph import Builder

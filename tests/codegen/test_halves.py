@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.one_python

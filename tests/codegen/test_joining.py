@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.one_python

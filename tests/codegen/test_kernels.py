@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import config, dtypes
 from dynajit.core.errors import BoundsError, DivisionError
-from dynajit.core.types import TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops

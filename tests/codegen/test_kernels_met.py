@@ -12,8 +12,8 @@ from cuda_resources import ARCHITECTURES, assert_no_spills, compile_all, needs_n
 from emulated import EmulatedProgram, kernels_met, renamed
 
 from dynajit.codegen.cubin import Resources
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.one_python

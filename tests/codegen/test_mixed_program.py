@@ -9,8 +9,8 @@ import pytest
 import dynajit as dj
 from dynajit.codegen import pipeline
 from dynajit.codegen.mixed_program import MixedProgram
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops.table import TABLE as ops
 
 pytestmark = pytest.mark.c_only

@@ -16,9 +16,9 @@ import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit.codegen import natives
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import dtypes
-from dynajit.core.symint import symbol
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
 from dynajit.ops.window_forms import counts_of

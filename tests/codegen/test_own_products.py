@@ -10,7 +10,7 @@ import pytest
 
 from dynajit.codegen import blas
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import _products
+from dynajit.core.arrays import _products
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.c_only

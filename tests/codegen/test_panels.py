@@ -6,10 +6,11 @@ import pytest
 from dynajit.codegen import panels
 from dynajit.codegen.loops import PanelKernel
 from dynajit.codegen.pipeline import compile_graph, generate
-from dynajit.core import config, dtypes
 from dynajit.core.errors import BoundsError
-from dynajit.core.symint import symbol
-from dynajit.core.types import TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
 

@@ -9,7 +9,7 @@ import dynajit as dj
 from dynajit.codegen.loops import MatmulKernel
 from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.codegen.product_forms import LARGEST_SUM, rewrite_products
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.one_python

@@ -12,10 +12,10 @@ import pytest
 import dynajit as dj
 from dynajit.codegen import _runtime
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category
 from dynajit.core.errors import BoundsError
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.c_only
@@ -220,8 +220,8 @@ def test_programs_may_die_while_workers_idle(kernel_folder, setting) -> None:
     code = (
         "import numpy as np, gc\n"
         "from dynajit.codegen.pipeline import compile_graph\n"
-        "from dynajit.core import dtypes\n"
-        "from dynajit.core.types import TensorType\n"
+        "from dynajit.core.types import dtypes\n"
+        "from dynajit.core.types.value_types import TensorType\n"
         "from dynajit.ir.graph import Builder\n"
         "from dynajit.ops import TABLE as ops\n"
         "b = Builder('g')\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dynajit.codegen import toolchain
-from dynajit.core import config
+from dynajit.core.process import config
 
 
 def _sanitizer_library() -> str | None:
@@ -38,8 +38,8 @@ import numpy as np
 from dynajit.ops import TABLE as ops
 from dynajit.codegen import c_text
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ops import dispatch
 

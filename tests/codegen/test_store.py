@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dynajit.codegen import store
-from dynajit.core import config
+from dynajit.core.process import config
 
 pytestmark = pytest.mark.c_only
 

@@ -12,9 +12,10 @@ import pytest
 
 from dynajit.codegen import fusion, toolchain
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import config, dtypes, symint
-from dynajit.core.symint import symbol
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops

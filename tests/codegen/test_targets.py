@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dynajit.codegen import toolchain
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
 
 pytestmark = [pytest.mark.c_only, pytest.mark.one_python]

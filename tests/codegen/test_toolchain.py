@@ -21,9 +21,10 @@ from dynajit.codegen import compilation, pipeline, toolchain
 from dynajit.codegen._runtime import LOADS_OBJECTS
 from dynajit.codegen.numpy_backend import NumpyProgram
 from dynajit.codegen.pipeline import compile_graph
-from dynajit.core import config, dtypes
 from dynajit.core.errors import ArgumentError, ToolchainError
-from dynajit.core.types import TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.c_only

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import _products
-from dynajit.core.products import matmul, matmul_onto
+from dynajit.core.arrays import _products
+from dynajit.core.arrays.products import matmul, matmul_onto
 
 torch = pytest.importorskip("torch")
 

@@ -17,10 +17,10 @@ import dynajit as dj
 from dynajit import fx
 from dynajit.codegen import cuda_text, pipeline
 from dynajit.core import quoting
+from dynajit.core.arrays.gpu.memory import Event
 from dynajit.core.errors import InvalidValueError, OperatorError
-from dynajit.core.gpu_memory import Event
 from dynajit.core.location import Location
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ops import methods  # noqa: F401 (values of graphs have methods)
 from dynajit.report import dump, log, memory_timeline

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from dynajit.core import symint
-from dynajit.core.symint import Number, SymInt, symbol
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number, SymInt, symbol
 
 N, M = symbol("n", 2), symbol("m", 2)
 

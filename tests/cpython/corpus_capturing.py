@@ -18,7 +18,7 @@ import test
 from dynajit import eager
 from dynajit.capture import _capture, cache, executor, session
 from dynajit.capture.region import Region
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ir.interpret import replay
 
 #: Symbolic instructions in one capture: a loop of a test is not unrolled for minutes.

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dynajit
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import (
     as_tensor,
     asarray,

@@ -233,5 +233,5 @@ def test_threads_have_default_devices_of_their_own() -> None:
 def test_the_default_device_outlives_an_autocast_block() -> None:
     with dj.autocast("cpu"):
         dj.set_default_device("cpu")
-    assert importlib.import_module("dynajit.core.device").chosen() == dj.device("cpu")
+    assert importlib.import_module("dynajit.core.types.device").chosen() == dj.device("cpu")
     assert not dj.is_autocast_enabled("cpu")

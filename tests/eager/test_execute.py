@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import tensor
 from dynajit.eager.execute import handle
 from dynajit.eager.grad_mode import no_grad

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
 from dynajit.core.errors import ShapeError
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import from_numpy, tensor
 from dynajit.eager.serialization import load, save
 

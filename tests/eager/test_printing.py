@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import tensor
 
 SAMPLES = [

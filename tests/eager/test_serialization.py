@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
 from dynajit.core.errors import (
     ArgumentError,
     DeviceError,
@@ -22,6 +21,7 @@ from dynajit.core.errors import (
     InvalidValueError,
     UnsafeFileError,
 )
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import empty, tensor
 from dynajit.eager.serialization import load, safe_globals, save
 from dynajit.eager.tensor import Size

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, FileFormatError, UnsafeFileError, UnsupportedError
+from dynajit.core.types import dtypes
 
 torch = pytest.importorskip("torch")
 

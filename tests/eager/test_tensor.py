@@ -6,8 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, ShapeError
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import empty, from_numpy, tensor
 from dynajit.eager.tensor import Size, Tensor
 from dynajit.ops.table import TABLE
@@ -194,7 +194,7 @@ def test_a_gpu_that_is_absent_is_a_clear_error(move) -> None:
 
 
 def devices_cuda():
-    from dynajit.core.device import parse
+    from dynajit.core.types.device import parse
 
     return parse("cuda")
 

@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, AutogradError
+from dynajit.core.types import dtypes
 from dynajit.eager import _tensor
 from dynajit.eager.tensor import Tensor
 

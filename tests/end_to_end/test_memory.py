@@ -16,7 +16,7 @@ import pytest
 import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit import nn
-from dynajit.core import config
+from dynajit.core.process import config
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/statm").exists(), reason="memory is read from /proc"

@@ -9,7 +9,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import nn
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ir.partition import partition
 
 

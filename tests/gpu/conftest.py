@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from driver_stand_in import Driver, installed
 
-from dynajit.core import config, gpu
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.process import config
 
 STAND_IN = Path(__file__).resolve().parent.parent / "stand_in"
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from dynajit.codegen import pipeline
 from dynajit.codegen.device_pipeline import DEFAULT, Launching
-from dynajit.core import dtypes, gpu
-from dynajit.core.device import CPU, Device
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph, NodeKind
 from dynajit.ir.pipeline import optimize

@@ -20,7 +20,8 @@ import emulated
 import pytest
 
 from dynajit.codegen import device_driver, nvrtc
-from dynajit.core import config, gpu
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.process import config
 
 HERE = Path(__file__).resolve().parent.parent / "stand_in"
 KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(')

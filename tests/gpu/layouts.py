@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.eager import _tensor
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 
 EDGES = (0.0, -0.0, 0.1, -0.1, 1.0, -1.0, 2.5, 7.0, 1e30, float("inf"), -float("inf"), float("nan"))
 

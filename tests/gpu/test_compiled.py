@@ -11,7 +11,7 @@ import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_steps import Options
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 
 pytestmark = pytest.mark.usefixtures("driver", "strict_programs")
 rng = np.random.default_rng(0)

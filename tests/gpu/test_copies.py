@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError
 from dynajit.utils.data.pinning import pin_memory
 

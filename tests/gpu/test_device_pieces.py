@@ -9,8 +9,8 @@ from device_graphs import GPU, array, compiled, graph_of, host, type_of
 
 from dynajit.codegen import device_pieces, pipeline
 from dynajit.codegen.device_pieces import Kind
-from dynajit.core.device import CPU
-from dynajit.core.types import TensorType
+from dynajit.core.types.device import CPU
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE as ops

@@ -9,8 +9,10 @@ import pytest
 from device_graphs import array, check, check_program, compiled, graph_of, host, type_of
 
 from dynajit.codegen.device_pipeline import Launching
-from dynajit.core import config, dtypes, gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import BoundsError, DivisionError
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.usefixtures("driver", "kernel_cache")

@@ -11,7 +11,7 @@ from device_graphs import array, check_program, compiled, graph_of, host, type_o
 from dynajit.codegen import device_tuning, pipeline
 from dynajit.codegen.cuda_steps import Choice
 from dynajit.codegen.device_pipeline import Launching
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
 
 rng = np.random.default_rng(0)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from dynajit.codegen import _device, device_driver, nvrtc
 from dynajit.codegen.device_words import Words
-from dynajit.core import gpu, symint
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import CodegenError
-from dynajit.core.symint import Number
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 pytestmark = pytest.mark.one_python
 

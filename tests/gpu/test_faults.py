@@ -10,7 +10,8 @@ import pytest
 
 import dynajit as dj
 from dynajit.codegen import device_driver
-from dynajit.core import gpu, gpu_faults
+from dynajit.core.arrays.gpu import faults as gpu_faults
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError, InternalError, OutOfMemoryError, ToolchainError
 
 ILLEGAL_ADDRESS = 700

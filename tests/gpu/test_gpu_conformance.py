@@ -21,7 +21,8 @@ from test_fuzz import made_from, names
 
 from dynajit.codegen import pipeline
 from dynajit.codegen.started import Started
-from dynajit.core import dtypes, gpu
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types import dtypes
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Op

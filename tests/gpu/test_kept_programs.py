@@ -11,8 +11,8 @@ import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit.codegen import cuda_program, device_image, nvrtc, pipeline
 from dynajit.codegen.device_plan import PlanData
-from dynajit.core import config
 from dynajit.core.errors import BoundsError
+from dynajit.core.process import config
 
 rng = np.random.default_rng(0)
 

@@ -15,8 +15,9 @@ from driver_stand_in import Driver, image
 
 from dynajit.codegen import _device, device_driver
 from dynajit.codegen.device_pipeline import DEFAULT, Launching
-from dynajit.core import config, gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import BoundsError, DeviceError, OutOfMemoryError
+from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
 
 pytestmark = pytest.mark.usefixtures("driver", "kernel_cache")

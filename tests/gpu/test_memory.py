@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dynajit as dj
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError, OutOfMemoryError
 
 MIB = 1 << 20

@@ -14,9 +14,9 @@ from row_graphs import ROWS, accepted
 from tape import refuses, run
 
 import dynajit as dj
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.ops import Kind, Op
 
 pytestmark = pytest.mark.one_python

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.core import config, dtypes
 from dynajit.core.location import Location
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.verify import verify
 from dynajit.ops import dispatch

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
-from dynajit.core.symint import symbol
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.absent import without
 from dynajit.ir.interpret import run
 from dynajit.ir.verify import verify

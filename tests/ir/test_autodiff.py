@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import InternalError
+from dynajit.core.types import dtypes
 from dynajit.ir.autodiff import differentiate
 from dynajit.ir.graph import Builder
 from dynajit.ir.interpret import run

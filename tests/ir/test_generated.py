@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dynajit import eager
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Builder
 from dynajit.ir.interpret import replay

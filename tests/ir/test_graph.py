@@ -2,9 +2,9 @@
 
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import InternalError, ShapeError
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder, NodeKind, Value
 from dynajit.ops import TABLE as ops
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes, symint
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.keys import Unkeyed, graph_text
 from dynajit.ir.node import Node

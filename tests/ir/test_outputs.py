@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ir.outputs import split_views
 

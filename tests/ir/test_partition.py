@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ir.autodiff import differentiate
 from dynajit.ir.interpret import run
 from dynajit.ir.partition import partition, recompute_cost, size_bytes

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from dynajit.core import config, dtypes
 from dynajit.core.errors import DynajitError, InternalError
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.process import config
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import pipeline
 from dynajit.ir.autodiff import differentiate
 from dynajit.ir.graph import Builder, Graph, Node

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ir.interpret import run
 from dynajit.ir.passes.expand_composites import expand_composites

@@ -8,11 +8,11 @@ import pytest
 
 import dynajit as dj
 from dynajit import nn
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
-from dynajit.core.dtypes import Category
-from dynajit.core.symint import SymInt, symbol
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import SymInt, symbol
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import autodiff, interpret, partition, pipeline, sizes
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Builder, Graph, symbol_places

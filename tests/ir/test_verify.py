@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import InternalError
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder, Graph, Node, NodeKind
 from dynajit.ir.verify import verify
 from dynajit.ops import TABLE as ops

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
 from dynajit.core.errors import AutogradError
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
 from dynajit.ir.verify import verify
 from dynajit.ir.written_derivative import WrittenDerivative, derivative, extract

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.eager import Tensor, tensor
 from dynajit.nn import functional
 from dynajit.ops import functions

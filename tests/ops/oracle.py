@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from samples import Sample
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.ops import Kind, Op
 
 try:

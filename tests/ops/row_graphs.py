@@ -10,10 +10,10 @@ import numpy as np
 from samples import Sample, all_rows, has_samples, samples
 from tape import type_of
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
 from dynajit.core.errors import DTypeError
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ops import Op
 

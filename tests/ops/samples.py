@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
-from dynajit.core.dtypes import Category, DType
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE, Kind, Op
 
 

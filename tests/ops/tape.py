@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ops import TABLE, Kind, Op, dispatch
 from dynajit.ops.derivatives import Need, call_formula
 from dynajit.ops.evaluate import evaluate

@@ -5,7 +5,7 @@ import pytest
 from samples import all_rows, samples
 from tape import run
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE, Kind, Op
 from dynajit.ops.evaluate import array_form
 

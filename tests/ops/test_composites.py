@@ -6,10 +6,10 @@ import pytest
 from compare import agree, torch
 
 import dynajit as dj
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.core.symint import symbol
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import TensorType
 from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.nn import functional

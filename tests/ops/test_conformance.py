@@ -17,8 +17,8 @@ from row_graphs import ROWS, accepted
 from samples import Sample, all_rows, has_samples, samples
 from tape import Tracked, gradients, refuses, run, tracked, type_of
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.ops import Kind, Op
 from dynajit.ops.pointwise import RefusedDerivative
 from dynajit.ops.scalar import NumpyScalars

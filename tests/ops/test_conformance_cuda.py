@@ -17,7 +17,7 @@ from tape import run
 
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_text import Unit
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Op

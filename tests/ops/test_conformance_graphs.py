@@ -16,8 +16,8 @@ from oracle import assert_close
 from row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
 from tape import Tracked, gradients, refuses, run, tracked
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.ir import interpret
 from dynajit.ir.autodiff import differentiate
 from dynajit.ir.graph import Graph

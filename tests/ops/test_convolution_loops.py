@@ -9,7 +9,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
-from dynajit.core import _products, products
+from dynajit.core.arrays import _products, products
 from dynajit.ops import _convolutions, convolution_forms
 
 #: (shape of x, of weight, options); channels around a block of 8 and of 16, tiles of 6 and 16.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE, Op
 from dynajit.ops.effort import functions_called, is_transcendental
 

@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError, InternalError, ShapeError
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE
 from dynajit.ops.evaluate import evaluate
 

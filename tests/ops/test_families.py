@@ -5,8 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
-from dynajit.core.device import CPU, Device
 from dynajit.core.errors import (
     ArgumentError,
     BoundsError,
@@ -15,8 +13,10 @@ from dynajit.core.errors import (
     InternalError,
     ShapeError,
 )
-from dynajit.core.symint import symbol
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.symint import symbol
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ops import TABLE, Kind, families, type_rules
 from dynajit.ops.table import REQUIRED
 

@@ -310,7 +310,7 @@ def test_creation_functions_agree_with_pytorch(name):
 
 
 def test_random_functions_have_the_right_type_and_range():
-    from dynajit.core import dtypes
+    from dynajit.core.types import dtypes
 
     assert functions.rand(2, 3).shape == (2, 3)
     assert functions.randn((4,), dtype=dtypes.float64).dtype is dtypes.float64

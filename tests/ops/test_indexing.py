@@ -14,7 +14,6 @@ from compare import (
 )
 
 import dynajit as dj
-from dynajit.core import dtypes
 from dynajit.core.errors import (
     ArgumentError,
     BoundsError,
@@ -22,7 +21,8 @@ from dynajit.core.errors import (
     InternalError,
     ShapeError,
 )
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE, dispatch, functions, subscript

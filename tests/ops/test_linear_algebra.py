@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
-from dynajit.core.types import ScalarType, TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ops import TABLE
 from dynajit.ops.evaluate import evaluate
 

@@ -5,9 +5,9 @@ import pytest
 from compare import agree
 
 import dynajit as dj
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.eager import Tensor, tensor
 from dynajit.ir.graph import Builder, Value
 from dynajit.ops import dispatch

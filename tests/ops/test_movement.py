@@ -5,7 +5,7 @@ import pytest
 from compare import agree
 
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
-from dynajit.core.symint import symbol
+from dynajit.core.types.symint import symbol
 from dynajit.eager import tensor
 from dynajit.ops import TABLE, functions
 from dynajit.ops.movement import matching_groups
@@ -181,8 +181,8 @@ def test_reshape_groups_keep_symbolic_sizes_apart():
 
 def test_a_symbolic_size_can_be_inferred():
     n = symbol("n", 1)
-    from dynajit.core import dtypes
-    from dynajit.core.types import TensorType
+    from dynajit.core.types import dtypes
+    from dynajit.core.types.value_types import TensorType
     from dynajit.ir.graph import Builder
 
     x = Builder().placeholder("x", TensorType((n, 3, 4), dtypes.float32))

@@ -5,8 +5,8 @@ import pytest
 from samples import all_rows, samples
 
 import dynajit as dj
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
 from dynajit.ops import TABLE, Kind, _native_forms, dispatch
 from dynajit.ops.evaluate import QUIET, array_form, evaluate
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
-from dynajit.core.types import TensorType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE, _native_windows
 from dynajit.ops.evaluate import array_form
 

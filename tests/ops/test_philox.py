@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import dtypes
-from dynajit.core.device import CPU
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
 from dynajit.ops import TABLE, _philox
 from dynajit.ops.random import evaluate
 

@@ -7,8 +7,8 @@ import pytest
 from tape import Tracked, gradients, run
 
 import dynajit as dj
-from dynajit.core import dtypes
 from dynajit.core.errors import DivisionError, DTypeError
+from dynajit.core.types import dtypes
 from dynajit.ops import TABLE
 
 

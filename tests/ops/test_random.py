@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import DTypeError
-from dynajit.core.types import ScalarType
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import ScalarType
 from dynajit.ops import TABLE
 from dynajit.ops.random import blocks_of, evaluate, philox, stream
 

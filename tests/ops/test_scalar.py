@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
+from dynajit.core.types import dtypes
 from dynajit.ops.scalar import SCALARS, SUFFIX, NumpyScalars, spell
 
 M = NumpyScalars()

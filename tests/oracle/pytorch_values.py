@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 import dynajit as dj
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 
 MOST_DIMENSIONS = 64  # NumPy's
 WRITTEN_FOR_TESTS = "torch.testing._internal"

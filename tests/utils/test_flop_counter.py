@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core import config
+from dynajit.core.process import config
 from dynajit.ops import dispatch
 from dynajit.ops.flops import flops_of
 from dynajit.ops.table import TABLE

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit import amp
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 

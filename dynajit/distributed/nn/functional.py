@@ -7,7 +7,7 @@ Called by users.
 from typing import Any
 
 from dynajit.core.errors import ShapeError
-from dynajit.core.process_groups import member_of
+from dynajit.core.process.process_groups import member_of
 from dynajit.distributed.collectives import check_root, check_tensor, only
 from dynajit.distributed.reductions import ReduceOp, check_reduction
 

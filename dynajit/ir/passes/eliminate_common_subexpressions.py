@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Final
 
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key, storage_root
 from dynajit.ir.rebuild import keep, rebuild

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 from dynajit.core.errors import InternalError
-from dynajit.core.types import ValueType, types_agree
+from dynajit.core.types.value_types import ValueType, types_agree
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, type_of
 from dynajit.ir.rebuild import as_operand, keep, rebuild

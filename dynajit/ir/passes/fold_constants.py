@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.device import CPU
 from dynajit.core.errors import DynajitError
-from dynajit.core.types import TensorType, numel
+from dynajit.core.types.device import CPU
+from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Argument, Node, NodeKind, storage_root
 from dynajit.ir.rebuild import keep, rebuild

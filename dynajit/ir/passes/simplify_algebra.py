@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import Category, DType
 from dynajit.core.records import record
-from dynajit.core.types import TensorType, ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key, storage_root
 from dynajit.ir.rebuild import as_operand, keep, rebuild

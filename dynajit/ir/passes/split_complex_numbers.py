@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Final, TypeAlias
 
-from dynajit.core import dtypes
 from dynajit.core.records import record
-from dynajit.core.types import TensorType, contiguous_strides
+from dynajit.core.types import dtypes
+from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.ir.complex_pairs import NotPaired, Pair, PairScalars, paired
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Node, NodeKind

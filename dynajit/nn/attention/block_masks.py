@@ -10,7 +10,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from dynajit.core.dtypes import bool_, int32, int64
 from dynajit.core.errors import (
     ArgumentError,
     AutogradError,
@@ -18,6 +17,7 @@ from dynajit.core.errors import (
     InvalidValueError,
     UnsupportedError,
 )
+from dynajit.core.types.dtypes import bool_, int32, int64
 from dynajit.nn.functional import pad
 from dynajit.ops import functions as f
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dynajit.core.dtypes import float32, float64
 from dynajit.core.errors import AutogradError, InvalidValueError, UnsupportedError
+from dynajit.core.types.dtypes import float32, float64
 from dynajit.nn.attention.block_masks import (
     BlockMask,
     and_masks,

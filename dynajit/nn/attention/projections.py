@@ -7,8 +7,8 @@ users.
 import warnings
 from typing import Any
 
-from dynajit.core.dtypes import bool_
 from dynajit.core.errors import ExpectationError
+from dynajit.core.types.dtypes import bool_
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.functions import zeros_like
 from dynajit.ops.nn_functions import linear

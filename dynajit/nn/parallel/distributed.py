@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
-from dynajit.core.process_groups import default_group, member_of
+from dynajit.core.process.process_groups import default_group, member_of
 from dynajit.nn.module import Module
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, DeviceError, InvalidValueError, ShapeError
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import as_tensor, from_numpy
 from dynajit.eager.tensor import Tensor
 from dynajit.ops.functions import cat, full, stack

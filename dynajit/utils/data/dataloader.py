@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from dynajit.core import gpu
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError
 from dynajit.eager.random import Generator
 from dynajit.utils.data.collate import default_collate, default_convert

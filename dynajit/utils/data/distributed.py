@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.process_groups import get_rank, get_world_size
+from dynajit.core.process.process_groups import get_rank, get_world_size
 from dynajit.eager.random import Generator
 from dynajit.utils.data.sampler import Sampler, permutation
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core import dtypes
-from dynajit.core.dtypes import DType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
 from dynajit.eager import _tensor
 from dynajit.eager.convert import pinned_copy
 from dynajit.eager.tensor import Tensor

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core import dtypes
 from dynajit.core.errors import ArgumentError, InvalidValueError
+from dynajit.core.types import dtypes
 from dynajit.eager.creation import as_tensor
 from dynajit.eager.random import Generator, default_generator
 from dynajit.eager.tensor import Tensor

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core.process.threads import set_num_threads
 from dynajit.core.records import record
-from dynajit.core.threads import set_num_threads
 from dynajit.eager.random import manual_seed
 from dynajit.utils.data import handover
 from dynajit.utils.data.fetching import IterableFetcher, made_fetcher

@@ -9,7 +9,7 @@ from comparison import same
 from harness import Compiler, check
 
 from dynajit import eager
-from dynajit.core import config
+from dynajit.core.process import config
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import types
 import pytest
 from harness import Compiler
 
-from dynajit.core import config
+from dynajit.core.process import config
 
 
 class Plain:

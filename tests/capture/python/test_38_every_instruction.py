@@ -4,7 +4,7 @@ import pytest
 from harness import Compiler
 
 from dynajit.capture import executor
-from dynajit.core import config
+from dynajit.core.process import config
 
 
 class Recursive:

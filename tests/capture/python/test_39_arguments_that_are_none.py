@@ -5,7 +5,7 @@ import collections
 import pytest
 from harness import Compiler
 
-from dynajit.core import config
+from dynajit.core.process import config
 
 
 def ordered(items, key):

@@ -7,8 +7,8 @@ import pytest
 from harness import Compiler
 
 from dynajit.capture import own_builtins
-from dynajit.core import config
-from dynajit.core.warning import warn
+from dynajit.core.process import config
+from dynajit.core.process.warning import warn
 
 
 def lengths(values):

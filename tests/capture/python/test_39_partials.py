@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from harness import Compiler, case
 
-from dynajit.core import config
+from dynajit.core.process import config
 
 
 def all_of(first, second=2, *rest, **named):

@@ -9,7 +9,7 @@ import weakref
 import pytest
 from harness import Compiler, case
 
-from dynajit.core import config
+from dynajit.core.process import config
 
 
 class Derived(set):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ir.graph import Builder
 from dynajit.ir.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from dynajit.ops import TABLE as ops

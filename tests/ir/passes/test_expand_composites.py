@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dynajit.core.errors import InternalError
-from dynajit.core.types import TensorType
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ops import TABLE as ops

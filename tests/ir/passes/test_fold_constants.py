@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ir.graph import Builder, NodeKind
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.passes.fold_constants import FOLDED_ELEMENTS, fold_constants

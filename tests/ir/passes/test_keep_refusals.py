@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
 from dynajit.core.errors import BoundsError
+from dynajit.core.types import dtypes
 from dynajit.ir.graph import Graph
 from dynajit.ir.interpret import run
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynajit.core import dtypes
+from dynajit.core.types import dtypes
 from dynajit.ir.interpret import run
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.passes.simplify_algebra import simplify_algebra

@@ -1,0 +1,1 @@
+"""GPUs: the file that imports CuPy, and what it lacks."""

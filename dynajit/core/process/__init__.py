@@ -1,0 +1,1 @@
+"""The state of the process: configuration, threads, warnings, libraries that are loaded late."""

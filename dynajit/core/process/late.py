@@ -1,0 +1,196 @@
+"""Modules of dynajit that are imported when they, or one of their names, are first asked for.
+
+`import dynajit` makes tensors, layers and optimisers ready; capture, graphs and code generation
+are loaded by the first `compile`, so a process that never compiles does not pay for them. Contract:
+`Late("dynajit.package.module")` stands at the top of a module, where the import would stand, and
+the same rules hold for it (`tests/test_layering.py` reads the name). Used by `dynajit.compile` and
+`dynajit.report`. What only some programs use (`dynajit.distributions`, `utils.data`) is published
+late: `__getattr__ = publish(__name__, ...)` in the package that holds it. Capture brings such a
+name itself (`brought`), so a compiled function may be the first to ask.
+"""
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType, ModuleType
+from typing import Any, Final
+
+from dynajit.core.process.collector import paused
+from dynajit.core.records import record
+
+
+class Late:
+    """Stands for a module; mutable: the first use of a name imports it, and keeps it.
+
+    Args:
+        name: of the module, dotted.
+    """
+
+    __slots__ = ("_module", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._module: ModuleType | None = None
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(load(self), attribute)
+
+    def __repr__(self) -> str:
+        return f"Late({self._name!r})"
+
+
+def load(late: Late) -> ModuleType:
+    """The module itself, imported now if it was not before.
+
+    Two threads may both come here first: the import system gives them the same module.
+    """
+    if late._module is None:
+        with _imports.running(), paused():
+            late._module = importlib.import_module(late._name)
+    return late._module
+
+
+class _Imports:
+    """Imports that are under way, by thread. Mutable.
+
+    Python keeps a lock per module while it is imported. A child that is forked meanwhile has that
+    lock and not the thread that would release it: its own import would wait for ever, or find half
+    a module. So a fork waits until the imports of other threads are done.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition(threading.RLock())
+        self._running: dict[int, int] = {}
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A block with an import."""
+        thread = threading.get_ident()
+        with self._condition:
+            self._running[thread] = self._running.get(thread, 0) + 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._running[thread] -= 1
+                if not self._running[thread]:
+                    del self._running[thread]
+                self._condition.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait for other threads, and keep them from beginning."""
+        known = sys.modules.keys() & _LOCKED_BY_FORKS.keys()
+        self._condition.acquire()
+        thread = threading.get_ident()
+        self._condition.wait_for(lambda: not self._running.keys() - {thread}, LONGEST_IMPORT_S)
+        for name in sys.modules.keys() & _LOCKED_BY_FORKS.keys() - known:
+            lock = getattr(sys.modules[name], _LOCKED_BY_FORKS[name], None)
+            if lock is not None:
+                lock.acquire(timeout=LONGEST_IMPORT_S)
+
+    def after_fork(self) -> None:
+        """In the parent: others may begin."""
+        self._condition.release()
+
+    def after_fork_in_child(self) -> None:
+        """There are no other threads, and nobody to release what they hold."""
+        thread = threading.get_ident()
+        depth = self._running.get(thread, 0)
+        self._condition = threading.Condition(threading.RLock())
+        self._running = {thread: depth} if depth else {}
+
+
+_LOCKED_BY_FORKS: Final = {
+    "logging": "_lock",
+    "concurrent.futures.thread": "_global_shutdown_lock",
+}
+"""Modules of Python that lock something around forks. Those that were imported while a fork waited
+come too late to lock it, but will release it."""
+LONGEST_IMPORT_S: Final = 20.0
+"""After so long a fork goes on: the import may wait for what this thread holds."""
+
+_imports: Final = _Imports()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_imports.before_fork,
+        after_in_parent=_imports.after_fork,
+        after_in_child=_imports.after_fork_in_child,
+    )
+
+
+@record
+class _Published:
+    """What a package publishes late.
+
+    Args:
+        names: name -> the module, dotted, that it is or that defines it.
+        families: start of names -> the module that defines all of them.
+    """
+
+    names: Mapping[str, str]
+    families: Mapping[str, str]
+
+    def module_of(self, name: str) -> str | None:
+        """The module behind a name, or None: the package has no such name."""
+        found = self.names.get(name)
+        if found is None:
+            return next((m for start, m in self.families.items() if name.startswith(start)), None)
+        return found
+
+
+_published: Final[dict[str, _Published]] = {}
+
+
+def publish(
+    package: str,
+    modules: Iterable[str],
+    names: Mapping[str, str] = MappingProxyType({}),
+    families: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that publishes names of modules that it has not imported.
+
+    Args:
+        package: its dotted name.
+        modules: names of modules directly below it.
+        names: name -> the module, dotted, that defines it.
+        families: start of names -> the module, dotted, that defines all names that start so.
+    """
+    own = {name: f"{package}.{name}" for name in modules}
+    _published[package] = _Published(MappingProxyType(own | dict(names)), families)
+
+    def missing(name: str) -> Any:
+        if not is_published_late(package, name):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return brought(package, name)
+
+    missing.__name__ = missing.__qualname__ = "__getattr__"
+    return missing
+
+
+def is_published_late(package: str, name: str) -> bool:
+    """True if `package` has the name, though perhaps not imported yet."""
+    published = _published.get(package)
+    return published is not None and published.module_of(name) is not None
+
+
+def brought(package: str, name: str) -> Any:
+    """The module or object behind a name that is published late; the package's own from now on.
+
+    Raises:
+        AttributeError: the module of a family has no such name.
+    """
+    target = _published[package].module_of(name)
+    assert target is not None, "asked for by is_published_late"
+    with _imports.running():
+        module = importlib.import_module(target)
+    found = module if target == f"{package}.{name}" else getattr(module, name)
+    setattr(sys.modules[package], name, found)
+    return found
+
+
+def names_of(package: str) -> list[str]:
+    """What `dir` gives for a package that publishes late."""
+    return sorted({*vars(sys.modules[package]), *_published[package].names})

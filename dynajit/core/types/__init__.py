@@ -1,0 +1,1 @@
+"""What a value is, without its elements: dtypes, devices, sizes, layouts, types."""
