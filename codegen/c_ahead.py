@@ -36,7 +36,7 @@ MiB of floats take 0.94 of the time. `only_reads` tells such kernels (`DJ_READS`
 
 from dynajit.codegen import c_bypass
 from dynajit.codegen.c_choices import is_choice
-from dynajit.codegen.c_support import is_rounded, product_of
+from dynajit.codegen.c_support import is_rounded
 from dynajit.codegen.loops import (
     COST_EXPENSIVE,
     Axis,
@@ -47,6 +47,7 @@ from dynajit.codegen.loops import (
     RowKernel,
     cost,
     is_size,
+    product_of,
     walk,
 )
 from dynajit.core.records import record

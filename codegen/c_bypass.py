@@ -27,8 +27,8 @@ from collections.abc import Callable, Sequence
 
 from dynajit.codegen import c_near
 from dynajit.codegen.c_expressions import Scope
-from dynajit.codegen.c_support import all_expressions, block, loop, nest
-from dynajit.codegen.loops import Axis, Buffer, Load, RowKernel, Store, is_size
+from dynajit.codegen.c_support import block, loop, nest
+from dynajit.codegen.loops import Axis, Buffer, Load, RowKernel, Store, all_expressions, is_size
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
 

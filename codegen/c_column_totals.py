@@ -12,11 +12,17 @@ from dynajit.codegen.c_support import (
     block,
     combine_into,
     loop,
-    product_of,
     start_values,
     target,
 )
-from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, ColumnKernel, RowKernel
+from dynajit.codegen.loops import (
+    Accumulate,
+    Accumulated,
+    Buffer,
+    ColumnKernel,
+    RowKernel,
+    product_of,
+)
 from dynajit.core.types.symint import c
 
 GROUPS = 64

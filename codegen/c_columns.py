@@ -13,7 +13,6 @@ from dynajit.codegen.c_support import (
     Function,
     accumulator_names,
     after_all,
-    all_expressions,
     block,
     ceil_div,
     combine_into,
@@ -21,7 +20,6 @@ from dynajit.codegen.c_support import (
     is_rounded,
     loop,
     parallel,
-    product_of,
     start_values,
     target,
     unflattened,
@@ -36,6 +34,8 @@ from dynajit.codegen.loops import (
     ColumnKernel,
     Load,
     Slot,
+    all_expressions,
+    product_of,
 )
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import DType

@@ -17,10 +17,9 @@ from dynajit.codegen.c_support import (
     is_rounded,
     loop,
     nest,
-    product_of,
     start_values,
 )
-from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, Expression, RowKernel
+from dynajit.codegen.loops import Accumulate, Accumulated, Buffer, Expression, RowKernel, product_of
 from dynajit.core.records import record
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number, is_at_least

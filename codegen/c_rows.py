@@ -26,7 +26,6 @@ from dynajit.codegen.c_support import (
     Function,
     accumulator_names,
     after_all,
-    all_expressions,
     block,
     ceil_div,
     combine_into,
@@ -34,7 +33,6 @@ from dynajit.codegen.c_support import (
     loop,
     may_fail,
     parallel,
-    product_of,
     start_values,
     target,
     unflattened,
@@ -51,6 +49,8 @@ from dynajit.codegen.loops import (
     RowKernel,
     Store,
     Word,
+    all_expressions,
+    product_of,
     walk,
 )
 from dynajit.core.records import record

@@ -15,20 +15,27 @@ from dynajit.codegen.c_expressions import Names, Scope
 from dynajit.codegen.c_support import (
     Function,
     accumulator_names,
-    all_expressions,
     block,
     ceil_div,
     combine_into,
     define,
     loop,
     parallel,
-    product_of,
     start_values,
     target,
     unflattened,
     work_of,
 )
-from dynajit.codegen.loops import Accumulate, Accumulated, Expression, Phase, ScanKernel, Store
+from dynajit.codegen.loops import (
+    Accumulate,
+    Accumulated,
+    Expression,
+    Phase,
+    ScanKernel,
+    Store,
+    all_expressions,
+    product_of,
+)
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number, is_at_least
 

@@ -5,8 +5,8 @@ time. 16-bit targets add in float32 and round once. Called by `codegen.c_text`.
 """
 
 from dynajit.codegen.c_expressions import Names, Scope, converted
-from dynajit.codegen.c_support import Function, all_expressions, define, loop, nest
-from dynajit.codegen.loops import ScatterKernel
+from dynajit.codegen.c_support import Function, define, loop, nest
+from dynajit.codegen.loops import ScatterKernel, all_expressions
 from dynajit.core.types import dtypes, symint
 
 

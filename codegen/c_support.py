@@ -5,7 +5,7 @@ Contract: helpers return lines of C; nothing here knows a kernel kind. Called by
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from dynajit.codegen.c_expressions import INDENT, Scope
 from dynajit.codegen.loops import (
@@ -21,13 +21,11 @@ from dynajit.codegen.loops import (
     Slot,
     Store,
     cost,
-    walk,
 )
 from dynajit.core.records import record
 from dynajit.core.types import symint
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import Number
-from dynajit.core.types.value_types import numel
 
 PARALLEL_WORK = 1 << 18
 """Additions below which a kernel stays on one thread: waking a team costs about 10 us, and much
@@ -78,11 +76,6 @@ class Function:
         if self.team:
             arguments += [member, members]
         return f"{name}({', '.join(arguments)});"
-
-
-def all_expressions(roots: Iterable[Expression], indices: Sequence[DataIndex]) -> list[Expression]:
-    """Every expression of a kernel, data indices included."""
-    return walk((*roots, *(index.value for index in indices)))
 
 
 def define(
@@ -218,11 +211,6 @@ def target(scope: Scope, store: Store) -> str:
 def ceil_div(a: Number, b: int) -> Number:
     """`a / b`, rounded up."""
     return symint.floordiv(a + b - 1, b)
-
-
-def product_of(axes: Sequence[Axis]) -> Number:
-    """Turns of loops inside each other."""
-    return numel(tuple(axis.size for axis in axes))
 
 
 def nest(axes: Sequence[Axis], lines: Sequence[str]) -> list[str]:

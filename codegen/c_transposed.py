@@ -21,12 +21,11 @@ from dynajit.codegen.c_support import (
     define,
     loop,
     parallel,
-    product_of,
     target,
     unflattened,
     work_of,
 )
-from dynajit.codegen.loops import Axis, Load, RowKernel
+from dynajit.codegen.loops import Axis, Load, RowKernel, product_of
 from dynajit.core.types import symint
 from dynajit.core.types.symint import is_at_least
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from dynajit.codegen import buffers
-from dynajit.codegen.c_support import may_fail, product_of
+from dynajit.codegen.c_support import may_fail
 from dynajit.codegen.loops import (
     Axis,
     Buffer,
@@ -27,6 +27,7 @@ from dynajit.codegen.loops import (
     ScanKernel,
     ScatterKernel,
     Store,
+    product_of,
     walk,
 )
 from dynajit.core.types import dtypes, symint

@@ -17,7 +17,6 @@ from dynajit.codegen.c_support import (
     accumulator_names,
     ceil_div,
     combine_into,
-    product_of,
     start_values,
     unflattened,
 )
@@ -43,7 +42,7 @@ from dynajit.codegen.cuda_support import (
     used_expressions,
 )
 from dynajit.codegen.elements import linear
-from dynajit.codegen.loops import Accumulate, Axis, Buffer, ColumnKernel, typical
+from dynajit.codegen.loops import Accumulate, Axis, Buffer, ColumnKernel, product_of, typical
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from dynajit.codegen import rewriting
-from dynajit.codegen.c_support import product_of
 from dynajit.codegen.loops import (
     EXPENSIVE,
     Apply,
@@ -23,6 +22,7 @@ from dynajit.codegen.loops import (
     Store,
     Word,
     is_size,
+    product_of,
     typical,
     walk,
 )

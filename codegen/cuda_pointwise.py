@@ -9,7 +9,7 @@ from typing import Final
 
 from dynajit.codegen import cuda_packs, cuda_transposed
 from dynajit.codegen.c_expressions import Scope
-from dynajit.codegen.c_support import ceil_div, loop, product_of, unflattened
+from dynajit.codegen.c_support import ceil_div, loop, unflattened
 from dynajit.codegen.cuda_packs import BASE, COUNT
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
@@ -23,7 +23,7 @@ from dynajit.codegen.cuda_support import (
     target_of,
     used_expressions,
 )
-from dynajit.codegen.loops import Axis, RowKernel
+from dynajit.codegen.loops import Axis, RowKernel, product_of
 from dynajit.core.types import symint
 from dynajit.core.types.dtypes import compute_dtype
 from dynajit.core.types.symint import Number

@@ -25,7 +25,6 @@ from dynajit.codegen.c_support import (
     ceil_div,
     combine_into,
     loop,
-    product_of,
     start_values,
     unflattened,
 )
@@ -64,6 +63,7 @@ from dynajit.codegen.loops import (
     Phase,
     RowKernel,
     Store,
+    product_of,
 )
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number

@@ -5,16 +5,10 @@ section starts from, and a last kernel computes the running values. Called by `c
 """
 
 from dynajit.codegen.c_expressions import INDENT, Scope
-from dynajit.codegen.c_support import (
-    accumulator_names,
-    combine_into,
-    loop,
-    product_of,
-    start_values,
-)
+from dynajit.codegen.c_support import accumulator_names, combine_into, loop, start_values
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import Launch, define, names
-from dynajit.codegen.loops import Accumulate, Buffer, Load, ScanKernel
+from dynajit.codegen.loops import Accumulate, Buffer, Load, ScanKernel, product_of
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
 

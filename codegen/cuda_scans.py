@@ -11,13 +11,12 @@ sections: their totals are scanned first. Compiled, not yet run on a GPU. Called
 from dataclasses import replace
 from typing import Final
 
-from dynajit.codegen.c_support import product_of
 from dynajit.codegen.cuda_column_scans import ColumnScan
 from dynajit.codegen.cuda_row_scans import RowScan
 from dynajit.codegen.cuda_scan_sections import Sections
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import Choices
-from dynajit.codegen.loops import ScanKernel, typical
+from dynajit.codegen.loops import ScanKernel, product_of, typical
 
 FEW_COLUMNS: Final = 8
 """Columns that would leave lanes idle: each is a row then, whose elements lie apart."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from dynajit.codegen import cuda_packs
 from dynajit.codegen.c_expressions import INDENT, Scope
-from dynajit.codegen.c_support import ceil_div, loop, product_of, unflattened
+from dynajit.codegen.c_support import ceil_div, loop, unflattened
 from dynajit.codegen.cuda_packs import BASE, COUNT
 from dynajit.codegen.cuda_pointwise import MOST_BLOCKS, THREADS, print_pointwise
 from dynajit.codegen.cuda_scatter_classes import print_classes
@@ -39,6 +39,7 @@ from dynajit.codegen.loops import (
     RowKernel,
     ScatterKernel,
     Store,
+    product_of,
     walk,
 )
 from dynajit.core.types import dtypes, symint

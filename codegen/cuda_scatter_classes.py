@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from dynajit.codegen.c_expressions import Scope
-from dynajit.codegen.c_support import block, ceil_div, loop, product_of, unflattened
+from dynajit.codegen.c_support import block, ceil_div, loop, unflattened
 from dynajit.codegen.cuda_pointwise import MOST_BLOCKS, THREADS
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import Launch, define, index_type, names, used_expressions
-from dynajit.codegen.loops import Axis, Buffer, ScatterKernel, typical
+from dynajit.codegen.loops import Axis, Buffer, ScatterKernel, product_of, typical
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
 

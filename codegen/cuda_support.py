@@ -13,7 +13,6 @@ from typing import Final
 from dynajit.codegen.c_expressions import INDENT, Names, Scope
 from dynajit.codegen.c_support import (
     accumulator_names,
-    all_expressions,
     combine,
     combine_into,
     is_rounded,
@@ -46,6 +45,7 @@ from dynajit.codegen.loops import (
     RowKernel,
     Slot,
     Store,
+    all_expressions,
 )
 from dynajit.core.records import record
 from dynajit.core.types import dtypes, symint

@@ -11,7 +11,7 @@ from typing import Final
 
 from dynajit.codegen import rewriting
 from dynajit.codegen.buffers import written
-from dynajit.codegen.c_support import may_fail, product_of
+from dynajit.codegen.c_support import may_fail
 from dynajit.codegen.cuda_pointwise import THREADS, Pointwise
 from dynajit.codegen.cuda_steps import (
     STATUS,
@@ -39,6 +39,7 @@ from dynajit.codegen.loops import (
     Phase,
     RowKernel,
     Store,
+    product_of,
     walk,
 )
 from dynajit.core.records import record

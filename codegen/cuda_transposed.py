@@ -11,7 +11,7 @@ from typing import Final
 
 from dynajit.codegen import transposes
 from dynajit.codegen.c_expressions import INDENT, Scope
-from dynajit.codegen.c_support import ceil_div, loop, product_of, unflattened
+from dynajit.codegen.c_support import ceil_div, loop, unflattened
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.codegen.cuda_support import (
     WARP,
@@ -22,7 +22,7 @@ from dynajit.codegen.cuda_support import (
     names,
     target_of,
 )
-from dynajit.codegen.loops import Load, RowKernel, typical
+from dynajit.codegen.loops import Load, RowKernel, product_of, typical
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
 

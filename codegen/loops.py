@@ -9,6 +9,7 @@ symbols of the graph (`s0`, ...: sizes that are known when the program runs).
 `codegen.lowering` builds expressions, `codegen.kernels` kernels; C and CUDA printers read both.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
@@ -18,6 +19,7 @@ from dynajit.core.records import record
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import numel
 
 _interned: Final["WeakValueDictionary[tuple[Any, ...], Any]"] = WeakValueDictionary()
 
@@ -631,3 +633,13 @@ Kernel: TypeAlias = (
     | NativeKernel
     | PanelKernel
 )
+
+
+def all_expressions(roots: Iterable[Expression], indices: Sequence[DataIndex]) -> list[Expression]:
+    """Every expression of a kernel, data indices included."""
+    return walk((*roots, *(index.value for index in indices)))
+
+
+def product_of(axes: Sequence[Axis]) -> Number:
+    """Turns of loops inside each other."""
+    return numel(tuple(axis.size for axis in axes))

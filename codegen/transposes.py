@@ -8,8 +8,16 @@ memory; printers read them through tiles, each in the order of its memory. Calle
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from dynajit.codegen.c_support import all_expressions, product_of
-from dynajit.codegen.loops import Axis, Expression, Load, RowKernel, Select, Store
+from dynajit.codegen.loops import (
+    Axis,
+    Expression,
+    Load,
+    RowKernel,
+    Select,
+    Store,
+    all_expressions,
+    product_of,
+)
 from dynajit.core.records import record
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
