@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import EmulatedProgram
 
 from dynajit.codegen import pipeline
 from dynajit.codegen.pipeline import compile_graph
@@ -20,6 +19,7 @@ from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import dispatch
 from dynajit.ops.evaluate import type_of_operand
+from tests.support.kernels.emulated import EmulatedProgram
 
 NEEDS_COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from teams import same_for_teams
 
 import dynajit as dj
 import dynajit.nn.functional as F
@@ -20,6 +19,7 @@ from dynajit.core.types.symint import symbol
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir import autodiff, interpret
 from dynajit.ops import TABLE as ops
+from tests.support.kernels.teams import same_for_teams
 
 pytestmark = pytest.mark.one_python
 

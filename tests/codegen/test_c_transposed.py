@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from teams import same_for_teams
 
 import dynajit as dj
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.ops import TABLE as ops
+from tests.support.kernels.teams import same_for_teams
 
 pytestmark = pytest.mark.one_python
 

@@ -9,13 +9,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_resources import ARCHITECTURES, assert_no_spills, needs_nvrtc
-from emulated import EmulatedProgram, renamed
 
 from dynajit.codegen import cubin, cuda_text, joining, nvrtc
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
+from tests.support.kernels.cuda_resources import ARCHITECTURES, assert_no_spills, needs_nvrtc
+from tests.support.kernels.emulated import EmulatedProgram, renamed
 
 pytestmark = pytest.mark.one_python
 

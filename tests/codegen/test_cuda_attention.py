@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import EmulatedProgram
-from test_attention import Call
 
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_attention import why_not_attention
 from dynajit.codegen.cuda_steps import Options
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
+from tests.codegen.test_attention import Call
+from tests.support.kernels.emulated import EmulatedProgram
 
 pytestmark = [
     pytest.mark.one_python,

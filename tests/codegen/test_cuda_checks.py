@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import emulate
 
 from dynajit.codegen import cuda_text
 from dynajit.core.errors import BoundsError
@@ -18,6 +17,7 @@ from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops
 from dynajit.ops import dispatch
+from tests.support.kernels.emulated import emulate
 
 pytestmark = [
     pytest.mark.one_python,

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import EmulatedProgram
-from test_natives import CONVOLUTIONS, Call
 
 from dynajit.codegen.cuda_steps import Options
 from dynajit.core.types import dtypes
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
+from tests.codegen.test_natives import CONVOLUTIONS, Call
+from tests.support.kernels.emulated import EmulatedProgram
 
 pytestmark = [
     pytest.mark.one_python,

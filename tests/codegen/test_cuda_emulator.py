@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import KernelError, build, launch, load
 
 from dynajit.codegen import cuda_text
+from tests.support.kernels.emulated import KernelError, build, launch, load
 
 pytestmark = [
     pytest.mark.one_python,

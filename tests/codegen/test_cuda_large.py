@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_resources import ARCHITECTURES, assert_no_spills, compile_all, needs_nvrtc
-from emulated import EmulatedProgram, renamed
 
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_steps import CudaKernel
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
+from tests.support.kernels.cuda_resources import (
+    ARCHITECTURES,
+    assert_no_spills,
+    compile_all,
+    needs_nvrtc,
+)
+from tests.support.kernels.emulated import EmulatedProgram, renamed
 
 pytestmark = pytest.mark.one_python
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

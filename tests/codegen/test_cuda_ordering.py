@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import EmulatedProgram
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import symbol
 from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
+from tests.support.kernels.emulated import EmulatedProgram
 
 pytestmark = [
     pytest.mark.one_python,

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import EmulatedProgram
 
 from dynajit.codegen.cuda_steps import Memset, Options
 from dynajit.core.errors import BoundsError
 from dynajit.core.types import dtypes
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
+from tests.support.kernels.emulated import EmulatedProgram
 
 pytestmark = [
     pytest.mark.one_python,

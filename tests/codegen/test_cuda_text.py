@@ -11,10 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_resources import ARCHITECTURES, assert_no_spills, compile_all, needs_nvrtc
-from emulated import Emulated, emulate, renamed
-from samples import all_rows, has_samples, samples
-from tape import type_of
 
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_steps import CudaKernel, LibraryCall
@@ -28,6 +24,15 @@ from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops
 from dynajit.ops import dispatch
 from dynajit.ops.table import Kind
+from tests.support.kernels.cuda_resources import (
+    ARCHITECTURES,
+    assert_no_spills,
+    compile_all,
+    needs_nvrtc,
+)
+from tests.support.kernels.emulated import Emulated, emulate, renamed
+from tests.support.rows.samples import all_rows, has_samples, samples
+from tests.support.rows.tape import type_of
 
 pytestmark = pytest.mark.one_python
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulated import EmulatedProgram
 
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_steps import (
@@ -23,6 +22,7 @@ from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ops import TABLE as ops
 from dynajit.ops import dispatch
+from tests.support.kernels.emulated import EmulatedProgram
 
 pytestmark = [
     pytest.mark.one_python,

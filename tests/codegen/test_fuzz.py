@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz_graphs import Made, Maker, evaluate_wide, is_floating, same_bits, why_wrong, widened
-from fuzz_symbolic import SymbolicMaker
 
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core.process import config
@@ -24,6 +22,16 @@ from dynajit.ir.partition import partition
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops
 from dynajit.ops import dispatch
+from tests.support.kernels.fuzz_graphs import (
+    Made,
+    Maker,
+    evaluate_wide,
+    is_floating,
+    same_bits,
+    why_wrong,
+    widened,
+)
+from tests.support.kernels.fuzz_symbolic import SymbolicMaker
 
 pytestmark = pytest.mark.one_python
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from emulated import emulate
-from fuzz_graphs import Made, why_wrong, widened
-from test_fuzz import FIRST, SCALE, made_from, names
 
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_text import Unit
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
+from tests.codegen.test_fuzz import FIRST, SCALE, made_from, names
+from tests.support.kernels.emulated import emulate
+from tests.support.kernels.fuzz_graphs import Made, why_wrong, widened
 
 pytestmark = [
     pytest.mark.one_python,

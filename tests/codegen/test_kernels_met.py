@@ -8,13 +8,19 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cuda_resources import ARCHITECTURES, assert_no_spills, compile_all, needs_nvrtc, record
-from emulated import EmulatedProgram, kernels_met, renamed
 
 from dynajit.codegen.cubin import Resources
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops
+from tests.support.kernels.cuda_resources import (
+    ARCHITECTURES,
+    assert_no_spills,
+    compile_all,
+    needs_nvrtc,
+    record,
+)
+from tests.support.kernels.emulated import EmulatedProgram, kernels_met, renamed
 
 pytestmark = pytest.mark.one_python
 

@@ -3,7 +3,6 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from teams import same_for_teams
 
 import dynajit as dj
 from dynajit.codegen import fusion
@@ -11,6 +10,7 @@ from dynajit.codegen.loops import NativeKernel
 from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.core.errors import ShapeError
 from dynajit.ops import TABLE as ops
+from tests.support.kernels.teams import same_for_teams
 
 pytestmark = pytest.mark.one_python
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from teams import same_for_teams
 
 import dynajit as dj
 import dynajit.nn.functional as F
@@ -22,6 +21,7 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
 from dynajit.ops.window_forms import counts_of
+from tests.support.kernels.teams import same_for_teams
 
 pytestmark = pytest.mark.one_python
 

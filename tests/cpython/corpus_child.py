@@ -21,7 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from corpus_capturing import Capturing
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.cpython.corpus_capturing import Capturing
 
 #: Processor seconds for one test: a few times the compiler's budget.
 TEST_TIMEOUT_S: Final = 20

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from corpus import LEFT_OUT
+from tests.cpython.corpus import LEFT_OUT
 
 HERE: Final = Path(__file__).parent
 VERSION: Final = "{}.{}".format(*sys.version_info)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from corpus import FILES
+from tests.cpython.corpus import FILES
 
 TEXT: Final = """# CPython's own tests under capture
 

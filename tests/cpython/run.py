@@ -9,14 +9,17 @@ this script: run it once per version.
 
 import argparse
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from corpus import FILES, available
-from corpus_expected import update_list
-from corpus_runner import HERE, VERSION, Verdict, run_file, totals
-from corpus_table import write_table
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.cpython.corpus import FILES, available
+from tests.cpython.corpus_expected import update_list
+from tests.cpython.corpus_runner import HERE, VERSION, Verdict, run_file, totals
+from tests.cpython.corpus_table import write_table
 
 
 def main() -> None:

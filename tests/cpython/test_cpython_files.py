@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 import pytest
-from corpus import FAST, FILES, available
-from corpus_expected import expected_failures
-from corpus_runner import VERSION, run_file
+
+from tests.cpython.corpus import FAST, FILES, available
+from tests.cpython.corpus_expected import expected_failures
+from tests.cpython.corpus_runner import VERSION, run_file
 
 
 def pytest_generate_tests(metafunc: Any) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz_functions import write
 
 import dynajit as dj
+from tests.support.kernels.fuzz_functions import write
 
 SCALE = float(os.environ.get("DYNAJIT_FUZZ_SEEDS", "1"))
 FIRST = int(os.environ.get("DYNAJIT_FUZZ_FIRST", "0"))

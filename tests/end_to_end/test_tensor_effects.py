@@ -1,19 +1,14 @@
 """Writes to tensors through the native backend: the same programs as with interpreted graphs."""
 
-import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dynajit as dj
-
-sys.path.append(str(Path(__file__).parents[1] / "capture" / "python"))
-
-from tensor_effects import Arguments, check_program
-from tensor_programs import program
+from tests.support.python.tensor_effects import Arguments, check_program
+from tests.support.python.tensor_programs import program
 
 
 @pytest.mark.parametrize("first", range(0, 40, 8))

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from comparing import Met, difference
-from programs import write
 
 import dynajit as dj
 from dynajit.backend import make_backend
 from dynajit.capture import cache, session
 from dynajit.capture.forced import ForcedBreaks
+from tests.fuzz.comparing import Met, difference
+from tests.fuzz.programs import write
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ Which variable holds what kind of value is tracked, so most statements succeed; 
 must then look the same compiled. Used by `differential.py`.
 """
 
-from preamble import HEADER
-from statements import Statements
-from writing import Scope
+from tests.fuzz.preamble import HEADER
+from tests.fuzz.statements import Statements
+from tests.fuzz.writing import Scope
 
 #: Helpers with a body of their own; the others are one line, so that programs stay small.
 MAX_HELPERS = 8

@@ -16,7 +16,7 @@ import traceback
 import warnings
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 BATCH = 50
 #: Seconds that one program may take; a busy machine is allowed for.
@@ -25,9 +25,8 @@ TIMEOUT_S = 120
 
 def checked(seed: int, backend: str, forced: bool) -> str | None:
     """What is wrong with one program, an error of the compiler included."""
-    from differential import compare  # after the fork, in the child only
-
     import dynajit as dj
+    from tests.fuzz.differential import compare  # after the fork, in the child only
 
     try:
         return compare(seed, backend, forced)
@@ -39,9 +38,8 @@ def checked(seed: int, backend: str, forced: bool) -> str | None:
 
 def work(first: int, count: int, backend: str, forced: bool, sender) -> None:
     """Compare programs; send (seed, difference or None) for each, and what was left behind."""
-    from leaks import grown, live
-
     import dynajit as dj
+    from tests.fuzz.leaks import grown, live
 
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda unraisable: None
@@ -97,11 +95,10 @@ def run_batch(first: int, count: int, backend: str, forced: bool) -> list[str]:
 
 def shrunk(seed: int, backend: str, forced: bool) -> str:
     """A small program that shows what program `seed` shows."""
-    from preamble import HEADER
-    from programs import body
-    from shrink import attempt, shrink
-
     import dynajit as dj
+    from tests.fuzz.preamble import HEADER
+    from tests.fuzz.programs import body
+    from tests.fuzz.shrink import attempt, shrink
 
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda unraisable: None
@@ -125,7 +122,7 @@ def main() -> int:
     options = parser.parse_args()
     os.environ.setdefault("DYNAJIT_CACHE_DIR", tempfile.mkdtemp())
     if options.show is not None:
-        from programs import body
+        from tests.fuzz.programs import body
 
         print(body(options.show))
         return 0

@@ -11,8 +11,8 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from differential import compare_source
-from preamble import HEADER
+from tests.fuzz.differential import compare_source
+from tests.fuzz.preamble import HEADER
 
 #: Seconds that one attempt may take: a loop may have lost what ends it.
 LIMIT_S = 20

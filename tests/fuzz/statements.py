@@ -6,8 +6,8 @@ Used by `programs.Program`.
 import ast
 from collections.abc import Callable, Iterator
 
-import templates
-from writing import Scope, Writer
+from tests.fuzz import templates
+from tests.fuzz.writing import Scope, Writer
 
 #: Functions that a program gets besides `main`, and how each is written and called.
 HELPER_CALLS = {

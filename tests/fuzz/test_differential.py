@@ -4,14 +4,14 @@ import gc
 import os
 
 import pytest
-from comparing import Met, difference
-from differential import Seen, calls, compare, compare_source, run
-from leaks import grown, live
-from preamble import HEADER
-from programs import write
-from shrink import shrink
 
 import dynajit as dj
+from tests.fuzz.comparing import Met, difference
+from tests.fuzz.differential import Seen, calls, compare, compare_source, run
+from tests.fuzz.leaks import grown, live
+from tests.fuzz.preamble import HEADER
+from tests.fuzz.programs import write
+from tests.fuzz.shrink import shrink
 
 #: The first program, and how many are compared; every FORCED-th is broken at every statement, too.
 FIRST = 200_000
@@ -76,7 +76,7 @@ def test_only_what_plain_python_leaves_to_the_collector_is_compared_after_it_ran
     def ended(source, seed, backend, forced=False, collected=False):
         return Seen((), [(plain if backend is None else compiled)[collected]], "")
 
-    monkeypatch.setattr("differential.run", ended)
+    monkeypatch.setattr("tests.fuzz.differential.run", ended)
     assert compare_source("", 0) == found
 
 
@@ -103,6 +103,6 @@ def test_a_difference_is_shrunk_to_what_makes_it(monkeypatch):
         "        for i in x:", "            wrong = i", "    return y",
     ]  # fmt: skip
     own = "\n".join(lines)
-    monkeypatch.setattr("shrink.compare_source", found)
+    monkeypatch.setattr("tests.fuzz.shrink.compare_source", found)
     small = shrink(own, 0, found(own), "numpy", False)
     assert small == "def main(x):\n    wrong = i"

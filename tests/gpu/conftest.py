@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_stand_in import Driver, installed
 
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.process import config
+from tests.support.gpu.driver_stand_in import Driver, installed
 
 STAND_IN = Path(__file__).resolve().parent.parent / "stand_in"
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_graphs import GPU, array, compiled, graph_of, host, type_of
 
 from dynajit.codegen import device_pieces, pipeline
 from dynajit.codegen.device_pieces import Kind
@@ -14,6 +13,7 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE as ops
+from tests.support.gpu.device_graphs import GPU, array, compiled, graph_of, host, type_of
 
 pytestmark = pytest.mark.usefixtures("driver", "kernel_cache")
 rng = np.random.default_rng(0)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_graphs import array, check, check_program, compiled, graph_of, host, type_of
 
 from dynajit.codegen.device_pipeline import Launching
 from dynajit.core.arrays.gpu import runtime as gpu
@@ -14,6 +13,15 @@ from dynajit.core.errors import BoundsError, DivisionError
 from dynajit.core.process import config
 from dynajit.core.types import dtypes
 from dynajit.ops import TABLE as ops
+from tests.support.gpu.device_graphs import (
+    array,
+    check,
+    check_program,
+    compiled,
+    graph_of,
+    host,
+    type_of,
+)
 
 pytestmark = pytest.mark.usefixtures("driver", "kernel_cache")
 rng = np.random.default_rng(0)

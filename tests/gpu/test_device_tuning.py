@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_graphs import array, check_program, compiled, graph_of, host, type_of
 
 from dynajit.codegen import device_tuning, pipeline
 from dynajit.codegen.cuda_steps import Choice
 from dynajit.codegen.device_pipeline import Launching
 from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
+from tests.support.gpu.device_graphs import array, check_program, compiled, graph_of, host, type_of
 
 rng = np.random.default_rng(0)
 TUNES = Launching(tunes=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driver_stand_in import Driver, image
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import CodegenError
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
+from tests.support.gpu.driver_stand_in import Driver, image
 
 pytestmark = pytest.mark.one_python
 

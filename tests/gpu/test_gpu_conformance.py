@@ -12,12 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_graphs import GPU, array, host, moved
-from fuzz_graphs import why_wrong
-from oracle import assert_close
-from row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
-from tape import run
-from test_fuzz import made_from, names
 
 from dynajit.codegen import pipeline
 from dynajit.codegen.started import Started
@@ -26,6 +20,12 @@ from dynajit.core.types import dtypes
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Op
+from tests.codegen.test_fuzz import made_from, names
+from tests.support.gpu.device_graphs import GPU, array, host, moved
+from tests.support.kernels.fuzz_graphs import why_wrong
+from tests.support.rows.oracle import assert_close
+from tests.support.rows.row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
+from tests.support.rows.tape import run
 
 pytestmark = [
     pytest.mark.one_python,

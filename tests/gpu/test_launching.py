@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from device_graphs import array, check_program, compiled, graph_of, host, type_of
-from driver_stand_in import Driver, image
 
 from dynajit.codegen import _device, device_driver
 from dynajit.codegen.device_pipeline import DEFAULT, Launching
@@ -19,6 +17,8 @@ from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import BoundsError, DeviceError, OutOfMemoryError
 from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
+from tests.support.gpu.device_graphs import array, check_program, compiled, graph_of, host, type_of
+from tests.support.gpu.driver_stand_in import Driver, image
 
 pytestmark = pytest.mark.usefixtures("driver", "kernel_cache")
 rng = np.random.default_rng(0)

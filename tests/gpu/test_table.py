@@ -7,17 +7,17 @@ elements, agree exactly.
 
 from typing import Any
 
-import layouts
 import numpy as np
 import pytest
-from row_graphs import ROWS, accepted
-from tape import refuses, run
 
 import dynajit as dj
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ops import Kind, Op
+from tests.support.gpu import layouts
+from tests.support.rows.row_graphs import ROWS, accepted
+from tests.support.rows.tape import refuses, run
 
 pytestmark = pytest.mark.one_python
 

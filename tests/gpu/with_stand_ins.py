@@ -10,11 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-for folder in ("stand_in", "codegen", "gpu"):
-    sys.path.insert(0, str(HERE.parent / folder))
+ROOT = Path(__file__).resolve().parents[2]
+for folder in (ROOT / "tests" / "stand_in", ROOT):
+    sys.path.insert(0, str(folder))
 
-from driver_stand_in import installed  # noqa: E402
+from tests.support.gpu.driver_stand_in import installed  # noqa: E402
 
 
 def main() -> None:

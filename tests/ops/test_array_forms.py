@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from samples import all_rows, samples
-from tape import run
 
 from dynajit.core.types import dtypes
 from dynajit.ops import TABLE, Kind, Op
 from dynajit.ops.evaluate import array_form
+from tests.support.rows.samples import all_rows, samples
+from tests.support.rows.tape import run
 
 FORMED = [op for op in all_rows() if op.kind is Kind.COMPOSITE and op.rule.array is not None]
 COMPUTING = [op for op in FORMED if op is not TABLE.stack]  # which moves elements of all dtypes

@@ -3,7 +3,6 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from compare import agree, torch
 
 import dynajit as dj
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
@@ -14,6 +13,7 @@ from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.nn import functional
 from dynajit.ops import TABLE, dispatch, nn_functions
+from tests.support.rows.compare import agree, torch
 
 RNG = np.random.default_rng(0)
 

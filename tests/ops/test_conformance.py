@@ -11,17 +11,17 @@ import math
 from typing import Any
 
 import numpy as np
-import oracle
 import pytest
-from row_graphs import ROWS, accepted
-from samples import Sample, all_rows, has_samples, samples
-from tape import Tracked, gradients, refuses, run, tracked, type_of
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ops import Kind, Op
 from dynajit.ops.pointwise import RefusedDerivative
 from dynajit.ops.scalar import NumpyScalars
+from tests.support.rows import oracle
+from tests.support.rows.row_graphs import ROWS, accepted
+from tests.support.rows.samples import Sample, all_rows, has_samples, samples
+from tests.support.rows.tape import Tracked, gradients, refuses, run, tracked, type_of
 
 pytestmark = pytest.mark.one_python
 

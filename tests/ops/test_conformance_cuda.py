@@ -10,10 +10,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from emulated import Emulated, emulate
-from oracle import LEAST, assert_close
-from row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
-from tape import run
 
 from dynajit.codegen import cuda_text
 from dynajit.codegen.cuda_text import Unit
@@ -21,6 +17,10 @@ from dynajit.core.types import dtypes
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Op
+from tests.support.kernels.emulated import Emulated, emulate
+from tests.support.rows.oracle import LEAST, assert_close
+from tests.support.rows.row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
+from tests.support.rows.tape import run
 
 pytestmark = [
     pytest.mark.one_python,

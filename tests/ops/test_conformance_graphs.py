@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle import assert_close
-from row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
-from tape import Tracked, gradients, refuses, run, tracked
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
@@ -24,6 +21,9 @@ from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Kind, Op
 from dynajit.ops.scalar import SCALARS
+from tests.support.rows.oracle import assert_close
+from tests.support.rows.row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
+from tests.support.rows.tape import Tracked, gradients, refuses, run, tracked
 
 pytestmark = pytest.mark.one_python
 

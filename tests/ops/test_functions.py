@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from compare import DYNAJIT, TORCH, agree, numbers, outputs_of, torch
 
 import dynajit as dj
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.eager import Generator, tensor
 from dynajit.ops import functions, nn_functions
+from tests.support.rows.compare import DYNAJIT, TORCH, agree, numbers, outputs_of, torch
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3, 4)).astype(np.float32)

@@ -2,16 +2,6 @@
 
 import numpy as np
 import pytest
-from compare import (
-    DYNAJIT,
-    TORCH,
-    agree,
-    assert_same,
-    numbers,
-    to_dynajit,
-    to_torch,
-    torch,
-)
 
 import dynajit as dj
 from dynajit.core.errors import (
@@ -26,6 +16,16 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE, dispatch, functions, subscript
+from tests.support.rows.compare import (
+    DYNAJIT,
+    TORCH,
+    agree,
+    assert_same,
+    numbers,
+    to_dynajit,
+    to_torch,
+    torch,
+)
 
 X = np.random.default_rng(0).standard_normal((4, 3, 5)).astype(np.float32)
 I2 = np.array([[0, 2], [1, -1]])

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compare import agree
 
 import dynajit as dj
 from dynajit.autograd import gradcheck, gradgradcheck
 from dynajit.core.errors import DynajitError
+from tests.support.rows.compare import agree
 
 torch = pytest.importorskip("torch")
 

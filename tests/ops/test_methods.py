@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from compare import agree
 
 import dynajit as dj
 from dynajit.core.errors import DTypeError
@@ -12,6 +11,7 @@ from dynajit.eager import Tensor, tensor
 from dynajit.ir.graph import Builder, Value
 from dynajit.ops import dispatch
 from dynajit.ops.methods import TensorMethods
+from tests.support.rows.compare import agree
 
 X = np.random.default_rng(0).standard_normal((2, 3)).astype(np.float32)
 torch = pytest.importorskip("torch")

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from compare import agree
 
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
 from dynajit.core.types.symint import symbol
 from dynajit.eager import tensor
 from dynajit.ops import TABLE, functions
 from dynajit.ops.movement import matching_groups
+from tests.support.rows.compare import agree
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
 ROWS = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
@@ -113,7 +113,7 @@ def test_views_share_memory(name):
     x = tensor(X)
     if name in ("reshape_of_transpose", "diagonal_outside"):
         return
-    import compare
+    from tests.support.rows import compare
 
     for view in compare.outputs_of(VIEWS[name](compare.DYNAJIT, x)):
         assert np.shares_memory(view.array, x.array)

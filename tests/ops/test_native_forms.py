@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from samples import all_rows, samples
 
 import dynajit as dj
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.ops import TABLE, Kind, _native_forms, dispatch
 from dynajit.ops.evaluate import QUIET, array_form, evaluate
+from tests.support.rows.samples import all_rows, samples
 
 FLOATS = [np.float32, np.float64]
 SHAPES = [(1,), (7,), (4, 8), (1, 1), (5, 1), (3, 129), (64, 256), (2, 3, 17), (9, 5000)]

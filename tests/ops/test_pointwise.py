@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from tape import Tracked, gradients, run
 
 import dynajit as dj
 from dynajit.core.errors import DivisionError, DTypeError
 from dynajit.core.types import dtypes
 from dynajit.ops import TABLE
+from tests.support.rows.tape import Tracked, gradients, run
 
 
 def call(name, *inputs, **attributes):

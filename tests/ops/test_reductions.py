@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from tape import Tracked, gradients, run
 
 import dynajit as dj
 from dynajit.core.errors import BoundsError, DTypeError
 from dynajit.core.types import dtypes
 from dynajit.ops import TABLE
+from tests.support.rows.tape import Tracked, gradients, run
 
 
 def call(name, x, dim, keepdim=False):

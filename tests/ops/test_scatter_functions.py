@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from compare import agree
 
 import dynajit as dj
 from dynajit.core.errors import DynajitError
+from tests.support.rows.compare import agree
 
 torch = pytest.importorskip("torch")
 

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from compare import agree, numbers, outputs_of
 
 import dynajit as dj
 from dynajit.core.errors import DynajitError
+from tests.support.rows.compare import agree, numbers, outputs_of
 
 torch = pytest.importorskip("torch")
 

@@ -24,10 +24,8 @@ from dynajit.core.errors import UnsupportedError
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
 
-import left_out  # noqa: E402
-from pytorch_values import Translation, Untranslated, flat, from_dynajit  # noqa: E402
-from test_memory_sharing import memory_of  # noqa: E402
-from test_pytorch_samples import (  # noqa: E402
+from tests.oracle.test_memory_sharing import memory_of  # noqa: E402
+from tests.oracle.test_pytorch_samples import (  # noqa: E402
     described,
     draws,
     ours_of,
@@ -37,6 +35,8 @@ from test_pytorch_samples import (  # noqa: E402
     theirs_of,
     why_not_equal,
 )
+from tests.support.pytorch import left_out  # noqa: E402
+from tests.support.pytorch.pytorch_values import Translation, Untranslated, flat, from_dynajit  # noqa: E402
 
 MOST_SAMPLES = int(os.environ.get("DYNAJIT_CONJUGATE_SAMPLES", "1"))
 SEED: Final = 42

@@ -26,7 +26,7 @@ from dynajit.core.errors import UnsupportedError
 
 torch = pytest.importorskip("torch")
 
-from bad_calls import CALLS, OTHER_CLASS, TAKEN  # noqa: E402
+from tests.support.pytorch.bad_calls import CALLS, OTHER_CLASS, TAKEN  # noqa: E402
 
 TRIES_ALL = os.environ.get("DYNAJIT_PYTORCH_ERRORS") == "1"
 OPERATORS_STEP = 1 if TRIES_ALL else 6
@@ -262,8 +262,8 @@ def table(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def compared(operator: Any, sample: Any) -> tuple[Any, Any]:
     """The errors of PyTorch and dynajit for arguments of an operator. Raises `Untranslated`."""
-    from pytorch_values import Translation, Untranslated
-    from test_pytorch_samples import ours_of, theirs_of
+    from tests.oracle.test_pytorch_samples import ours_of, theirs_of
+    from tests.support.pytorch.pytorch_values import Translation, Untranslated
 
     theirs = theirs_of(operator.op)
     expected = error_of(lambda: theirs(sample.input, *sample.args, **sample.kwargs))
@@ -280,8 +280,8 @@ def test_what_pytorchs_table_of_operators_refuses_raises_pytorchs_class(
 ) -> None:
     """Arguments that are taken here are a matter of `test_pytorch_samples.py`."""
     operators = table(monkeypatch)
-    import left_out
-    from pytorch_values import Untranslated
+    from tests.support.pytorch import left_out
+    from tests.support.pytorch.pytorch_values import Untranslated
 
     count, reasons = 0, {}
     for operator in operators:
@@ -316,8 +316,8 @@ def test_a_dtype_that_pytorch_has_no_kernel_for_raises_pytorchs_class(
 ) -> None:
     """Dtypes that are taken here are no matter of this test."""
     operators = table(monkeypatch)
-    import left_out
-    from pytorch_values import Untranslated
+    from tests.support.pytorch import left_out
+    from tests.support.pytorch.pytorch_values import Untranslated
 
     count, reasons = 0, {}
     for operator in operators[::OPERATORS_STEP]:
@@ -353,8 +353,9 @@ TAKEN_BY_MODULES = {
 
 def test_what_pytorchs_table_of_modules_refuses_raises_pytorchs_class() -> None:
     pytest.importorskip("expecttest", reason="PyTorch's table of modules imports expecttest")
-    from pytorch_values import Translation
     from torch.testing._internal.common_modules import ModuleErrorEnum, module_db
+
+    from tests.support.pytorch.pytorch_values import Translation
 
     count, differing = 0, {}
     for module in module_db:

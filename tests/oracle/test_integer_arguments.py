@@ -25,9 +25,12 @@ from dynajit.core.errors import UnsupportedError
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
 
-import left_out  # noqa: E402
-from integer_programs import PROGRAMS  # noqa: E402
-from pytorch_values import (  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+from torch.testing._internal.opinfo.core import UnaryUfuncInfo  # noqa: E402
+
+from tests.support.pytorch import left_out  # noqa: E402
+from tests.support.pytorch.integer_programs import PROGRAMS  # noqa: E402
+from tests.support.pytorch.pytorch_values import (  # noqa: E402
     Translation,
     Untranslated,
     from_dynajit,
@@ -36,8 +39,6 @@ from pytorch_values import (  # noqa: E402
     named,
     why_not_same,
 )
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
-from torch.testing._internal.opinfo.core import UnaryUfuncInfo  # noqa: E402
 
 MOST_SAMPLES = int(os.environ.get("DYNAJIT_PYTORCH_SAMPLES", "4"))
 

@@ -28,8 +28,10 @@ from dynajit.core.errors import UnsupportedError
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
 
-import left_out  # noqa: E402
-from pytorch_values import (  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+from tests.support.pytorch import left_out  # noqa: E402
+from tests.support.pytorch.pytorch_values import (  # noqa: E402
     Translation,
     Untranslated,
     flat,
@@ -38,7 +40,6 @@ from pytorch_values import (  # noqa: E402
     named,
     written_again,
 )
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 MOST_SAMPLES = int(os.environ.get("DYNAJIT_LAYOUT_SAMPLES", "1"))
 

@@ -25,9 +25,9 @@ from dynajit.core.errors import UnsupportedError
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
 
-import left_out  # noqa: E402
-from pytorch_values import Translation, Untranslated, flat  # noqa: E402
-from test_pytorch_samples import described, ours_of, samples_of, table, theirs_of  # noqa: E402
+from tests.oracle.test_pytorch_samples import described, ours_of, samples_of, table, theirs_of  # noqa: E402
+from tests.support.pytorch import left_out  # noqa: E402
+from tests.support.pytorch.pytorch_values import Translation, Untranslated, flat  # noqa: E402
 
 MOST_SAMPLES = int(os.environ.get("DYNAJIT_SHARING_SAMPLES", "1"))
 DTYPES = ("float32", "complex64", "int64", "bool")

@@ -28,8 +28,10 @@ from dynajit.core.errors import UnsupportedError
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
 
-import left_out  # noqa: E402
-from pytorch_values import (  # noqa: E402
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+from tests.support.pytorch import left_out  # noqa: E402
+from tests.support.pytorch.pytorch_values import (  # noqa: E402
     Translation,
     Untranslated,
     flat,
@@ -42,7 +44,6 @@ from pytorch_values import (  # noqa: E402
     wider,
     written_again,
 )
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 MOST_SAMPLES = int(os.environ.get("DYNAJIT_PYTORCH_SAMPLES", "8"))
 DTYPES = ("float32", "float64", "int64", "bool", "complex64", "complex128", "bfloat16")

@@ -5,11 +5,11 @@ See `harness` for what is run and compared.
 
 import numpy as np
 import pytest
-from comparison import same
-from harness import Compiler, check
 
 from dynajit import eager
 from dynajit.core.process import config
+from tests.support.python.comparison import same
+from tests.support.python.harness import Compiler, check
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import sys
 import warnings
 
 import pytest
-from comparison import same
-from harness import Checker, case
 
 from dynajit import eager
+from tests.support.python.comparison import same
+from tests.support.python.harness import Checker, case
 
 LOG = []
 COUNT = 0

@@ -8,9 +8,9 @@ PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Py
 import sys
 
 import pytest
-from harness import case
 
 from dynajit import eager
+from tests.support.python.harness import case
 
 
 class Plain(Exception):

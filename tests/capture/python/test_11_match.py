@@ -6,7 +6,8 @@ import dataclasses
 import enum
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 COUNT = 5
 NAME = "name"

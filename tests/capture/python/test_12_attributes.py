@@ -10,7 +10,8 @@ import collections.abc
 import functools
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 LOG = []
 

@@ -6,9 +6,9 @@ PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Py
 # The programs under test are spelled as users spell them.
 
 import pytest
-from harness import case
 
 import dynajit
+from tests.support.python.harness import case
 
 MADE = []
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 @dataclass

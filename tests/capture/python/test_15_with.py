@@ -9,7 +9,8 @@ import contextlib
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 class Manager:

@@ -9,7 +9,7 @@ PYTEST_DONT_REWRITE: assertions of the programs under test are those of plain Py
 import functools
 
 import pytest
-from harness import case
+from tests.support.python.harness import case
 
 
 def class_method_keeps_its_function():

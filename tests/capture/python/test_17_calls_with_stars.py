@@ -1,7 +1,8 @@
 """`f(*items, **named)`: what is called gets it all, and errors have Python's own words."""
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 def starred(*items, k=1, **named):

@@ -5,7 +5,8 @@
 import abc
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 CALLS = []
 

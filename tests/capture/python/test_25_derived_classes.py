@@ -4,7 +4,8 @@ import copy
 from collections import Counter, OrderedDict, defaultdict
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 class Registry(dict):

@@ -3,7 +3,8 @@
 from collections import Counter, OrderedDict, defaultdict
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 class OwnReading(dict):

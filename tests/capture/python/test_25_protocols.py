@@ -6,7 +6,8 @@ import operator
 from collections import Counter
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 def caught(function, *arguments):

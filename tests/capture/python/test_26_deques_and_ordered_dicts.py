@@ -4,7 +4,8 @@ import copy
 from collections import OrderedDict, deque
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 def caught(function, *arguments):

@@ -9,9 +9,9 @@ import random
 import re
 
 import pytest
-from harness import case
 
 from dynajit.capture import cache
+from tests.support.python.harness import case
 
 
 class Named:

@@ -1,10 +1,10 @@
 """Iterators over lists and tuples that existed before: read where they are, left where they go."""
 
 import pytest
-from harness import case
 
 import dynajit
 from dynajit.capture import cache
+from tests.support.python.harness import case
 
 KEPT = iter([1, 2, 3, 4, 5])
 

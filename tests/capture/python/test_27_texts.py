@@ -7,7 +7,8 @@ import weakref
 from fractions import Fraction
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 class Derived(str):

@@ -1,7 +1,8 @@
 """Identity of tuples, attributes of new functions, and calls of built-ins with wrong arguments."""
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 KINDS = ["conv", "".join(["co", "nv"]), 3, 300, 1.5]
 

@@ -3,9 +3,9 @@
 import sys
 
 import pytest
-from harness import case
 
 import dynajit as dj
+from tests.support.python.harness import case
 
 NUMBER = 1
 HERE = sys.modules[__name__]

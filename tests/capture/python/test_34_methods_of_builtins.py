@@ -6,7 +6,8 @@ import select
 import types
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 APPEND = types.MethodType(list.append, [])
 

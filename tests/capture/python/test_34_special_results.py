@@ -6,7 +6,8 @@ import types
 import typing
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 class Wrong:

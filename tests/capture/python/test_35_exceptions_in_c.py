@@ -4,7 +4,8 @@ import errno
 import traceback
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 class WithNew(OSError):

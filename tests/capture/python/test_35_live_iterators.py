@@ -1,9 +1,9 @@
 """Iterators see what happens to what they go over, and keep their class across breaks."""
 
 import pytest
-from harness import Compiler, case
 
 import dynajit as dj
+from tests.support.python.harness import Compiler, case
 
 
 def reversed_list_is_live():

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 class Vector(NamedTuple):

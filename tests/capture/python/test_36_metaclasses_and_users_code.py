@@ -7,7 +7,8 @@ import collections
 import types
 
 import pytest
-from harness import Compiler, case
+
+from tests.support.python.harness import Compiler, case
 
 LOG = []
 

@@ -11,9 +11,9 @@ import functools
 import types
 
 import pytest
-from harness import Compiler
 
 from dynajit.core.process import config
+from tests.support.python.harness import Compiler
 
 
 class Plain:

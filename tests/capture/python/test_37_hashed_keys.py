@@ -3,9 +3,9 @@
 from types import ModuleType
 
 import pytest
-from harness import Compiler, case
 
 from dynajit.capture import _capture
+from tests.support.python.harness import Compiler, case
 
 CALLS = []
 TABLE = {}

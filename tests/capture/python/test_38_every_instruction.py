@@ -1,10 +1,10 @@
 """A region that ends in front of any instruction whatever goes on as plain Python does."""
 
 import pytest
-from harness import Compiler
 
 from dynajit.capture import executor
 from dynajit.core.process import config
+from tests.support.python.harness import Compiler
 
 
 class Recursive:

@@ -5,7 +5,8 @@ import sys
 from decimal import Decimal
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 LOG = []
 

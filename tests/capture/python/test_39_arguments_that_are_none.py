@@ -3,9 +3,9 @@
 import collections
 
 import pytest
-from harness import Compiler
 
 from dynajit.core.process import config
+from tests.support.python.harness import Compiler
 
 
 def ordered(items, key):

@@ -4,7 +4,8 @@ From 3.12 on a comprehension runs in its function's frame: its variable takes th
 """
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 def each_sees_the_last(x):

@@ -1,10 +1,10 @@
 """Lists of many numbers compared with each other: guarded by value, or compared by Python."""
 
 import pytest
-from harness import Compiler, case
 
 from dynajit.capture.guards import Kind
 from dynajit.capture.sizes import MANY_INTS
+from tests.support.python.harness import Compiler, case
 
 SHORT, LONG = 2 * MANY_INTS, 1200
 

@@ -3,7 +3,8 @@
 import sys
 
 import pytest
-from harness import Compiler, case
+
+from tests.support.python.harness import Compiler, case
 
 
 def waits():

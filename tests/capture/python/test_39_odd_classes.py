@@ -1,7 +1,8 @@
 """Classes of exceptions whose `__new__` is odd, and a function in the place of `super`."""
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 
 class ByClassMethod(Exception):

@@ -4,11 +4,11 @@ import builtins
 import functools
 
 import pytest
-from harness import Compiler
 
 from dynajit.capture import own_builtins
 from dynajit.core.process import config
 from dynajit.core.process.warning import warn
+from tests.support.python.harness import Compiler
 
 
 def lengths(values):

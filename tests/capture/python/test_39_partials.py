@@ -4,9 +4,9 @@ import functools
 from functools import partial
 
 import pytest
-from harness import Compiler, case
 
 from dynajit.core.process import config
+from tests.support.python.harness import Compiler, case
 
 
 def all_of(first, second=2, *rest, **named):

@@ -7,9 +7,9 @@ import typing
 import weakref
 
 import pytest
-from harness import Compiler, case
 
 from dynajit.core.process import config
+from tests.support.python.harness import Compiler, case
 
 
 class Derived(set):

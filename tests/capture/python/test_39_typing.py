@@ -4,7 +4,8 @@ import functools
 import typing
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 T = typing.TypeVar("T")
 P = typing.ParamSpec("P")

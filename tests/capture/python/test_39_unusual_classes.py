@@ -4,7 +4,8 @@ import sys
 import types
 
 import pytest
-from harness import Compiler, case
+
+from tests.support.python.harness import Compiler, case
 
 LOG = []
 

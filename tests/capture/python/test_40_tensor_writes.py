@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tensor_effects import check_program
 
 from dynajit import eager
 from dynajit.ops import functions as F
+from tests.support.python.tensor_effects import check_program
 
 
 def tensor(*shape, dtype=np.float32, seed=0, grad=False):
@@ -239,7 +239,7 @@ def test_under_no_grad_leaves_are_written(program, compiler):
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_results_with_a_history_are_written(program, compiler):
     """x and y are no leaves: eager gives them a new history."""
-    from tensor_effects import Arguments
+    from tests.support.python.tensor_effects import Arguments
 
     def make():
         leaves = [tensor(2, 3, grad=True), tensor(2, 3, seed=1, grad=True)]
@@ -253,7 +253,7 @@ def test_results_with_a_history_are_written(program, compiler):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_only_the_second_has_a_history(program, compiler):
-    from tensor_effects import Arguments
+    from tests.support.python.tensor_effects import Arguments
 
     def make():
         leaves = [tensor(2, 3), tensor(2, 3, seed=1, grad=True)]

@@ -4,7 +4,8 @@ import collections
 import itertools
 
 import pytest
-from harness import Compiler
+
+from tests.support.python.harness import Compiler
 
 
 class Plain:

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tensor_effects import Arguments, check_program
 
 from dynajit import eager, optim
 from dynajit.ops import functions as F
+from tests.support.python.tensor_effects import Arguments, check_program
 
 
 def leaf(seed, *shape):

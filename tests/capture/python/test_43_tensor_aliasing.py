@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tensor_effects import check_program
 
 from dynajit import eager
 from dynajit.capture.guards import Kind
+from tests.support.python.tensor_effects import check_program
 
 
 def base():

@@ -4,8 +4,9 @@ import warnings
 
 import numpy as np
 import pytest
-from tensor_effects import check_program
-from tensor_programs import program
+
+from tests.support.python.tensor_effects import check_program
+from tests.support.python.tensor_programs import program
 
 
 @pytest.mark.parametrize("seed", range(300))

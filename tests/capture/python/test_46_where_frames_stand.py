@@ -1,7 +1,8 @@
 """The frame of a traceback stands where the exception was raised again last."""
 
 import pytest
-from harness import Compiler
+
+from tests.support.python.harness import Compiler
 
 
 def leaves_finally():

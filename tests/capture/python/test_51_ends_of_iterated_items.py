@@ -10,9 +10,9 @@ import itertools
 import weakref
 
 import pytest
-from harness import Compiler
 
 import dynajit as dj
+from tests.support.python.harness import Compiler
 
 LOG = []
 

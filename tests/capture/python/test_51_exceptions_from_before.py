@@ -1,7 +1,8 @@
 """Exceptions that existed before the call, where they meet those that captured code makes."""
 
 import pytest
-from harness import case
+
+from tests.support.python.harness import case
 
 LOG = []
 

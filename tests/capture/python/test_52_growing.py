@@ -1,7 +1,8 @@
 """Containers and texts that grow thousands of times: the memory of a capture has a bound."""
 
 import pytest
-from harness import Compiler
+
+from tests.support.python.harness import Compiler
 
 MANY = 20_000
 

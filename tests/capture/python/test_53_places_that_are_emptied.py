@@ -7,9 +7,9 @@ import io
 import math
 
 import pytest
-from harness import Compiler
 
 from dynajit import eager
+from tests.support.python.harness import Compiler
 
 
 class Holder:

@@ -1,10 +1,10 @@
 """The `__dict__` of an object, written or read beside the object's own attributes."""
 
 import pytest
-from harness import Compiler, case
 
 import dynajit as dj
 from dynajit import eager
+from tests.support.python.harness import Compiler, case
 
 
 class Box:

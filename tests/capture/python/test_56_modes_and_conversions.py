@@ -1,11 +1,11 @@
 """Inference mode, and tensors by the ways that PyTorch programs convert them."""
 
 import pytest
-from harness import case
 
 import dynajit as dj
 from dynajit import eager
 from dynajit.capture import cache
+from tests.support.python.harness import case
 
 LEAF = eager.tensor([1.0, 2.0, 3.0], requires_grad=True)
 

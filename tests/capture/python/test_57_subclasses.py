@@ -3,10 +3,10 @@
 import gc
 
 import pytest
-from harness import Compiler, case
 
 import dynajit as dj
 from dynajit import eager
+from tests.support.python.harness import Compiler, case
 
 
 class Shape:

@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from harness import Compiler, case
+
+from tests.support.python.harness import Compiler, case
 
 
 def options(**changes):

@@ -119,7 +119,9 @@ def samples(op: Op, dtype: DType = dtypes.float32) -> tuple[Sample, ...]:
     elif op.kind is Kind.RANDOM:
         drawn = _random(op, values)
     else:
-        raise KeyError(f"the row {op.name!r} needs samples: add an entry to tests/ops/samples.py")
+        raise KeyError(
+            f"the row {op.name!r} needs samples: add an entry to tests/support/rows/samples.py"
+        )
     return tuple(dataclasses.replace(s, attributes=op.bind(s.attributes)) for s in drawn)
 
 

@@ -21,14 +21,13 @@ from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, Final
 
-from comparison import same
-from surroundings import Surroundings
-
 from dynajit import eager
 from dynajit.capture import cache, session
 from dynajit.capture.forced import ForcedBreaks
 from dynajit.capture.region import Region
 from dynajit.ir.interpret import replay
+from tests.support.python.comparison import same
+from tests.support.python.surroundings import Surroundings
 
 #: Calls of each captured form: the first compiles, the second finds what was published.
 CALLS = 2

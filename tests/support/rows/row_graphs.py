@@ -7,8 +7,6 @@ scalars in the other.
 from typing import Any
 
 import numpy as np
-from samples import Sample, all_rows, has_samples, samples
-from tape import type_of
 
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import dtypes
@@ -16,6 +14,8 @@ from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ops import Op
+from tests.support.rows.samples import Sample, all_rows, has_samples, samples
+from tests.support.rows.tape import type_of
 
 ROWS = [op for op in all_rows() if has_samples(op)]
 OTHER_DTYPES = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float64")

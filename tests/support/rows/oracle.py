@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from samples import Sample
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ops import Kind, Op
+from tests.support.rows.samples import Sample
 
 try:
     import torch

@@ -8,10 +8,10 @@ which the compiled function has to raise, too, after the same writes.
 import random
 
 import numpy as np
-from tensor_effects import Arguments
 
 from dynajit import eager
 from dynajit.ops import functions as F
+from tests.support.python.tensor_effects import Arguments
 
 VIEWS = (
     "{t}[0]", "{t}[1:]", "{t}[:, 1:3]", "{t}[::2]", "{t}[:, 0]", "{t}[-1:]", "{t}.t()",

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from fuzz_graphs import BIG, evaluate_wide, is_floating, widened
 
 from dynajit.core.errors import DynajitError
 from dynajit.core.types import dtypes, symint
@@ -26,6 +25,7 @@ from dynajit.ir.sizes import known
 from dynajit.ops import TABLE as ops
 from dynajit.ops import Kind, Op
 from dynajit.ops.evaluate import evaluate, type_of_operand
+from tests.support.kernels.fuzz_graphs import BIG, evaluate_wide, is_floating, widened
 
 LIMIT = 60_000
 """Elements of a value at most: above the parallel threshold, quick for NumPy."""

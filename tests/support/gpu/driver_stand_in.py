@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import emulated
 import pytest
 
 from dynajit.codegen import device_driver, nvrtc
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.process import config
+from tests.support.kernels import emulated
 
-HERE = Path(__file__).resolve().parent.parent / "stand_in"
+HERE = Path(__file__).resolve().parents[2] / "stand_in"
 KERNEL = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s+)?(\w+)\(')
 
 

@@ -1,0 +1,1 @@
+"""What tests of GPUs share without one: graphs, and a driver's stand-in."""

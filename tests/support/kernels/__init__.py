@@ -1,0 +1,1 @@
+"""What tests of kernels share: random graphs, and CUDA units that run on the CPU."""

@@ -1,0 +1,1 @@
+"""What tests of the op table share: samples, graphs, and what PyTorch gives."""
