@@ -14,6 +14,7 @@ from dynajit.core.errors import (
     BoundsError,
     BoundsRuntimeError,
     DTypeError,
+    DTypeNotImplementedError,
     ShapeError,
     ShapeIndexError,
 )
@@ -56,6 +57,11 @@ def scatter_reduce(
 
 
 def _combined(input: Any, index: Any, source: Any, d: int, reduce: str, include_self: bool) -> Any:
+    if reduce in ("amax", "amin") and input.dtype.is_complex:
+        raise DTypeNotImplementedError(
+            f"scatter_reduce: {reduce} is not implemented for {input.dtype.name}: complex numbers "
+            "have no order.  Combine x.abs(), or the parts apart."
+        )
     base = input
     if not include_self:
         start = _start_of(reduce, input.dtype)

@@ -104,3 +104,11 @@ def test_refusals(call) -> None:
         call(torch, torch.tensor(X))
     with pytest.raises(DynajitError):
         call(dj, dj.tensor(X))
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_complex_numbers_have_no_extrema(reduce: str, include_self: bool) -> None:
+    x = dj.zeros(3, dtype=dj.complex64)
+    with pytest.raises(NotImplementedError, match="complex64"):
+        x.scatter_reduce(0, dj.tensor([0, 1]), x[:2], reduce, include_self=include_self)

@@ -14,6 +14,7 @@ import copy
 import io
 import os
 import pickle
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,7 +53,28 @@ OTHER_IN_TABLE = {
 
 
 #: Operators that refuse dtypes with another class than PyTorch's.
-OTHER_DTYPE_ERRORS = {"native_batch_norm": "refused as by `var`"}
+OTHER_DTYPE_ERRORS = {
+    "native_batch_norm": "refused as by `var`",
+    **dict.fromkeys(
+        (
+            "_softmax_backward_data",
+            "cross",
+            "linalg.cross",
+            "linalg.householder_product",
+            "ormqr",
+            "nn.functional.huber_loss",
+            "nn.functional.multi_margin_loss",
+            "nn.functional.multilabel_margin_loss",
+            "nn.functional.smooth_l1_loss",
+            "nn.functional.softshrink",
+        ),
+        "bool is refused as by the subtraction that is part of it",
+    ),
+    "nn.functional.mse_loss": "refused as by the subtraction and the mean that it is",
+    "nn.functional.multi_head_attention_forward": "dtypes that do not meet are",
+    "masked.amin": "asked for the limits of a complex dtype",
+    "masked.argmin": "asked for the limits of a complex dtype",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +189,9 @@ def test_a_compiled_bad_call_raises_what_the_plain_one_raises() -> None:
         plain = error_of(program(call, dj, ones=counted))
         compiled = error_of(dj.compile(program(call, dj, ones=counted)))
         assert type(plain) is type(compiled), f"{call}: {compiled!r} instead of {plain!r}"
-        assert str(plain) == str(compiled), call
+        assert re.sub("0x[0-9a-f]+", "", str(plain)) == re.sub("0x[0-9a-f]+", "", str(compiled)), (
+            call
+        )
 
 
 HANDLERS = """
