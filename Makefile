@@ -27,11 +27,13 @@ demo: $(VENV)/.demo
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+KERNEL_TESTS := $(shell find tests/codegen -name "test_*.py" | sort)
+
 # Generated C only: the extension modules and NumPy are not instrumented. A finding ends the run.
 # SANITIZED names tests; left out by default is what compiles C by itself, or runs no kernel.
 SANITIZED ?= tests/ops/test_conformance_graphs.py -k 'not interpreted' $(filter-out \
-    $(addprefix tests/codegen/test_,vecmath.py vecmath_f64.py nvrtc.py cuda_text.py toolchain.py \
-    sanitizers.py),$(wildcard tests/codegen/test_*.py)) \
+    $(addprefix tests/codegen/,test_vecmath.py test_vecmath_f64.py test_sanitizers.py \
+    compilers/test_nvrtc.py compilers/test_toolchain.py cuda/test_text.py),$(KERNEL_TESTS)) \
     --deselect tests/codegen/test_runtime.py::test_calls_leak_nothing
 test-sanitizers: $(VENV)/.test
 	DYNAJIT_SANITIZE=1 DYNAJIT_CC=gcc PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
@@ -40,8 +42,8 @@ test-sanitizers: $(VENV)/.test
 # The op table in every dtype and the graphs of the fusion tests, run on the emulator; each of their
 # kernels compiled by NVRTC for three architectures; whatever needs CuPy or a driver, on stand-ins.
 # The parts run side by side. CUDA_RESULTS gets what every kernel takes of a GPU.
-CUDA_TESTS := $(addprefix tests/codegen/test_,cubin.py nvrtc.py fuzz_cuda.py) \
-	$(wildcard tests/codegen/test_cuda_*.py)
+CUDA_TESTS := $(addprefix tests/codegen/,compilers/test_cubin.py compilers/test_nvrtc.py \
+	test_fuzz_cuda.py) $(filter tests/codegen/cuda/% tests/codegen/test_cuda_%,$(KERNEL_TESTS))
 CUDA_LAST := tests/codegen/test_kernels_met.py
 CUDA_PYTEST = $(BIN)/python -m pytest --cuda all --resources $(CUDA_RESULTS)/$@.tsv
 test-cuda: $(VENV)/.test $(VENV)/.cupy
@@ -55,7 +57,7 @@ cuda-table:
 	$(CUDA_PYTEST) tests/ops/test_conformance_cuda.py $(CUDA_LAST)
 
 cuda-fusion:
-	$(CUDA_PYTEST) --target cuda $(filter-out $(CUDA_TESTS) $(CUDA_LAST),$(wildcard tests/codegen/test_*.py)) \
+	$(CUDA_PYTEST) --target cuda $(filter-out $(CUDA_TESTS) $(CUDA_LAST),$(KERNEL_TESTS)) \
 	$(CUDA_TESTS) $(CUDA_LAST)
 
 cuda-calls:

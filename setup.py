@@ -49,7 +49,7 @@ setup(
             ],
             [*glob("dynajit/ops/vecmath_*.h"), *sorted(glob("codegen/headers/vecmath*.h"))],
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
-            *("-fno-thread-jumps", "-Wno-unused-function"),  # see codegen.toolchain
+            *("-fno-thread-jumps", "-Wno-unused-function"),  # see codegen.compilers.toolchain
         ),
         extension(
             "dynajit.ops._convolutions",

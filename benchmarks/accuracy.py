@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.codegen import c_prelude, toolchain
 from dynajit.codegen._runtime import Library
+from dynajit.codegen.c import prelude as c_prelude
+from dynajit.codegen.compilers import toolchain
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ops.scalar import OF_LIBRARY, SCALARS, SUFFIX, Result, Scalar, spell

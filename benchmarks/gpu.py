@@ -28,7 +28,7 @@ from benchmarks import gpu_cases
 from benchmarks.gpu_cases import SMALL, Case, Run, Sizes
 from benchmarks.gpu_libraries import LIBRARIES, GpuLibrary
 from benchmarks.measuring import why_not_equal
-from dynajit.codegen import device_driver
+from dynajit.codegen.device import driver as device_driver
 
 REFERENCE: Final = "dynajit-eager"
 """Its results are what the others must agree with: no compiler is involved."""

@@ -2,7 +2,7 @@
  *
  * Contract: `Library(path)` opens a shared object, `Library(objects)` loads object files that lie in
  * memory (object_files.h); both raise OSError where they cannot. The code stays while somebody holds
- * the library. Created by `codegen.compilation` and `codegen.toolchain`, held by programs (_runtime.c).
+ * the library. Created by `codegen.compilers.compilation` and `codegen.compilers.toolchain`, held by programs (_runtime.c).
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -16,38 +16,31 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from dynajit.codegen import (
-    _runtime,
-    blueprints,
-    c_biases,
-    c_column_totals,
-    c_sizes,
-    c_text,
-    cuda_program,
-    device_pipeline,
-    fusion,
-    in_place,
-    joining,
-    lowering,
-    memory,
-    openmp,
-    panels,
-    sequence_data,
-    toolchain,
-)
-from dynajit.codegen.blueprints import Blueprint, Kernel
-from dynajit.codegen.c_support import PARALLEL_WORK, Function
-from dynajit.codegen.cuda_program import DeviceBlueprint
-from dynajit.codegen.device_pipeline import DEFAULT, Launching, is_on_gpu, keeps_native
-from dynajit.codegen.device_sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
-from dynajit.codegen.loops import Buffer, MatmulKernel, PanelKernel
-from dynajit.codegen.memory import Layout
-from dynajit.codegen.mixed_program import MixedProgram, Step
-from dynajit.codegen.numpy_backend import NumpyProgram
-from dynajit.codegen.product_forms import rewrite_products
-from dynajit.codegen.shared_products import share_products
-from dynajit.codegen.started import Program, Stages, Started
-from dynajit.codegen.verified import Stored, VerifiedProgram
+from dynajit.codegen import _runtime
+from dynajit.codegen.c import biases as c_biases
+from dynajit.codegen.c import column_totals as c_column_totals
+from dynajit.codegen.c import panel_groups as panels
+from dynajit.codegen.c import sizes as c_sizes
+from dynajit.codegen.c import text as c_text
+from dynajit.codegen.c.support import PARALLEL_WORK, Function
+from dynajit.codegen.compilers import openmp, toolchain
+from dynajit.codegen.compilers.started import Program, Stages, Started
+from dynajit.codegen.device import pipeline as device_pipeline
+from dynajit.codegen.device import program as cuda_program
+from dynajit.codegen.device import sequence_data
+from dynajit.codegen.device.pipeline import DEFAULT, Launching, is_on_gpu, keeps_native
+from dynajit.codegen.device.program import DeviceBlueprint
+from dynajit.codegen.device.sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
+from dynajit.codegen.loops.loop_ir import Buffer, MatmulKernel, PanelKernel
+from dynajit.codegen.plan import fusion, in_place, joining, lowering, memory
+from dynajit.codegen.plan.memory import Layout
+from dynajit.codegen.plan.product_forms import rewrite_products
+from dynajit.codegen.plan.shared_products import share_products
+from dynajit.codegen.run import blueprints
+from dynajit.codegen.run.blueprints import Blueprint, Kernel
+from dynajit.codegen.run.mixed_program import MixedProgram, Step
+from dynajit.codegen.run.numpy_backend import NumpyProgram
+from dynajit.codegen.run.verified import Stored, VerifiedProgram
 from dynajit.core.errors import (
     ArgumentError,
     CodegenError,

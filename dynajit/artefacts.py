@@ -4,7 +4,7 @@ Contract: `key_of(captured)` names everything on which the result depends: the g
 (`ir.keys`), what capture says about its inputs and outputs, this version of dynajit down to the
 files that make the result, Python and NumPy. `restore(key)` gives what `keep(key, artefact)`
 wrote, or None: for files that are missing, damaged or of another kind. The compiled kernels lie
-apart (`codegen.toolchain`), under the names that their source texts give them. Called by
+apart (`codegen.compilers.toolchain`), under the names that their source texts give them. Called by
 `dynajit.backend`.
 """
 
@@ -18,20 +18,18 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit import codegen, core, ir, ops
 from dynajit.capture.region import CapturedGraph
-from dynajit.codegen import store, toolchain
-from dynajit.codegen.blueprints import Unstorable
+from dynajit.codegen.compilers import store
 from dynajit.codegen.pipeline import from_data, to_data
+from dynajit.codegen.run.blueprints import Unstorable
 from dynajit.core.errors import DTypeError
 from dynajit.core.process import config
 from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
-from dynajit.core.types import symint
-from dynajit.ir import graph as graphs
 from dynajit.ir.keys import Unkeyed, graph_text
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import Place
-from dynajit.ops import table
 
 
 @record
@@ -101,8 +99,8 @@ def key_of(captured: CapturedGraph, memory_budget: float = 1.0) -> str | None:
     return hashlib.sha256(as_bytes("\0".join(parts))).hexdigest()[:40]
 
 
-#: Whose files make the result: rows, graphs, code generation, and this package's own.
-_MAKERS: Final = (symint, table, graphs, toolchain)
+#: Packages whose files make the result, beside this package's own.
+_MAKERS: Final = (core, ops, ir, codegen)
 _SUFFIXES: Final = (".py", ".h", ".so")
 
 

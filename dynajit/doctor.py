@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from dynajit.codegen import device_driver, nvrtc, toolchain
+from dynajit.codegen.compilers import nvrtc, toolchain
+from dynajit.codegen.device import driver as device_driver
 from dynajit.core.arrays import _products
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.arrays.gpu.memory import readable

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from types import CodeType
 from typing import Final
 
-from dynajit.codegen import store
+from dynajit.codegen.compilers import store
 from dynajit.codegen.pipeline import compiler_ahead
 from dynajit.core.quoting import as_bytes
 

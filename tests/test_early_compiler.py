@@ -8,7 +8,8 @@ import pytest
 import dynajit as dj
 from dynajit import early_compiler
 from dynajit.capture import session
-from dynajit.codegen import compilation, pipeline, toolchain
+from dynajit.codegen import pipeline
+from dynajit.codegen.compilers import compilation, toolchain
 
 pytestmark = pytest.mark.skipif(toolchain.find_compiler() is None, reason="needs a C compiler")
 

@@ -5,7 +5,7 @@
  * new arrays of the pool's, which an unfinished run does not hand out. Nothing waits for the GPU,
  * unless a kernel may report an error: then the call ends once the last such kernel has. Temporary
  * memory is kept between calls, per stream; a call that meets it in use takes some of its own.
- * Created by `dynajit.codegen.cuda_program`. */
+ * Created by `dynajit.codegen.device.program`. */
 #ifndef DYNAJIT_DEVICE_PROGRAM_H
 #define DYNAJIT_DEVICE_PROGRAM_H
 

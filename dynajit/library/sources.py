@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.codegen import c_prelude, toolchain
 from dynajit.codegen._runtime import Library
+from dynajit.codegen.c import prelude as c_prelude
+from dynajit.codegen.compilers import toolchain
 from dynajit.core.errors import (
     DTypeError,
     InternalError,

@@ -3,7 +3,7 @@
  * Contract: `sum_of(x, dim, keepdim)` is the sum of a row-major array of float32 or float64 along the
  * dims of a sorted tuple, or NotImplemented for all others: dims in between, other layouts, nothing to
  * add. `add_reduce` is numpy.add.reduce (as called by eager/_rows.c: five arguments by place), and the
- * former where that is known. `column_addresses()` is for generated C (`codegen.blueprints`). Errors of sums of n numbers grow with log n. Called by `ops.reductions`.
+ * former where that is known. `column_addresses()` is for generated C (`codegen.run.blueprints`). Errors of sums of n numbers grow with log n. Called by `ops.reductions`.
  * Source: PyTorch's sum of a CPU, for which the order of one thread is taken.
  */
 #define PY_SSIZE_T_CLEAN

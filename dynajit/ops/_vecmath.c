@@ -238,7 +238,7 @@ PyMODINIT_FUNC PyInit__vecmath(void) {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         choose(&loops_f32_avx2, &loops_f64_avx2);
-    /* As codegen.toolchain: CPUs that have the last one run at full clock with wide vectors. */
+    /* As codegen.compilers.toolchain: CPUs that have the last one run at full clock with wide vectors. */
     if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2"))
         choose(&loops_f32_avx512, &loops_f64_avx512);

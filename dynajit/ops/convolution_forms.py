@@ -36,7 +36,8 @@ FEW_OUTPUTS: Final = 4
 """Outputs of a group below which products have another order than convolutions (few_products.h)."""
 
 MOST_CLASSES: Final = 64
-"""Product of the strides up to which the loops compute a transpose in x: as `codegen.natives`."""
+"""Product of the strides up to which the loops compute a transpose in x: as
+`codegen.plan.natives`."""
 
 
 def _has_loops(xp: Any, size: Sizes, geometry: tuple[Sizes, ...], is_back: bool = False) -> bool:

@@ -12,8 +12,8 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
-from dynajit.codegen import native_attention, natives
 from dynajit.codegen.pipeline import compile_graph, generate
+from dynajit.codegen.plan import native_attention, natives
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import symbol
 from dynajit.core.types.value_types import TensorType

@@ -13,7 +13,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
-from dynajit.codegen import blas
+from dynajit.codegen.run import blas
 from dynajit.core.errors import DivisionError
 
 pytestmark = [pytest.mark.c_only, pytest.mark.one_python]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen import cuda_text
+from dynajit.codegen.cuda import text as cuda_text
 from tests.support.kernels.emulated import KernelError, build, launch, load
 
 pytestmark = [

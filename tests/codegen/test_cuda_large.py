@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen import cuda_text
-from dynajit.codegen.cuda_steps import CudaKernel
+from dynajit.codegen.cuda import text as cuda_text
+from dynajit.codegen.cuda.units.steps import CudaKernel
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops

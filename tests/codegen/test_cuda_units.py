@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen import cuda_text
-from dynajit.codegen.cuda_steps import (
+from dynajit.codegen.cuda import text as cuda_text
+from dynajit.codegen.cuda.units.steps import (
     CudaKernel,
     LibraryCall,
     ScalarArgument,

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynajit.codegen import cuda_text
-from dynajit.codegen.cuda_text import Unit
+from dynajit.codegen.cuda import text as cuda_text
+from dynajit.codegen.cuda.text import Unit
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from tests.codegen.test_fuzz import FIRST, SCALE, made_from, names

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dynajit.codegen.cubin import Resources
+from dynajit.codegen.compilers.cubin import Resources
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ops import TABLE as ops

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dynajit.codegen import openmp
 from dynajit.codegen._runtime import LOADS_OBJECTS, Library
+from dynajit.codegen.compilers import openmp
 
 GCC = shutil.which("gcc")
 pytestmark = [
@@ -188,7 +188,7 @@ def test_what_is_no_object_file_of_this_machine_is_refused(objects, tmp_path) ->
 FUZZ = """
 import random, sys
 from pathlib import Path
-from dynajit.codegen import openmp
+from dynajit.codegen.compilers import openmp
 from dynajit.codegen._runtime import Library
 
 openmp.load()

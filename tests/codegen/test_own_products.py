@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynajit.codegen import blas
 from dynajit.codegen.pipeline import compile_graph
+from dynajit.codegen.run import blas
 from dynajit.core.arrays import _products
 from dynajit.ops import TABLE as ops
 

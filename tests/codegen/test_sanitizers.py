@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dynajit.codegen import toolchain
+from dynajit.codegen.compilers import toolchain
 from dynajit.core.process import config
 
 
@@ -36,7 +36,7 @@ PROGRAM = """
 from dataclasses import replace
 import numpy as np
 from dynajit.ops import TABLE as ops
-from dynajit.codegen import c_text
+from dynajit.codegen.c import text as c_text
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType

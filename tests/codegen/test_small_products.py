@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynajit.codegen.c_products import LONGEST_SMALL, SMALL
+from dynajit.codegen.c.products import LONGEST_SMALL, SMALL
 from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.ops import TABLE as ops
 

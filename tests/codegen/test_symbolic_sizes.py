@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen import fusion, toolchain
+from dynajit.codegen.compilers import toolchain
 from dynajit.codegen.pipeline import compile_graph
+from dynajit.codegen.plan import fusion
 from dynajit.core.process import config
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.symint import symbol

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen import toolchain
+from dynajit.codegen.compilers import toolchain
 from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
 

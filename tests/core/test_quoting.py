@@ -15,7 +15,8 @@ import pytest
 
 import dynajit as dj
 from dynajit import fx
-from dynajit.codegen import cuda_text, pipeline
+from dynajit.codegen import pipeline
+from dynajit.codegen.cuda import text as cuda_text
 from dynajit.core import quoting
 from dynajit.core.arrays.gpu.memory import Event
 from dynajit.core.errors import InvalidValueError, OperatorError

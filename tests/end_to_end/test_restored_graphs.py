@@ -12,7 +12,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import artefacts, nn
-from dynajit.codegen import store
+from dynajit.codegen.compilers import store
 from dynajit.ir import pipeline
 
 

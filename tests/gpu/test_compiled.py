@@ -9,8 +9,8 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
-from dynajit.codegen import cuda_text
-from dynajit.codegen.cuda_steps import Options
+from dynajit.codegen.cuda import text as cuda_text
+from dynajit.codegen.cuda.units.steps import Options
 from dynajit.core.arrays.gpu import runtime as gpu
 
 pytestmark = pytest.mark.usefixtures("driver", "strict_programs")

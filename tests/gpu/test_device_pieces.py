@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen import device_pieces, pipeline
-from dynajit.codegen.device_pieces import Kind
+from dynajit.codegen import pipeline
+from dynajit.codegen.device import pieces as device_pieces
+from dynajit.codegen.device.pieces import Kind
 from dynajit.core.types.device import CPU
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret

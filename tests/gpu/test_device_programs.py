@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen.device_pipeline import Launching
+from dynajit.codegen.device.pipeline import Launching
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import BoundsError, DivisionError
 from dynajit.core.process import config

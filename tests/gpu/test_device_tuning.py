@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen import device_tuning, pipeline
-from dynajit.codegen.cuda_steps import Choice
-from dynajit.codegen.device_pipeline import Launching
+from dynajit.codegen import pipeline
+from dynajit.codegen.cuda.units.steps import Choice
+from dynajit.codegen.device import tuning as device_tuning
+from dynajit.codegen.device.pipeline import Launching
 from dynajit.core.process import config
 from dynajit.ops import TABLE as ops
 from tests.support.gpu.device_graphs import array, check_program, compiled, graph_of, host, type_of

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynajit.codegen import _device, device_driver, nvrtc
-from dynajit.codegen.device_words import Words
+from dynajit.codegen import _device
+from dynajit.codegen.compilers import nvrtc
+from dynajit.codegen.device import driver as device_driver
+from dynajit.codegen.device.words import Words
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import CodegenError
 from dynajit.core.types import symint

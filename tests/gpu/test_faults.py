@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dynajit as dj
-from dynajit.codegen import device_driver
+from dynajit.codegen.device import driver as device_driver
 from dynajit.core.arrays.gpu import faults as gpu_faults
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError, InternalError, OutOfMemoryError, ToolchainError

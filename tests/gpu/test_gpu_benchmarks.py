@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import gpu, gpu_cases
 from benchmarks.gpu_cases import SMALL, Case, Sizes
-from dynajit.codegen import device_tuning
+from dynajit.codegen.device import tuning as device_tuning
 from dynajit.core.process import config
 
 pytestmark = [pytest.mark.one_python, pytest.mark.usefixtures("driver", "strict_programs")]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dynajit.codegen import pipeline
-from dynajit.codegen.started import Started
+from dynajit.codegen.compilers.started import Started
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.types import dtypes
 from dynajit.ir.graph import Graph

@@ -9,8 +9,11 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
-from dynajit.codegen import cuda_program, device_image, nvrtc, pipeline
-from dynajit.codegen.device_plan import PlanData
+from dynajit.codegen import pipeline
+from dynajit.codegen.compilers import nvrtc
+from dynajit.codegen.device import image as device_image
+from dynajit.codegen.device import program as cuda_program
+from dynajit.codegen.device.plan import PlanData
 from dynajit.core.errors import BoundsError
 from dynajit.core.process import config
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen import _device, device_driver
-from dynajit.codegen.device_pipeline import DEFAULT, Launching
+from dynajit.codegen import _device
+from dynajit.codegen.device import driver as device_driver
+from dynajit.codegen.device.pipeline import DEFAULT, Launching
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import BoundsError, DeviceError, OutOfMemoryError
 from dynajit.core.process import config

@@ -12,7 +12,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import doctor
-from dynajit.codegen import device_driver
+from dynajit.codegen.device import driver as device_driver
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError, NoGpuError
 from dynajit.eager import random

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dynajit.codegen import cuda_text
-from dynajit.codegen.cuda_text import Unit
+from dynajit.codegen.cuda import text as cuda_text
+from dynajit.codegen.cuda.text import Unit
 from dynajit.core.types import dtypes
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize

@@ -5,7 +5,7 @@
  * float64, for each of these sets that the CPU has; see `multiply` in product_loops.h. They run on
  * the calling thread and keep a block of memory for it until it ends, of which KEPT_BYTES may hold
  * packed columns between calls. Generated C calls them through the runtime (`dj_gemm` of
- * headers/products.h), and BLAS where they are missing; `codegen.blas` hands them over.
+ * headers/products.h), and BLAS where they are missing; `codegen.run.blas` hands them over.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

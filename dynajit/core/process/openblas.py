@@ -2,7 +2,7 @@
 
 Contract: only libraries that lie beside the package are found. A package that was built with
 another BLAS, as distributions of Linux do, has none, and callers then leave threads to it. Called
-by `core.process.threads` for NumPy's and by `codegen.blas` for SciPy's.
+by `core.process.threads` for NumPy's and by `codegen.run.blas` for SciPy's.
 """
 
 import ctypes

@@ -4,6 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dynajit import artefacts, codegen, core, ir, ops
 
 PROGRAM = """
 import dynajit as dj
@@ -30,3 +35,10 @@ def test_a_warm_process_does_not_call_the_c_compiler(tmp_path: Path) -> None:
         check=False,
     )  # fmt: skip
     assert "Traceback" not in again.stderr
+
+
+@pytest.mark.parametrize("package", [codegen, core, ir, ops])
+def test_what_is_kept_is_of_the_present_files_of_every_room(package: ModuleType) -> None:
+    files = {line.partition(" ")[0] for line in artefacts.version().splitlines()}
+    folder = Path(str(package.__file__)).parent
+    assert {path.name for path in folder.rglob("*.py")} - {"__init__.py"} <= files

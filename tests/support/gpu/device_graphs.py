@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynajit.codegen import pipeline
-from dynajit.codegen.device_pipeline import DEFAULT, Launching
+from dynajit.codegen.device.pipeline import DEFAULT, Launching
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from dynajit.codegen import device_driver, nvrtc
+from dynajit.codegen.compilers import nvrtc
+from dynajit.codegen.device import driver as device_driver
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.process import config
 from tests.support.kernels import emulated

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dynajit.codegen import cubin, cuda_registers, cuda_text, nvrtc
-from dynajit.codegen.cubin import Resources
-from dynajit.codegen.cuda_steps import CudaKernel
+from dynajit.codegen.compilers import cubin, nvrtc
+from dynajit.codegen.compilers.cubin import Resources
+from dynajit.codegen.cuda import text as cuda_text
+from dynajit.codegen.cuda.units import registers as cuda_registers
+from dynajit.codegen.cuda.units.steps import CudaKernel
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 

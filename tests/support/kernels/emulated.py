@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.codegen import blueprints, cuda_text
-from dynajit.codegen.blueprints import Kernel
-from dynajit.codegen.cuda_steps import (
+from dynajit.codegen.cuda import text as cuda_text
+from dynajit.codegen.cuda.text import Unit
+from dynajit.codegen.cuda.units.steps import (
     CudaKernel,
     LibraryCall,
     Memset,
@@ -31,8 +31,9 @@ from dynajit.codegen.cuda_steps import (
     SizeArgument,
     TableArgument,
 )
-from dynajit.codegen.cuda_text import Unit
-from dynajit.codegen.loops import Buffer
+from dynajit.codegen.loops.loop_ir import Buffer
+from dynajit.codegen.run import blueprints
+from dynajit.codegen.run.blueprints import Kernel
 from dynajit.core.types import symint
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Graph, Node, NodeKind, symbol_places

@@ -1,0 +1,160 @@
+"""Kernels of whole rows in C: calls of functions in headers/convolution.h, pooling.h, attention.h
+and ordering.h.
+
+Contract: the sizes are printed where the function is called, so one graph serves every size; the
+functions take care of threads themselves, and their results do not depend on how many there are.
+Called by `codegen.c.text`; `number_text` also by the CUDA printers.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dynajit.codegen.c.prelude import read
+from dynajit.codegen.c.support import Function, function_text, size_parameters, sizes_used
+from dynajit.codegen.loops.loop_ir import Buffer, NativeKernel
+from dynajit.codegen.plan.native_attention import masks_of, operands_of
+from dynajit.codegen.plan.native_ordering import keys_of
+from dynajit.codegen.plan.natives import ATTENTION, CONVOLUTIONS, ORDERINGS
+from dynajit.core.errors import InternalError
+from dynajit.core.types import symint
+from dynajit.core.types.dtypes import DType
+
+_SUFFIX: Final = {"float32": "f32", "float64": "f64"}
+
+_TILES: Final = """\
+#if !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast") /* a product and its sum round once where the CPU can */
+#endif
+DJ_TILE({c}, {suffix})
+#if !defined(__clang__)
+#pragma GCC pop_options
+#endif
+DJ_CONVOLUTION({c}, {suffix})"""
+
+_ATTENTION: Final = """\
+#define T {c}
+#define DJ_OF(name) name##_{suffix}
+#define DJ_EXP dj_exp_{suffix}
+#define DJ_LOG dj_log_{suffix}
+#define DJ_QUAD {quad}
+#define DJ_MASKS {masks}"""
+
+_ATTENTION_END: Final = (
+    "#undef T\n#undef DJ_OF\n#undef DJ_EXP\n#undef DJ_LOG\n#undef DJ_QUAD\n#undef DJ_MASKS"
+)
+
+_ORDERING: Final = """\
+#define T {c}
+#define DJ_OF(name) name##_{suffix}
+#define DJ_KEY {function}
+#define DJ_KEYS {key}
+#define DJ_PLACE {place}"""
+
+_ORDERING_END: Final = "#undef T\n#undef DJ_OF\n#undef DJ_KEY\n#undef DJ_KEYS\n#undef DJ_PLACE"
+
+
+def print_native(kernel: NativeKernel) -> Function:
+    """The C function of a row's kernel."""
+    reads = list(dict.fromkeys(b for b in kernel.reads if b is not None))
+    writes = [b for b in kernel.writes if b is not None]
+    parameters = [f"const {b.dtype.c} *{b.name}" for b in reads]
+    parameters += [f"{b.dtype.c} *{b.name}" for b in writes]
+    body = [f"const {_struct(kernel)} c = {{"]
+    body += [f"    .{name} = {_numbers(numbers)}," for name, numbers in kernel.numbers]
+    body += ["};", _call(kernel)]
+    sizes = sizes_used(body)
+    text = function_text(kernel.name, [*parameters, *size_parameters(sizes)], body)
+    return Function(kernel.name, kernel, text, (*reads, *writes), False, sizes)
+
+
+def _struct(kernel: NativeKernel) -> str:
+    if kernel.row in ATTENTION:
+        return "dj_attention"
+    if kernel.row in ORDERINGS:
+        return "dj_order"
+    return "dj_convolution" if kernel.row in CONVOLUTIONS else "dj_pool"
+
+
+def _numbers(numbers: Sequence[Any]) -> str:
+    texts = [number_text(number) for number in numbers]
+    return texts[0] if len(texts) == 1 else f"{{{', '.join(texts)}}}"
+
+
+def number_text(number: Any) -> str:
+    """A size, stride or option in C or CUDA."""
+    return _float(number) if isinstance(number, float) else symint.c(number)
+
+
+def _float(number: float) -> str:
+    if math.isnan(number):
+        return "NAN"
+    return repr(number) if math.isfinite(number) else ("-" * (number < 0)) + "INFINITY"
+
+
+def _call(kernel: NativeKernel) -> str:
+    def names(buffers: Sequence[Buffer | None]) -> list[str]:
+        return ["NULL" if buffer is None else buffer.name for buffer in buffers]
+
+    reads, writes = names(kernel.reads), names(kernel.writes)
+    suffix = _suffix(kernel)
+    match kernel.row:
+        case "convolution":
+            function, given = "correlate", ["0", *reads, *writes]
+        case "convolution_input":
+            function, given = "correlate", ["1", *reads, "NULL", *writes]
+        case "convolution_weight":
+            function, given = "weigh", [*reads, *writes]
+        case "max_pool" | "sum_pool" | "place_windows":
+            function, given = kernel.row, [*reads, *writes]
+        case row if row in ORDERINGS:
+            function, given = row, [*reads, *writes]
+        case row if row in ATTENTION:
+            function = "attention_forward" if len(writes) == 2 else "attention_backward"
+            parts = zip(operands_of(row), reads, strict=True)
+            operands = ", ".join(f".{part} = {name}" for part, name in parts)
+            given = [f"(dj_head_operands_{suffix}){{{operands}}}", *writes]
+        case _:
+            raise InternalError(f"{kernel.name}: {kernel.row} has no kernel")
+    status = ["status"] if kernel.row in (*CONVOLUTIONS, *ATTENTION, *ORDERINGS) else []
+    return f"dj_{function}_{suffix}({', '.join(['&c', *given, 'threads', *status])});"
+
+
+def _dtype(kernel: NativeKernel) -> DType:
+    first = kernel.reads[0]
+    assert first is not None
+    return first.dtype
+
+
+def _suffix(kernel: NativeKernel) -> str:
+    dtype = _dtype(kernel)
+    return dtype.name if kernel.row in ORDERINGS else _SUFFIX[dtype.name]
+
+
+def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
+    """The texts that the given kernels call, for the dtypes that they have."""
+    parts: list[str] = []
+    for struct, head, form in (
+        ("dj_convolution", "convolution.h", _TILES),
+        ("dj_pool", "pooling.h", "DJ_POOLS({c}, {suffix})"),
+        ("dj_attention", "", _ATTENTION),
+    ):
+        own = [kernel for kernel in kernels if _struct(kernel) == struct]
+        found = {_suffix(kernel) for kernel in own}
+        if found and head:
+            parts.append(read(head))
+        for suffix, c, quad in (("f32", "float", 4), ("f64", "double", 2)):
+            if suffix in found:
+                same = [kernel for kernel in own if _suffix(kernel) == suffix]
+                masks = 0 if head else masks_of(same)
+                parts.append(form.format(c=c, suffix=suffix, quad=quad, masks=masks))
+                if not head:
+                    parts += [read("panels.h"), read("attention.h"), _ATTENTION_END]
+    orders = [kernel for kernel in kernels if kernel.row in ORDERINGS]
+    for dtype in dict.fromkeys(map(_dtype, orders)):
+        own_keys = keys_of(dtype)
+        form = _ORDERING.format(c=dtype.c, suffix=dtype.name, function=own_keys.function,
+                                key=own_keys.key, place=own_keys.place)  # fmt: skip
+        parts += [form, read("ordering.h"), _ORDERING_END]
+    return parts

@@ -1,0 +1,318 @@
+"""Loop kernels as C11 with OpenMP: one translation unit per graph, kernels plus the driver `run`.
+
+Contract: chunks and lanes depend on sizes only, so the bits of a result do not depend on the
+number of threads or on the width of vector registers; small kernels never start a team. Sums run
+in `LANES` independent lanes, per block of at most `BLOCK` elements. Called by `codegen.pipeline`;
+the CUDA printer reads the same kernels.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from dynajit.codegen.c import columns as c_columns
+from dynajit.codegen.c import natives as c_natives
+from dynajit.codegen.c import panels as c_panels
+from dynajit.codegen.c import prelude as c_prelude
+from dynajit.codegen.c import products as c_products
+from dynajit.codegen.c import rows as c_rows
+from dynajit.codegen.c import scans as c_scans
+from dynajit.codegen.c import scatter as c_scatter
+from dynajit.codegen.c import sizes as c_sizes
+from dynajit.codegen.c.expressions import INDENT
+from dynajit.codegen.c.support import KERNEL, Function, block
+from dynajit.codegen.loops.loop_ir import (
+    Buffer,
+    ColumnKernel,
+    Kernel,
+    NativeKernel,
+    PanelKernel,
+    RowKernel,
+    ScanKernel,
+    ScatterKernel,
+)
+from dynajit.codegen.plan.memory import Layout
+from dynajit.core.quoting import in_c_comment
+from dynajit.core.records import record
+from dynajit.core.types import symint
+from dynajit.core.types.value_types import ScalarType, TensorType
+from dynajit.ir.graph import Graph
+from dynajit.ir.node import Node
+
+
+def print_kernel(kernel: Kernel) -> Function:
+    """The C function of a kernel."""
+    if isinstance(kernel, RowKernel):
+        return c_rows.print_rows(kernel)
+    if isinstance(kernel, ColumnKernel):
+        return c_columns.print_columns(kernel)
+    if isinstance(kernel, ScanKernel):
+        return c_scans.print_scan(kernel)
+    if isinstance(kernel, ScatterKernel):
+        return c_scatter.print_scatter(kernel)
+    if isinstance(kernel, NativeKernel):
+        return c_natives.print_native(kernel)
+    if isinstance(kernel, PanelKernel):
+        return c_panels.print_panels(kernel)
+    return c_products.print_matmul(kernel)
+
+
+def print_unit(
+    name: str,
+    functions: Sequence[Function],
+    layout: Layout,
+    graph: Graph,
+    arrays: Mapping[Node, TensorType] = MappingProxyType({}),
+) -> str:
+    """The translation unit: what it needs of the headers, kernels, driver.
+
+    Args:
+        name: of the graph, for the first comment.
+        functions: in running order.
+        layout: where each buffer lives.
+        graph: what is computed, for its symbolic sizes.
+        arrays: see `c_sizes.print_measure`.
+    """
+    parts = c_natives.helpers([f.kernel for f in functions if isinstance(f.kernel, NativeKernel)])
+    symbols = c_sizes.symbols_of(graph)
+    if symbols:
+        parts.append(THREAD_NUMBER)
+    calls = _shared(functions)
+    end = [c_sizes.print_measure(symbols, graph, layout, arrays)] if symbols else []
+    if layout.guarded:
+        end.append(SANITIZER)
+    end.append(_driver(functions, calls, layout, _sizes_of_run(graph, symbols)))
+    parts += _in_parts(functions, _definitions(functions, calls), end)
+    text = "\n\n".join(parts)
+    return "\n\n".join((f"/* {in_c_comment(name)} */", c_prelude.prelude(text), text)) + "\n"
+
+
+def _definitions(functions: Sequence[Function], calls: Mapping[str, "_Call"]) -> list[str]:
+    """The text of every kernel, or the name of the one that is called in its place."""
+    texts = []
+    for function in functions:
+        callee = calls[function.name].callee
+        if callee != function.name:
+            texts.append(f"/* {function.name} is {callee} on other buffers */")
+        elif calls[callee].scalars is not None:
+            texts.append(_with_own_scalars(function.text))
+        else:
+            texts.append(function.text)
+    return texts
+
+
+PART_LINES = 150
+"""Lines of kernels that are worth a process of the compiler: about 60 ms of its time, of which it
+takes 15 for whatever it compiles."""
+MOST_PARTS = 4
+
+PARTS = """\
+/* The kernels may be compiled in parts side by side: DJ_PART is the number of one of them. */
+#define DJ_PARTS {count}
+#ifdef DJ_PART
+#define DJ_IN(part) (DJ_PART == part)
+#define DJ_KERNEL __attribute__((noinline, visibility("hidden"))) void
+#else
+#define DJ_IN(part) 1
+#define DJ_KERNEL static __attribute__((noinline)) void
+#endif"""
+
+
+def _in_parts(
+    functions: Sequence[Function], kernels: Sequence[str], end: Sequence[str]
+) -> list[str]:
+    """Kernels, in parts that take a compiler about as long each if they are many; and the rest.
+
+    Args:
+        kernels: what is printed for the functions.
+        end: what calls them.
+    """
+    count = min(sum(kernel.count("\n") + 1 for kernel in kernels) // PART_LINES, MOST_PARTS)
+    if count < 2:
+        return [*kernels, *end]
+    weights = list(map(_weight, functions, kernels))
+    kernels = [kernel.replace(KERNEL, "DJ_KERNEL", 1) for kernel in kernels]
+    texts = [PARTS.format(count=count)]
+    texts += [kernel.partition(") {\n")[0] + ");" for kernel in kernels if "\n" in kernel]
+    for part, numbers in enumerate(_balanced(weights, count)):
+        own = [kernels[number] for number in numbers]
+        own += end if part == count - 1 else []
+        texts += [f"#if DJ_IN({part})", *own, "#endif"]
+    return texts
+
+
+def _balanced(weights: Sequence[int], count: int) -> list[list[int]]:
+    """Numbers of items in so many groups, the heaviest first: an item joins the lightest then."""
+    groups: list[list[int]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for item in sorted(range(len(weights)), key=lambda item: -weights[item]):
+        lightest = loads.index(min(loads))
+        groups[lightest].append(item)
+        loads[lightest] += weights[item]
+    order = sorted(range(count), key=lambda group: -loads[group])
+    return [sorted(groups[group]) for group in order]
+
+
+def _weight(function: Function, kernel: str) -> int:
+    """Lines that a compiler reads for a kernel; those of a helper count at each call.
+
+    Args:
+        kernel: what is printed: a line of comment where another function is called in its place.
+    """
+    if "\n" not in kernel:
+        return 0
+    lines = kernel.count("\n") + sum(map(c_prelude.lines_of, _WORD.findall(kernel)))
+    if isinstance(function.kernel, NativeKernel):
+        lines += sum(helper.count("\n") for helper in c_natives.helpers([function.kernel]))
+    return lines
+
+
+@record
+class _Call:
+    """How a kernel is called.
+
+    Args:
+        callee: the first kernel that computes the same.
+        scalars: which of the program's numbers the callee's array of numbers has; None for all.
+    """
+
+    callee: str
+    scalars: tuple[int, ...] | None
+
+
+def _shared(functions: Sequence[Function]) -> dict[str, _Call]:
+    """Name -> which kernel is called in its place, so that equal ones are compiled once.
+
+    Kernels may be equal but for the numbers they read, such as each parameter's learning rate in a
+    step of an optimiser: then all of them are given an array of their own numbers.
+    """
+    groups: dict[str, list[Function]] = {}
+    for function in functions:
+        groups.setdefault(without_names(function), []).append(function)
+    calls = {}
+    for group in groups.values():
+        numbers = [_scalars_of(function.text) for function in group]
+        is_same = all(own == numbers[0] for own in numbers)
+        for function, own in zip(group, numbers, strict=True):
+            calls[function.name] = _Call(group[0].name, None if is_same else own)
+    return calls
+
+
+_SCALAR = re.compile(r"\bscalars\[(\d+)\]")
+
+
+def _scalars_of(text: str) -> tuple[int, ...]:
+    """The program's numbers that a kernel reads, in order of their first appearance."""
+    return tuple(dict.fromkeys(int(number) for number in _SCALAR.findall(text)))
+
+
+def _with_own_scalars(text: str) -> str:
+    """A kernel that reads an array of `_scalars_of` in place of all of the program's numbers."""
+    place = {number: at for at, number in enumerate(_scalars_of(text))}
+    return _SCALAR.sub(lambda found: f"scalars[{place[int(found[1])]}]", text)
+
+
+_DECLARED = re.compile(r"\b(?:float|double|u?int\d+_t|dj_half|dj_bfloat) \*?(\w+)")
+_DEFINED = re.compile(r"\bvoid (\w+)\(")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+
+
+def without_names(function: Function) -> str:
+    """The text of a kernel with its own names and the scalars that it reads numbered: equal texts
+    compute the same.
+
+    Layers of a model repeat; their kernels differ only in names and are compiled once. Only names
+    that the kernel declares are replaced, so types, helpers and constants still tell texts apart.
+    """
+    own = {*_DEFINED.findall(function.text), *(buffer.name for buffer in function.buffers)}
+    own.update(_DECLARED.findall(function.text))
+    numbers: dict[str, str] = {}
+
+    def number(found: re.Match[str]) -> str:
+        word = found[0]
+        return numbers.setdefault(word, f"@{len(numbers)}") if word in own else word
+
+    return _WORD.sub(number, _with_own_scalars(function.text))
+
+
+SANITIZER = """\
+void __asan_poison_memory_region(const volatile void *, size_t);
+void __asan_unpoison_memory_region(const volatile void *, size_t);"""
+
+
+THREAD_NUMBER = """\
+#ifdef _OPENMP
+int omp_get_thread_num(void), omp_get_num_threads(void);
+#else
+#define omp_get_thread_num() 0
+#define omp_get_num_threads() 1
+#endif"""
+
+
+def _sizes_of_run(graph: Graph, symbols: Sequence[c_sizes.Symbol]) -> list[str]:
+    """Lines that name the symbols, which the runtime stores behind the scalar arguments."""
+    if not symbols:
+        return []
+    scalars = sum(isinstance(node.type, ScalarType) for node in graph.inputs)
+    return c_sizes.define_symbols(symbols, f"scalars[{scalars} + ", ".i")
+
+
+def _driver(
+    functions: Sequence[Function], calls: Mapping[str, _Call], layout: Layout, sizes: Sequence[str]
+) -> str:
+    lines = [
+        "int run(void **inputs, void **outputs, void **constants, const void *scalars_,",
+        "        char *workspace, const dj_runtime *runtime, int threads, int64_t *status) {",
+        "    const dj_scalar *scalars = (const dj_scalar *)scalars_;",
+        "    (void)inputs, (void)outputs, (void)constants, (void)scalars;",
+        "    (void)workspace, (void)runtime, (void)threads;",
+        *sizes,
+        *_guard(layout),
+    ]
+    for function in functions:
+        lines += [INDENT + line for line in _call(function, calls[function.name], layout)]
+        if function.may_fail:
+            lines.append(f"{INDENT}if (status[0]) goto done;")
+    if any(function.may_fail for function in functions):
+        lines.append("done:")
+    if layout.guarded:
+        size = symint.c(layout.workspace_bytes)
+        lines.append(f"{INDENT}__asan_unpoison_memory_region(workspace, {size});")
+    lines += ["    return (int)status[0];", "}"]
+    return "\n".join(lines)
+
+
+def _guard(layout: Layout) -> list[str]:
+    """Lines that leave of the workspace only what belongs to buffers."""
+    if not layout.guarded:
+        return []
+    lines = [f"__asan_poison_memory_region(workspace, {symint.c(layout.workspace_bytes)});"]
+    lines += [
+        f"__asan_unpoison_memory_region(workspace + {symint.c(start)}, {symint.c(size)});"
+        for start, size in layout.guarded
+    ]
+    return [INDENT + line for line in lines]
+
+
+def _call(function: Function, call: _Call, layout: Layout) -> list[str]:
+    """The call of a kernel, by a team if that is decided here and worth it."""
+    buffers = [_pointer(buffer, layout) for buffer in function.buffers]
+    scalars = "scalars"
+    if call.scalars:
+        own = ", ".join(f"scalars[{number}]" for number in call.scalars)
+        scalars = f"(const dj_scalar[]){{{own}}}"
+    alone = function.call(call.callee, buffers, scalars=scalars)
+    if not function.team:
+        return [alone]
+    member, members = "omp_get_thread_num()", "omp_get_num_threads()"
+    shared = function.call(call.callee, buffers, member, members, scalars)
+    team = ["#pragma omp parallel num_threads(threads)", shared]
+    return [*block(f"if ({function.team})", team), *block("else", [alone])]
+
+
+def _pointer(buffer: Buffer, layout: Layout) -> str:
+    kind, position = layout.places[buffer]
+    c = buffer.dtype.c
+    if kind == "workspace":
+        return f"({c} *)(workspace + {symint.c(position)})"
+    return f"({c} *){kind}[{position}]"

@@ -1,0 +1,1 @@
+"""From text to machine code: compilers, and what is kept on disk."""

@@ -1,0 +1,1 @@
+"""What CUDA printers share: kernels with their launches, teams of threads, packs."""

@@ -1,0 +1,1 @@
+"""The loop IR: scalar expressions, kernels, and how row bodies become expressions."""

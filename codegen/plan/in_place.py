@@ -1,0 +1,135 @@
+"""Outputs that are written straight into the array of an input that the caller overwrites.
+
+`share` decides for each output that the caller would copy into an input whether its kernel may
+write there: the input's elements are read in no later kernel, and in this one only where the
+element is written, right before. Called by `codegen.pipeline` and `codegen.cuda.text` when kernels
+are printed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from dynajit.codegen.loops.loop_ir import Buffer, Expression, Kernel, Load, RowKernel, Select, walk
+from dynajit.codegen.plan.fusion import Plan
+from dynajit.core.types.value_types import TensorType
+from dynajit.ir.node import Node, NodeKind
+
+
+def share(
+    plan: Plan,
+    kernels: Sequence[Kernel],
+    used: Sequence[Sequence[Buffer]],
+    written: Mapping[int, int],
+) -> tuple[list[Kernel], dict[Node, Node]]:
+    """The kernels, some changed, and output -> input for those that share an array.
+
+    Requires: no kernel can fail, since a failure must leave no trace.
+
+    Args:
+        used: the buffers of each kernel.
+        written: positions: output -> the input that it is copied to.
+    """
+    inputs, outputs, buffers = plan.graph.inputs, plan.graph.outputs, plan.storage.buffers
+    users = _users(used)
+    shown = Counter(buffers.get(node) for node in outputs if isinstance(node, Node))
+    shared: dict[Node, Node] = {}
+    taken: set[Node] = set()
+    pairs: dict[int, list[tuple[Buffer, Buffer]]] = {}
+    for output, position in written.items():
+        node, source = outputs[output], inputs[position]
+        if not isinstance(node, Node) or source in taken or not _may_share(node, source):
+            continue
+        if shown[buffers.get(node)] != 1:  # somebody else gets the output
+            continue
+        place = _kernel(kernels, users, buffers[node], buffers.get(source))
+        if place is not None:
+            shared[node] = source
+            taken.add(source)
+            pairs.setdefault(place, []).append((buffers[source], buffers[node]))
+    return [_with_pairs(kernel, pairs.get(place)) for place, kernel in enumerate(kernels)], shared
+
+
+def _users(used: Sequence[Sequence[Buffer]]) -> dict[Buffer, list[int]]:
+    """Buffer -> positions of the kernels that use it, in order."""
+    users: dict[Buffer, list[int]] = {}
+    for place, buffers in enumerate(used):
+        for buffer in dict.fromkeys(buffers):
+            users.setdefault(buffer, []).append(place)
+    return users
+
+
+def _with_pairs(kernel: Kernel, pairs: list[tuple[Buffer, Buffer]] | None) -> Kernel:
+    """The kernel, another one where some of its outputs are written into inputs."""
+    if pairs is None:
+        return kernel
+    assert isinstance(kernel, RowKernel)
+    return replace(kernel, in_place=(*kernel.in_place, *pairs))
+
+
+def _may_share(node: Node, source: Node) -> bool:
+    """True if the arrays look alike."""
+    a, b = node.type, source.type
+    return (
+        node.kind is NodeKind.CALL
+        and isinstance(a, TensorType)
+        and isinstance(b, TensorType)
+        and (a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device)
+        and b.is_contiguous
+    )
+
+
+def _kernel(
+    kernels: Sequence[Kernel],
+    users: Mapping[Buffer, Sequence[int]],
+    output: Buffer,
+    source: Buffer | None,
+) -> int | None:
+    """Position of the kernel that writes the output, if it may write to the source."""
+    using = users.get(output)
+    if not using or source is None:
+        return None
+    first = using[0]
+    if users.get(source, using)[-1] > first:
+        return None
+    kernel = kernels[first]
+    return first if isinstance(kernel, RowKernel) and _is_safe(kernel, output, source) else None
+
+
+def _is_safe(kernel: RowKernel, output: Buffer, source: Buffer) -> bool:
+    """True for a pointwise kernel that reads of the source only what it overwrites."""
+    others = kernel.row_stores or kernel.totals or kernel.element_totals or kernel.finals
+    others = others or kernel.column_totals
+    if others or len(kernel.phases) != 1 or kernel.indices:
+        return False
+    (phase,) = kernel.phases
+    if phase.accumulates or phase.keeps:
+        return False
+    places = [place for place, store in enumerate(phase.stores) if store.buffer == output]
+    if len(places) != 1:
+        return False
+    (place,) = places
+    values = tuple(store.value for store in phase.stores)
+    offset = phase.stores[place].offset
+    if any(load.offset != offset for load in _loads(walk(values), source)):
+        return False
+    # What is computed for certain is computed once; behind the store, the rest is read again.
+    before = set(_loads(_certain(values[: place + 1]), source))
+    return all(load in before for load in _loads(walk(values[place + 1 :]), source))
+
+
+def _loads(expressions: Iterable[Expression], source: Buffer) -> Iterator[Load]:
+    return (e for e in expressions if isinstance(e, Load) and e.buffer == source)
+
+
+def _certain(roots: Sequence[Expression]) -> set[Expression]:
+    """The expressions that are computed whatever the conditions are."""
+    found: set[Expression] = set()
+    pending = list(roots)
+    while pending:
+        expression = pending.pop()
+        if expression not in found:
+            found.add(expression)
+            is_select = isinstance(expression, Select)
+            pending += expression.operands[:1] if is_select else expression.operands
+    return found

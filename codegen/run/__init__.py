@@ -1,0 +1,1 @@
+"""Programs that run: with libraries, with NumPy alone, and with every kernel checked."""

@@ -1,0 +1,37 @@
+"""Loops with forms for ordinary operands: the others are computed without them, and alone so."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynajit.codegen.c.expressions import NEAR_ANGLES, NEAR_RESTS
+from dynajit.codegen.pipeline import compile_graph
+from dynajit.ops import TABLE as ops
+
+pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
+
+FORMS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(ops, name) for name in sorted(NEAR_ANGLES)},
+    **{name: lambda x, name=name: getattr(ops, name)(x, 3.7) for name in sorted(NEAR_RESTS)},
+    **{f"pow {y}": lambda x, y=y: ops.pow(x, y) for y in (-3, -0.5, 2.5, 3, 4, 6.0, 33)},
+    "lgamma": ops.lgamma,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*has no native lowering:RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", FORMS)
+def test_an_unusual_operand_does_not_change_what_others_give(codegen, name, dtype):
+    """The loop that meets it is run again; where loops begin depends on the result's address."""
+    x = np.abs(np.random.default_rng(3).standard_normal(4099)).astype(dtype) * dtype(30)
+    program = compile_graph(codegen.graph_of(FORMS[name], codegen.type_of(x)))
+    (expected,) = program(x)
+    for unusual in (1e6, 1e35, -3.7, np.inf, np.nan, -0.0):
+        x[::7] = unusual
+        (found,) = program(x)
+
+        np.testing.assert_array_equal(
+            np.delete(expected, np.s_[::7]), np.delete(found, np.s_[::7]), str(unusual)
+        )
