@@ -22,7 +22,8 @@ from dynajit.capture.values_objects import ExceptionValue, ObjectContents, Objec
 from dynajit.capture.values_storage import native_base
 from dynajit.core import instances
 from dynajit.core.arrays.gpu import runtime as gpu
-from dynajit.eager import autocast_mode, creation, grad_mode
+from dynajit.eager.modes import autocast_mode, grad_mode
+from dynajit.eager.tensor import creation
 from dynajit.ops import complex_functions
 
 

@@ -29,7 +29,7 @@ from dynajit.capture.values_storage import DictStorage, ListStorage
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.eager import Tensor
-from dynajit.eager.inplace import write_back
+from dynajit.eager.operations.inplace import write_back
 
 
 class Effect:

@@ -33,7 +33,7 @@ from dynajit.capture.values_objects import InstanceDictValue
 from dynajit.capture.values_storage import STORAGE
 from dynajit.core.errors import InternalError
 from dynajit.core.types.device import Device
-from dynajit.eager.random import signed_bits
+from dynajit.eager.modes.random import signed_bits
 from dynajit.ops.dispatch import reserve_random
 
 _BUILDS: Final = {

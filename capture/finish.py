@@ -52,7 +52,7 @@ from dynajit.capture.written_derivatives import refuse_copies
 from dynajit.core.types import symint
 from dynajit.core.types.device import Device
 from dynajit.core.types.value_types import TensorType, contiguous_strides
-from dynajit.eager import autocast_mode, grad_mode
+from dynajit.eager.modes import autocast_mode, grad_mode
 from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Graph, Node
 from dynajit.ir.graph import Value as GraphValue
@@ -274,7 +274,7 @@ def _seen_within(
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """(heap id, outputs) of tensors that are made after the launch, which computed with them.
 
-    Their gradients pass within the launch: `eager.compiled.note_within`.
+    Their gradients pass within the launch: `eager.backward.compiled.note_within`.
     """
     builder = recorder.builder
     values = {v.identity: v for v in reached if isinstance(v, TensorValue)}

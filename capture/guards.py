@@ -28,8 +28,8 @@ from dynajit.core.errors import InternalError
 from dynajit.core.location import Location
 from dynajit.core.records import record
 from dynajit.eager._tensor import are_writes_checked
-from dynajit.eager.autocast_mode import _autocast_word
-from dynajit.eager.grad_mode import is_inference_mode_enabled
+from dynajit.eager.modes.autocast_mode import _autocast_word
+from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
 from dynajit.ops import autocast_words as words
 
 
@@ -65,7 +65,7 @@ class Kind(enum.IntEnum):
     INFERENCE = 26  # expected: bool: whether `inference_mode` is on
     SUBCLASSES = 27  # expected: tuple of the classes that derive from a class directly, in order
     DEVICE = 28  # expected: int: number of the current GPU
-    WRITES_CHECKED = 29  # expected: bool: whether `eager.write_limits` limits writes
+    WRITES_CHECKED = 29  # expected: bool: whether `eager.modes.write_limits` limits writes
 
 
 RELATIONS = (Kind.NOT_ALIASED, Kind.ALIASED, Kind.NO_SHARED_STORAGE)

@@ -23,9 +23,9 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
 from dynajit.core.types.dtypes import Category, uint8
 from dynajit.core.types.value_types import ScalarType, TensorType
-from dynajit.eager import grad_mode
 from dynajit.eager._tensor import are_writes_checked
-from dynajit.eager.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype
+from dynajit.eager.modes import grad_mode
+from dynajit.eager.operations.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype
 from dynajit.ir import graph
 from dynajit.ops import TABLE, dispatch, subscript
 from dynajit.ops.arguments import fitting

@@ -35,7 +35,8 @@ from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.symint import SymInt, equals
 from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import TensorType, contiguous_strides
-from dynajit.eager import Size, Tensor, creation, typed_names
+from dynajit.eager import Size, Tensor
+from dynajit.eager.tensor import creation, typed_names
 from dynajit.ir import graph
 from dynajit.ops import TABLE, complex_functions
 from dynajit.ops.autocast import word_set
@@ -519,7 +520,11 @@ def _has_graph_value(data: Any) -> bool:
     return isinstance(data, graph.Value)
 
 
-_ORDINARY: Final = ("dynajit.eager.function", "dynajit.eager.grad_mode", "dynajit.eager.legacy")
+_ORDINARY: Final = (
+    "dynajit.eager.backward.function",
+    "dynajit.eager.modes.grad_mode",
+    "dynajit.eager.tensor.legacy",
+)
 
 
 def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:

@@ -17,7 +17,7 @@ from bytecode.instr import InstrLocation
 from dynajit.capture.assemble import Copy, Item, Writer, with_own_labels
 from dynajit.core.errors import LaunchFailed
 from dynajit.core.types.device import Device
-from dynajit.eager.random import generator_of
+from dynajit.eager.modes.random import generator_of
 
 #: Slots that the handler needs at most.
 DEPTH: Final = 6

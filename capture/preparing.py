@@ -12,7 +12,7 @@ from typing import Any
 from dynajit.capture.values import Value
 from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.core.preparation import Preparation, preparation_of
-from dynajit.eager.execute import eager_dispatch
+from dynajit.eager.operations.execute import eager_dispatch
 
 
 def prepare(x: Any, function: types.FunctionType, args: list[Value]) -> None:

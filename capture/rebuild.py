@@ -72,9 +72,9 @@ from dynajit.capture.values_storage import DictStorage, ListStorage, SetStorage
 from dynajit.capture.values_tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import symint
-from dynajit.eager.compiled import note_within
-from dynajit.eager.grad_mode import enable_grad, no_grad
-from dynajit.eager.inplace import restored
+from dynajit.eager.backward.compiled import note_within
+from dynajit.eager.modes.grad_mode import enable_grad, no_grad
+from dynajit.eager.operations.inplace import restored
 from dynajit.ir.node import Node
 from dynajit.ir.sizes import attributes as known_attributes
 from dynajit.ir.sizes import expressions

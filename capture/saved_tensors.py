@@ -21,7 +21,7 @@ from dynajit.capture.region import Place, SavedCheck, SavedTensors
 from dynajit.capture.values_tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types.value_types import TensorType
-from dynajit.eager.node import backward_name
+from dynajit.eager.tape.node import backward_name
 from dynajit.ir.graph import Graph, Node, Value
 from dynajit.ir.saved import Saved, Use, find_saved
 from dynajit.ir.written_derivative import WrittenDerivative

@@ -47,8 +47,8 @@ from dynajit.core.process import config
 from dynajit.core.process.warning import warn
 from dynajit.core.records import record
 from dynajit.core.types.symint import deciding
-from dynajit.eager.autocast_mode import _autocast_word
-from dynajit.eager.grad_mode import enable_grad, is_grad_enabled, is_inference_mode_enabled
+from dynajit.eager.modes.autocast_mode import _autocast_word
+from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled, is_inference_mode_enabled
 from dynajit.ops import dispatch
 
 MSG_INTERNAL: Final = (

@@ -23,7 +23,7 @@ from dynajit.core.records import record
 from dynajit.core.types.dtypes import bool_, int64
 from dynajit.core.types.value_types import Shape, TensorType
 from dynajit.eager import Tensor
-from dynajit.eager.grad_mode import is_inference_mode_enabled
+from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
 from dynajit.ir import graph
 from dynajit.ir.sizes import expressions
 from dynajit.ops import TABLE

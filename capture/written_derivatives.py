@@ -31,8 +31,8 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.records import record
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import Size, TensorType, numel
-from dynajit.eager.creation import from_numpy
-from dynajit.eager.function import once_differentiable
+from dynajit.eager.backward.function import once_differentiable
+from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import graph
 from dynajit.ir.sizes import symbol_places, symbols
 from dynajit.ir.written_derivative import Extracted, WrittenDerivative, extract

@@ -105,15 +105,13 @@ with paused():
         strided,
     )
     from dynajit.core.types.type_info import finfo, iinfo
-    from dynajit.eager.count_draws import binomial, poisson
-    from dynajit.eager.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
-    from dynajit.eager.defaults import (
+    from dynajit.eager.modes.defaults import (
         get_default_device,
         get_default_dtype,
         set_default_device,
         set_default_dtype,
     )
-    from dynajit.eager.grad_mode import (
+    from dynajit.eager.modes.grad_mode import (
         enable_grad,
         inference_mode,
         is_grad_enabled,
@@ -122,7 +120,18 @@ with paused():
         no_grad,
         set_grad_enabled,
     )
-    from dynajit.eager.legacy import (
+    from dynajit.eager.modes.random import (
+        Generator,
+        default_generator,
+        get_rng_state,
+        initial_seed,
+        manual_seed,
+        seed,
+        set_rng_state,
+    )
+    from dynajit.eager.tensor.count_draws import binomial, poisson
+    from dynajit.eager.tensor.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
+    from dynajit.eager.tensor.legacy import (
         BFloat16Tensor,
         BoolTensor,
         ByteTensor,
@@ -134,17 +143,8 @@ with paused():
         LongTensor,
         ShortTensor,
     )
-    from dynajit.eager.printing import set_printoptions
-    from dynajit.eager.random import (
-        Generator,
-        default_generator,
-        get_rng_state,
-        initial_seed,
-        manual_seed,
-        seed,
-        set_rng_state,
-    )
-    from dynajit.eager.tensor import Size, Tensor
+    from dynajit.eager.tensor.printing import set_printoptions
+    from dynajit.eager.tensor.tensor import Size, Tensor
     from dynajit.ops.functions import (
         abs,
         absolute,
@@ -571,7 +571,7 @@ if TYPE_CHECKING:
         version,
         xpu,
     )
-    from dynajit.eager.serialization import load, save
+    from dynajit.eager.files.serialization import load, save
     from dynajit.func import vmap
     from dynajit.library.tags import Tag
     from dynajit.sparse import (
@@ -649,8 +649,8 @@ __getattr__ = late.publish(
         "_assert_async": "dynajit._utils",
         "is_storage": "dynajit.storage",
         **dict.fromkeys(("lobpcg", "pca_lowrank", "svd_lowrank"), "dynajit.ops.lowrank_functions"),
-        "load": "dynajit.eager.serialization",
-        "save": "dynajit.eager.serialization",
+        "load": "dynajit.eager.files.serialization",
+        "save": "dynajit.eager.files.serialization",
         "scalar_tensor": "dynajit.ops.creation_functions",
         "segment_reduce": "dynajit.ops.segment_functions",
         "sparse_bsc_tensor": "dynajit.sparse",

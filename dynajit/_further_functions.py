@@ -24,12 +24,12 @@ from dynajit.core.refusals import refused_function
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import SymInt as _SymInt
-from dynajit.eager import anomaly
-from dynajit.eager.creation import from_numpy
-from dynajit.eager.defaults import set_default_device, set_default_dtype
-from dynajit.eager.storages import BY_DTYPE, CLASSES, TypedStorage  # noqa: F401
-from dynajit.eager.tensor import Tensor
-from dynajit.eager.typed_names import type_named
+from dynajit.eager.modes.defaults import set_default_device, set_default_dtype
+from dynajit.eager.operations.storages import BY_DTYPE, CLASSES, TypedStorage  # noqa: F401
+from dynajit.eager.tape import anomaly
+from dynajit.eager.tensor.creation import from_numpy
+from dynajit.eager.tensor.tensor import Tensor
+from dynajit.eager.tensor.typed_names import type_named
 from dynajit.nn import functional as F
 from dynajit.ops import functions
 from dynajit.ops.arrangement_functions import elements_at, strided_extent

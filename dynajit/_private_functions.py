@@ -22,8 +22,8 @@ from dynajit.core.types.dtypes import bfloat16, float16, int32, int64
 from dynajit.core.types.memory_format import contiguous_format
 from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.gamma import Gamma
-from dynajit.eager.creation import tensor
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.futures import Future  # noqa: F401  (published)
 from dynajit.jit import ScriptModule  # noqa: F401  (published)
 from dynajit.nn import functional as F

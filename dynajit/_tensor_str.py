@@ -1,4 +1,4 @@
-"""How tensors are written, by PyTorch's private path; defined in `eager.printing`.
+"""How tensors are written, by PyTorch's private path; defined in `eager.tensor.printing`.
 
 Contract: the functions write a tensor as `repr` does. Called by programs with classes around
 tensors.
@@ -7,7 +7,7 @@ tensors.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dynajit.eager import printing
+from dynajit.eager.tensor import printing
 
 
 class _PrintOptions:

@@ -8,8 +8,8 @@ from typing import Any
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.checkpoint_names import rebuilt_tensor as _rebuild_tensor_v2
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.files.names import rebuilt_tensor as _rebuild_tensor_v2
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.parameter import rebuilt_parameter as _rebuild_parameter
 from dynajit.ops.functions import cat
 

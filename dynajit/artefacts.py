@@ -41,7 +41,7 @@ class Gradients:
             recomputed: as in `ir.partition.Partition`.
         saved: number of saved values.
         reached: as in `ir.autodiff.Joint`.
-        needs: as in `eager.compiled.Training`.
+        needs: as in `eager.backward.compiled.Training`.
     """
 
     differentiable_outputs: tuple[int, ...]

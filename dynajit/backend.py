@@ -4,9 +4,10 @@
 into the function that capture calls with each CapturedGraph. For the built-in ones the steps are,
 in order:
 split off views, differentiate if a gradient is wanted, partition, run the passes, generate code,
-and join the programs to the tape (`eager.compiled`). Between the first and the last one a graph
-that was compiled before is restored from disk (`artefacts`). Every step's time and result is kept
-in a GraphRecord for the reports, which makes the graphs of a restored one again when it is asked.
+and join the programs to the tape (`eager.backward.compiled`). Between the first and the last one a
+graph that was compiled before is restored from disk (`artefacts`). Every step's time and result is
+kept in a GraphRecord for the reports, which makes the graphs of a restored one again when it is
+asked.
 """
 
 import functools
@@ -26,9 +27,9 @@ from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, BackendErro
 from dynajit.core.process import config
 from dynajit.core.records import record
 from dynajit.core.types.value_types import Shape, TensorType
-from dynajit.eager.compiled import CompiledCall, VersionCheck
-from dynajit.eager.creation import from_numpy
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.backward.compiled import CompiledCall, VersionCheck
+from dynajit.eager.tensor.creation import from_numpy
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ir import autodiff, interpret, outputs, partition, sizes
 from dynajit.ir.absent import without
 from dynajit.ir.generated import generated_function

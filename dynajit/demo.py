@@ -23,10 +23,10 @@ from dynajit import nn, optim
 from dynajit.compile import compile, explain
 from dynajit.core.process import config, optional
 from dynajit.core.records import record
-from dynajit.eager.creation import from_numpy
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.random import manual_seed
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.modes.random import manual_seed
+from dynajit.eager.tensor.creation import from_numpy
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.utils.data import DataLoader, TensorDataset
 

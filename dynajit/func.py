@@ -13,8 +13,8 @@ from dynajit.autograd.products import forward, has_other_leaves, jacobian_of, re
 from dynajit.capture.control import disable
 from dynajit.core.errors import ArgumentError, ArgumentValueError
 from dynajit.core.pytree import flatten, tree_map, unflatten
-from dynajit.eager.grad_mode import enable_grad, is_grad_enabled
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.mapped import vmap
 from dynajit.nn.batch_normalization import _BatchNorm
 from dynajit.nn.utils.stateless import called_with

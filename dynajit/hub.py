@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.refusals import refused_function
-from dynajit.eager.serialization import load as _load_file
+from dynajit.eager.files.serialization import load as _load_file
 
 _WHY = "dynajit downloads nothing.  Fetch the file by other means, and open it with dynajit.load."
 

@@ -26,8 +26,8 @@ from dynajit.core.errors import (
 from dynajit.core.process import background, config
 from dynajit.core.process.warning import warn
 from dynajit.core.records import record
-from dynajit.eager.compiled import note_within
-from dynajit.eager.creation import from_numpy
+from dynajit.eager.backward.compiled import note_within
+from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import pipeline
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph

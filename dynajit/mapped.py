@@ -13,10 +13,10 @@ from typing import Any, Final
 from dynajit.capture.control import disable
 from dynajit.core.errors import BoundsError, InvalidValueError
 from dynajit.core.pytree import Structure, flatten, unflatten
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.random import default_generator
-from dynajit.eager.tensor import Tensor
-from dynajit.eager.write_limits import limited
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.modes.random import default_generator
+from dynajit.eager.modes.write_limits import limited
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import stack
 
 RANDOMNESS: Final = ("error", "different", "same")

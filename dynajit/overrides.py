@@ -13,8 +13,8 @@ from typing import Any, Final
 import dynajit
 from dynajit import fft, linalg, special
 from dynajit.core.errors import ArgumentError
-from dynajit.eager.subclasses import enter_mode, leave_mode
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.operations.subclasses import enter_mode, leave_mode
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional
 from dynajit.ops import functions, overriding
 from dynajit.ops._library_call import LibraryFunction

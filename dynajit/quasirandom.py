@@ -12,8 +12,8 @@ import numpy as np
 
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.process.optional import load
-from dynajit.eager.creation import tensor
-from dynajit.eager.defaults import get_default_dtype
+from dynajit.eager.modes.defaults import get_default_dtype
+from dynajit.eager.tensor.creation import tensor
 
 
 class SobolEngine:

@@ -7,7 +7,7 @@ from typing import Any
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError
 from dynajit.core.types.device import CPU, Device, parse
-from dynajit.eager.random import (
+from dynajit.eager.modes.random import (
     default_generator,
     get_rng_state,
     initial_seed,

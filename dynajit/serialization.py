@@ -1,7 +1,7 @@
 """Checkpoints by PyTorch's path: `dynajit.serialization.add_safe_globals` and its kin.
 
-What reads and writes is defined in `eager.serialization`; this module is where programs look for
-it.
+What reads and writes is defined in `eager.files.serialization`; this module is where programs look
+for it.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import IO, Any, Final, TypeAlias
 
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.types.device import Device
-from dynajit.eager.serialization import (
+from dynajit.eager.files.serialization import (
     add_safe_globals,
     clear_safe_globals,
     get_safe_globals,

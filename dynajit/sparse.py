@@ -1,13 +1,13 @@
 """Sparse tensors by PyTorch's path: those of positions and values (COO); compressed layouts are
 refused by name.
 
-Contract: as `eager.sparse` and `eager.sparse_functions`; what refuses does as `core.refusals` says.
-Called by users.
+Contract: as `eager.sparse.sparse_tensor` and `eager.sparse.functions`; what refuses does as
+`core.refusals` says. Called by users.
 """
 
 from dynajit.core.refusals import refused_function
 from dynajit.core.types.tensor_layouts import WHY_COMPRESSED
-from dynajit.eager.sparse_functions import (
+from dynajit.eager.sparse.functions import (
     BFloat16Tensor,
     ByteTensor,
     CharTensor,

@@ -8,8 +8,8 @@ name this module. Called by users.
 import io
 from typing import Any
 
-from dynajit.eager.serialization import load
-from dynajit.eager.storages import TypedStorage, UntypedStorage
+from dynajit.eager.files.serialization import load
+from dynajit.eager.operations.storages import TypedStorage, UntypedStorage
 
 
 def is_storage(obj: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import IO
 
 from dynajit.core.types.device import Device as _device
 from dynajit.core.types.dtypes import DType as _dtype
-from dynajit.eager.tensor import Size, Tensor
+from dynajit.eager.tensor.tensor import Size, Tensor
 from dynajit.storage import UntypedStorage as Storage
 
 _TensorOrTensors = Tensor | Sequence[Tensor]

@@ -4,20 +4,9 @@ Importing this package makes eager the default way to run ops (`dispatch.install
 keeper of each thread's autocast word (`autocast.install`).
 """
 
-from dynajit.eager import to_sparse  # noqa: F401 - methods of Tensor
 from dynajit.eager._rows import attempt
-from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
-from dynajit.eager.creation import (
-    as_tensor,
-    asarray,
-    empty,
-    empty_like,
-    from_dlpack,
-    from_numpy,
-    tensor,
-)
-from dynajit.eager.execute import handle
-from dynajit.eager.grad_mode import (
+from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
+from dynajit.eager.modes.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -26,9 +15,20 @@ from dynajit.eager.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from dynajit.eager.outputs import write_into
-from dynajit.eager.random import Generator, default_generator, reserve
-from dynajit.eager.tensor import Size, Tensor
+from dynajit.eager.modes.random import Generator, default_generator, reserve
+from dynajit.eager.operations.execute import handle
+from dynajit.eager.operations.outputs import write_into
+from dynajit.eager.sparse import to_sparse  # noqa: F401 - methods of Tensor
+from dynajit.eager.tensor.creation import (
+    as_tensor,
+    asarray,
+    empty,
+    empty_like,
+    from_dlpack,
+    from_numpy,
+    tensor,
+)
+from dynajit.eager.tensor.tensor import Size, Tensor
 from dynajit.ops import autocast, dispatch
 
 dispatch.install_eager(handle, reserve, attempt)

@@ -1,16 +1,16 @@
 /* Rows on eager tensors without Python between the call and the array function.
  *
- * Contract: `attempt` and `get_item` do what `eager.execute.handle` and `ops.subscript.get_item`
+ * Contract: `attempt` and `get_item` do what `eager.operations.execute.handle` and `ops.subscript.get_item`
  * do, for the common case only: tensors on the CPU and plain numbers, dtypes (and, where the row
  * depends on them, shapes and attributes) that `ops.evaluate` has seen and left a plan for, keys of
  * integers, slices, None and Ellipsis, or one index or mask tensor. For all else they return NotImplemented and have no effect:
  * the Python path then computes, or finds the words of the refusal. What the tape is to record is
- * handed to `eager.execute`. In-place methods that no tape sees write their result back here.
+ * handed to `eager.operations.execute`. In-place methods that no tape sees write their result back here.
  * Rows with a function in C of their own (`native`, see `ops/_native_forms.c`) ask that first; those
  * that take no tensor only where this thread records nothing. The array functions of composites
  * (`ops/array_forms.py`) are called here, too. `slope` calls the C form of a
- * derivative formula. Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor`,
- * `eager.inplace` and `eager.node`.
+ * derivative formula. Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor.tensor`,
+ * `eager.operations.inplace` and `eager.tape.node`.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -34,7 +34,7 @@ enum {
 
 enum { MOST_OPERANDS = 3, MOST_ARGUMENTS = 64 };
 
-/* What eager.execute says of rows that have functions of whole arrays. */
+/* What eager.operations.execute says of rows that have functions of whole arrays. */
 enum {
     FORM_NATIVE,    /* function in C, or None: see ops/_native_forms.c */
     FORM_ARRAY,     /* array function of a composite, or None */
@@ -43,7 +43,7 @@ enum {
     FORM_SIZE,
 };
 
-/* What the result of such a function is, and what its tape hears: `_result_kind` of eager.execute. */
+/* What the result of such a function is, and what its tape hears: `_result_kind` of eager.operations.execute. */
 typedef enum {
     UNRECORDED, /* new; where gradients are recorded, the row is its parts */
     RECORDED,   /* new, one node */
@@ -493,7 +493,7 @@ lies_as_first(PyArrayObject *array, PyObject *const *operands, Py_ssize_t count)
 }
 
 /* The array, which a row that is no view gave for these operands, where PyTorch would lay its result
- * out: `settled` of eager.execute, asked only where an operand does not lie row by row. Takes the
+ * out: `settled` of eager.operations.execute, asked only where an operand does not lie row by row. Takes the
  * reference to the array. */
 static PyObject *
 settled(PyObject *row, PyObject *const *operands, Py_ssize_t count, PyObject *attributes,
@@ -1180,7 +1180,7 @@ may_overlap(TensorObject *tensor, PyObject *args, PyObject *kwargs)
 
 /* is_free(tensor, args, kwargs): True if nothing forbids a write of what a method of the tensor gives
  * for these arguments, or has to know of it but the tensor's version: `check_writable` of
- * eager.inplace would find nothing, and its class runs no operation itself. */
+ * eager.operations.inplace would find nothing, and its class runs no operation itself. */
 static PyObject *
 rows_is_free(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {

@@ -823,7 +823,7 @@ static PyObject *
 wrap(PyObject *array)
 {
     if (tensor_type == NULL) {
-        PyErr_SetString(PyExc_RuntimeError, "dynajit.eager.tensor has not been imported");
+        PyErr_SetString(PyExc_RuntimeError, "dynajit.eager.tensor.tensor has not been imported");
         return NULL;
     }
     if (!PyArray_Check(array)) {
@@ -1419,7 +1419,7 @@ static PyMethodDef module_methods[] = {
     {"_set_inference_enabled", module_set_inference_enabled, METH_O,
      "_set_inference_enabled(flag) -> the flag before (this thread)."},
     {"are_writes_checked", module_are_writes_checked, METH_NOARGS,
-     "True where eager.write_limits has to be asked before a write (this thread)."},
+     "True where eager.modes.write_limits has to be asked before a write (this thread)."},
     {"_set_writes_checked", module_set_writes_checked, METH_O,
      "_set_writes_checked(flag) -> the flag before (this thread)."},
     {"_autocast_word", module_autocast_word, METH_NOARGS,

@@ -210,7 +210,7 @@ def test_no_import_cycle() -> None:
     [
         ("dynajit.core.types.value_types", "dynajit.ops"),
         ("dynajit.ir.graph", "dynajit.eager"),
-        ("dynajit.codegen.pipeline", "dynajit.eager.tensor"),
+        ("dynajit.codegen.pipeline", "dynajit.eager.tensor.tensor"),
         ("dynajit.capture.session", "dynajit.codegen"),
         ("dynajit.nn.module", "dynajit"),
         ("dynajit.compile", "codegen.pipeline"),

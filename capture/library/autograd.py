@@ -11,8 +11,8 @@ for real, so whatever cannot be captured breaks the graph at the call of `apply`
 from dynajit.capture.library.table import replaces
 from dynajit.core.errors import InternalError
 from dynajit.eager import Tensor
-from dynajit.eager.function import Function, FunctionContext
-from dynajit.eager.grad_mode import _set_grad_enabled, is_grad_enabled
+from dynajit.eager.backward.function import Function, FunctionContext
+from dynajit.eager.modes.grad_mode import _set_grad_enabled, is_grad_enabled
 
 
 def _only_captured(*arguments):
@@ -59,7 +59,7 @@ def _without_history(cls, output, args):
 
 
 def _with_defaults(known, args):
-    """See `eager.function.with_defaults`."""
+    """See `eager.backward.function.with_defaults`."""
     if known is None:
         return args
     missing = known[0] - len(args)

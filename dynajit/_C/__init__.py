@@ -11,10 +11,10 @@ from typing import Any, Final
 from dynajit._C import _nn
 from dynajit.core.errors import LinAlgError as _LinAlgError
 from dynajit.core.refusals import refused_class
-from dynajit.eager.defaults import get_default_device as _get_default_device
-from dynajit.eager.random import Generator
-from dynajit.eager.subclasses import change_unasked as _change_unasked
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.defaults import get_default_device as _get_default_device
+from dynajit.eager.modes.random import Generator
+from dynajit.eager.operations.subclasses import change_unasked as _change_unasked
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.futures import Future
 from dynajit.ops.overriding import disabled_torch_function as _disabled_torch_function_impl
 from dynajit.ops.overriding import is_mode_active as _is_torch_function_mode_enabled

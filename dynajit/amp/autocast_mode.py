@@ -18,8 +18,8 @@ from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import ArgumentError, DeviceError, InvalidValueError
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import autocast_words as words
 
 _LOWER = (dtypes.bfloat16, dtypes.float16)

@@ -19,8 +19,8 @@ from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import AutogradError, ExpectationError, InvalidValueError
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.creation_functions import full
 from dynajit.ops.functions import stack
 

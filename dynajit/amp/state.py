@@ -11,7 +11,7 @@ from typing import Any
 
 from dynajit.core.errors import ArgumentError
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.autocast_mode import _autocast_word, _set_autocast_word
+from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.ops import autocast_words as words
 
 

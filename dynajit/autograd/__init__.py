@@ -12,7 +12,7 @@ from dynajit.autograd.grad_mode import enable_grad, inference_mode, no_grad, set
 from dynajit.autograd.gradcheck import gradcheck, gradgradcheck
 from dynajit.autograd.variable import Variable
 from dynajit.core.process import late
-from dynajit.eager.tape import backward, grad
+from dynajit.eager.backward.engine import backward, grad
 
 if TYPE_CHECKING:
     from dynajit.autograd import functional, graph, profiler

@@ -11,8 +11,8 @@ from typing import Any
 from dynajit.autograd.products import forward, jacobian_of, reverse
 from dynajit.capture.control import disable
 from dynajit.core.errors import ArgumentError, AutogradError
-from dynajit.eager.grad_mode import enable_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import enable_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import ones_like
 
 

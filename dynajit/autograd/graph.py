@@ -11,10 +11,11 @@ from typing import Any
 from dynajit.capture.control import disable
 from dynajit.core.errors import AutogradError
 from dynajit.core.refusals import refused_class, refused_function
-from dynajit.eager import _tensor, saved_hooks
-from dynajit.eager.node import AccumulateGrad, Node
-from dynajit.eager.tape import GradientEdge
-from dynajit.eager.tensor import Tensor
+from dynajit.eager import _tensor
+from dynajit.eager.backward.engine import GradientEdge
+from dynajit.eager.tape import saved_hooks
+from dynajit.eager.tape.node import AccumulateGrad, Node
+from dynajit.eager.tensor.tensor import Tensor
 
 
 class saved_tensors_hooks:

@@ -7,10 +7,10 @@ product is 0. Called by `autograd.functional` and `func`.
 from collections.abc import Sequence
 from typing import Any
 
-from dynajit.eager.grad_mode import enable_grad
-from dynajit.eager.node import Node
-from dynajit.eager.tape import grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.backward.engine import grad
+from dynajit.eager.modes.grad_mode import enable_grad
+from dynajit.eager.tape.node import Node
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import stack, zeros_like
 
 

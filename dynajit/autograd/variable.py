@@ -1,5 +1,5 @@
-"""`Variable` by PyTorch's path; defined in `dynajit.eager.legacy`."""
+"""`Variable` by PyTorch's path; defined in `dynajit.eager.tensor.legacy`."""
 
-from dynajit.eager.legacy import Variable
+from dynajit.eager.tensor.legacy import Variable
 
 __all__ = ["Variable"]

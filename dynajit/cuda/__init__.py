@@ -68,18 +68,16 @@ from dynajit.cuda.streams import (
     set_stream,
     stream,
 )
-from dynajit.eager.legacy import (
-    CudaBFloat16Tensor as BFloat16Tensor,
-)
-from dynajit.eager.legacy import CudaBoolTensor as BoolTensor
-from dynajit.eager.legacy import CudaByteTensor as ByteTensor
-from dynajit.eager.legacy import CudaCharTensor as CharTensor
-from dynajit.eager.legacy import CudaDoubleTensor as DoubleTensor
-from dynajit.eager.legacy import CudaFloatTensor as FloatTensor
-from dynajit.eager.legacy import CudaHalfTensor as HalfTensor
-from dynajit.eager.legacy import CudaIntTensor as IntTensor
-from dynajit.eager.legacy import CudaLongTensor as LongTensor
-from dynajit.eager.legacy import CudaShortTensor as ShortTensor
+from dynajit.eager.tensor.legacy import CudaBFloat16Tensor as BFloat16Tensor
+from dynajit.eager.tensor.legacy import CudaBoolTensor as BoolTensor
+from dynajit.eager.tensor.legacy import CudaByteTensor as ByteTensor
+from dynajit.eager.tensor.legacy import CudaCharTensor as CharTensor
+from dynajit.eager.tensor.legacy import CudaDoubleTensor as DoubleTensor
+from dynajit.eager.tensor.legacy import CudaFloatTensor as FloatTensor
+from dynajit.eager.tensor.legacy import CudaHalfTensor as HalfTensor
+from dynajit.eager.tensor.legacy import CudaIntTensor as IntTensor
+from dynajit.eager.tensor.legacy import CudaLongTensor as LongTensor
+from dynajit.eager.tensor.legacy import CudaShortTensor as ShortTensor
 
 _NO_GRAPHS = (
     "graphs of CUDA are made by compiled functions.  Use dynajit.compile(function, "

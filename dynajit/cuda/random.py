@@ -11,7 +11,7 @@ from typing import Any
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.types.device import Device
 from dynajit.cuda.devices import number_of
-from dynajit.eager.random import Generator, generator_of, seed_gpus
+from dynajit.eager.modes.random import Generator, generator_of, seed_gpus
 
 
 def _generator(device: Any, what: str) -> Generator:

@@ -11,8 +11,8 @@ from typing import Any
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from dynajit.core.process.process_groups import NON_GROUP_MEMBER, member_of
 from dynajit.distributed.reductions import ReduceOp, check_reduction
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 
 MSG_NOT_A_TENSOR = (
     "Invalid function argument. Expected parameter `{name}` of type Tensor\n"

@@ -7,7 +7,7 @@ from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.odds import OfOdds
 from dynajit.distributions.utils import broadcast_all
-from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.nn.functional import binary_cross_entropy_with_logits
 from dynajit.ops.functions import arange, bernoulli, where
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from dynajit.distributions import constraints
 from dynajit.distributions.odds import OfOdds
-from dynajit.eager.count_draws import binomial
-from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.count_draws import binomial
 from dynajit.ops.functions import arange, floor, minimum
 from dynajit.ops.nn_functions import logsigmoid
 

@@ -9,7 +9,7 @@ from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import lazy_property, logits_to_probs, probs_to_logits
-from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.ops.functions import arange, argmax, broadcast_tensors, full, multinomial
 
 

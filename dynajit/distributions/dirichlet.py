@@ -7,7 +7,7 @@ from dynajit.core.errors import InvalidValueError
 from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
-from dynajit.eager.gamma_numbers import standard_gamma
+from dynajit.eager.backward.gamma_numbers import standard_gamma
 from dynajit.ops.functions import where, xlogy
 from dynajit.ops.nn_functions import one_hot
 

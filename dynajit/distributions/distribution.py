@@ -14,8 +14,8 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
 from dynajit.distributions.utils import lazy_property
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Size, Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Size, Tensor
 from dynajit.ops.functions import exp
 
 

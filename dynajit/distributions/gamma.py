@@ -8,7 +8,7 @@ from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.utils import broadcast_all
-from dynajit.eager.gamma_numbers import standard_gamma
+from dynajit.eager.backward.gamma_numbers import standard_gamma
 from dynajit.ops.functions import log, xlogy
 from dynajit.ops.special_functions import gammainc
 

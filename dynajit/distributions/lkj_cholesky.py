@@ -14,7 +14,7 @@ from dynajit.distributions import constraints
 from dynajit.distributions.beta import Beta
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all
-from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.ops.functions import arange, diag_embed, log, randn, where
 from dynajit.ops.special_functions import multigammaln
 

@@ -7,8 +7,8 @@ from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
 from dynajit.distributions.categorical import Categorical
 from dynajit.distributions.distribution import Distribution
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Size
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Size
 from dynajit.ops.functions import log_softmax
 
 

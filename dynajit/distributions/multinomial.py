@@ -8,7 +8,7 @@ from dynajit.core.errors import ArgumentNotImplementedError
 from dynajit.distributions import constraints
 from dynajit.distributions.categorical import OfCategorical
 from dynajit.distributions.utils import xlogy_of_logits
-from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.ops.functions import arange, xlogy
 from dynajit.ops.nn_functions import one_hot
 

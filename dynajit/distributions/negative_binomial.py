@@ -7,8 +7,8 @@ from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.gamma import Gamma
 from dynajit.distributions.odds import OfOdds
-from dynajit.eager.count_draws import poisson
-from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.count_draws import poisson
 from dynajit.ops.functions import exp, floor, where
 from dynajit.ops.nn_functions import logsigmoid
 

@@ -7,8 +7,8 @@ from typing import Any
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.utils import broadcast_all
-from dynajit.eager.count_draws import poisson
-from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.count_draws import poisson
 from dynajit.ops.functions import floor, xlogy
 
 

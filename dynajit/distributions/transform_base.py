@@ -11,7 +11,7 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
 from dynajit.distributions.utils import sum_rightmost
-from dynajit.eager.tensor import Size
+from dynajit.eager.tensor.tensor import Size
 from dynajit.ops.functions import full_like
 
 

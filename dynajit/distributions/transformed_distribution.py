@@ -9,7 +9,7 @@ from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.independent import Independent
 from dynajit.distributions.transforms import ComposeTransform, Transform
 from dynajit.distributions.utils import sum_rightmost
-from dynajit.eager.grad_mode import no_grad
+from dynajit.eager.modes.grad_mode import no_grad
 
 
 class TransformedDistribution(Distribution):

@@ -27,7 +27,7 @@ from dynajit.distributions.transform_base import (
 )
 from dynajit.distributions.transform_parts import CatTransform, StackTransform
 from dynajit.distributions.utils import sum_rightmost
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import (
     arange,
     broadcast_to,

@@ -13,9 +13,9 @@ from typing import Any, Final
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.types import dtypes
 from dynajit.core.types.type_info import finfo
-from dynajit.eager.creation import tensor
-from dynajit.eager.grad_mode import enable_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import enable_grad
+from dynajit.eager.tensor.creation import tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import (
     broadcast_tensors,
     full,

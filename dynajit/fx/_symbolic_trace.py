@@ -17,7 +17,7 @@ from unittest import mock
 from dynajit._dynamo.eval_frame import OptimizedModule
 from dynajit.capture._capture import CompiledFunction  # type: ignore[import-not-found]  # of C
 from dynajit.core.errors import InvalidValueError, UnsupportedError
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.fx.graph import Graph
 from dynajit.fx.graph_module import GraphModule
 from dynajit.fx.node import Argument

@@ -16,7 +16,7 @@ from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.memory_format import MemoryFormat
 from dynajit.core.types.tensor_layouts import strided
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.fx.graph import Graph
 from dynajit.fx.node import Argument, Node, Target
 from dynajit.ops import overriding

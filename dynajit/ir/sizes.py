@@ -3,7 +3,8 @@
 Contract: a symbol of a graph is known as soon as the inputs are. It is the size of one dimension
 of one tensor input, or an INTEGER placeholder that has the symbol's name. `symbol_places` says
 which; `bind` reads the numbers; `known` puts them into shapes and attributes.
-Called by `ir.verify`, `ir.interpret`, `ir.partition`, code generation and `eager.compiled`.
+Called by `ir.verify`, `ir.interpret`, `ir.partition`, code generation and
+`eager.backward.compiled`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

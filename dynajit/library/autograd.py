@@ -12,7 +12,7 @@ from typing import Any
 
 from dynajit.core.errors import AutogradError
 from dynajit.eager._tensor import TensorBase
-from dynajit.eager.function import Function
+from dynajit.eager.backward.function import Function
 from dynajit.library.schema import Schema
 
 MSG_NONE: str = (

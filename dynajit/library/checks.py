@@ -11,9 +11,9 @@ import numpy as np
 from dynajit.compile import compile
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import CaptureError, InvalidValueError, OperatorError
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tape import grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.backward.engine import grad
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.library import autograd, traced
 from dynajit.library.definitions import CustomOpDef
 from dynajit.library.forms import Form

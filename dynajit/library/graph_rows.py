@@ -30,7 +30,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.eager import _tensor
-from dynajit.eager.creation import from_numpy
+from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import interpret
 from dynajit.ir.graph import Value
 from dynajit.library import autograd, traced

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.library.schema import SchemaType
 
 UNKNOWN: Final = "unknown"

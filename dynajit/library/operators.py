@@ -26,8 +26,8 @@ from dynajit.eager._tensor import (
     bump_version,
     needs_grad,
 )
-from dynajit.eager.tensor import Tensor
-from dynajit.eager.write_limits import check_write
+from dynajit.eager.modes.write_limits import check_write
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ir.graph import Value
 from dynajit.library import autograd, graph_rows
 from dynajit.library.schema import Schema, converted_result, tensors_in

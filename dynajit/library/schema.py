@@ -22,7 +22,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import SymInt
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ir.graph import Value
 
 

@@ -17,8 +17,8 @@ from dynajit.core.records import record
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import TensorType, ValueType
-from dynajit.eager.function import FunctionContext
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.backward.function import FunctionContext
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Node
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code

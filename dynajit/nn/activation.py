@@ -4,8 +4,8 @@ import warnings
 from typing import Any
 
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.creation import empty
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import empty
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.init import constant_
 from dynajit.nn.module import Module

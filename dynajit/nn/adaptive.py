@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.containers import ModuleList, Sequential
 from dynajit.nn.linear import Linear

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.creation import empty, tensor
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import empty, tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn import init
 from dynajit.nn.module import Module

@@ -5,7 +5,7 @@ Contract: for annotations only; nothing is checked. Called by users.
 
 from typing import TypeVar
 
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, BoundsError, InvalidValueError
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 

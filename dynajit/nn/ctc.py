@@ -15,10 +15,10 @@ import numpy as np
 
 from dynajit.core.errors import AutogradError, DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.core.types import dtypes
-from dynajit.eager.creation import from_numpy
-from dynajit.eager.function import Function
-from dynajit.eager.grad_mode import is_grad_enabled
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.backward.function import Function
+from dynajit.eager.modes.grad_mode import is_grad_enabled
+from dynajit.eager.tensor.creation import from_numpy
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.arguments import with_integers
 from dynajit.ops.autocast import widened
 from dynajit.ops.loss_functions import reduction_of

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynajit.core.errors import AutogradError
-from dynajit.eager.function import Function
-from dynajit.eager.node import zeros_of
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.backward.function import Function
+from dynajit.eager.tape.node import zeros_of
+from dynajit.eager.tensor.tensor import Tensor
 
 _numbers = itertools.count()
 

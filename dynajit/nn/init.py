@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from dynajit.core.types.dtypes import float64
-from dynajit.eager.creation import from_numpy
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.creation import from_numpy
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.creation_functions import eye as identity
 from dynajit.ops.creation_functions import randn, randperm
 

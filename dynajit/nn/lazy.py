@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.creation import tensor
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.creation import tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.batch_normalization import (
     BatchNorm1d,
     BatchNorm2d,

@@ -10,10 +10,10 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.process.late import Late
-from dynajit.eager.grad_mode import is_grad_enabled, no_grad
+from dynajit.eager.modes.grad_mode import is_grad_enabled, no_grad
 from dynajit.ops.embedding_functions import bagged, looked_up, shortened_rows
 
-sparse_gradients = Late("dynajit.eager.sparse_gradients")
+sparse_gradients = Late("dynajit.eager.sparse.gradients")
 
 
 def embedding(

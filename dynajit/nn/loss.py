@@ -6,7 +6,7 @@
 from typing import Any
 
 from dynajit.core.errors import ArgumentError
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.module import Module
 from dynajit.ops.loss_functions import reduction_of

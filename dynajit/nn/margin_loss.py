@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.distance import PairwiseDistance
 from dynajit.nn.loss import NLLLoss, _Loss, _WeightedLoss

@@ -19,8 +19,8 @@ from dynajit.core.instances import give_own_dict
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType, bfloat16, float16, float32, float64
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import hooks as module_hooks
 from dynajit.nn import state
 from dynajit.nn.compiled_calls import attribute_outside, original_of, set_in_both

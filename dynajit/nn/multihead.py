@@ -4,8 +4,8 @@ from typing import Any
 
 from dynajit.core.errors import ExpectationError, InvalidValueError
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.creation import empty
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import empty
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn import init
 from dynajit.nn.linear import NonDynamicallyQuantizableLinear

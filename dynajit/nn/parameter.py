@@ -13,13 +13,13 @@ from dynajit.core.errors import ShapeValueError, UnsupportedError
 from dynajit.core.process.late import Late
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.tensor_layouts import strided
-from dynajit.eager.checkpoint_names import declare, with_state
-from dynajit.eager.creation import empty
-from dynajit.eager.subclasses import is_asked
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.files.names import declare, with_state
+from dynajit.eager.operations.subclasses import is_asked
+from dynajit.eager.tensor.creation import empty
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.overriding import disabled_torch_function
 
-sparse = Late("dynajit.eager.sparse")
+sparse = Late("dynajit.eager.sparse.sparse_tensor")
 
 
 class Parameter(Tensor):
@@ -74,7 +74,7 @@ def _sparse_class() -> Any:
     class SparseParameter(sparse.SparseTensor, Parameter):  # type: ignore[name-defined, misc]
         """A sparse tensor as a parameter: what `Parameter(x)` gives for one.
 
-        Its gradient is refused by name when it is read: see `eager.sparse`.
+        Its gradient is refused by name when it is read: see `eager.sparse.sparse_tensor`.
         """
 
         def __repr__(self) -> str:

@@ -8,7 +8,7 @@ the same path is refused by `load`. Imported by `nn`, so that `load` knows of it
 import importlib
 from typing import Any, Final
 
-from dynajit.eager.checkpoint_names import declare_package
+from dynajit.eager.files.names import declare_package
 
 #: Where PyTorch's functions of networks say they are from.
 _OF_NETWORKS: Final = "torch._C._nn"

@@ -13,8 +13,8 @@ from typing import Any
 
 from dynajit.core.errors import ArgumentError, InvalidValueError, ShapeError
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.creation import empty
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import empty
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter

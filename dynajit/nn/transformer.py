@@ -14,7 +14,7 @@ from typing import Any
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.types.dtypes import DType
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.activation import GELU, Dropout, ReLU
 from dynajit.nn.containers import ModuleList

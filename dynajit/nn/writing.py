@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
 
-from dynajit.eager.grad_mode import is_grad_enabled
+from dynajit.eager.modes.grad_mode import is_grad_enabled
 
 #: Where programs, and files that name such a function, find it.
 _HOME: Final = "dynajit.nn.functional"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynajit.core.types.dtypes import int64
-from dynajit.eager.creation import tensor
+from dynajit.eager.tensor.creation import tensor
 
 
 def shape_as_tensor(x: Any) -> Any:

@@ -3,7 +3,7 @@
  * Contract: that of `_native_forms.c`: the bits of the rows' array forms and of the derivatives' rows, or
  * NotImplemented for all but float32 and float64 (N, C, *) that lie row by row and are not empty.
  * Sums and products with a sum are the loops of `_vecmath`, over the same elements side by side as
- * `ops.batch_normalization._added` has them. Called by `eager._rows` and `eager.node`;
+ * `ops.batch_normalization._added` has them. Called by `eager._rows` and `eager.tape.node`;
  * `tests/ops/test_native_batch_norm.py` compares.
  */
 #define PY_SSIZE_T_CLEAN

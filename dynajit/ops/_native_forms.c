@@ -10,7 +10,7 @@
  * logarithms are those loops of NumPy's ufuncs that NumPy itself would run, sums along a row those of
  * `_sums.c`, and everything else is rounded as NumPy's operators round. What is saved is what stands around the
  * loops: 1 us for each of the operators, and all arrays in between.
- * Called by `eager._rows`, `eager.node`; `tests/ops/test_native_forms.py` compares.
+ * Called by `eager._rows`, `eager.tape.node`; `tests/ops/test_native_forms.py` compares.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

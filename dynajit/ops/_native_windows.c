@@ -4,7 +4,7 @@
  * NotImplemented for all but float32 and float64 that lie row by row, not empty, under windows over
  * two dims of which each holds an element. Sums go through the positions of a window in row-major order,
  * gradients of maxima through the windows; of zeros that differ in sign the first is the largest.
- * Called by `eager._rows` and `eager.node`; `tests/ops/test_native_windows.py` compares.
+ * Called by `eager._rows` and `eager.tape.node`; `tests/ops/test_native_windows.py` compares.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

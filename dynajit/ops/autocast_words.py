@@ -5,7 +5,8 @@ lower-precision dtype, and whether casts may be remembered. Above these it has t
 device, which decides about library functions' results as well, and whether a `TorchFunctionMode` is
 active (`ops.overriding`), which nothing that was compiled may miss. 0 is the word of a program that
 used neither. The thread's word lives in C (`eager/tensor.h`), where compiled functions can check it
-in one comparison. Called by `ops.autocast`, `dynajit.amp`, `eager.defaults` and capture's reports.
+in one comparison. Called by `ops.autocast`, `dynajit.amp`, `eager.modes.defaults` and capture's
+reports.
 
 Source: PyTorch 2.x, "Automatic Mixed Precision package" (device types, their default dtypes).
 """

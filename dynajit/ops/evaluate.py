@@ -324,7 +324,9 @@ def _shaped_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], x
     direct = None if choose is None else choose(xp, *inputs)
     plan = Plan(op.rule.array, xp, casts, result, view, direct)
     if op.kind is Kind.MOVEMENT and op.rule.mirrors:
-        return plan  # which gives elements: tensors get a view, which takes `eager.execute`
+        return (
+            plan  # which gives elements: tensors get a view, which takes `eager.operations.execute`
+        )
     return _remember(key, plan)
 
 

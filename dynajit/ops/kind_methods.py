@@ -2,8 +2,9 @@
 quantized tensors, which refuse by name where the tensor is another one.
 
 Contract: the tensor is dense; what is said of devices that are not here is False. Mixed into the
-methods of eager tensors and graph values (`ops.methods`). Sparse tensors (`eager.sparse`) answer
-for themselves; `to_sparse` and `sparse_mask`, which make them, are methods of eager tensors only.
+methods of eager tensors and graph values (`ops.methods`). Sparse tensors
+(`eager.sparse.sparse_tensor`) answer for themselves; `to_sparse` and `sparse_mask`, which make
+them, are methods of eager tensors only.
 """
 
 from typing import Any, ClassVar, Final

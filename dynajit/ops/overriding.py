@@ -11,7 +11,7 @@ functions get another body (`_give_body`) when somebody overrides for the first 
 which does. A row that gets such an object from other code asks, too (`ops.dispatch`); there `func`
 is the row.
 
-`publish_overridable` collects the functions, `eager.subclasses` the methods. Called by
+`publish_overridable` collects the functions, `eager.operations.subclasses` the methods. Called by
 `dynajit.overrides`, `ops.dispatch` and `nn.functional`.
 """
 
@@ -168,7 +168,7 @@ def classes_unasked() -> Iterator[None]:
 
 
 def change_unasked(classes: int, is_off: bool | None = None) -> bool:
-    """See `eager.subclasses`."""
+    """See `eager.operations.subclasses`."""
     ask_no_class(classes)
     before = _state.is_off
     if is_off is not None:
@@ -393,7 +393,7 @@ class Eager:
 
 
 def install(eager: Eager) -> None:
-    """Called once, by `eager.subclasses`: overriding begins to be looked for."""
+    """Called once, by `eager.operations.subclasses`: overriding begins to be looked for."""
     _installed[:] = [eager]
     register_override(_override, eager.tensor, disabled_torch_function)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.types.type_info import finfo
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import zeros_like
 from dynajit.optim.optimizer import BuiltInOptimizer, start_counting
 from dynajit.optim.options import check_options

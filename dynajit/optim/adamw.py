@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.optim.adam import Adam
 
 

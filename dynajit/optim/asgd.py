@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dynajit.eager.creation import tensor
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import zeros_like
 from dynajit.optim.optimizer import BuiltInOptimizer, descend, penalised, start_counting
 from dynajit.optim.options import _get_scalar_dtype, check_options

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError, UnsupportedError
-from dynajit.eager.grad_mode import enable_grad, no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import enable_grad, no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import cat
 from dynajit.optim.optimizer import Optimizer
 from dynajit.optim.options import check_options

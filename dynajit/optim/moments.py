@@ -8,7 +8,7 @@ compiled step never asks for the number. `radam` computes in such tensors always
 
 from typing import Any
 
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 
 
 def decayed(parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> Tensor:

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
 from dynajit.core.preparation import prepared_by
-from dynajit.eager.creation import tensor
-from dynajit.eager.grad_mode import enable_grad, no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import enable_grad, no_grad
+from dynajit.eager.tensor.creation import tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.hooks import RemovableHandle, add_hook
 from dynajit.optim.options import (
     RequiredParameter as _RequiredParameter,

@@ -12,8 +12,8 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError, UnsupportedError
 from dynajit.core.types.dtypes import DType, default_floating, float32, float64
-from dynajit.eager.grad_mode import is_grad_enabled, set_grad_enabled
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import is_grad_enabled, set_grad_enabled
+from dynajit.eager.tensor.tensor import Tensor
 
 _SPOKEN = {"lr": "learning rate", "eps": "epsilon value"}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import ones_like, where, zeros_like
 from dynajit.optim.moments import decayed, follow
 from dynajit.optim.optimizer import BuiltInOptimizer, start_counting

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import full_like, where, zeros_like
 from dynajit.optim.optimizer import BuiltInOptimizer, start_counting
 from dynajit.optim.options import check_options

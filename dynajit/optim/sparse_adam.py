@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError, UnsupportedError
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import zeros_like
 from dynajit.optim.optimizer import BuiltInOptimizer, parts_of
 from dynajit.optim.options import check_betas, check_options

@@ -13,9 +13,9 @@ from typing import Any
 
 from dynajit.core.errors import ExpectationError, InvalidValueError
 from dynajit.core.types.dtypes import int64
-from dynajit.eager.creation import tensor
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.creation import tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.batch_normalization import _BatchNorm
 from dynajit.nn.module import Module
 from dynajit.optim.lr_scheduler.base import LRScheduler, for_each_group

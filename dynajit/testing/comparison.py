@@ -19,8 +19,8 @@ from dynajit.core.errors import ArgumentError, InvalidValueError
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType, float64
-from dynajit.eager.creation import from_numpy, tensor
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import from_numpy, tensor
+from dynajit.eager.tensor.tensor import Tensor
 
 _TOLERANCES: Final = {
     "float16": (1e-3, 1e-5),

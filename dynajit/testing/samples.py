@@ -9,7 +9,7 @@ from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.type_info import iinfo
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.creation_functions import empty, rand, randint
 
 

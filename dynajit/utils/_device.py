@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.eager.creation import as_tensor, asarray, tensor
+from dynajit.eager.tensor.creation import as_tensor, asarray, tensor
 from dynajit.ops import functions as f
 
 

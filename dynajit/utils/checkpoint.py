@@ -3,7 +3,7 @@
 Contract: results, gradients and random draws are those of the plain call. Where a compiled region
 calls `checkpoint`, the function becomes part of the region: what backward computes again is decided
 for the whole graph. Programs import this module by PyTorch's path; the work is done by
-`eager.recomputation`.
+`eager.backward.recomputation`.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from typing import Any
 
 from dynajit.core.errors import DeviceError, InvalidValueError, UnsupportedError
 from dynajit.core.types.device import Device
-from dynajit.eager.random import Generator, generator_of
-from dynajit.eager.recomputation import CheckpointError, Reentrant, recomputed, tensors_in
+from dynajit.eager.backward.recomputation import CheckpointError, Reentrant, recomputed, tensors_in
+from dynajit.eager.modes.random import Generator, generator_of
 from dynajit.nn.containers import Sequential
 from dynajit.ops.dispatch import is_recording
 

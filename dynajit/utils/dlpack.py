@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.eager.creation import from_dlpack as tensor_of_producer
-from dynajit.eager.creation import from_numpy
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import from_dlpack as tensor_of_producer
+from dynajit.eager.tensor.creation import from_numpy
+from dynajit.eager.tensor.tensor import Tensor
 
 _ON_THE_CPU = (1, 0)
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from dynajit.core.errors import ArgumentError
 from dynajit.core.process import config
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from dynajit.nn.module import Module
 from dynajit.ops import dispatch

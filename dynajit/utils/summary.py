@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from dynajit.core.records import record
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.hooks import register_module_forward_hook
 from dynajit.nn.module import Module
 from dynajit.utils._pytree import tree_leaves

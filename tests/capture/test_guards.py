@@ -47,7 +47,7 @@ from dynajit.capture.sources import (
 )
 from dynajit.core.errors import CaptureError, InternalError
 from dynajit.eager import _tensor
-from dynajit.eager.autocast_mode import _autocast_word
+from dynajit.eager.modes.autocast_mode import _autocast_word
 
 SELF = Local("self", 0)
 

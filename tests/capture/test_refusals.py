@@ -163,10 +163,10 @@ CASES: Final[dict[str, Case]] = {
         (T(2.0),), (T(1.0),)),
     "dynajit/masked.py: median": (
         lambda x, m: dj.masked.median(x, 0, mask=m), (I, I > 0), (I, I > 9)),
-    "eager/sparse_functions.py: _check_bounds": (
+    "eager/sparse/functions.py: _check_bounds": (
         lambda i: dj.sparse_coo_tensor(i.reshape(1, 2), X[:2], (3,)).to_dense(), (I,), (J,)),
-    "eager/count_draws.py: poisson": (lambda x: dj.poisson(x), (X,), (-X,)),
-    "eager/count_draws.py: binomial": (lambda x: dj.binomial(X, x), (X / 3,), (X,)),
+    "eager/tensor/count_draws.py: poisson": (lambda x: dj.poisson(x), (X,), (-X,)),
+    "eager/tensor/count_draws.py: binomial": (lambda x: dj.binomial(X, x), (X / 3,), (X,)),
 }  # fmt: skip
 
 _OF_OBJECTS: Final = "asks what the array is, not what it holds"
@@ -183,22 +183,22 @@ LEFT_OUT: Final = {
     "dynajit/distributions/geometric.py: _refuse_impossible_success": _DISTRIBUTIONS,
     "dynajit/distributions/uniform.py: __init__": _DISTRIBUTIONS,
     "dynajit/distributions/wishart.py: _check_freedom": _DISTRIBUTIONS,
-    "eager/anomaly.py: check": "of backward, in eager execution",
-    "eager/checkpoint_reading.py: _storage": _RUNS_EAGERLY,
-    "eager/convert.py: _converted": "of Python's data, which is not a tensor",
-    "eager/creation.py: asarray": _OF_OBJECTS,
-    "eager/gradcheck.py: _check": _RUNS_EAGERLY,
-    "eager/inplace.py: check_writable": _OF_OBJECTS,
-    "eager/inplace.py: set_item": _OF_OBJECTS,
-    "eager/inplace.py: _set_advanced": _OF_OBJECTS,
-    "eager/inplace.py: apply": _OF_OBJECTS,
-    "eager/inplace.py: _array_for": _OF_OBJECTS,
-    "eager/inplace.py: refuse_partial_overlap": _OF_OBJECTS,
-    "eager/layout.py: view": _OF_OBJECTS,
-    "eager/random.py: set_state": _RUNS_EAGERLY,
-    "eager/tensor.py: numpy": _OF_OBJECTS,
-    "eager/tensor.py: __cuda_array_interface__": _OF_OBJECTS,
-    "eager/tensor.py: __deepcopy__": _OF_OBJECTS,
+    "eager/tape/anomaly.py: check": "of backward, in eager execution",
+    "eager/files/reading.py: _storage": _RUNS_EAGERLY,
+    "eager/tensor/convert.py: _converted": "of Python's data, which is not a tensor",
+    "eager/tensor/creation.py: asarray": _OF_OBJECTS,
+    "eager/backward/gradcheck.py: _check": _RUNS_EAGERLY,
+    "eager/operations/inplace.py: check_writable": _OF_OBJECTS,
+    "eager/operations/inplace.py: set_item": _OF_OBJECTS,
+    "eager/operations/inplace.py: _set_advanced": _OF_OBJECTS,
+    "eager/operations/inplace.py: apply": _OF_OBJECTS,
+    "eager/operations/inplace.py: _array_for": _OF_OBJECTS,
+    "eager/operations/inplace.py: refuse_partial_overlap": _OF_OBJECTS,
+    "eager/operations/layout.py: view": _OF_OBJECTS,
+    "eager/modes/random.py: set_state": _RUNS_EAGERLY,
+    "eager/tensor/tensor.py: numpy": _OF_OBJECTS,
+    "eager/tensor/tensor.py: __cuda_array_interface__": _OF_OBJECTS,
+    "eager/tensor/tensor.py: __deepcopy__": _OF_OBJECTS,
 }
 
 

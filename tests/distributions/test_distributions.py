@@ -191,7 +191,7 @@ def test_gamma_draws_follow_their_distribution() -> None:
 
 def test_gamma_gradients_hold_the_probability() -> None:
     """The implicit derivative, against PyTorch's at the same draws."""
-    from dynajit.eager import gamma_numbers
+    from dynajit.eager.backward import gamma_numbers
 
     for shape in (0.2, 0.9, 2.5, 30.0):
         concentration = torch.full((50,), shape, dtype=torch.float64)

@@ -15,7 +15,8 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import FileFormatError, OutOfMemoryError
-from dynajit.eager import checkpoint_reading, serialization
+from dynajit.eager.files import reading as checkpoint_reading
+from dynajit.eager.files import serialization
 from dynajit.serialization import safe_globals
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dynajit.core.errors import DynajitError
-from dynajit.eager.creation import tensor
+from dynajit.eager.tensor.creation import tensor
 
 SHAPES = ((3, 4), (4,))
 SEEDS = range(150)

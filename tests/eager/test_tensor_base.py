@@ -12,7 +12,7 @@ import pytest
 from dynajit.core.errors import ArgumentError, AutogradError
 from dynajit.core.types import dtypes
 from dynajit.eager import _tensor
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 
 
 def zeros(*shape: int) -> Tensor:

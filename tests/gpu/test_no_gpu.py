@@ -15,7 +15,7 @@ from dynajit import doctor
 from dynajit.codegen.device import driver as device_driver
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError, NoGpuError
-from dynajit.eager import random
+from dynajit.eager.modes import random
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
-from dynajit.eager.gradcheck import gradcheck, gradgradcheck
+from dynajit.eager.backward.gradcheck import gradcheck, gradgradcheck
 
 try:
     import torch

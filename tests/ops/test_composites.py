@@ -9,7 +9,7 @@ from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeErr
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import symbol
 from dynajit.core.types.value_types import TensorType
-from dynajit.eager import tensor
+from dynajit.eager.tensor import tensor
 from dynajit.ir.graph import Builder
 from dynajit.nn import functional
 from dynajit.ops import TABLE, dispatch, nn_functions
@@ -366,7 +366,7 @@ SMOOTH = {
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_second_derivatives_agree_with_pytorch(name):
-    from dynajit.eager import tape
+    from dynajit.eager.backward import engine as tape
 
     data = np.random.default_rng(4).standard_normal((3, 4))
     x = torch.tensor(data, requires_grad=True)

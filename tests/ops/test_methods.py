@@ -7,7 +7,8 @@ import dynajit as dj
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
-from dynajit.eager import Tensor, tensor
+from dynajit.eager import Tensor
+from dynajit.eager.tensor import tensor
 from dynajit.ir.graph import Builder, Value
 from dynajit.ops import dispatch
 from dynajit.ops.methods import TensorMethods

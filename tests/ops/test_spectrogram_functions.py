@@ -9,7 +9,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
-from dynajit.eager.gradcheck import gradcheck
+from dynajit.eager.backward.gradcheck import gradcheck
 
 try:
     import torch

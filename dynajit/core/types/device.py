@@ -3,8 +3,8 @@
 Contract: arrays live on the CPU, on GPUs, and, without elements, on `META`; the other kinds of
 PyTorch's devices have names, so that programs can compare with them, and are refused where
 something is to be made there. A thread may choose a device for new tensors: `chosen` asks whoever
-keeps it, which eager installs (`eager.defaults`). `with device("cuda"):` chooses it within the
-block.
+keeps it, which eager installs (`eager.modes.defaults`). `with device("cuda"):` chooses it within
+the block.
 """
 
 from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynajit.core.errors import ExpectationError
 from dynajit.core.types.dtypes import bool_
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import zeros_like
 from dynajit.ops.nn_functions import linear
 

@@ -9,7 +9,7 @@ import copy
 from typing import Any
 
 from dynajit.core.errors import ExpectationError
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 from dynajit.ops.creation_functions import ones_like, zeros_like

@@ -5,9 +5,9 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from dynajit.eager.creation import tensor
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.creation import tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import cat, stack
 
 

@@ -8,7 +8,7 @@ import inspect
 from typing import Any
 
 from dynajit.core.errors import UnsupportedError
-from dynajit.eager.random import set_states, states
+from dynajit.eager.modes.random import set_states, states
 from dynajit.nn.module import Module
 
 

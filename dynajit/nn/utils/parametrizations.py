@@ -9,8 +9,8 @@ those of the norms.
 import enum
 from typing import Any
 
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.linalg import matrix_exp, qr, solve
 from dynajit.nn import functional as F
 from dynajit.nn.module import Module

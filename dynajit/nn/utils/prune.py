@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, BoundsError, ExpectationError, InvalidValueError
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.utils.gradients_and_vectors import parameters_to_vector
 from dynajit.ops.functions import norm, ones_like, rand, topk, zeros_like

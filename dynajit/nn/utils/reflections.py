@@ -6,7 +6,7 @@ column i of the vectors has there, as LAPACK keeps them. Called by `parametrizat
 Source: G. Golub, C. Van Loan, Matrix Computations, chapter 5.1.
 """
 
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import eye, sqrt, stack, where, zeros_like
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from dynajit.core.errors import ArgumentError, DeviceError, InvalidValueError, ShapeError
 from dynajit.core.types import dtypes
-from dynajit.eager.creation import as_tensor, from_numpy
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import as_tensor, from_numpy
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import cat, full, stack
 
 

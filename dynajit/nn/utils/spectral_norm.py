@@ -7,8 +7,8 @@ Called by model code.
 
 from typing import Any
 
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 from dynajit.nn.utils.weight_forms import (

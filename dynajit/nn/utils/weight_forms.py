@@ -8,8 +8,8 @@ Source: T. Salimans, D. Kingma, arXiv:1602.07868; T. Miyato et al., arXiv:1802.0
 
 from typing import Any
 
-from dynajit.eager.grad_mode import no_grad
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from dynajit.ops.functions import dot, mv, randn

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, InvalidValueError
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.optim.optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (

@@ -13,8 +13,8 @@ import numpy as np
 
 from dynajit.core.errors import ArgumentError, ShapeError
 from dynajit.core.types import dtypes
-from dynajit.eager.creation import as_tensor, tensor
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.creation import as_tensor, tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import stack
 
 default_collate_err_msg_format: Final = (

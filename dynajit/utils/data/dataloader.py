@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError
-from dynajit.eager.random import Generator
+from dynajit.eager.modes.random import Generator
 from dynajit.utils.data.collate import default_collate, default_convert
 from dynajit.utils.data.dataset import IterableDataset
 from dynajit.utils.data.fetching import BatchIterator, made_fetcher

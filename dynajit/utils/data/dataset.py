@@ -11,8 +11,8 @@ from itertools import accumulate
 from typing import Any
 
 from dynajit.core.errors import BoundsError, InvalidValueError
-from dynajit.eager.random import Generator
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.random import Generator
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.utils.data.sampler import permutation
 
 

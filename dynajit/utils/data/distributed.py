@@ -10,7 +10,7 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.process.process_groups import get_rank, get_world_size
-from dynajit.eager.random import Generator
+from dynajit.eager.modes.random import Generator
 from dynajit.utils.data.sampler import Sampler, permutation
 
 

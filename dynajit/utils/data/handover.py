@@ -19,8 +19,8 @@ import numpy as np
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.eager import _tensor
-from dynajit.eager.convert import pinned_copy
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.convert import pinned_copy
+from dynajit.eager.tensor.tensor import Tensor
 
 LARGE: Final = 1 << 13  # bytes; below, a copy through a pipe costs less than a block
 ALIGNMENT: Final = 64

@@ -8,7 +8,7 @@ GPU nothing is copied. Called by `utils.data.dataloader`.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.utils.data.collate import like_mapping, like_sequence
 
 

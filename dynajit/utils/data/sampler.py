@@ -11,9 +11,9 @@ import numpy as np
 
 from dynajit.core.errors import ArgumentError, InvalidValueError
 from dynajit.core.types import dtypes
-from dynajit.eager.creation import as_tensor
-from dynajit.eager.random import Generator, default_generator
-from dynajit.eager.tensor import Tensor
+from dynajit.eager.modes.random import Generator, default_generator
+from dynajit.eager.tensor.creation import as_tensor
+from dynajit.eager.tensor.tensor import Tensor
 
 _MASK_64 = (1 << 64) - 1
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from dynajit.core.process.threads import set_num_threads
 from dynajit.core.records import record
-from dynajit.eager.random import manual_seed
+from dynajit.eager.modes.random import manual_seed
 from dynajit.utils.data import handover
 from dynajit.utils.data.fetching import IterableFetcher, made_fetcher
 

@@ -1,0 +1,1 @@
+"""Gradients: the engine, functions with derivatives of their own, checks, recomputation."""

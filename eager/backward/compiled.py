@@ -1,0 +1,612 @@
+"""Compiled programs as eager calls: arrays in and out of programs, one node on the tape.
+
+Contract: a compiled call takes tensors and Python numbers in the order of its graph's inputs and
+returns a tuple with one Tensor per graph output (a literal output stays a number). A training call
+is one node; its backward is the compiled backward program, except under `create_graph=True`, where
+the forward graph is replayed op by op on tensors and differentiated by the tape. Outputs that are
+views of inputs are the caller's business. Called by the backend that joins the layers.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from dynajit.core.arrays import any_arrays
+from dynajit.core.errors import AutogradError
+from dynajit.core.records import record
+from dynajit.core.types.dtypes import DType
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
+from dynajit.eager.backward import engine as tape
+from dynajit.eager.operations.inplace import CopyBackward
+from dynajit.eager.tape import saved_hooks
+from dynajit.eager.tape.node import (
+    MSG_INFERENCE,
+    MSG_MODIFIED,
+    MSG_SECOND_BACKWARD,
+    Node,
+    SavedTensor,
+    edges_of,
+    made_by,
+    modified_message,
+)
+
+MSG_NOT_REPLAYED: Final = (
+    "backward through a compiled function that computes it again from its inputs (create_graph): "
+    "one of them ({what}) was written in place since.  Write to a clone(), or run the function "
+    'under set_stance("force_eager").'
+)
+
+MSG_HOOKS_OF_NODE: Final = (
+    "backward through a compiled function asks for the gradient of a result from which another "
+    "result is computed, and the function's node on the tape (`grad_fn`) has hooks of its own.  "
+    "Register them on tensors instead."
+)
+
+MSG_UNPACKED: Final = (
+    "backward through a compiled function: the unpack hook of a saved tensor gave shape and dtype "
+    "{after}; expected what the pack hook received, {before}."
+)
+
+Replay: TypeAlias = Callable[[Sequence[int]], tuple[frozenset[int], Callable[..., Sequence[Any]]]]
+Program: TypeAlias = Callable[..., tuple[Any, ...]]
+
+
+@record
+class VersionCheck:
+    """A tensor that backward must find as it was: eager execution would have saved it.
+
+    Args:
+        place: (is an output, position) of the tensor; None: it was written to before the call
+            returned.
+        counted: writes that the call counts until the tensor is saved.
+        total: writes that the call counts in all; the user sees them after it.
+        outputs: bit set: the gradients of which differentiable outputs need it.
+        inputs: bit set: the gradients of which inputs need it.
+        node: name of the eager node that saves it.
+        dtype: its dtype.
+        shape: from the arrays and numbers that the graph was called with, its shape.
+    """
+
+    place: tuple[bool, int] | None
+    counted: int
+    total: int
+    outputs: int
+    inputs: int
+    node: str
+    dtype: DType
+    shape: Callable[[Sequence[Any]], tuple[int, ...]]
+
+    def error(self, inputs: Sequence[Any], now: int, expected: int) -> AutogradError:
+        """What eager execution says."""
+        what = f"{self.dtype.name} {list(self.shape(inputs))}"
+        return AutogradError(
+            MSG_MODIFIED.format(what=what, node=self.node, now=now, expected=expected)
+        )
+
+
+@record
+class Training:
+    """The facts of a training call.
+
+    Args:
+        forward: `forward(*arrays_and_numbers)` -> user outputs, then saved values.
+        backward: `backward(*saved, *gradients)` -> one gradient (or None) per input that requires
+            one; `gradients` has one contiguous array per entry of `differentiable_outputs`; the
+            numbers that `sizes` gives follow.
+        output_count: number of user outputs.
+        differentiable_outputs: positions of the outputs that have a gradient.
+        saved_inputs: per saved value the position of the input that it is, or None.
+        saved_outputs: per saved value the position of the output whose memory it shares, or None.
+        requires_grad: per graph input, whether the backward program gives its gradient.
+        replay: `replay(positions)` -> the positions of the inputs that these outputs are computed
+            from, and `function(*tensors_and_numbers)` -> these outputs: the graph op by op.
+        inference: like `forward` without saved values, for calls that record nothing; None uses
+            `forward`.
+        sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
+        needs: per row that saves anything in eager execution a bit set: the gradients of which
+            differentiable outputs pass through it. Backward may come from an output until a
+            backward, from it or from another, has released such a row.
+        reached: per differentiable output the positions of the inputs that get a gradient from it;
+            empty: of all.
+        checks: tensors to check in backward, in order; None: nobody knows which, and every saved
+            value has to be as it was.
+        saved_copies: per saved value the position of the input that it is a copy of, or None.
+        writes: per user output, by how much its version grows after the call; empty: by nothing.
+        within: per differentiable output those others (by number) that it is computed from.
+        without: `without(numbers)` -> a program like `backward` that computes nothing for these
+            differentiable outputs.
+    """
+
+    forward: Program
+    backward: Program
+    output_count: int
+    differentiable_outputs: tuple[int, ...]
+    saved_inputs: tuple[int | None, ...]
+    saved_outputs: tuple[int | None, ...]
+    requires_grad: tuple[bool, ...]
+    replay: Replay
+    without: Callable[[frozenset[int]], Program]
+    inference: Program | None = None
+    sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
+    needs: tuple[int, ...] = (-1,)
+    reached: tuple[frozenset[int], ...] = ()
+    checks: tuple[VersionCheck, ...] | None = None
+    saved_copies: tuple[int | None, ...] = ()
+    writes: tuple[int, ...] = ()
+    within: tuple[frozenset[int], ...] = ()
+
+
+class CompiledCall:
+    """Makes callables over tensors from programs over arrays."""
+
+    @staticmethod
+    def inference(program: Program) -> Callable[..., tuple[Any, ...]]:
+        """A call without gradients: unwrap, run, wrap."""
+
+        def call(*inputs: Any) -> tuple[Any, ...]:
+            return wrap_arrays(program(*arrays(inputs)))
+
+        return call
+
+    @staticmethod
+    def training(
+        *,
+        forward: Program,
+        backward: Program,
+        output_count: int,
+        differentiable_outputs: tuple[int, ...],
+        saved_inputs: tuple[int | None, ...],
+        saved_outputs: tuple[int | None, ...],
+        requires_grad: tuple[bool, ...],
+        replay: Replay,
+        without: Callable[[frozenset[int]], Program],
+        inference: Program | None = None,
+        sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
+        needs: Sequence[int] = (-1,),
+        reached: Sequence[frozenset[int]] = (),
+        checks: Sequence[VersionCheck] | None = None,
+        saved_copies: Sequence[int | None] = (),
+        writes: Sequence[int] = (),
+        within: Sequence[frozenset[int]] = (),
+    ) -> Callable[..., tuple[Any, ...]]:
+        """A call that is one node of the tape where an input requires a gradient.
+
+        Args: as in `Training`.
+        """
+        facts = Training(
+            forward,
+            backward,
+            output_count,
+            tuple(differentiable_outputs),
+            tuple(saved_inputs),
+            tuple(saved_outputs),
+            tuple(requires_grad),
+            replay,
+            without,
+            inference,
+            sizes,
+            tuple(needs),
+            tuple(reached),
+            None if checks is None else tuple(checks),
+            tuple(saved_copies),
+            tuple(writes),
+            tuple(within),
+        )
+        trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
+        lean = forward if inference is None else inference
+
+        def call(*inputs: Any) -> tuple[Any, ...]:
+            if is_grad_enabled():
+                for position in trained:
+                    if inputs[position].requires_grad:
+                        return _record(facts, inputs)
+            return wrap_arrays(lean(*arrays(inputs))[:output_count])
+
+        return call
+
+
+def _record(facts: Training, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Run the forward program and put its node on the tape."""
+    results = facts.forward(*arrays(inputs))
+    node = CompiledNode(facts, inputs)
+    outputs = list(wrap_arrays(results[: facts.output_count]))
+    for index, position in enumerate(facts.differentiable_outputs):
+        outputs[position] = _tensor.wrap_output(results[position], node, index)
+    node.save(results[facts.output_count :], outputs)
+    return tuple(outputs)
+
+
+class _SavedArray:
+    """A saved value that shares memory with an output; writes to that output are noticed.
+
+    Args:
+        writes: how many writes to the output are still to be counted when the call has returned.
+    """
+
+    __slots__ = ("array", "storage", "version")
+
+    def __init__(self, array: Any, output: Any, writes: int) -> None:
+        self.array = array
+        self.storage = output._storage
+        self.version = self.storage.version + writes
+
+
+class _PackedArray:
+    """A saved value that went through the program's own functions (`saved_hooks`).
+
+    Args:
+        array: the value, row by row up to an order of its dims, which it has again when unpacked.
+        hooks: pack and unpack.
+        tensor: the input that it is, if it is one.
+    """
+
+    __slots__ = ("dtype", "packed", "shape", "strides")
+
+    def __init__(self, array: Any, hooks: saved_hooks.Hooks, tensor: Any = None) -> None:
+        self.packed = saved_hooks.Packed(_tensor.wrap(array) if tensor is None else tensor, hooks)
+        self.shape, self.dtype, self.strides = array.shape, array.dtype, array.strides
+
+    def array(self) -> Any:
+        """What the program gives back.
+
+        Raises:
+            AutogradError: it has another shape or dtype, or is on another device.
+        """
+        found = self.packed.opened().array
+        if (found.shape, found.dtype) != (self.shape, self.dtype):
+            raise AutogradError(MSG_UNPACKED.format(
+                before=(self.shape, self.dtype.name), after=(found.shape, found.dtype.name)
+            ))  # fmt: skip
+        return found if found.strides == self.strides else _in_order(found, self.strides)
+
+
+def _packed(value: Any, hooks: saved_hooks.Hooks) -> Any:
+    """A saved value as the program packs it; numbers, and what has gaps, stay as they are."""
+    array = value.array if isinstance(value, (SavedTensor, _SavedArray)) else value
+    if not hasattr(array, "strides") or _in_order(array, array.strides).strides != array.strides:
+        return value
+    is_input = isinstance(value, SavedTensor) and value.tensor.array is array
+    return _PackedArray(array, hooks, value.tensor if is_input else None)
+
+
+def _in_order(array: Any, strides: tuple[int, ...]) -> Any:
+    """The array with its dims in memory in the order of these strides, without gaps."""
+    order = sorted(range(len(strides)), key=lambda d: -strides[d])
+    inverse = [order.index(d) for d in range(len(order))]
+    return any_arrays.row_major(array.transpose(order)).transpose(inverse)
+
+
+class CompiledNode(Node):
+    """One training call on the tape. Mutable: see Node."""
+
+    __slots__ = (
+        "checked",
+        "coming",
+        "done",
+        "facts",
+        "inputs",
+        "out_metas",
+        "output_count",
+        "saved",
+        "sizes",
+        "unfolded",
+        "views",
+    )
+
+    def __init__(self, facts: Training, inputs: tuple[Any, ...]) -> None:
+        edges, indices = edges_of(inputs)
+        super().__init__(
+            [edge if flag else None for edge, flag in zip(edges, facts.requires_grad, strict=True)],
+            indices,
+        )
+        self.facts = facts
+        self.output_count = len(facts.differentiable_outputs)
+        self.inputs: list[Any] | None = [
+            SavedTensor(x, False) if isinstance(x, TensorBase) else x for x in inputs
+        ]
+        self.sizes = () if facts.sizes is None else facts.sizes(inputs)
+        self.saved: list[Any] = []
+        self.checked: list[Any] = []  # per check: (storage, version when saved)
+        self.out_metas: list[Any] = []
+        self.coming: set[int] = set()  # outputs that the present backward comes from
+        self.done = 0  # bit set: outputs that backward came from without keeping
+        self.unfolded: Sequence[tuple[Node, int]] | None = None
+        self.views: list[tuple[weakref.ref[Node], int, int]] = []  # see `note_within`
+
+    def save(self, values: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Keep the saved values, and what is known of the outputs."""
+        facts, inputs = self.facts, self.inputs
+        for check in facts.checks or ():
+            if check.place is None:
+                self.checked.append(None)
+                continue
+            is_output, position = check.place
+            storage = outputs[position]._storage if is_output else inputs[position].storage
+            self.checked.append((storage, storage.version + check.total))
+        for value, source, shared in zip(
+            values, facts.saved_inputs, facts.saved_outputs, strict=True
+        ):
+            if source is not None and inputs is not None:
+                kept = inputs[source]
+                if isinstance(kept, SavedTensor) and kept.storage.is_inference:
+                    raise AutogradError(MSG_INFERENCE)
+                self.saved.append(kept)
+            elif shared is not None and isinstance(outputs[shared], TensorBase):
+                writes = facts.writes[shared] if facts.writes else 0
+                self.saved.append(_SavedArray(value, outputs[shared], writes))
+            else:
+                self.saved.append(value)
+        hooks = saved_hooks.current() if saved_hooks.OPEN else None
+        if hooks is not None:
+            self.saved = [_packed(value, hooks) for value in self.saved]
+        self.out_metas = [meta_of(outputs[i]) for i in facts.differentiable_outputs]
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        came = {i for i, gradient in enumerate(gradients) if gradient is not None}
+        self.refuse_released(came)
+        self.coming = came
+        self.check(came, wanted)
+        if is_grad_enabled():
+            return self.replayed(gradients, wanted)
+        received = [
+            _zeros(meta) if gradient is None else _contiguous(gradient.array)
+            for gradient, meta in zip(gradients, self.out_metas, strict=True)
+        ]
+        saved = [self.unpacked(value, came) for value in self.saved]
+        arguments = (*saved, *received, *self.sizes)
+        found = self.facts.backward(*arguments)
+        if len(came) < self.output_count:
+            found = self.partial(found, arguments)
+        rest = iter(found)
+        results = [next(rest) if flag else None for flag in self.facts.requires_grad]
+        return [None if array is None else _tensor.wrap(array) for array in results]
+
+    def refuse_released(self, came: Iterable[int]) -> None:
+        """A second backward needs what the first has let go of.
+
+        Raises:
+            AutogradError: it has.
+        """
+        if self.inputs is None or (self.done and any(map(self.is_released, came))):
+            raise AutogradError(MSG_SECOND_BACKWARD)
+
+    @property
+    def may_hide(self) -> bool:  # type: ignore[override]
+        """Whether outputs, or views taken after the call, are computed with inside."""
+        return bool(self.views) or any(self.facts.within)
+
+    def hides(self, index: int, came: Sequence[int]) -> bool:
+        within = self.facts.within
+        return bool(within) and any(index in within[output] for output in came)
+
+    def hidden_views(self, came: Sequence[int] | None = None) -> Iterator[tuple[Node, int]]:
+        for reference, index, output in self.views:
+            node = reference()
+            if node is not None and (came is None or output in came):
+                yield node, index
+
+    def unfold(self) -> None:
+        """The call again, operation by operation, on the tape in the place of this node.
+
+        Hooks and retained gradients of the outputs move along.
+
+        Raises:
+            AutogradError: the graph was released, or an input was written to since.
+        """
+        self.refuse_released(range(self.output_count))
+        if self.extras is not None and (self.extras.hooks or self.extras.prehooks):
+            raise AutogradError(MSG_HOOKS_OF_NODE)
+        needed, run = self.facts.replay(self.facts.differentiable_outputs)
+        inputs = [
+            self.given(position, saved, edge is not None, position in needed)
+            for position, (saved, edge) in enumerate(
+                zip(self.inputs or (), self.edges, strict=True)
+            )
+        ]
+        before = _tensor._set_grad_enabled(True)
+        try:
+            made = [made_by(output) for output in run(*inputs)]
+        finally:
+            _tensor._set_grad_enabled(before)
+        self.unfolded = _one_place_each(made)
+        self.number()
+        self.move_hooks()
+        self.done = -1
+        self.forget()
+
+    def number(self) -> None:
+        """Let the nodes behind this one run where it would: before everything older."""
+        found: set[Node] = set()
+        stack: list[Any] = [node for node, _ in self.unfolded or ()]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, Node) and node.sequence > self.sequence and node not in found:
+                found.add(node)
+                stack.extend(node.edges)
+        step = 1 / (len(found) + 1)
+        for place, node in enumerate(sorted(found, key=lambda node: node.sequence), 1):
+            node.sequence = self.sequence - 1 + place * step
+
+    def move_hooks(self) -> None:
+        """Hand hooks and retained gradients of the outputs to the nodes that make them now."""
+        for index, (node, place) in enumerate(self.unfolded or ()):
+            if self.extras is not None and index in self.extras.tensor_hooks:
+                node.more().tensor_hooks[place] = self.extras.tensor_hooks[index]
+            if self.extras is not None and index in self.extras.retained:
+                node.more().retained[place] = self.extras.retained[index]
+
+    def partial(self, found: Sequence[Any], arguments: Sequence[Any]) -> Sequence[Any]:
+        """What backward gives where gradients did not come for every output.
+
+        In eager execution nothing is computed for the others; here zeros were sent back, of which
+        infinite derivatives make NaN.
+
+        Args:
+            found: what the backward program gave.
+            arguments: of that program.
+        """
+        if not all(array is None or any_arrays.is_finite(array) for array in found):
+            absent = frozenset(range(self.output_count)) - self.coming
+            return self.facts.without(absent)(*arguments)
+        if not self.facts.reached:
+            return found
+        reached = frozenset().union(*(self.facts.reached[i] for i in self.coming))
+        trained = (i for i, flag in enumerate(self.facts.requires_grad) if flag)
+        return [array if i in reached else None for i, array in zip(trained, found, strict=True)]
+
+    def check(self, came: set[int], wanted: Sequence[bool]) -> None:
+        """Nothing that eager execution would have saved was written to.
+
+        Raises:
+            AutogradError: something was.
+        """
+        for check, checked in zip(self.facts.checks or (), self.checked, strict=True):
+            if checked is not None and checked[0].version == checked[1]:
+                continue
+            outputs = sum(1 << output for output in came)
+            inputs = sum(1 << position for position, flag in enumerate(wanted) if flag)
+            if not (check.outputs & outputs and check.inputs & inputs):
+                continue
+            if checked is None:
+                raise check.error(self.arrays(), check.total, check.counted)
+            storage, version = checked
+            raise check.error(self.arrays(), storage.version, version)
+
+    def arrays(self) -> list[Any]:
+        """The arrays and numbers of the call."""
+        return [x.array if isinstance(x, SavedTensor) else x for x in self.inputs or ()]
+
+    def unpacked(self, saved: Any, came: set[int]) -> Any:
+        """The array of a saved value, if nobody wrote to it since, or it is multiplied by zeros.
+
+        `check` has seen all that eager execution would look at. Memory of which only outputs
+        without a gradient have need is not among it.
+
+        Raises:
+            AutogradError: it was written in place.
+        """
+        if isinstance(saved, (SavedTensor, _SavedArray)):
+            if saved.storage.version != saved.version and self.is_used(saved.storage, came):
+                raise AutogradError(modified_message(saved, self))  # type: ignore[arg-type]
+            return saved.array
+        return saved.array() if isinstance(saved, _PackedArray) else saved
+
+    def is_used(self, storage: Any, came: set[int]) -> bool:
+        """True if the gradients of these outputs may be computed from this memory."""
+        if self.facts.checks is None:
+            return True
+        outputs = sum(1 << output for output in came)
+        return any(
+            check.outputs & outputs
+            for check, checked in zip(self.facts.checks, self.checked, strict=True)
+            if checked is not None and checked[0] is storage
+        )
+
+    def replayed(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        """The gradients, computed by recorded operations, so that they can have a history."""
+        positions = [self.facts.differentiable_outputs[i] for i in sorted(self.coming)]
+        needed, run = self.facts.replay(positions)
+        inputs = [
+            self.given(position, saved, flag, position in needed)
+            for position, (saved, flag) in enumerate(zip(self.inputs or (), wanted, strict=True))
+        ]
+        arrived = [gradient for gradient in gradients if gradient is not None]
+        pairs = [
+            (output, gradient)
+            for output, gradient in zip(run(*inputs), arrived, strict=True)
+            if output.requires_grad
+        ]
+        targets = [x for x, flag in zip(inputs, wanted, strict=True) if flag]
+        found = iter(
+            tape.grad(
+                [output for output, _ in pairs],
+                targets,
+                [gradient for _, gradient in pairs],
+                create_graph=True,
+                allow_unused=True,
+            )
+        )
+        return [next(found) if flag else None for flag in wanted]
+
+    def given(self, position: int, saved: Any, flag: bool, is_needed: bool) -> Any:
+        """An input as it was, under a node of its own if its gradient is wanted.
+
+        The node is needed because inputs may depend on each other, and because an input that the
+        call wrote to has another history by now.
+
+        Raises:
+            AutogradError: it was written to, and nothing kept what it held.
+        """
+        if not isinstance(saved, SavedTensor):
+            return saved
+        array = saved.array
+        if saved.storage.version != saved.version:
+            copies = dict(zip(self.facts.saved_copies, self.saved, strict=False))
+            if position not in copies and is_needed:
+                dtype = saved.tensor.dtype.name
+                raise AutogradError(
+                    MSG_NOT_REPLAYED.format(what=f"{dtype} {list(saved.array.shape)}")
+                )
+            array = copies.get(position, array)
+            array = array.array() if isinstance(array, _PackedArray) else array
+        if flag:
+            node = CopyBackward([self.edges[position]], [self.indices[position]])
+            return _tensor.wrap_output(array, node, 0)
+        return saved.tensor if array is saved.tensor.array else _tensor.wrap(array)
+
+    def release(self) -> None:
+        self.done |= sum(1 << output for output in self.coming)
+        if all(map(self.is_released, range(self.output_count))):
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop all that was kept for backward."""
+        self.inputs = None
+        self.saved = []
+        self.checked = []
+
+    def is_released(self, output: int) -> bool:
+        """True if eager execution has let go of what an output's gradient needs."""
+        bit, done = 1 << output, self.done
+        return any(need & bit and need & done for need in self.facts.needs)
+
+    def name(self) -> str:
+        return "CompiledBackward"
+
+
+def note_within(view: Any, *results: Any) -> Any:
+    """Let a call's node know of a view, taken after the call, that it computed with inside.
+
+    Args:
+        view: of an input or of a result of the call; it is returned.
+        results: of the call, computed from what the view shows.
+    """
+    if view.grad_fn is None:
+        return view
+    for result in results:
+        node, index = result.grad_fn, result.output_index
+        while isinstance(node, Node) and not isinstance(node, CompiledNode):
+            node, index = node.edges[0], node.indices[0]  # the result is a view, too
+        if isinstance(node, CompiledNode):
+            node.views.append((weakref.ref(view.grad_fn), view.output_index, index))
+    return view
+
+
+def _one_place_each(made: Sequence[tuple[Any, int]]) -> list[tuple[Node, int]]:
+    """(node, output) for each result, no two the same, also for those without a history."""
+    places: list[tuple[Node, int]] = []
+    for node, index in made:
+        if node is None or (node, index) in places:
+            node, index = CopyBackward([node], [index]), 0
+        places.append((node, index))
+    return places
+
+
+def _zeros(meta: Any) -> Any:
+    shape, dtype, place = meta
+    return any_arrays.zeros(shape, dtype.numpy, place)
+
+
+def _contiguous(array: Any) -> Any:
+    return array if array.flags.c_contiguous else any_arrays.row_major(array)

@@ -1,0 +1,746 @@
+"""The backward engine: gradients travel along the tape from results to leaves.
+
+Contract: nodes run in descending order of their sequence number, each once, after every gradient
+for it has arrived; nothing recurses. Formulas run with gradients off, or on where
+`create_graph=True`, so that their result can be differentiated again. Saved tensors are released
+as nodes run unless the graph is retained. Called by `Tensor.backward`, `dynajit.autograd` and
+`gradcheck`.
+"""
+
+import heapq
+import operator
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from dynajit.core.arrays import any_arrays
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    AutogradError,
+    ShapeError,
+    UnsupportedError,
+)
+from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.tensor_layouts import strided
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, _set_grad_enabled
+from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
+from dynajit.eager.operations.execute import eager_dispatch
+from dynajit.eager.tape import anomaly
+from dynajit.eager.tape.node import MSG_SPARSE, AccumulateGrad, Node, made_by, resolved
+from dynajit.ops import overriding
+from dynajit.ops.autocast_words import CUDA_ENABLED
+from dynajit.ops.index_functions import stack
+from dynajit.ops.result_layouts import dense_strides, order_of
+from dynajit.ops.table import TABLE
+
+MSG_NO_GRAPH: Final = (
+    "element {index} of tensors does not require grad and does not have a grad_fn.  Expected a "
+    "result that depends on a tensor with requires_grad=True, computed with gradients enabled."
+)
+MSG_NOT_SCALAR: Final = (
+    "grad can be implicitly created only for scalar outputs; the output has shape {shape}.  Pass "
+    "gradient= (a tensor of that shape), or reduce first, for example with .sum()."
+)
+MSG_HIDDEN_VIEW: Final = (
+    "the gradient of a view is asked for (by grad(), retain_grad() or a hook), and a compiled "
+    "function that took the view computed with it inside, where the gradient cannot be seen.  Take "
+    "the view before the compiled function, or put dynajit.graph_break() behind it."
+)
+MSG_START_AT_EDGE: Final = (
+    "backward from a GradientEdge: the gradient to start from is not implied, since the shape is "
+    "not known.  Give it, one per edge."
+)
+MSG_UNUSED: Final = (
+    "One of the differentiated Tensors appears to not have been used in the graph (inputs[{index}]"
+    "). Set allow_unused=True if this is the desired behavior."
+)
+
+
+@record
+class GradientEdge:
+    """A place on the tape where a gradient arrives: an output of a node, or a leaf.
+
+    Args:
+        node: of the tape, as `Tensor.grad_fn`.
+        output_nr: which of its outputs.
+        ownership_token: keeps nothing alive here; None.
+    """
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+class _Place:
+    """An edge in the place of a tensor among inputs and outputs. Immutable."""
+
+    __slots__ = ("grad_fn", "output_index")
+
+    requires_grad = True
+    is_leaf = False
+    layout = strided
+
+    def __init__(self, edge: GradientEdge) -> None:
+        self.grad_fn = edge.node
+        self.output_index = edge.output_nr
+
+
+class _Run:
+    """One backward pass. Mutable: `pending` shrinks as nodes run.
+
+    Args:
+        create_graph: formulas are recorded.
+        keep: saved tensors are not released.
+        wanted: nodes that lead to a requested input; None where all do.
+        captures: node -> {output index -> None}, gradients asked for by `grad`.
+        accumulate: leaves whose `.grad` grows; None means every leaf.
+    """
+
+    def __init__(
+        self,
+        create_graph: bool,
+        keep: bool,
+        wanted: set[Node] | None,
+        captures: dict[Node, set[int]],
+        leaves: set[int] | None,
+    ) -> None:
+        self.create_graph = create_graph
+        self.keep = keep
+        self.wanted = wanted
+        self.captures = captures
+        self.leaves = leaves
+        self.heap: list[tuple[int, Node]] = []
+        self.pending: dict[Node, list[Any]] = {}
+        self.captured: dict[tuple[int, int], Any] = {}
+        self.leaf_gradients: dict[int, list[Any]] = {}
+        self.anomaly = anomaly.is_detecting()
+        self.is_overriding = overriding.has_begun()
+
+    def send(self, target: Any, index: int, gradient: Any) -> None:
+        """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
+        if isinstance(target, Node):
+            if target.unfolded is not None:
+                target, index = resolved(target, index)
+            gradients = self.pending.get(target)
+            if gradients is None:
+                gradients = self.pending[target] = [None] * target.output_count
+                heapq.heappush(self.heap, (-target.sequence, target))
+            before = gradients[index]
+            gradients[index] = gradient if before is None else self.add(before, gradient)
+            return
+        found = self.leaf_gradients.get(id(target))
+        if found is None:
+            self.leaf_gradients[id(target)] = [target, gradient]
+        else:
+            found[1] = self.add(found[1], gradient)
+
+    def add(self, a: Any, b: Any) -> Any:
+        """The sum of two gradients of one value."""
+        if self.create_graph or a.layout is not strided or b.layout is not strided:
+            return TABLE.add(a, b)
+        return _tensor.wrap(any_arrays.added(a.array, b.array))
+
+    def run(self) -> None:
+        """Run every node that a gradient reaches."""
+        while self.heap:
+            _, node = heapq.heappop(self.heap)
+            self.run_node(node, self.pending.pop(node))
+
+    def run_node(self, node: Node, gradients: list[Any]) -> None:
+        """Hooks, the formulas, hooks again; then send the results along the edges."""
+        if node.may_hide and self.is_to_unfold(node, gradients):
+            self.unfold(node, gradients)
+            return
+        extras = node.extras
+        if extras is not None:
+            _run_tensor_hooks(extras, gradients)
+            _retain(extras, gradients, self.create_graph)
+        for index in self.captures.get(node, ()):
+            self.captured[id(node), index] = gradients[index]
+        if self.wanted is not None and node not in self.wanted:
+            return
+        if extras is not None and extras.prehooks:
+            gradients = _run_prehooks(extras, gradients)
+        results = self.apply(node, gradients)
+        if extras is not None and extras.hooks:
+            results = _run_node_hooks(extras, results, gradients)
+        if not self.keep:
+            node.release()
+        del gradients
+        for position, edge in enumerate(node.edges):
+            result = results[position]
+            # Nodes of compiled calls and of Functions give gradients that were not asked for, too.
+            if result is not None and (
+                edge is not None if self.leaves is None else self.is_used(edge)
+            ):
+                self.send(edge, node.indices[position], result)
+
+    def is_to_unfold(self, node: Node, gradients: list[Any]) -> bool:
+        """Whether somebody wants to see a gradient that passes within this node."""
+        came = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        for view, index in node.hidden_views(came):
+            if index in self.watched(view):
+                raise AutogradError(MSG_HIDDEN_VIEW)
+        return any(node.hides(index, came) for index in self.watched(node))
+
+    def watched(self, node: Node) -> set[int]:
+        """The outputs of a node whose gradients somebody asked for."""
+        found = set(self.captures.get(node, ()))
+        if node.extras is not None:
+            found.update(index for index, hooks in node.extras.tensor_hooks.items() if hooks)
+            found.update(i for i, kept in node.extras.retained.items() if kept() is not None)
+        return found
+
+    def unfold(self, node: Node, gradients: list[Any]) -> None:
+        """Send what has arrived to the nodes of the operations behind this node."""
+        node.unfold()
+        for index in self.captures.pop(node, ()):
+            target, place = resolved(node, index)
+            self.captures.setdefault(target, set()).add(place)
+        came = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        if self.wanted is not None:
+            roots = [resolved(node, index)[0] for index in came]
+            self.wanted |= _leading_to(roots, self.captures, self.leaves or set())
+        for index in came:
+            self.send(node, index, gradients[index])
+
+    def apply(self, node: Node, gradients: list[Any]) -> Sequence[Any]:
+        """Run the node's formulas; under anomaly detection errors say where it was made."""
+        if self.wanted is None and self.leaves is None:
+            wanted = [edge is not None for edge in node.edges]
+        else:
+            wanted = [self.is_used(edge) for edge in _edges(node)]
+        if self.anomaly is None:
+            return self.apply_unasked(node, gradients, wanted)
+        try:
+            results = self.apply_unasked(node, gradients, wanted)
+            if self.anomaly:
+                anomaly.check(node, results)
+        except Exception as error:
+            anomaly.explain(node, error)
+            raise
+        return results
+
+    def apply_unasked(
+        self, node: Node, gradients: list[Any], wanted: Sequence[bool]
+    ) -> Sequence[Any]:
+        """Run the node's formulas; classes of what they saved override nothing in them."""
+        if not self.is_overriding or node.runs_user_code:
+            return node.apply(gradients, wanted)
+        with overriding.classes_unasked():
+            return node.apply(gradients, wanted)
+
+    def is_used(self, edge: Any) -> bool:
+        """Whether a gradient sent along this edge would reach something asked for."""
+        if edge is None:
+            return False
+        if isinstance(edge, Node):
+            return self.wanted is None or edge in self.wanted or edge in self.captures
+        return self.leaves is None or id(edge) in self.leaves
+
+    def finish(self, accumulate: bool) -> None:
+        """Leaf hooks, then accumulation into `.grad` (or capture, for `grad`)."""
+        while self.leaf_gradients:
+            _, (leaf, gradient) = self.leaf_gradients.popitem()
+            if leaf.hooks:
+                gradient = _call_tensor_hooks(leaf.hooks.values(), gradient)
+            if not accumulate:
+                self.captured[id(leaf), -1] = gradient
+                continue
+            if leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
+                accumulate_into(leaf, gradient, self.create_graph)
+            del gradient
+            for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
+                hook(leaf)
+
+
+def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
+    """`leaf.grad += gradient`, in place where that cannot be seen by a graph."""
+    before = leaf.grad
+    is_dense = gradient.layout is strided and (before is None or before.layout is strided)
+    if create_graph or not is_dense:
+        leaf.grad = gradient if before is None else TABLE.add(before, gradient)
+        return
+    if before is None:
+        leaf.grad = _own(gradient, leaf.array if leaf.layout is strided else gradient.array)
+        return
+    if before.requires_grad or before._is_mirrored or not any_arrays.is_writable(before.array):
+        leaf.grad = _tensor.wrap(any_arrays.added(before.array, gradient.array))
+        return
+    any_arrays.add_into(before.array, gradient.array)
+    _tensor.bump_version(before)
+
+
+def _references_in_three_calls(value: Any) -> int:
+    return _references_in_two_calls(value)
+
+
+def _references_in_two_calls(value: Any) -> int:
+    return sys.getrefcount(value)
+
+
+def _known_references() -> tuple[int, int]:
+    """How many references an object has that one local holds: passed on twice; not passed on.
+
+    Measured: from 3.14 on a call may borrow what a local of its caller holds.
+    """
+    value = object()
+    return _references_in_three_calls(value), sys.getrefcount(value)
+
+
+# References to a gradient that only `finish`, `accumulate_into` and `_own` know, and to an object
+# that only `_own` knows. More means that somebody else holds it.
+_KNOWN_REFERENCES, _LOCAL_REFERENCES = _known_references()
+
+
+def _owns_memory(array: Any) -> bool:
+    """True unless the memory belongs to another array, or to somebody unknown.
+
+    Arrays that compiled programs make lie in blocks, which say that they serve one array.
+    """
+    return array.base is None or getattr(type(array.base), "serves_one_array", False)
+
+
+def _strides_like(leaf: Any) -> tuple[int, ...] | None:
+    """Strides of the gradient of an array that does not lie row by row: its own, where it leaves no
+    gaps; None for row by row."""
+    shape, strides = tuple(leaf.shape), any_arrays.strides_of(leaf)
+    dense = dense_strides(shape, order_of(shape, [(shape, strides)]))
+    return dense if _are_same(shape, dense, strides) else None
+
+
+def _are_same(shape: Any, strides: Any, others: Any) -> bool:
+    return all(n == 1 or a == b for n, a, b in zip(shape, strides, others, strict=True))
+
+
+def _own(gradient: Any, leaf: Any) -> Any:
+    """A gradient whose array nobody else can write to: itself if unshared, else a copy; laid out as
+    the array of the leaf, or row by row where that has gaps."""
+    strides = None if leaf.flags.c_contiguous else _strides_like(leaf)
+    shared = sys.getrefcount(gradient) > _KNOWN_REFERENCES
+    array = gradient._memory
+    if gradient._is_mirrored:
+        shared, array = True, gradient.array
+    if (
+        shared
+        or sys.getrefcount(array) > _LOCAL_REFERENCES + 1  # the tensor's field
+        or not _owns_memory(array)
+        or strides is not None
+        or not array.flags.c_contiguous
+        or not any_arrays.is_writable(array)
+    ):
+        if strides is None:
+            return _tensor.wrap(any_arrays.row_major(array))
+        return _tensor.wrap(any_arrays.laid_out(array, strides))
+    return gradient
+
+
+def _call_tensor_hooks(hooks: Iterable[Any], gradient: Any) -> Any:
+    for hook in list(hooks):
+        replaced = hook(gradient)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, TensorBase):
+            raise ArgumentError(
+                f"a tensor hook returned {type(replaced).__name__}.  Expected a Tensor or None."
+            )
+        if tuple(replaced.shape) != tuple(gradient.shape):
+            raise ShapeError(
+                f"a tensor hook has changed the size of the gradient from {list(gradient.shape)} "
+                f"to {list(replaced.shape)}.  Expected the same shape."
+            )
+        gradient = replaced
+    return gradient
+
+
+def _run_tensor_hooks(extras: Any, gradients: list[Any]) -> None:
+    for index, hooks in extras.tensor_hooks.items():
+        if gradients[index] is not None:
+            gradients[index] = _call_tensor_hooks(hooks.values(), gradients[index])
+
+
+def _retain(extras: Any, gradients: list[Any], create_graph: bool) -> None:
+    for index, reference in extras.retained.items():
+        tensor = reference()
+        if tensor is not None and gradients[index] is not None:
+            accumulate_into(tensor, gradients[index], create_graph)
+
+
+def _run_prehooks(extras: Any, gradients: list[Any]) -> list[Any]:
+    for hook in list(extras.prehooks.values()):
+        replaced = hook(tuple(gradients))
+        if replaced is not None:
+            gradients = list(_as_tuple(replaced, len(gradients), "prehook"))
+    return gradients
+
+
+def _run_node_hooks(extras: Any, results: Sequence[Any], gradients: list[Any]) -> Sequence[Any]:
+    for hook in list(extras.hooks.values()):
+        replaced = hook(tuple(results), tuple(gradients))
+        if replaced is not None:
+            results = _as_tuple(replaced, len(results), "hook")
+    return results
+
+
+def _as_tuple(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    found = value if isinstance(value, tuple) else (value,)
+    if len(found) != count:
+        raise AutogradError(
+            f"a node's {what} returned {len(found)} gradients.  Expected {count}, or None."
+        )
+    return found
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to `.grad` of the leaves (or of `inputs` only).
+
+    Args:
+        tensors: one tensor or several.
+        grad_tensors: per tensor the gradient to start from, same shape; None for a scalar.
+        retain_graph: keep saved tensors for another run; defaults to `create_graph`.
+        create_graph: record the computation of the gradients.
+        grad_variables: the older name of `grad_tensors`.
+        inputs: leaves to accumulate into; None means all.
+
+    Raises:
+        AutogradError: no graph, a second run without retain_graph, a saved tensor was overwritten.
+    """
+    if grad_variables is not None:
+        grad_tensors = _renamed(grad_tensors, grad_variables)
+    outputs = _tensors(tensors, "backward")
+    chosen = None if inputs is None else _tensors(inputs, "backward(inputs=...)")
+    if any(isinstance(place, _Place) for place in chosen or ()):
+        raise ArgumentError(
+            "backward(inputs=...): a GradientEdge within the graph has no .grad to accumulate "
+            "into.  Expected leaves; use grad() for others."
+        )
+    if chosen is not None and not chosen:
+        raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
+    run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
+    leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
+    with _mode(create_graph, chosen is not None):
+        run.run()
+        run.finish(accumulate=True)
+        for tensor in chosen or ():
+            if id(tensor) not in leaf_ids:
+                node, index = made_by(tensor)
+                gradient = run.captured.get((id(node), index))
+                if gradient is not None:
+                    accumulate_into(tensor, gradient, create_graph)
+
+
+def _renamed(grad_tensors: Any, grad_variables: Any) -> Any:
+    if grad_tensors is not None:
+        raise AutogradError(
+            "backward: grad_tensors and grad_variables (its older name) were both given.  Expected "
+            "one of them: grad_tensors."
+        )
+    warnings.warn(
+        "backward: grad_variables is the older name of grad_tensors.  Write grad_tensors=.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return grad_variables
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """Gradients of the sum of `outputs` with respect to `inputs`; `.grad` stays as it is.
+
+    Args:
+        outputs, inputs: one tensor or several each.
+        grad_outputs: per output the gradient to start from; None for a scalar.
+        retain_graph, create_graph: as in `backward`.
+        only_inputs: without effect, as in PyTorch: other leaves never get a gradient.
+        allow_unused: return None for an input that the outputs do not depend on.
+        is_grads_batched: `grad_outputs` have one more dim in front; results have it, too: one
+            gradient for each row, found one after the other.
+        materialize_grads: return zeros there.
+
+    Returns:
+        One tensor (or None) per input, with the input's shape and dtype.
+
+    Raises:
+        AutogradError: as `backward`; or an input was not used and `allow_unused` is not set.
+    """
+    if not only_inputs:
+        warnings.warn(
+            "grad: only_inputs=False has no effect.  Leave it out; backward() fills .grad of all "
+            "leaves.",
+            FutureWarning,
+            stacklevel=2,
+        )
+    if is_grads_batched:
+        return _batched(
+            outputs, inputs, grad_outputs, retain_graph, create_graph,
+            allow_unused=allow_unused, materialize_grads=materialize_grads,
+        )  # fmt: skip
+    targets = _tensors(inputs, "grad")
+    sources = _tensors(outputs, "grad")
+    if materialize_grads and any(isinstance(target, _Place) for target in targets):
+        raise AutogradError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
+    for index, tensor in enumerate(targets):
+        if not tensor.requires_grad:
+            raise AutogradError(
+                f"One of the differentiated Tensors does not require grad (inputs[{index}])."
+            )
+    run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
+    with _mode(create_graph, True):
+        run.run()
+        run.finish(accumulate=False)
+    return tuple(
+        _result(run, tensor, index, bool(allow_unused), materialize_grads)
+        for index, tensor in enumerate(targets)
+    )
+
+
+def _batched(
+    outputs: Any, inputs: Any, gradients: Any, retain_graph: bool | None, create_graph: bool,
+    **options: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """`grad` for each row of the gradients to start from."""
+    given = gradients if isinstance(gradients, (tuple, list)) else (gradients,)
+    counts = {gradient.shape[0] for gradient in given if gradient is not None and gradient.ndim}
+    if len(counts) != 1 or not min(counts):
+        raise AutogradError(
+            "grad(is_grads_batched=True): expected grad_outputs with one more dim in front, of one "
+            f"size above 0; got {[None if g is None else list(g.shape) for g in given]}."
+        )
+    (count,) = counts
+    found = []
+    for number in range(count):
+        row = [None if gradient is None else gradient[number] for gradient in given]
+        keep = True if number < count - 1 else retain_graph
+        found.append(grad(outputs, inputs, row, keep, create_graph, **options))
+    return tuple(
+        None if column[0] is None else stack(column) for column in zip(*found, strict=True)
+    )
+
+
+def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
+    key = id(tensor), -1
+    if tensor.grad_fn is not None:
+        node, index_of_output = made_by(tensor)
+        key = id(node), index_of_output
+    found = run.captured.get(key)
+    if found is not None:
+        return found
+    if materialize:
+        return _tensor.wrap(any_arrays.filled_like(tensor.array, 0))
+    if not allow_unused:
+        raise AutogradError(MSG_UNUSED.format(index=index))
+    return None
+
+
+class _Present(threading.local):
+    """The backward that runs in this thread. Mutable."""
+
+    partial = False
+
+
+_present = _Present()
+
+
+def is_partial() -> bool:
+    """Whether the backward that runs now goes to given inputs only, not to every leaf."""
+    return _present.partial
+
+
+class _mode:
+    """Grad mode on or off, and eager dispatch, while formulas run, on a GPU in the dtypes of the
+    forward pass whatever autocast says. Mutable: one use."""
+
+    def __init__(self, create_graph: bool, partial: bool) -> None:
+        self.create_graph = create_graph
+        self.partial = partial
+        self.dispatch = eager_dispatch()
+
+    def __enter__(self) -> None:
+        self.dispatch.__enter__()
+        self.word = _autocast_word()
+        _set_autocast_word(self.word & ~CUDA_ENABLED)
+        self.before = _set_grad_enabled(self.create_graph)
+        self.partial, _present.partial = _present.partial, self.partial
+
+    def __exit__(self, *error: Any) -> None:
+        _present.partial = self.partial
+        _set_grad_enabled(self.before)
+        _set_autocast_word(self.word)
+        self.dispatch.__exit__(*error)
+
+
+def _prepare(
+    outputs: Sequence[Any],
+    gradients: Any,
+    retain_graph: bool | None,
+    create_graph: bool,
+    inputs: Sequence[Any] | None,
+) -> _Run:
+    """A run that has received the gradients of the outputs."""
+    keep = create_graph if retain_graph is None else retain_graph
+    starts = _starting_gradients(outputs, gradients)
+    wanted: set[Node] | None = None
+    captures: dict[Node, set[int]] = {}
+    leaves: set[int] | None = None
+    if inputs is not None:
+        leaves = {id(tensor) for tensor in inputs if tensor.grad_fn is None}
+        for tensor in inputs:
+            if tensor.grad_fn is not None:
+                made, place = made_by(tensor)
+                captures.setdefault(made, set()).add(place)
+        wanted = _leading_to([made_by(t)[0] for t in outputs], captures, leaves)
+    run = _Run(create_graph, keep, wanted, captures, leaves)
+    for index, (tensor, start) in enumerate(zip(outputs, starts, strict=True)):
+        if not tensor.requires_grad:
+            raise AutogradError(MSG_NO_GRAPH.format(index=index))
+        node = tensor.grad_fn
+        target = tensor if node is None else node
+        if node is not None or leaves is None or id(tensor) in leaves:
+            run.send(target, tensor.output_index, start)
+    return run
+
+
+_age = operator.attrgetter("sequence")
+
+
+def _leading_to(
+    roots: Iterable[Node | None], captures: dict[Node, set[int]], leaves: set[int]
+) -> set[Node]:
+    """The nodes below `roots` from which a captured node or a chosen leaf is reached."""
+    found: set[Node] = set()
+    stack = [root for root in roots if root is not None]
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        stack.extend([edge for edge in _edges(node) if isinstance(edge, Node)])
+    leading = {
+        node
+        for node in found
+        if node.may_hide and any(view in captures for view, _ in node.hidden_views())
+    }
+    for node in sorted(found, key=_age):
+        for edge in _edges(node):
+            hit = (
+                edge in leading or edge in captures
+                if isinstance(edge, Node)
+                else id(edge) in leaves
+            )
+            if hit:
+                leading.add(node)
+                break
+    return leading
+
+
+def _edges(node: Node) -> Sequence[Any]:
+    """Where the gradients of a node's inputs go."""
+    edges = node.edges
+    for edge in edges:
+        if isinstance(edge, Node) and edge.unfolded is not None:
+            return [resolved(e, i)[0] for e, i in zip(edges, node.indices, strict=True)]
+    return edges
+
+
+def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:
+    if gradients is None:
+        given: list[Any] = [None] * len(outputs)
+    elif isinstance(gradients, TensorBase):
+        given = [gradients]
+    else:
+        given = list(gradients)
+    if len(given) != len(outputs):
+        raise AutogradError(
+            f"got {len(outputs)} tensors and {len(given)} gradients.  Expected one per tensor."
+        )
+    return [_start(output, start) for output, start in zip(outputs, given, strict=True)]
+
+
+def _start(output: Any, gradient: Any) -> Any:
+    if isinstance(output, _Place):
+        if not isinstance(gradient, TensorBase):
+            raise AutogradError(MSG_START_AT_EDGE)
+        return gradient
+    if gradient is None:
+        if output.array.size != 1:
+            raise AutogradError(MSG_NOT_SCALAR.format(shape=list(output.shape)))
+        if not output.dtype.is_floating_point:
+            raise AutogradError(
+                "grad can be computed only for real scalar outputs but got "
+                f"{dtypes.from_numpy(output.array.dtype)!r}"
+            )
+        return _tensor.wrap(any_arrays.filled_like(output.array, 1))
+    if not isinstance(gradient, TensorBase):
+        raise ArgumentError(
+            f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
+        )
+    if tuple(gradient.shape) != tuple(output.shape):
+        raise AutogradError(
+            f"Mismatch in shape: the gradient has a shape of {list(gradient.shape)} and the "
+            f"output has a shape of {list(output.shape)}."
+        )
+    if gradient.dtype is output.dtype:
+        return gradient
+    if gradient.dtype.is_complex or output.dtype.is_complex:
+        raise AutogradError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. "
+            f" Mismatch in dtype: the gradient has {gradient.dtype.name} and the output has "
+            f"{output.dtype.name}."
+        )
+    return TABLE.cast(gradient, dtype=output.dtype)
+
+
+def _tensors(value: Any, what: str) -> list[Any]:
+    found = [value] if isinstance(value, (TensorBase, GradientEdge)) else list(value)
+    for place, item in enumerate(found):
+        if not isinstance(item, TensorBase):
+            found[place] = item = _standing_for(item, what)
+        if item.layout is not strided:
+            raise UnsupportedError(MSG_SPARSE.format(name=what))
+    return found
+
+
+def _standing_for(item: Any, what: str) -> Any:
+    """The leaf, or the place, that an edge means."""
+    if not isinstance(item, GradientEdge):
+        raise ArgumentRuntimeError(f"{what}: expected tensors, got {type(item).__name__}")
+    return item.node.variable if isinstance(item.node, AccumulateGrad) else _Place(item)
+
+
+def retain_grad(tensor: Any) -> None:
+    """Keep the gradient of a non-leaf in `.grad` when backward passes it.
+
+    Raises:
+        AutogradError: the tensor does not require a gradient.
+    """
+    if not tensor.requires_grad:
+        raise AutogradError("can't retain_grad on Tensor that has requires_grad=False")
+    node, index = made_by(tensor)
+    if node is None or tensor.retains_grad:
+        return
+    node.more().retained[index] = weakref.ref(tensor)
+    tensor.retains_grad = True

@@ -1,0 +1,361 @@
+"""`Function`: operations with a derivative that the user writes.
+
+Contract: `forward` runs unrecorded; the outputs get one node whose gradient is `backward`. With
+`create_graph=True` `backward` itself is recorded, so a Function can be differentiated twice where
+its backward uses differentiable operations. Called by users and by module hooks.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.tensor_layouts import strided
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled, meta_of
+from dynajit.eager.operations.inplace import MSG_LEAF
+from dynajit.eager.tape import anomaly
+from dynajit.eager.tape.node import (
+    MSG_SECOND_BACKWARD,
+    Node,
+    edges_of,
+    kept_for_backward,
+    refuse_gradient,
+    saved_output,
+    type_of_meta,
+    zeros_of,
+)
+from dynajit.ops.families import sum_to_type
+from dynajit.ops.table import TABLE
+
+
+class FunctionContext:
+    """What `forward` leaves for `backward`. Mutable; takes any attribute the user sets."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.materialize_grads = True
+        self.dirty: tuple[Any, ...] = ()
+        self.non_differentiable: tuple[Any, ...] = ()
+        self._to_save: tuple[Any, ...] = ()
+        self._node: FunctionNode | None = None
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (or None) for `backward`; writes to them are noticed.
+
+        Raises:
+            ArgumentError: something else than a tensor or None.
+        """
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, TensorBase):
+                raise ArgumentError(
+                    f"save_for_backward can only save variables, but got {type(tensor).__name__}."
+                    "  Keep other objects as attributes of ctx."
+                )
+        self._to_save = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` kept.
+
+        Raises:
+            AutogradError: it was released, or a tensor was written in place since.
+        """
+        return self._to_save if self._node is None else self._node.unpack()
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Say which inputs `forward` wrote in place; they must be outputs, too."""
+        self.dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Say which outputs have no gradient."""
+        self.non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """If False, `backward` receives None for outputs that were not used, instead of zeros."""
+        self.materialize_grads = value
+
+
+class FunctionNode(Node):
+    """One call of a Function on the tape. Mutable: see Node."""
+
+    __slots__ = ("context", "function", "in_metas", "out_metas", "output_count", "saved")
+
+    runs_user_code = True
+
+    def __init__(self, function: type["Function"], context: FunctionContext,
+                 inputs: tuple[Any, ...]) -> None:  # fmt: skip
+        edges, indices = edges_of(inputs)
+        super().__init__(edges, indices)
+        self.function = function
+        self.context = context
+        self.in_metas = [meta_of(x) if isinstance(x, TensorBase) else None for x in inputs]
+        self.out_metas: list[Any] = []
+        self.output_count = 0
+        self.saved: list[Any] | None = None
+        if anomaly.is_detecting() is not None:
+            anomaly.remember(self)
+
+    def pack(self, outputs: Sequence[Any]) -> None:
+        """Take over what the context saved, now that the outputs are final."""
+        positions = {id(output): i for i, output in enumerate(outputs)}
+        self.saved = [
+            None
+            if tensor is None
+            else saved_output(tensor, positions[id(tensor)])
+            if id(tensor) in positions and tensor.grad_fn is self
+            else kept_for_backward(tensor)
+            for tensor in self.context._to_save
+        ]
+        self.context._to_save = ()
+        self.context._node = self
+        self.context.dirty = self.context.non_differentiable = ()
+
+    def unpack(self) -> tuple[Any, ...]:
+        """The saved tensors."""
+        if self.saved is None:
+            raise AutogradError(MSG_SECOND_BACKWARD)
+        return tuple(saved and saved.unpack(self) for saved in self.saved)
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        if self.context.materialize_grads:
+            gradients = [
+                zeros_of(*meta) if gradient is None and meta is not None else gradient
+                for gradient, meta in zip(gradients, self.out_metas, strict=True)
+            ]
+        results = self.function.backward(self.context, *gradients)
+        given = results if isinstance(results, (tuple, list)) else (results,)
+        return self.fit(self.checked(list(given)))
+
+    def checked(self, results: list[Any]) -> list[Any]:
+        """As many results as inputs, None for what is no tensor."""
+        expected = len(self.edges)
+        while len(results) > expected and results[-1] is None:
+            results.pop()
+        if len(results) != expected:
+            raise AutogradError(
+                f"function {self.name()} returned an incorrect number of gradients (expected "
+                f"{expected}, got {len(results)})"
+            )
+        return results
+
+    def fit(self, results: list[Any]) -> list[Any]:
+        """Results in the shape and dtype of the inputs."""
+        fitted = []
+        for position, (result, meta) in enumerate(zip(results, self.in_metas, strict=True)):
+            if result is None:
+                fitted.append(None)
+            elif meta is None or not isinstance(result, TensorBase):
+                raise AutogradError(
+                    f"function {self.name()} returned a gradient different than None at position "
+                    f"{position + 1}, but the corresponding forward input was not a Variable"
+                    if meta is None
+                    else f"function {self.name()} returned {type(result).__name__} at position "
+                    f"{position + 1}.  Expected a Tensor or None."
+                )
+            else:
+                fitted.append(self.fit_one(result, meta, position))
+        return fitted
+
+    def fit_one(self, result: Any, meta: Any, position: int) -> Any:
+        """One result, broadcasting undone and cast."""
+        shape = result.array.shape if result.layout is strided else result.shape
+        if shape == meta[0] and result.dtype is meta[1]:
+            return result
+        try:
+            return sum_to_type(TABLE, result, type_of_meta(meta))  # type: ignore[arg-type]
+        except ShapeError as error:
+            raise AutogradError(
+                f"Function {self.name()} returned an invalid gradient at index {position} - got "
+                f"{list(result.shape)} but expected shape compatible with {list(meta[0])}"
+            ) from error
+
+    def release(self) -> None:
+        self.saved = None
+
+    def name(self) -> str:
+        return f"{self.function.__name__}Backward"
+
+
+class Function:
+    """Base class of user-written operations.
+
+    Subclass it with static methods `forward(ctx, *args)` and `backward(ctx, *grad_outputs)`, or
+    `forward(*args)` with `setup_context(ctx, inputs, output)`, and call `YourFunction.apply(...)`.
+    """
+
+    #: See `with_defaults`; captured code reads it, which reads no attributes of functions.
+    _defaults_of_forward: ClassVar[tuple[int, tuple[Any, ...]] | None] = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        function = inspect.unwrap(cls.forward)
+        defaults = getattr(function, "__defaults__", None)
+        found = (function.__code__.co_argcount, defaults) if defaults else None
+        cls._defaults_of_forward = found
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        """Compute the outputs: a tensor or a tuple."""
+        raise NotImplementedError("You must implement the forward function for custom Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Save what `backward` needs; used if the subclass overrides it."""
+        raise NotImplementedError("setup_context is not implemented")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of the inputs, one per argument of `forward`; None where there is none."""
+        raise NotImplementedError("You must implement the backward function for custom Function.")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run `forward` and put one node on the tape.
+
+        Raises:
+            AutogradError: an output that was marked dirty is no input, or is a leaf that requires
+                grad.
+            UnsupportedError: a gradient is to flow into or out of a sparse tensor.
+        """
+        if cls.setup_context is not Function.setup_context:
+            args = with_defaults(cls._defaults_of_forward, args)
+        needs = tuple(isinstance(x, TensorBase) and x.requires_grad for x in args)
+        context = FunctionContext(needs)
+        recorded = is_grad_enabled() and any(needs)
+        if recorded:
+            watched = [x for x, needed in zip(args, needs, strict=True) if needed]
+            refuse_gradient(watched, cls.__name__)
+        before = _set_grad_enabled(False)
+        try:
+            if cls.setup_context is Function.setup_context:
+                output = cls.forward(context, *args)
+            else:
+                output = cls.forward(*args)
+                cls.setup_context(context, args, output)
+        finally:
+            _set_grad_enabled(before)
+        if not recorded:
+            return _unrecorded(args, output)
+        return _recorded(cls, context, args, output)
+
+
+def with_defaults(known: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of `forward`, with defaults behind those that are given: what `setup_context`
+    sees, and `backward` answers for.
+
+    Args:
+        known: how many arguments forward has, and the defaults of the last ones; or None.
+    """
+    if known is None:
+        return args
+    missing = known[0] - len(args)
+    return (*args, *known[1][-missing:]) if 0 < missing <= len(known[1]) else args
+
+
+def _unrecorded(args: tuple[Any, ...], output: Any) -> Any:
+    """The outputs without history, also where `forward` hands on a tensor that requires grad."""
+    if isinstance(output, tuple):
+        return tuple(_without_history(x, args) for x in output)
+    return _without_history(output, args)
+
+
+def _without_history(tensor: Any, args: tuple[Any, ...]) -> Any:
+    """As in PyTorch: an alias of an input; any other tensor is itself cut off from its history.
+
+    Views keep theirs, since it is that of their base.
+    """
+    if not isinstance(tensor, TensorBase):
+        return tensor
+    if any(tensor is x for x in args):
+        return TABLE.detach(tensor)
+    return tensor.detach_() if tensor.requires_grad and tensor._base is None else tensor
+
+
+def _recorded(
+    cls: type[Function], context: FunctionContext, args: tuple[Any, ...], output: Any
+) -> Any:
+    """The outputs with their history."""
+    outputs = output if isinstance(output, tuple) else (output,)
+    refuse_gradient(outputs, cls.__name__)
+    node = FunctionNode(cls, context, args)
+    node.output_count = len(outputs)
+    dirty = {id(tensor) for tensor in context.dirty}
+    without = {id(tensor) for tensor in context.non_differentiable}
+    _check_dirty(cls, context.dirty, args, outputs)
+    finished = []
+    for index, tensor in enumerate(outputs):
+        differentiable = (
+            isinstance(tensor, TensorBase)
+            and tensor.dtype.category >= Category.FLOATING
+            and id(tensor) not in without
+        )
+        node.out_metas.append(meta_of(tensor) if isinstance(tensor, TensorBase) else None)
+        if differentiable:
+            if id(tensor) not in dirty and any(tensor is x for x in args):
+                tensor = _tensor.wrap_view(tensor._held, tensor, None)
+            _tensor.rebase(tensor, node, index)
+        elif isinstance(tensor, TensorBase) and id(tensor) not in dirty and tensor.requires_grad:
+            tensor = _without_history(tensor, args)
+        finished.append(tensor)
+    node.pack(finished)
+    return tuple(finished) if isinstance(output, tuple) else finished[0]
+
+
+def _check_dirty(
+    cls: type[Function],
+    dirty: tuple[Any, ...],
+    args: tuple[Any, ...],
+    outputs: tuple[Any, ...],
+) -> None:
+    for tensor in dirty:
+        name = f"{cls.__name__}.mark_dirty"
+        if not any(tensor is x for x in outputs):
+            raise AutogradError(
+                f"{name}: Some elements marked as dirty during the forward method were not "
+                "returned as output.  The inputs that are modified inplace must all be outputs."
+            )
+        if tensor.requires_grad and tensor.is_leaf:
+            raise AutogradError(MSG_LEAF.format(name=name))
+        if tensor._base is not None:
+            raise AutogradError(
+                f"{name}: the input is a view; its base would lose the gradient.  Pass a clone()."
+            )
+
+
+class _ErrorNode(Node):
+    """Refuses a second differentiation."""
+
+    __slots__ = ("message",)
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        raise AutogradError(self.message)
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a `backward` that computes outside autograd: a second derivative is an error."""
+
+    @functools.wraps(function)
+    def wrapper(ctx: Any, *gradients: Any) -> Any:
+        before = _set_grad_enabled(False)
+        try:
+            results = function(ctx, *gradients)
+        finally:
+            _set_grad_enabled(before)
+        tracked = [g for g in gradients if isinstance(g, TensorBase) and g.requires_grad]
+        if not before or not tracked:
+            return results
+        edges, indices = edges_of(tracked)
+        node = _ErrorNode(edges, indices)
+        node.message = (
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
+        given = results if isinstance(results, tuple) else (results,)
+        marked = tuple(
+            _tensor.wrap_output(r._held, node, 0) if isinstance(r, TensorBase) else r for r in given
+        )
+        return marked if isinstance(results, tuple) else marked[0]
+
+    return wrapper

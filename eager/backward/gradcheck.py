@@ -1,0 +1,302 @@
+"""Derivatives against finite differences.
+
+Contract: analytical Jacobians come from the tape, numerical ones from central differences in
+float64; a mismatch shows both. A complex number counts as two elements, its real and its imaginary
+part: the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy. Inputs are perturbed in
+place and restored. Called by users and by the conformance tests.
+"""
+
+import itertools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.arrays import any_arrays
+from dynajit.core.errors import ArgumentValueError, AutogradError, UnsupportedError
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, _set_grad_enabled
+from dynajit.eager.backward import engine as tape
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Whether the gradients of `func` agree with central differences.
+
+    Args:
+        func: takes `inputs`, returns a tensor or a tuple of tensors.
+        inputs: one tensor or several; those with requires_grad (float64, complex128) are checked.
+        eps: step of the differences.
+        atol, rtol: largest accepted `|a - n| - rtol * |n|`.
+        raise_exception: raise instead of returning False.
+        nondet_tol: accepted difference between two backward runs.
+        check_forward_ad, check_batched_grad, check_batched_forward_grad: refused where True.
+        others: without effect; whole Jacobians are compared also with `fast_mode`.
+
+    Returns:
+        True if every Jacobian agrees.
+
+    Raises:
+        AutogradError: a Jacobian disagrees; both are shown.
+        ArgumentError: no input requires a gradient.
+        UnsupportedError: derivatives in forward mode or in batches shall be checked.
+    """
+    _refuse_others(
+        check_forward_ad=check_forward_ad,
+        check_batched_grad=check_batched_grad,
+        check_batched_forward_grad=check_batched_forward_grad,
+    )
+    given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
+    checked = _checked_inputs(given)
+    try:
+        _check(func, given, checked, eps, atol, rtol, nondet_tol)
+    except AutogradError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """`gradcheck` of the gradients of `func`: second derivatives.
+
+    Args:
+        grad_outputs: gradients of the outputs to start from; None draws fixed normal numbers.
+        check_fwd_over_rev, check_batched_grad: refused where True.
+        others: as in `gradcheck`.
+    """
+    _refuse_others(check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
+    given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
+    outputs = _differentiable(func(*given))
+    if grad_outputs is None:
+        draw = np.random.default_rng(0)
+        starts = [_tensor.wrap(_drawn(draw, o.array)) for o in outputs]
+        for start in starts:
+            start.requires_grad = True
+    else:
+        starts = [grad_outputs] if isinstance(grad_outputs, TensorBase) else list(grad_outputs)
+    count = len(starts)
+
+    def gradients(*operands: Any) -> tuple[Any, ...]:
+        plain, received = operands[:-count], operands[-count:]
+        wanted = [x for x in plain if isinstance(x, TensorBase) and x.requires_grad]
+        found = tape.grad(
+            _differentiable(func(*plain)), wanted, received, create_graph=True, allow_unused=True
+        )
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradients,
+        (*given, *starts),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+    )
+
+
+def _refuse_others(**checks: bool) -> None:
+    asked = [name for name, is_asked in checks.items() if is_asked]
+    if asked:
+        raise UnsupportedError(
+            f"gradcheck({asked[0]}=True): derivatives are computed in reverse, one at a time.  "
+            "Leave it out."
+        )
+
+
+def _drawn(draw: "np.random.Generator", like: Any) -> Any:
+    """Normal numbers of the shape of `like`, complex where it is."""
+    drawn = draw.standard_normal(like.shape)
+    if like.dtype.kind == "c":
+        drawn = drawn + 1j * draw.standard_normal(like.shape)
+    return any_arrays.placed_like(np.asarray(drawn), like)
+
+
+def _parts(array: Any) -> Any:
+    """The elements in a row, float64; a complex one as its two parts."""
+    flat = np.ascontiguousarray(any_arrays.as_numpy(array)).reshape(-1)
+    return np.array(flat.view(flat.real.dtype), np.float64)
+
+
+def _part_count(array: Any) -> int:
+    return int(array.size) * (2 if array.dtype.kind == "c" else 1)
+
+
+def _unit(array: Any, k: int) -> Any:
+    """Zeros like `array` with 1 in part k."""
+    unit = np.zeros(array.size, array.dtype)
+    unit.view(unit.real.dtype)[k] = 1
+    return any_arrays.placed_like(unit.reshape(array.shape), array)
+
+
+def _checked_inputs(inputs: Sequence[Any]) -> list[int]:
+    """Positions of the inputs that are checked."""
+    found = []
+    for position, x in enumerate(inputs):
+        if not isinstance(x, TensorBase) or not x.requires_grad:
+            continue
+        if x.array.dtype not in (np.float64, np.complex128):
+            warnings.warn(
+                f"gradcheck: input #{position} requires gradient and is not a double precision "
+                "floating point. This check will likely fail if all the inputs are not of double "
+                "precision floating point.",
+                stacklevel=3,
+            )
+        if 0 in [s for s, n in zip(x.array.strides, x.array.shape, strict=True) if n > 1]:
+            raise AutogradError(
+                f"gradcheck: input #{position} has elements that share memory.  Pass a clone()."
+            )
+        found.append(position)
+    if not found:
+        raise ArgumentValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them "
+            "have requires_grad=True."
+        )
+    return found
+
+
+def _differentiable(outputs: Any) -> list[Any]:
+    given = (outputs,) if isinstance(outputs, TensorBase) else outputs
+    return [o for o in given if isinstance(o, TensorBase) and o.requires_grad]
+
+
+def _check(
+    func: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    checked: list[int],
+    eps: float,
+    atol: float,
+    rtol: float,
+    nondet_tol: float,
+) -> None:
+    outputs = _differentiable(func(*inputs))
+    if not outputs:
+        numerical = _numerical(func, inputs, checked, eps, None)
+        for jacobian in itertools.chain.from_iterable(numerical):
+            if np.abs(jacobian).max(initial=0.0) > atol:
+                raise AutogradError(
+                    "gradcheck: no output requires grad, but the outputs depend on the inputs:\n"
+                    f"numerical:\n{jacobian}"
+                )
+        return
+    analytical = _analytical(outputs, inputs, checked)
+    again = _analytical(outputs, inputs, checked)
+    positions = _positions_of(func, inputs)
+    numerical = _numerical(func, inputs, checked, eps, positions)
+    for o, i in itertools.product(range(len(outputs)), range(len(checked))):
+        if np.abs(analytical[o][i] - again[o][i]).max(initial=0.0) > nondet_tol:
+            raise AutogradError(
+                f"Backward is not reentrant, i.e., running backward with same input and "
+                f"grad_output multiple times gives different values (output {o}, input "
+                f"{checked[i]}); the tolerance is {nondet_tol}."
+            )
+        if not np.allclose(analytical[o][i], numerical[o][i], rtol, atol, equal_nan=True):
+            raise AutogradError(
+                f"Jacobian mismatch for output {o} with respect to input {checked[i]},\n"
+                f"numerical:\n{numerical[o][i]}\nanalytical:\n{analytical[o][i]}\n"
+                "(rows: elements of the input, columns: elements of the output)"
+            )
+
+
+def _positions_of(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[int]:
+    """Which outputs of `func` require a gradient; `_numerical` runs it without gradients."""
+    outputs = func(*inputs)
+    given = (outputs,) if isinstance(outputs, TensorBase) else outputs
+    return [i for i, o in enumerate(given) if isinstance(o, TensorBase) and o.requires_grad]
+
+
+def _analytical(outputs: list[Any], inputs: tuple[Any, ...], checked: list[int]) -> list[Any]:
+    """Per output, per checked input: Jacobian, shape (input parts, output parts)."""
+    targets = [inputs[i] for i in checked]
+    jacobians = []
+    for output in outputs:
+        count = _part_count(output.array)
+        columns = [np.zeros((_part_count(x.array), count)) for x in targets]
+        for k in range(count):
+            found = tape.grad(
+                output,
+                targets,
+                _tensor.wrap(_unit(output.array, k)),
+                retain_graph=True,
+                allow_unused=True,
+            )
+            for column, gradient in zip(columns, found, strict=True):
+                if gradient is not None:
+                    column[:, k] = _parts(gradient.array)
+        jacobians.append(columns)
+    return jacobians
+
+
+def _numerical(
+    func: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    checked: list[int],
+    eps: float,
+    positions: list[int] | None,
+) -> list[Any]:
+    """The same Jacobians by central differences."""
+
+    def values() -> list[Any]:
+        outputs = func(*inputs)
+        given = (outputs,) if isinstance(outputs, TensorBase) else outputs
+        chosen = range(len(given)) if positions is None else positions
+        return [_parts(given[i].array) for i in chosen if isinstance(given[i], TensorBase)]
+
+    # Leaves are perturbed under the tape's eyes; functions that differentiate inside need it on.
+    before = _set_grad_enabled(True)
+    try:
+        shapes = [v.size for v in values()]
+        jacobians = [[np.zeros((_part_count(inputs[i].array), n)) for i in checked] for n in shapes]
+        for place, i in enumerate(checked):
+            array = inputs[i].array
+            per_element = 2 if array.dtype.kind == "c" else 1
+            for k in range(_part_count(array)):
+                element = np.unravel_index(k // per_element, array.shape)
+                original = array[element].item()
+                step = eps * 1j if k % per_element else eps
+                array[element] = original + step
+                above = values()
+                array[element] = original - step
+                below = values()
+                array[element] = original
+                for o, (high, low) in enumerate(zip(above, below, strict=True)):
+                    jacobians[o][place][k] = (high - low) / (2 * eps)
+    finally:
+        _set_grad_enabled(before)
+    return jacobians

@@ -1,0 +1,1 @@
+"""What holds for a thread: recorded gradients, autocast, defaults, random numbers."""

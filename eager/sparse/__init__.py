@@ -1,0 +1,1 @@
+"""Tensors of positions and values."""

@@ -1,0 +1,1 @@
+"""The tape: how a tensor was made, and what backward needs of it."""

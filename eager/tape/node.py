@@ -1,0 +1,631 @@
+"""The tape's nodes: how a tensor was made, and how its gradient reaches what it was made from.
+
+Contract: `edges[i]` is where the gradient of input i goes: a Node, a leaf tensor (it accumulates),
+or None; `indices[i]` says which output of that node the input was. `sequence` grows with time, so
+every edge leads to a smaller sequence and descending order is a topological order. Nothing here
+recurses along edges; long chains are freed by CPython's trashcan. Called by `execute` (records),
+`tape` (runs), `function` and `compiled` (their own nodes).
+"""
+
+import functools
+import inspect
+import itertools
+import math
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+from dynajit.core.errors import AutogradError, UnsupportedError
+from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.tensor_layouts import strided
+from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
+from dynajit.eager import _rows, _tensor
+from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
+from dynajit.eager.tape import anomaly, saved_hooks
+from dynajit.ops.derivatives import (
+    Need,
+    Parameter,
+    conjugated,
+    conjugates,
+    formula_parameters,
+)
+from dynajit.ops.families import sum_to_type
+from dynajit.ops.table import TABLE, Kind, Op
+
+MSG_SECOND_BACKWARD: Final = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been freed). Saved intermediate values of the graph are freed when you "
+    "call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+    "through the graph a second time or if you need to access saved tensors after calling "
+    "backward."
+)
+MSG_MODIFIED: Final = (
+    "one of the variables needed for gradient computation has been modified by an inplace "
+    "operation: [{what}] saved by {node} is at version {now}; expected version {expected} "
+    "instead.  Use the value before it is overwritten, write to a clone(), or use the "
+    "out-of-place form of the operation."
+)
+
+MSG_INFERENCE: Final = (
+    "Inference tensors cannot be saved for backward.  Make a clone() outside of inference mode and "
+    "compute with that."
+)
+
+MSG_SPARSE: Final = (
+    "{name}: the gradient of a sparse tensor itself is not available.  Make the sparse tensor of "
+    "values that require a gradient, sparse_coo_tensor(indices, values, size), and ask for theirs; "
+    "start backward from .to_dense(), or from a sum."
+)
+
+_sequence = itertools.count(1)
+
+
+class Extras:
+    """What few nodes have: hooks and retained gradients. Mutable, made on first use."""
+
+    __slots__ = ("hooks", "metadata", "prehooks", "retained", "tensor_hooks")
+
+    def __init__(self) -> None:
+        self.tensor_hooks: dict[int, dict[int, Callable[[Any], Any]]] = {}
+        self.retained: dict[int, weakref.ref[Any]] = {}
+        self.prehooks: dict[int, Callable[..., Any]] = {}
+        self.hooks: dict[int, Callable[..., Any]] = {}
+        self.metadata: dict[Any, Any] = {}
+
+
+class Handle:
+    """Removes a hook: `handle.remove()`, or at the end of a `with` block."""
+
+    _ids = itertools.count(1)
+
+    def __init__(self, hooks: dict[int, Any], function: Callable[..., Any]) -> None:
+        self.id = next(Handle._ids)
+        self._hooks = hooks
+        hooks[self.id] = function
+
+    def remove(self) -> None:
+        """The hook is not called any more; a second call does nothing."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> "Handle":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.remove()
+
+
+class Node:
+    """Base of all nodes. Mutable: saved values are released after backward.
+
+    Args:
+        edges, indices: see the module.
+    """
+
+    __slots__ = ("__weakref__", "edges", "extras", "indices", "sequence")
+
+    output_count = 1
+    #: True for a node that stands for many operations, and whose gradients may pass through values
+    #: of them that others have: see `hides`, `hidden_views` and `unfold`.
+    may_hide = False
+    #: True for a node whose derivative the program wrote.
+    runs_user_code = False
+    #: Where gradients of the outputs go instead, (node, index) each; None: they come here.
+    unfolded: "Sequence[tuple[Node, int]] | None" = None
+
+    def __init__(self, edges: Sequence[Any], indices: Sequence[int]) -> None:
+        self.edges = edges
+        self.indices = indices
+        self.sequence: float = next(_sequence)
+        self.extras: Extras | None = None
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        """Gradients of the inputs (Tensor or None) from those of the outputs (Tensor or None).
+
+        Args:
+            gradients: one per output; at least one is a Tensor.
+            wanted: per input, whether its gradient is used.
+        """
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Drop saved tensors: the graph has been used up."""
+
+    def hides(self, index: int, came: Sequence[int]) -> bool:
+        """True if the gradients of the outputs `came` pass through output `index` unseen."""
+        return False
+
+    def hidden_views(self, came: Sequence[int] | None = None) -> "Iterator[tuple[Node, int]]":
+        """The views that those gradients (None: any) pass through unseen, as (node, output)."""
+        return iter(())
+
+    def unfold(self) -> None:
+        """Put a node per operation in the place of this one, and set `unfolded`."""
+        raise NotImplementedError
+
+    def name(self) -> str:
+        """As PyTorch prints it, such as `MulBackward0`."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """(node or None, output index) per input; leaves appear as AccumulateGrad."""
+        return tuple(
+            (AccumulateGrad(edge) if isinstance(edge, TensorBase) else edge, index)
+            for edge, index in zip(self.edges, self.indices, strict=True)
+        )
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for the user's notes about this node."""
+        return self.more().metadata
+
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> Handle:
+        """Call `hook(grad_inputs, grad_outputs)` after the node; a result replaces grad_inputs."""
+        return Handle(self.more().hooks, hook)
+
+    def register_prehook(self, hook: Callable[[Any], Any]) -> Handle:
+        """Call `hook(grad_outputs)` before the node runs; a result replaces grad_outputs."""
+        return Handle(self.more().prehooks, hook)
+
+    def more(self) -> Extras:
+        """The extras, made when first asked for."""
+        if self.extras is None:
+            self.extras = Extras()
+        return self.extras
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+def resolved(target: Any, index: int) -> tuple[Any, int]:
+    """Where a gradient for output `index` of a node (or for a leaf) goes."""
+    while isinstance(target, Node) and target.unfolded is not None:
+        target, index = target.unfolded[index]
+    return target, index
+
+
+def made_by(tensor: Any) -> tuple[Any, int]:
+    """(node or None, index of the output) of the tape that a tensor is the result of."""
+    return resolved(tensor.grad_fn, tensor.output_index)
+
+
+class AccumulateGrad:
+    """Stands for the end of the tape at a leaf, where gradients are added to `.grad`."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: Any) -> None:
+        self.variable = variable
+
+    next_functions: tuple[Any, ...] = ()
+
+    def name(self) -> str:
+        """`AccumulateGrad`."""
+        return "AccumulateGrad"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self.variable):#x}>"
+
+
+def edges_of(inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Where gradients of these inputs go; None for numbers and tensors that require none."""
+    edges, indices, _ = _tensor.edges(inputs)
+    return edges, indices
+
+
+class SavedTensor:
+    """A tensor needed by a formula, with the version that it had. Immutable.
+
+    Raises:
+        AutogradError: it was made in inference mode, and is needed for certain.
+    """
+
+    __slots__ = ("array", "storage", "tensor", "version")
+
+    def __init__(self, tensor: Any, is_needed: bool = True) -> None:
+        self.tensor = tensor
+        self.array = tensor._held
+        self.storage = tensor._storage
+        self.version = self.storage.version
+        if is_needed and self.storage.is_inference:
+            raise AutogradError(MSG_INFERENCE)
+
+    def unpack(self, node: Node) -> Any:
+        """The tensor, if nobody wrote to it since.
+
+        Raises:
+            AutogradError: it was written in place.
+        """
+        if self.storage.version != self.version:
+            raise AutogradError(modified_message(self, node))
+        if self.tensor._held is self.array:
+            return self.tensor
+        if is_grad_enabled() and self.tensor.requires_grad:
+            raise AutogradError(
+                f"double backward through {node.name()}: the data of a saved tensor was replaced "
+                "(`.data = ...`) after the forward run.  Run the forward again."
+            )
+        return _tensor.wrap(self.array)
+
+
+class SavedResult:
+    """An output of the node itself; refers to the array only, so that no cycle arises."""
+
+    __slots__ = ("array", "index", "storage", "version")
+
+    def __init__(self, tensor: Any, index: int = 0) -> None:
+        self.array = tensor._held
+        self.storage = tensor._storage
+        self.version = self.storage.version
+        self.index = index
+
+    def unpack(self, node: Node) -> Any:
+        """The output, with this node as its history, if nobody wrote to it since.
+
+        Raises:
+            AutogradError: it was written in place.
+        """
+        if self.storage.version != self.version:
+            raise AutogradError(modified_message(self, node))
+        if is_grad_enabled():
+            return _tensor.wrap_output(self.array, node, self.index)
+        return _tensor.wrap(self.array)
+
+
+class SavedSparse:
+    """A sparse tensor that is kept for backward, as `SavedTensor` a dense one. Immutable."""
+
+    __slots__ = ("elements", "sparse", "where")
+
+    def __init__(self, sparse: Any) -> None:
+        self.sparse = sparse
+        self.where = SavedTensor(sparse._positions)
+        self.elements = SavedTensor(sparse._elements)
+
+    def unpack(self, node: Node) -> Any:
+        """The tensor, if nobody wrote to it since.
+
+        Raises:
+            AutogradError: it was written in place.
+        """
+        self.where.unpack(node)
+        self.elements.unpack(node)
+        return self.sparse
+
+
+class SavedPacked(SavedTensor):
+    """A tensor that went through the program's own functions, with its history. Immutable.
+
+    Args:
+        tensor: to be packed.
+        hooks: pack and unpack.
+        output: None, or which output of the node itself it is.
+    """
+
+    __slots__ = ("history", "output", "packed")
+
+    def __init__(self, tensor: Any, hooks: saved_hooks.Hooks, output: int | None = None) -> None:
+        # An output would refer to this node, which refers to what is packed.
+        given = tensor if output is None else saved_hooks.without_history(tensor)
+        self.packed = saved_hooks.Packed(given, hooks)
+        self.output = output
+        self.history: tuple[Any, int] | None = None
+        if output is None and tensor.requires_grad:
+            maker = tensor.grad_fn
+            self.history = (tensor, 0) if maker is None else (maker, tensor.output_index)
+
+    def unpack(self, node: Node) -> Any:
+        """What the program gives back, with the history that the tensor had."""
+        found = self.packed.opened()
+        if not is_grad_enabled():
+            return found
+        if self.output is not None:
+            return _tensor.wrap_output(found._held, node, self.output)
+        if self.history is None:
+            return found
+        maker, index = self.history
+        if isinstance(maker, Node):
+            return _tensor.wrap_output(found._held, maker, index)
+        return _tensor.wrap_output(found._held, _PassedOn([maker], [index]), 0)
+
+
+class _PassedOn(Node):
+    """Stands between a leaf and another array with its values: the gradient passes unchanged."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        return [gradients[0]]
+
+
+def saved(tensor: Any) -> SavedTensor:
+    """A dense tensor as a node keeps it."""
+    hooks = saved_hooks.current() if saved_hooks.OPEN else None
+    return SavedTensor(tensor) if hooks is None else SavedPacked(tensor, hooks)
+
+
+def saved_output(tensor: Any, index: int = 0) -> "SavedResult | SavedPacked":
+    """An output of the node itself as the node keeps it."""
+    hooks = saved_hooks.current() if saved_hooks.OPEN else None
+    return SavedResult(tensor, index) if hooks is None else SavedPacked(tensor, hooks, index)
+
+
+def kept_for_backward(tensor: Any) -> SavedTensor | SavedSparse:
+    """A tensor of either kind, with the version that it has."""
+    return saved(tensor) if tensor.layout is strided else SavedSparse(tensor)
+
+
+def refuse_gradient(tensors: Sequence[Any], name: str) -> None:
+    """Nothing, unless a gradient is to flow into, or out of, a sparse tensor as a whole.
+
+    Raises:
+        UnsupportedError: one of the tensors is sparse.
+    """
+    for x in tensors:
+        if isinstance(x, TensorBase) and x.layout is not strided:
+            raise UnsupportedError(MSG_SPARSE.format(name=name))
+
+
+def modified_message(saved: "SavedTensor | SavedResult", node: Node) -> str:
+    """PyTorch's words for a saved tensor that was overwritten."""
+    dtype = dtypes.from_numpy(saved.array.dtype).name
+    what = f"{dtype} {list(saved.array.shape)}"
+    return MSG_MODIFIED.format(
+        what=what, node=node.name(), now=saved.storage.version, expected=saved.version
+    )
+
+
+Getter: TypeAlias = Callable[["OpNode", Any], Any]
+
+
+@record
+class Formula:
+    """One derivative formula of a row, ready to be called.
+
+    Args:
+        function: the formula.
+        getters: what gives the values of its parameters, from the node and the gradient.
+        names: of these parameters; None where they are all that there are, in order.
+        inputs: positions of the inputs that it needs; None means all (variadic).
+        result, result_type: whether it needs the result, or its type.
+        slope: its form in C, or None (`Composite.slopes`), and what gives the values of that.
+    """
+
+    function: Callable[..., Any]
+    getters: tuple[Getter, ...]
+    names: tuple[str, ...] | None
+    inputs: frozenset[int] | None
+    result: bool
+    result_type: bool
+    slope: Callable[..., Any] | None
+    slope_getters: tuple[Getter, ...]
+
+    def __call__(self, node: "OpNode", g: Any) -> Any:
+        if self.slope is not None and not is_grad_enabled():
+            found = _rows.slope(self.slope, *[get(node, g) for get in self.slope_getters])
+            if found is not NotImplemented:
+                return found
+        values = [get(node, g) for get in self.getters]
+        if self.names is None:
+            return self.function(*values)
+        return self.function(**dict(zip(self.names, values, strict=True)))
+
+
+@functools.cache
+def formulas_of(op: Op) -> tuple[Formula | None, ...]:
+    """The formula per input of a row (one for a variadic row)."""
+    return tuple(_formula(op, name) for name in op.inputs)
+
+
+@functools.cache
+def is_differentiable(op: Op) -> bool:
+    """Whether the row has a formula."""
+    return any(formula is not None for formula in formulas_of(op))
+
+
+def _formula(op: Op, name: str) -> Formula | None:
+    parameters = formula_parameters(op, name)
+    function = op.vjp.get(name)
+    if parameters is None or function is None:
+        return None
+    needs = {parameter.need for parameter in parameters}
+    return Formula(
+        function,
+        tuple(_getter(parameter) for parameter in parameters),
+        _names_of(function, parameters),
+        None
+        if Need.INPUTS in needs
+        else frozenset(p.key for p in parameters if p.need is Need.INPUT),
+        Need.RESULT in needs,
+        Need.RESULT_TYPE in needs,
+        op.rule.slopes.get(name) if op.kind is Kind.COMPOSITE else None,
+        tuple(_getter(parameter) for parameter in parameters if parameter.need is not Need.TABLE),
+    )
+
+
+def _names_of(
+    function: Callable[..., Any], parameters: tuple[Parameter, ...]
+) -> tuple[str, ...] | None:
+    """The names of parameters by which the function has to be called; None: places do."""
+    declared = inspect.signature(function).parameters.values()
+    has_places = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in declared)
+    if has_places and len(declared) == len(parameters):
+        return None
+    return tuple(parameter.name for parameter in parameters)
+
+
+def _getter(parameter: Parameter) -> Getter:
+    key = parameter.key
+    getters: dict[Need, Getter] = {
+        Need.GRADIENT: lambda node, g: g,
+        Need.TABLE: lambda node, g: TABLE,
+        Need.INPUT: lambda node, g: node.saved_input(key),
+        Need.RESULT: lambda node, g: node.saved_result(),
+        Need.ATTRIBUTE: lambda node, g: node.attributes[key],
+        Need.INPUT_TYPE: lambda node, g: type_of_meta(node.metas[key]),
+        Need.RESULT_TYPE: lambda node, g: type_of_meta(node.out_meta),
+        Need.INPUTS: lambda node, g: [node.saved_input(i) for i in range(len(node.metas))],
+        Need.INPUT_TYPES: lambda node, g: [type_of_meta(meta) for meta in node.metas],
+    }
+    return getters[parameter.need]
+
+
+@record
+class Savings:
+    """What a node keeps: positions of inputs, the result, the type of the result."""
+
+    inputs: tuple[int, ...]
+    result: bool
+    result_type: bool
+
+
+@functools.cache
+def savings_of(op: Op, mask: int, count: int) -> Savings:
+    """What the formulas of the inputs with an edge (bits of `mask`) need, of `count` inputs."""
+    if op.variadic:
+        used = [formulas_of(op)[0]]
+    else:
+        used = [f for position, f in enumerate(formulas_of(op)) if mask >> position & 1]
+    chosen = [formula for formula in used if formula is not None]
+    needed: set[int] = set()
+    for formula in chosen:
+        needed |= set(range(count)) if formula.inputs is None else formula.inputs
+    return Savings(
+        tuple(sorted(needed)),
+        any(formula.result for formula in chosen),
+        any(formula.result_type for formula in chosen),
+    )
+
+
+def type_of_meta(meta: Any) -> ValueType | None:
+    """The type of an input from what `OpNode.metas` keeps of it."""
+    if type(meta) is tuple:
+        shape, dtype, device = meta
+        return TensorType(shape, dtype, device)
+    return None if meta is None else ScalarType(dtypes.category_of(meta))
+
+
+class OpNode(Node):
+    """A row that was run on tensors of which one requires a gradient. Mutable: see Node.
+
+    Args:
+        op: the row.
+        inputs: its inputs: tensors, numbers or None.
+        attributes: its attributes, completed.
+    """
+
+    __slots__ = ("attributes", "metas", "op", "out_meta", "result", "saved", "savings")
+
+    def __init__(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+        self.edges, self.indices, mask = _tensor.edges(inputs)
+        self.sequence = next(_sequence)
+        self.extras = None
+        self.op = op
+        self.attributes = attributes
+        self.metas: list[Any] = _tensor.metas(inputs)
+        self.out_meta: Any = None
+        self.result: SavedResult | SavedPacked | None = None
+        self.savings = savings = savings_of(op, mask, len(inputs))
+        self.saved: dict[int, Any] | None = {}
+        hooks = saved_hooks.current() if saved_hooks.OPEN else None
+        for position in savings.inputs:
+            operand = inputs[position]
+            if isinstance(operand, TensorBase):
+                operand = SavedTensor(operand) if hooks is None else SavedPacked(operand, hooks)
+            self.saved[position] = operand
+        if anomaly.is_detecting() is not None:
+            anomaly.remember(self)
+
+    def finish(self, tensor: Any) -> None:
+        """Note the result, or its type, if a formula needs it."""
+        if self.savings.result:
+            self.result = saved_output(tensor)
+        if self.savings.result_type:
+            self.out_meta = meta_of(tensor)
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        g = gradients[0]
+        formulas = formulas_of(self.op)
+        between = conjugates(self.op, g)
+        if between:
+            g = conjugated(g)
+        if self.op.variadic:
+            formula = formulas[0]
+            results = formula(self, g) if formula is not None and any(wanted) else None
+            if results is None:
+                return [None] * len(self.edges)
+        else:
+            results = [
+                formula(self, g) if flag and formula is not None else None
+                for formula, flag in zip(formulas, wanted, strict=True)
+            ]
+        if between:
+            results = conjugated(results)
+        if self.op.bends and is_grad_enabled():
+            results = [None if result is None else self.tied(result) for result in results]
+        return [
+            None if result is None or not flag else self.fit(result, meta)
+            for result, meta, flag in zip(results, self.metas, wanted, strict=True)
+        ]
+
+    def tied(self, gradient: Any) -> Any:
+        """The gradient, which depends on what its formula needs, with derivative 0."""
+        known = self.saved_result() if self.savings.result else self.saved_input(0)
+        return TABLE.where(TABLE.lt(known, -math.inf), known, gradient)
+
+    def fit(self, gradient: Any, meta: Any) -> Any:
+        """The gradient in the input's shape and dtype."""
+        if meta_of(gradient) == meta:
+            return gradient
+        return sum_to_type(TABLE, gradient, type_of_meta(meta))  # type: ignore[arg-type]
+
+    def saved_input(self, position: int) -> Any:
+        """A saved input, if the graph is not used up and nobody wrote to it."""
+        if self.saved is None:
+            raise AutogradError(MSG_SECOND_BACKWARD)
+        kept = self.saved[position]
+        return kept.unpack(self) if isinstance(kept, SavedTensor) else kept
+
+    def saved_result(self) -> Any:
+        """The saved result, under the same conditions."""
+        if self.result is None:
+            raise AutogradError(MSG_SECOND_BACKWARD)
+        return self.result.unpack(self)
+
+    def release(self) -> None:
+        self.saved = None
+        self.result = None
+
+    def name(self) -> str:
+        return backward_name(self.op.name)
+
+
+@functools.cache
+def backward_name(op_name: str) -> str:
+    """`log_softmax` -> `LogSoftmaxBackward0`."""
+    return "".join(part.capitalize() for part in op_name.split("_")) + "Backward0"
+
+
+class OverwriteBackward(Node):
+    """A tensor whose old contents were replaced by a constant: no gradient flows back, but the
+    tensor still requires one."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        g = gradients[0]
+        return [zeros_of(g.shape, g.dtype, g.device) if flag else None for flag in wanted]
+
+
+def zeros_of(shape: tuple[int, ...], dtype: DType, device: Device = CPU) -> Any:
+    """A tensor of zeros: the gradient of an output that was not used."""
+    return TABLE.full(0, shape=tuple(shape), dtype=dtype, device=device)

@@ -1,0 +1,1 @@
+"""The class `Tensor`: what it is made from, and how it prints."""
