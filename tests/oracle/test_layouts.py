@@ -96,12 +96,33 @@ DIFFERENT: dict[str, str] = {
     **dict.fromkeys(("unravel_index", "argwhere"), _VIEWS),
     "resize_": "memory that does not lie row by row is not given other sizes (refused)",
     "_softmax_backward_data": "row by row in PyTorch; a formula of several rows here",
+    **dict.fromkeys(
+        ("addcmul", "addcdiv"), "a first operand that is broadcast has a say; here products have it"
+    ),
+    **dict.fromkeys(
+        ("unique", "unique_consecutive"), "the dim that is compared lies outermost in PyTorch"
+    ),
+    **dict.fromkeys(
+        ("linalg.matrix_rank", "linalg.pinv"), "a tensor as tolerance is refused: a number is taken"
+    ),
+    **dict.fromkeys(
+        ("nn.functional.embedding", "nn.functional.embedding_bag"),
+        "a table is not renormalised whose elements share memory (refused)",
+    ),
+    "nn.functional.unfold": "columns of one image are a view of a batch in PyTorch",
+    "nn.functional.max_pool1d": "row by row",
+    "linalg.solve_triangular": "solutions from the right lie row by row",
+    "nonzero": "positions lie dim by dim in PyTorch",
+    "histogramdd": "edges that do not rise are refused",
 }
 
 SELDOM: Final = () if MOST_SAMPLES > 1 else (
     "diagonal_scatter", "as_strided_scatter", "select_scatter", "slice_scatter", "fft.fft2",
     "fft.fftn", "fft.hfft2", "fft.hfftn", "fft.rfft2", "fft.rfftn", "fft.ifft2", "fft.ifftn",
-    "fft.irfft2", "fft.irfftn",
+    "fft.irfft2", "fft.irfftn", "addcmul", "addcdiv", "unique", "unique_consecutive",
+    "linalg.matrix_rank", "linalg.pinv", "nn.functional.embedding", "nn.functional.embedding_bag",
+    "nn.functional.unfold", "nn.functional.max_pool1d", "linalg.solve_triangular", "nonzero",
+    "histogramdd",
 )  # fmt: skip
 """Of those above the ones that the layouts and samples of a short run do not tell."""
 

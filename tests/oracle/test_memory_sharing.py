@@ -269,6 +269,13 @@ def call_of(expression: str, library: Any) -> Callable[[Any], Any]:
     return lambda x: made(library, library.nn.functional, x)
 
 
+COMPILED_ELSEWHERE = {
+    "x.as_strided(x.shape, x.stride())": "graphs do not know odd strides of dims of size 1",
+    "x[1:].as_strided((1,), (1,))": "graphs do not know the offset of an empty view",
+}
+"""Calls of the lists above whose compiled results lie elsewhere, in rare layouts."""
+
+
 def found_elsewhere(
     expression: str, shapes: list[tuple[int, ...]], layouts: Iterable[str], wrap: Any
 ) -> str | None:
@@ -299,6 +306,7 @@ def test_results_of_calls_without_work_lie_where_pytorchs_do(expression: str) ->
 def test_compiled_calls_give_what_lies_where_pytorchs_does(expression: str) -> None:
     shapes = SHAPES if MOST_SAMPLES > 1 else [(2, 3, 4), (4,)]
     layouts = LAYOUTS if MOST_SAMPLES > 1 else ("row-major", "transposed", "sliced")
-    assert not found_elsewhere(
+    found = found_elsewhere(
         expression, shapes, layouts, lambda call: dj.compile(call, backend="eager")
     )
+    assert bool(found) is (MOST_SAMPLES > 1 and expression in COMPILED_ELSEWHERE), found

@@ -143,6 +143,7 @@ ELSEWHERE: dict[str, str] = {
     "logcumsumexp": _COMPLEX,
     "nn.functional.rms_norm": _COMPLEX,
     "histogramdd": "edges that do not rise are refused",
+    "linalg.tensorsolve": "the pivots of a singular matrix are 0 or not, by rounding",
     "nonzero": _OF_ONE,
     "unravel_index": _OF_ONE,
 }
