@@ -8,6 +8,9 @@ from setuptools import Extension, find_packages, setup
 # Folders beside `dynajit` that are packages below it: `eager` is `dynajit.eager`.
 ENGINES = ("eager", "capture", "codegen")
 
+# What the eager rows in C are made of: loops, once for each set of instructions.
+LOOPS = "dynajit/ops/native/loops"
+
 # Loops over elements: each operation is rounded, and what is not chosen may be computed.
 ROUNDED_AS_NUMPY = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 COMPILE_ARGS = ["-O2", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
@@ -18,7 +21,7 @@ def extension(name: str, sources: list[str], depends: list[str], *args: str) -> 
     return Extension(
         name,
         sources,
-        include_dirs=[numpy.get_include(), "eager", "capture/native", "codegen/headers"],
+        include_dirs=[numpy.get_include(), "eager", "capture/native", "codegen/headers", LOOPS],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         depends=depends,
         extra_compile_args=[*COMPILE_ARGS, *args],
@@ -39,80 +42,83 @@ def packages() -> list[str]:
 setup(
     packages=packages(),
     ext_modules=[
-        extension("dynajit.ops._row_call", ["dynajit/ops/_row_call.c"], []),
-        extension("dynajit.ops._library_call", ["dynajit/ops/_library_call.c"], []),
+        extension("dynajit.ops.native._row_call", ["dynajit/ops/native/_row_call.c"], []),
+        extension("dynajit.ops.native._library_call", ["dynajit/ops/native/_library_call.c"], []),
         extension(
-            "dynajit.ops._vecmath",
+            "dynajit.ops.native._vecmath",
             [
-                "dynajit/ops/_vecmath.c",
-                *(f"dynajit/ops/vecmath_{name}.c" for name in ("plain", "avx2", "avx512")),
+                "dynajit/ops/native/_vecmath.c",
+                *(f"{LOOPS}/vecmath_{name}.c" for name in ("plain", "avx2", "avx512")),
             ],
-            [*glob("dynajit/ops/vecmath_*.h"), *sorted(glob("codegen/headers/vecmath*.h"))],
+            [*glob(f"{LOOPS}/vecmath_*.h"), *sorted(glob("codegen/headers/vecmath*.h"))],
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
             *("-fno-thread-jumps", "-Wno-unused-function"),  # see codegen.compilers.toolchain
         ),
         extension(
-            "dynajit.ops._convolutions",
+            "dynajit.ops.native._convolutions",
             [
-                "dynajit/ops/_convolutions.c",
-                *(f"dynajit/ops/convolutions_{name}.c" for name in ("plain", "avx2", "avx512")),
+                "dynajit/ops/native/_convolutions.c",
+                *(f"{LOOPS}/convolutions_{name}.c" for name in ("plain", "avx2", "avx512")),
             ],
             [
-                *("dynajit/ops/convolution_loops.h", "dynajit/ops/eager_convolutions.h"),
+                *(
+                    f"{LOOPS}/convolution_loops.h",
+                    f"{LOOPS}/eager_convolutions.h",
+                ),
                 *(f"codegen/headers/{name}.h" for name in ("host", "indices", "convolution")),
             ],
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
             *("-Wno-unused-function", "-Wno-unknown-pragmas"),
         ),
         extension(
-            "dynajit.ops._sums",
-            [f"dynajit/ops/{name}.c" for name in ("_sums", "sums_plain", "sums_avx2")],
-            ["dynajit/ops/sum_functions.h", "codegen/headers/sums.h"],
+            "dynajit.ops.native._sums",
+            ["dynajit/ops/native/_sums.c", f"{LOOPS}/sums_plain.c", f"{LOOPS}/sums_avx2.c"],
+            [f"{LOOPS}/sum_functions.h", "codegen/headers/sums.h"],
             "-Wno-psabi",  # vectors stay within the functions
         ),
         extension(
-            "dynajit.ops._scatter",
-            ["dynajit/ops/_scatter.c"],
+            "dynajit.ops.native._scatter",
+            ["dynajit/ops/native/_scatter.c"],
             [],
             *("-O3", "-ffp-contract=off"),
         ),
         extension(
-            "dynajit.ops._native_forms",
-            ["dynajit/ops/_native_forms.c"],
+            "dynajit.ops.native._native_forms",
+            ["dynajit/ops/native/_native_forms.c"],
             [
-                *(f"dynajit/ops/{name}.h" for name in ("native_rows", "ufunc_loops")),
+                *(f"{LOOPS}/{name}.h" for name in ("native_rows", "ufunc_loops")),
                 "codegen/headers/sums.h",
             ],
             *ROUNDED_AS_NUMPY,
         ),
         extension(
-            "dynajit.ops._native_batch_norm",
-            ["dynajit/ops/_native_batch_norm.c"],
-            [f"dynajit/ops/{name}.h" for name in ("native_rows", "ufunc_loops")],
+            "dynajit.ops.native._native_batch_norm",
+            ["dynajit/ops/native/_native_batch_norm.c"],
+            [f"{LOOPS}/{name}.h" for name in ("native_rows", "ufunc_loops")],
             *ROUNDED_AS_NUMPY,
         ),
         extension(
-            "dynajit.ops._native_windows",
-            ["dynajit/ops/_native_windows.c"],
-            ["dynajit/ops/native_rows.h"],
+            "dynajit.ops.native._native_windows",
+            ["dynajit/ops/native/_native_windows.c"],
+            [f"{LOOPS}/native_rows.h"],
             *ROUNDED_AS_NUMPY,
         ),
         extension(
-            "dynajit.ops._native_orders",
-            ["dynajit/ops/_native_orders.c"],
-            ["dynajit/ops/native_rows.h"],
+            "dynajit.ops.native._native_orders",
+            ["dynajit/ops/native/_native_orders.c"],
+            [f"{LOOPS}/native_rows.h"],
             *ROUNDED_AS_NUMPY,
         ),
         extension(
-            "dynajit.ops._native_places",
-            ["dynajit/ops/_native_places.c"],
-            ["dynajit/ops/native_rows.h"],
+            "dynajit.ops.native._native_places",
+            ["dynajit/ops/native/_native_places.c"],
+            [f"{LOOPS}/native_rows.h"],
             "-O3",
         ),
         extension(
-            "dynajit.ops._philox",
-            ["dynajit/ops/_philox.c"],
-            ["dynajit/ops/ufunc_loops.h"],
+            "dynajit.ops.native._philox",
+            ["dynajit/ops/native/_philox.c"],
+            [f"{LOOPS}/ufunc_loops.h"],
             *ROUNDED_AS_NUMPY,
         ),
         extension("dynajit.eager._tensor", ["eager/_tensor.c"], ["eager/tensor.h"]),

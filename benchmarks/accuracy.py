@@ -1,6 +1,7 @@
 """Largest errors of the scalar functions of generated C, in ULP: `python -m benchmarks.accuracy`.
 
-Every unary scalar function of `dynajit.ops.scalar` is compiled as kernels are and compared with the
+Every unary scalar function of `dynajit.ops.table.scalar` is compiled as kernels are and compared
+with the
 C library in a wider format: float32 with double over every N-th of all bit patterns, float64 with
 long double over random samples; both also over all neighbours of edges. `--write docs/accuracy.md`
 writes the table of the documentation. `tests/test_accuracy.py` measures coarsely.
@@ -23,7 +24,7 @@ from dynajit.codegen.c import prelude as c_prelude
 from dynajit.codegen.compilers import toolchain
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.ops.scalar import OF_LIBRARY, SCALARS, SUFFIX, Result, Scalar, spell
+from dynajit.ops.table.scalar import OF_LIBRARY, SCALARS, SUFFIX, Result, Scalar, spell
 
 STRIDE = 61
 """Every 61st bit pattern: 70 million floats, all exponents, both signs."""
@@ -64,7 +65,7 @@ class Accuracy:
     """What was measured of one function.
 
     Args:
-        name: as in `ops/scalar.py`.
+        name: as in `ops/table/scalar.py`.
         dtype: of operand and result.
         made: "polynomial", "C library" or "instructions".
         points: operands compared.

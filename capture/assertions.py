@@ -13,8 +13,8 @@ from dynajit.capture.operations_tensors import native_call, tensor_type
 from dynajit.capture.values import Value
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core.types.symint import equals
-from dynajit.ops import contents
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls import contents
+from dynajit.ops.table.op_table import TABLE
 
 _FAILS: Final = ("LOAD_COMMON_CONSTANT", AssertionError)
 _JUMPS: Final = {"POP_JUMP_IF_TRUE": True, "POP_JUMP_IF_FALSE": False}

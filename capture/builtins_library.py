@@ -24,7 +24,7 @@ from dynajit.core import instances
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.eager.modes import autocast_mode, grad_mode
 from dynajit.eager.tensor import creation
-from dynajit.ops import complex_functions
+from dynajit.ops.functions.elements import complex as complex_functions
 
 
 @special(_capture.release)

@@ -28,7 +28,7 @@ from dynajit.core.process.collector import seldom
 from dynajit.core.process.warning import warn
 from dynajit.core.quoting import on_a_terminal
 from dynajit.core.records import record
-from dynajit.ops import dispatch, overriding
+from dynajit.ops.table import dispatch, overriding
 
 MSG_LIMIT: Final = (
     "{name} was compiled {limit} times for different inputs; the oldest version is dropped from "

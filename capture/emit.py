@@ -34,7 +34,7 @@ from dynajit.capture.values_storage import STORAGE
 from dynajit.core.errors import InternalError
 from dynajit.core.types.device import Device
 from dynajit.eager.modes.random import signed_bits
-from dynajit.ops.dispatch import reserve_random
+from dynajit.ops.table.dispatch import reserve_random
 
 _BUILDS: Final = {
     "list": ("BUILD_LIST", 1),

@@ -59,7 +59,8 @@ from dynajit.ir.graph import Value as GraphValue
 from dynajit.ir.node import mirrors_of
 from dynajit.ir.outputs import made_from
 from dynajit.ir.passes.keep_refusals import false_for
-from dynajit.ops import TABLE, contents
+from dynajit.ops import TABLE
+from dynajit.ops.calls import contents
 
 #: Python code that stands for C code while capturing; real code calls the original.
 _LIBRARY = "dynajit.capture.library"

@@ -22,9 +22,9 @@ from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE
-from dynajit.ops.autocast import for_row
-from dynajit.ops.table import Kind as OpKind
-from dynajit.ops.table import Op
+from dynajit.ops.calls.autocast import for_row
+from dynajit.ops.table.op_table import Kind as OpKind
+from dynajit.ops.table.op_table import Op
 
 
 class Builder(graph.Builder):

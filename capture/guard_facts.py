@@ -16,7 +16,7 @@ from dynajit.core.errors import CaptureError
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.ops._library_call import LibraryFunction
+from dynajit.ops.native._library_call import LibraryFunction
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes)

@@ -30,7 +30,7 @@ from dynajit.core.records import record
 from dynajit.eager._tensor import are_writes_checked
 from dynajit.eager.modes.autocast_mode import _autocast_word
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
-from dynajit.ops import autocast_words as words
+from dynajit.ops.calls import autocast_words as words
 
 
 class Kind(enum.IntEnum):
@@ -61,7 +61,7 @@ class Kind(enum.IntEnum):
     REGISTRATIONS = 22  # expected: int: `abc.get_cache_token()`
     ENDS_QUIETLY = 23  # expected: bool: whether the argument is a tuple or dict of one call
     EXISTS = 24  # expected: None: there is something at the place
-    AUTOCAST = 25  # expected: int: the autocast word (`ops.autocast_words`)
+    AUTOCAST = 25  # expected: int: the autocast word (`ops.calls.autocast_words`)
     INFERENCE = 26  # expected: bool: whether `inference_mode` is on
     SUBCLASSES = 27  # expected: tuple of the classes that derive from a class directly, in order
     DEVICE = 28  # expected: int: number of the current GPU

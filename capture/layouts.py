@@ -17,13 +17,13 @@ from dynajit.core.types.value_types import Shape, Size, TensorType, contiguous_s
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import expressions
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.result_layouts import (
+from dynajit.ops.table.op_table import TABLE, Movement, Op
+from dynajit.ops.table.result_layouts import (
     Undecided,
     is_row_major,
     lies_row_by_row,
     strides_of_result,
 )
-from dynajit.ops.table import TABLE, Movement, Op
 
 Known: TypeAlias = Mapping[Node, Shape | None]
 

@@ -22,7 +22,7 @@ from dynajit.capture.instructions import Body, decode
 from dynajit.capture.plain_classes import bases_in_order, is_heap_type, namespace
 from dynajit.capture.values import LITERAL_TYPES, Constant, Scalar, Value
 from dynajit.eager import Tensor
-from dynajit.ops._library_call import LibraryFunction
+from dynajit.ops.native._library_call import LibraryFunction
 
 #: Places that hold their object themselves, whatever a frame does.
 _HOLDING: Final = (

@@ -63,7 +63,7 @@ from dynajit.capture.values_objects import ObjectValue, TracebackValue
 from dynajit.capture.values_storage import keeps, native_base, operand_of, storage_of
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.eager import Size
-from dynajit.ops.methods import number_divided
+from dynajit.ops.methods.methods import number_divided
 
 BINARY: Final[dict[str, tuple[Callable[[Any, Any], Any], str]]] = {
     "+": (operator.add, "add"),

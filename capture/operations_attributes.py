@@ -56,8 +56,8 @@ from dynajit.capture.values_functions import (
 from dynajit.capture.values_objects import DELETED, ObjectValue, TracebackValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core.process import late
-from dynajit.ops._library_call import LibraryMethod
-from dynajit.ops.namespaces import GraphCallable, OpNamespace
+from dynajit.ops.calls.namespaces import GraphCallable, OpNamespace
+from dynajit.ops.native._library_call import LibraryMethod
 
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
 

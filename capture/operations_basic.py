@@ -49,7 +49,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import SymInt
 from dynajit.eager import Tensor
 from dynajit.ir import graph
-from dynajit.ops._library_call import LibraryFunction
+from dynajit.ops.native._library_call import LibraryFunction
 
 Steps = Generator[Any, Any, Any]
 

@@ -67,10 +67,10 @@ from dynajit.capture.values_objects import ObjectContents, ObjectValue
 from dynajit.capture.values_storage import native_base, storage_of
 from dynajit.core.errors import InternalError
 from dynajit.eager import Size, Tensor
-from dynajit.ops import overriding
-from dynajit.ops._library_call import LibraryFunction
-from dynajit.ops.namespaces import GraphCallable
-from dynajit.ops.table import Op
+from dynajit.ops.calls.namespaces import GraphCallable
+from dynajit.ops.native._library_call import LibraryFunction
+from dynajit.ops.table import overriding
+from dynajit.ops.table.op_table import Op
 
 #: Inlined calls inside each other; fewer where the recursion limit leaves less room.
 MAX_DEPTH: Final = 500

@@ -27,11 +27,13 @@ from dynajit.eager._tensor import are_writes_checked
 from dynajit.eager.modes import grad_mode
 from dynajit.eager.operations.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype
 from dynajit.ir import graph
-from dynajit.ops import TABLE, dispatch, subscript
-from dynajit.ops.arguments import fitting
-from dynajit.ops.autocast import disabled
-from dynajit.ops.random import blocks_of
-from dynajit.ops.random_fills import FILLS
+from dynajit.ops import TABLE
+from dynajit.ops.calls.arguments import fitting
+from dynajit.ops.calls.autocast import disabled
+from dynajit.ops.functions.arrangement import subscript
+from dynajit.ops.functions.creation.random_fills import FILLS
+from dynajit.ops.rows.random import blocks_of
+from dynajit.ops.table import dispatch
 
 # -- methods and operators -----------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from dynajit.capture.values import Value
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core.errors import OperatorError
-from dynajit.ops.namespaces import GraphCallable
+from dynajit.ops.calls.namespaces import GraphCallable
 
 
 def call_operator(

@@ -17,9 +17,9 @@ from dynajit.capture.values import NONE, Known, Value
 from dynajit.capture.values_containers import ListValue, TupleValue
 from dynajit.capture.values_tensors import TensorValue
 from dynajit.core.errors import ArgumentError
-from dynajit.ops import autocast_words
-from dynajit.ops._library_call import LibraryFunction
-from dynajit.ops.library_calls import is_older_form, renamed
+from dynajit.ops.calls import autocast_words
+from dynajit.ops.calls.library_calls import is_older_form, renamed
+from dynajit.ops.native._library_call import LibraryFunction
 
 
 def call_library(

@@ -38,11 +38,12 @@ from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor
 from dynajit.eager.tensor import creation, typed_names
 from dynajit.ir import graph
-from dynajit.ops import TABLE, complex_functions
-from dynajit.ops.autocast import word_set
-from dynajit.ops.autocast_words import default_device
+from dynajit.ops import TABLE
+from dynajit.ops.calls.autocast import word_set
+from dynajit.ops.calls.autocast_words import default_device
 from dynajit.ops.functions import full, stack, zeros
-from dynajit.ops.result_layouts import preserved_order
+from dynajit.ops.functions.elements import complex as complex_functions
+from dynajit.ops.table.result_layouts import preserved_order
 
 #: Reading these needs the contents of the tensor.
 _CONTENTS: Final = frozenset(

@@ -78,7 +78,7 @@ from dynajit.eager.operations.inplace import restored
 from dynajit.ir.node import Node
 from dynajit.ir.sizes import attributes as known_attributes
 from dynajit.ir.sizes import expressions
-from dynajit.ops.movement import inverse_permutation
+from dynajit.ops.rows.movement import inverse_permutation
 
 _ARITHMETIC: Final = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,

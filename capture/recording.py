@@ -53,9 +53,9 @@ from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.sizes import symbol_places, symbols
-from dynajit.ops._library_call import LibraryFunction
-from dynajit.ops.namespaces import GraphCallable
-from dynajit.ops.table import Op
+from dynajit.ops.calls.namespaces import GraphCallable
+from dynajit.ops.native._library_call import LibraryFunction
+from dynajit.ops.table.op_table import Op
 
 #: Classes whose instances are known by identity, although they are not functions or classes.
 _KNOWN_INSTANCES = (
@@ -162,7 +162,7 @@ class Recorder:
     Args:
         name: name of the graph.
         grad_enabled: grad mode at entry.
-        autocast: autocast word at entry (`ops.autocast_words`).
+        autocast: autocast word at entry (`ops.calls.autocast_words`).
         inference: inference mode at entry.
         sizes: which sizes of existing tensors are symbols; None: none are.
     """

@@ -49,7 +49,7 @@ from dynajit.core.records import record
 from dynajit.core.types.symint import deciding
 from dynajit.eager.modes.autocast_mode import _autocast_word
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled, is_inference_mode_enabled
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 
 MSG_INTERNAL: Final = (
     "dynajit could not compile {name} because of a defect of its own ({kind}: {error}).  The "

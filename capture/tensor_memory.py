@@ -28,7 +28,7 @@ from dynajit.ir import graph
 from dynajit.ir.sizes import expressions
 from dynajit.ops import TABLE
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.movement import inverse_permutation
+from dynajit.ops.rows.movement import inverse_permutation
 
 
 class PartWritten(Exception):

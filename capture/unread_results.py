@@ -2,7 +2,8 @@
 
 Plain Python raises the error of an index out of range, or of an integer divided by zero, also where
 the result is dropped. Such a node stays an output of the graph. What library functions ask of
-elements (`ops.contents`) is one output together, without what is known. Called by `capture.finish`.
+elements (`ops.calls.contents`) is one output together, without what is known. Called by
+`capture.finish`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from dynajit.ir.graph import Graph
 from dynajit.ir.node import Argument, Node, NodeKind
 from dynajit.ir.passes.keep_refusals import can_be_checked
 from dynajit.ir.refusals import may_refuse
-from dynajit.ops.table import TABLE
+from dynajit.ops.table.op_table import TABLE
 
 MOST_KNOWN: Final = 1 << 12
 """Elements of a value that is computed while capturing, at most."""

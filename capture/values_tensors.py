@@ -15,7 +15,7 @@ from dynajit.capture.values import Value
 from dynajit.capture.values_containers import HeapValue
 from dynajit.core.records import record
 from dynajit.core.types.value_types import Shape
-from dynajit.ops.table import Op
+from dynajit.ops.table.op_table import Op
 
 
 @record(eq=False)

@@ -3,7 +3,7 @@
 `capture.library.autograd` inlines forward and backward; here are the functions that it calls in
 between. Forward is recorded without gradients. Backward is recorded on inputs that stand for the
 gradients of what forward gave; its nodes are then taken out of the graph, and become the attribute
-of a row that carries a derivative (`ops.written_derivatives`). Whatever else backward did is
+of a row that carries a derivative (`ops.rows.written_derivatives`). Whatever else backward did is
 undone: guards stay, and a backward that does more than compute breaks the graph, as does a forward
 that writes to what existed before, since backward runs later.
 
@@ -37,7 +37,7 @@ from dynajit.ir import graph
 from dynajit.ir.sizes import symbol_places, symbols
 from dynajit.ir.written_derivative import Extracted, WrittenDerivative, extract
 from dynajit.ops import TABLE
-from dynajit.ops.families import sum_to_type
+from dynajit.ops.table.families import sum_to_type
 
 #: The code of every function that `once_differentiable` decorates.
 _ONCE: Final = once_differentiable(lambda context: None).__code__

@@ -64,7 +64,7 @@ from dynajit.ir.passes.split_complex_numbers import (
     split_complex_numbers,
 )
 from dynajit.ir.segments import Segment, cut
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 BACKENDS: Final = ("native", "numpy", "cuda")
 

@@ -32,18 +32,18 @@ from dynajit.eager.tensor.tensor import Tensor
 from dynajit.eager.tensor.typed_names import type_named
 from dynajit.nn import functional as F
 from dynajit.ops import functions
-from dynajit.ops.arrangement_functions import elements_at, strided_extent
-from dynajit.ops.creation_functions import strided_count
-from dynajit.ops.index_functions import unsafe_chunk, unsafe_split  # noqa: F401
-from dynajit.ops.norm_functions import matrix_norm, vector_norm
-from dynajit.ops.overriding import publish_overridable
-from dynajit.ops.placing import as_computed
-from dynajit.ops.recurrent_functions import (  # noqa: F401
+from dynajit.ops.calls.placing import as_computed
+from dynajit.ops.functions.arrangement.arrangement import elements_at, strided_extent
+from dynajit.ops.functions.creation.creation import strided_count
+from dynajit.ops.functions.matrices.norm import matrix_norm, vector_norm
+from dynajit.ops.functions.networks.recurrent import (  # noqa: F401
     gru_cell,
     lstm_cell,
     rnn_relu_cell,
     rnn_tanh_cell,
 )
+from dynajit.ops.functions.shapes.index import unsafe_chunk, unsafe_split  # noqa: F401
+from dynajit.ops.table.overriding import publish_overridable
 from dynajit.utils.dlpack import to_dlpack  # noqa: F401
 
 newaxis: Final = None

@@ -14,7 +14,7 @@ from dynajit.core.types.memory_format import contiguous_format
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f
-from dynajit.ops.overriding import publish_overridable
+from dynajit.ops.table.overriding import publish_overridable
 
 
 def _statistics(grouped: Any, dims: tuple[int, ...], eps: float) -> tuple[Any, Any]:

@@ -31,8 +31,8 @@ from dynajit.core.types import dtypes
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
-from dynajit.ops._library_call import LibraryFunction
-from dynajit.ops.overriding import as_written
+from dynajit.ops.native._library_call import LibraryFunction
+from dynajit.ops.table.overriding import as_written
 from dynajit.report import history
 from dynajit.report.log import log_compilation, write
 

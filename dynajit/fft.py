@@ -1,6 +1,8 @@
-"""`dynajit.fft`: discrete Fourier transforms by PyTorch's path; see `ops.fourier_functions`."""
+"""`dynajit.fft`: discrete Fourier transforms by PyTorch's path; see
+`ops.functions.signals.fourier`."""
 
-from dynajit.ops.fourier_functions import (
+from dynajit.ops.calls.library_calls import publish
+from dynajit.ops.functions.signals.fourier import (
     fft,
     fft2,
     fftfreq,
@@ -24,7 +26,6 @@ from dynajit.ops.fourier_functions import (
     rfftfreq,
     rfftn,
 )
-from dynajit.ops.library_calls import publish
 
 __all__ = [
     "fft",

@@ -1,9 +1,9 @@
-"""`dynajit.linalg`: linear algebra by PyTorch's path; see `ops.linalg_functions`."""
+"""`dynajit.linalg`: linear algebra by PyTorch's path; see `ops.functions.matrices.linalg`."""
 
 from dynajit.core.errors import LinAlgError
-from dynajit.ops.householder import householder_product
-from dynajit.ops.library_calls import publish
-from dynajit.ops.linalg_functions import (
+from dynajit.ops.calls.library_calls import publish
+from dynajit.ops.functions.matrices.householder import householder_product
+from dynajit.ops.functions.matrices.linalg import (
     cholesky,
     det,
     diagonal,
@@ -30,10 +30,8 @@ from dynajit.ops.linalg_functions import (
     tensorsolve,
     vander,
 )
-from dynajit.ops.matrix_functions import (
-    matmul,
-)
-from dynajit.ops.norm_functions import (
+from dynajit.ops.functions.matrices.matrix import matmul
+from dynajit.ops.functions.matrices.norm import (
     cond,
     cross,
     matrix_norm,
@@ -42,8 +40,13 @@ from dynajit.ops.norm_functions import (
     vecdot,
     vector_norm,
 )
-from dynajit.ops.reported_failures import cholesky_ex, inv_ex, lu_factor_ex, solve_ex
-from dynajit.ops.symmetric_factors import ldl_factor, ldl_factor_ex, ldl_solve
+from dynajit.ops.functions.matrices.reported_failures import (
+    cholesky_ex,
+    inv_ex,
+    lu_factor_ex,
+    solve_ex,
+)
+from dynajit.ops.rows.symmetric_factors import ldl_factor, ldl_factor_ex, ldl_solve
 
 __all__ = [
     "LinAlgError",

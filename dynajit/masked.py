@@ -14,8 +14,8 @@ from dynajit.core.refusals import refused_class, refused_function
 from dynajit.core.types.dtypes import Category, bool_, float32, float64, int64
 from dynajit.core.types.type_info import iinfo
 from dynajit.ops import functions as f
-from dynajit.ops.arguments import integers, is_integer
-from dynajit.ops.norm_functions import vector_norm
+from dynajit.ops.calls.arguments import integers, is_integer
+from dynajit.ops.functions.matrices.norm import vector_norm
 
 Dims = int | tuple[int, ...] | None
 

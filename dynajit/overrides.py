@@ -1,8 +1,8 @@
 """Overridden functions by PyTorch's path: `__torch_function__` and modes.
 
-Contract: what classes and modes are asked is in `ops.overriding`. `get_overridable_functions` and
-its kin list what is here, by the namespaces of PyTorch. There is no `__torch_dispatch__`. Called by
-users.
+Contract: what classes and modes are asked is in `ops.table.overriding`. `get_overridable_functions`
+and its kin list what is here, by the namespaces of PyTorch. There is no `__torch_dispatch__`.
+Called by users.
 """
 
 import functools
@@ -16,9 +16,10 @@ from dynajit.core.errors import ArgumentError
 from dynajit.eager.operations.subclasses import enter_mode, leave_mode
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional
-from dynajit.ops import functions, overriding
-from dynajit.ops._library_call import LibraryFunction
-from dynajit.ops.overriding import (
+from dynajit.ops import functions
+from dynajit.ops.native._library_call import LibraryFunction
+from dynajit.ops.table import overriding
+from dynajit.ops.table.overriding import (
     handle_torch_function,
     has_torch_function,
     has_torch_function_unary,

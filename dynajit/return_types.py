@@ -4,12 +4,12 @@ Contract: each name is the class of what the function of that name returns. Func
 values and indices share one class, so `isinstance` cannot tell them apart. Called by users.
 """
 
-from dynajit.ops.linalg_functions import QR, Eigen, LeastSquares, SignLogDet
-from dynajit.ops.linalg_functions import SVD as ThinSVD
-from dynajit.ops.number_functions import MantissaExponent
-from dynajit.ops.older_linalg_functions import SVD, TriangularSolution
-from dynajit.ops.reduction_functions import LowestHighest, ValuesIndices
-from dynajit.ops.search_functions import Histogram
+from dynajit.ops.functions.arrangement.search import Histogram
+from dynajit.ops.functions.elements.number import MantissaExponent
+from dynajit.ops.functions.matrices.linalg import QR, Eigen, LeastSquares, SignLogDet
+from dynajit.ops.functions.matrices.linalg import SVD as ThinSVD
+from dynajit.ops.functions.matrices.older_linalg import SVD, TriangularSolution
+from dynajit.ops.functions.reductions.reduction import LowestHighest, ValuesIndices
 
 cummax = cummin = kthvalue = max = median = min = mode = sort = topk = ValuesIndices
 nanmedian = ValuesIndices

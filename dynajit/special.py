@@ -1,10 +1,9 @@
-"""`dynajit.special`: special functions by PyTorch's path; see `ops.special_functions`."""
+"""`dynajit.special`: special functions by PyTorch's path; see `ops.functions.elements.special`."""
 
-from dynajit.ops.elementwise_functions import erf, erfc, exp2, expm1, log1p, logit, round
-from dynajit.ops.library_calls import publish
-from dynajit.ops.nn_functions import log_softmax, softmax
-from dynajit.ops.number_functions import sinc, xlog1py, xlogy
-from dynajit.ops.polynomials import (
+from dynajit.ops.calls.library_calls import publish
+from dynajit.ops.functions.elements.elementwise import erf, erfc, exp2, expm1, log1p, logit, round
+from dynajit.ops.functions.elements.number import sinc, xlog1py, xlogy
+from dynajit.ops.functions.elements.polynomials import (
     airy_ai,
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
@@ -20,8 +19,7 @@ from dynajit.ops.polynomials import (
     shifted_chebyshev_polynomial_w,
     spherical_bessel_j0,
 )
-from dynajit.ops.reduction_functions import logsumexp
-from dynajit.ops.special_functions import (
+from dynajit.ops.functions.elements.special import (
     bessel_j0,
     bessel_j1,
     bessel_y0,
@@ -52,6 +50,8 @@ from dynajit.ops.special_functions import (
     scaled_modified_bessel_k1,
     zeta,
 )
+from dynajit.ops.functions.networks.nn import log_softmax, softmax
+from dynajit.ops.functions.reductions.reduction import logsumexp
 
 __all__ = [
     "airy_ai",

@@ -29,7 +29,8 @@ from dynajit.eager.tensor.creation import (
     tensor,
 )
 from dynajit.eager.tensor.tensor import Size, Tensor
-from dynajit.ops import autocast, dispatch
+from dynajit.ops.calls import autocast
+from dynajit.ops.table import dispatch
 
 dispatch.install_eager(handle, reserve, attempt)
 dispatch.install_writer(write_into)

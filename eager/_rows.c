@@ -1,15 +1,15 @@
 /* Rows on eager tensors without Python between the call and the array function.
  *
- * Contract: `attempt` and `get_item` do what `eager.operations.execute.handle` and `ops.subscript.get_item`
+ * Contract: `attempt` and `get_item` do what `eager.operations.execute.handle` and `ops.functions.arrangement.subscript.get_item`
  * do, for the common case only: tensors on the CPU and plain numbers, dtypes (and, where the row
  * depends on them, shapes and attributes) that `ops.evaluate` has seen and left a plan for, keys of
  * integers, slices, None and Ellipsis, or one index or mask tensor. For all else they return NotImplemented and have no effect:
  * the Python path then computes, or finds the words of the refusal. What the tape is to record is
  * handed to `eager.operations.execute`. In-place methods that no tape sees write their result back here.
- * Rows with a function in C of their own (`native`, see `ops/_native_forms.c`) ask that first; those
+ * Rows with a function in C of their own (`native`, see `ops/native/_native_forms.c`) ask that first; those
  * that take no tensor only where this thread records nothing. The array functions of composites
- * (`ops/array_forms.py`) are called here, too. `slope` calls the C form of a
- * derivative formula. Called by `ops.table.Op` (through `ops.dispatch`), `eager.tensor.tensor`,
+ * (`ops/rows/array_forms.py`) are called here, too. `slope` calls the C form of a
+ * derivative formula. Called by `ops.table.op_table.Op` (through `ops.table.dispatch`), `eager.tensor.tensor`,
  * `eager.operations.inplace` and `eager.tape.node`.
  */
 #define PY_SSIZE_T_CLEAN
@@ -36,7 +36,7 @@ enum { MOST_OPERANDS = 3, MOST_ARGUMENTS = 64 };
 
 /* What eager.operations.execute says of rows that have functions of whole arrays. */
 enum {
-    FORM_NATIVE,    /* function in C, or None: see ops/_native_forms.c */
+    FORM_NATIVE,    /* function in C, or None: see ops/native/_native_forms.c */
     FORM_ARRAY,     /* array function of a composite, or None */
     FORM_RESULT,    /* int, a ResultKind */
     FORM_ROW_MAJOR, /* bool: the array function wants operand 0 row by row */
@@ -76,8 +76,8 @@ static PyObject *name_handler, *name_kind, *name_attributes, *name_dim, *name_in
     *name_shape, *name_start, *name_stop, *name_step;
 
 static TensorApi *tensor_api = NULL;
-static int (*const *recording_depth)(void) = NULL; /* of dynajit.ops._row_call */
-static int (*const *classes_not_asked)(void) = NULL; /* of dynajit.ops._library_call */
+static int (*const *recording_depth)(void) = NULL; /* of dynajit.ops.native._row_call */
+static int (*const *classes_not_asked)(void) = NULL; /* of dynajit.ops.native._library_call */
 static PyObject *handler_of_overriding = NULL; /* of classes with `__torch_function__`; owned */
 
 #define TensorBase_Check(object) PyObject_TypeCheck(object, tensor_api->base_type)
@@ -940,7 +940,7 @@ reshape_step(const Region *region)
     return shape == NULL ? NULL : Py_BuildValue("(O{ON})", row_reshape, name_shape, shape);
 }
 
-/* The rows that lead to the region, as a list of (row, attributes); `ops.subscript` takes the same
+/* The rows that lead to the region, as a list of (row, attributes); `ops.functions.arrangement.subscript` takes the same
  * ones: the slice, the selected dims from the last, then the new dims. */
 static PyObject *
 region_steps(const Region *region, PyArrayObject *array)
@@ -1322,21 +1322,21 @@ PyInit__rows(void)
     }
     tensor_api = PyCapsule_GetPointer(capsule, DYNAJIT_TENSOR_CAPSULE);
     Py_DECREF(capsule);
-    owner = tensor_api == NULL ? NULL : PyImport_ImportModule("dynajit.ops._row_call");
+    owner = tensor_api == NULL ? NULL : PyImport_ImportModule("dynajit.ops.native._row_call");
     capsule = owner == NULL ? NULL : PyObject_GetAttrString(owner, "recording");
     Py_XDECREF(owner);
     if (capsule == NULL) {
         return NULL;
     }
-    recording_depth = PyCapsule_GetPointer(capsule, "dynajit.ops._row_call.recording");
+    recording_depth = PyCapsule_GetPointer(capsule, "dynajit.ops.native._row_call.recording");
     Py_DECREF(capsule);
-    owner = recording_depth == NULL ? NULL : PyImport_ImportModule("dynajit.ops._library_call");
+    owner = recording_depth == NULL ? NULL : PyImport_ImportModule("dynajit.ops.native._library_call");
     capsule = owner == NULL ? NULL : PyObject_GetAttrString(owner, "not_asked");
     Py_XDECREF(owner);
     if (capsule == NULL) {
         return NULL;
     }
-    classes_not_asked = PyCapsule_GetPointer(capsule, "dynajit.ops._library_call.not_asked");
+    classes_not_asked = PyCapsule_GetPointer(capsule, "dynajit.ops.native._library_call.not_asked");
     Py_DECREF(capsule);
     numpy = PyImport_ImportModule("numpy");
     if (classes_not_asked == NULL || numpy == NULL || intern_names() < 0) {

@@ -1423,7 +1423,7 @@ static PyMethodDef module_methods[] = {
     {"_set_writes_checked", module_set_writes_checked, METH_O,
      "_set_writes_checked(flag) -> the flag before (this thread)."},
     {"_autocast_word", module_autocast_word, METH_NOARGS,
-     "_autocast_word() -> the word of ops/autocast_words.py that holds in this thread."},
+     "_autocast_word() -> the word of ops/calls/autocast_words.py that holds in this thread."},
     {"_set_autocast_word", module_set_autocast_word, METH_O,
      "_set_autocast_word(word) -> the word before (this thread)."},
     {"register", module_register, METH_VARARGS,

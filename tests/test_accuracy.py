@@ -13,7 +13,7 @@ from benchmarks import accuracy
 from dynajit.core.process import config
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.ops.scalar import OF_LIBRARY, SCALARS
+from dynajit.ops.table.scalar import OF_LIBRARY, SCALARS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "accuracy.md"
 COMPILER = shutil.which("gcc") or shutil.which("clang")

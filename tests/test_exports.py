@@ -128,22 +128,6 @@ def test_the_version_is_the_packages() -> None:
     assert package.__version__ == package.version.__version__
 
 
-def test_every_package_is_installed() -> None:
-    """A wheel holds the folders that the project lists, and no others."""
-    import tomllib
-    from pathlib import Path
-
-    root = Path(__file__).resolve().parent.parent
-    tools = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
-    folders = [root / folder for folder in set(tools["package-dir"].values())]
-    inits = [path.parent.relative_to(root) for f in folders for path in f.rglob("__init__.py")]
-    found = {".".join(path.parts) for path in inits}
-
-    assert set(tools["packages"]) == {
-        name if name.startswith("dynajit") else f"dynajit.{name}" for name in found
-    }
-
-
 def test_import_loads_nothing_heavy() -> None:
     """SciPy, networkx, scikit-learn and matplotlib are loaded when first needed."""
     import subprocess

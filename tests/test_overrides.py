@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.ops import overriding
+from dynajit.ops.table import overriding
 
 torch = pytest.importorskip("torch")
 

@@ -80,7 +80,7 @@ def test_a_function_that_names_its_home_elsewhere_is_captured_by_where_it_was_wr
         seen.append(len(seen))
         return x + 1
 
-    shifted.__module__ = "dynajit.ops.elementwise_functions"
+    shifted.__module__ = "dynajit.ops.functions.elements.elementwise"
     seen: list[int] = []
     compiled = dj.compile(lambda x: shifted(x) * 2, backend="numpy")
 

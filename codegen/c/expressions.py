@@ -33,7 +33,7 @@ from dynajit.core.errors import InternalError
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
-from dynajit.ops.scalar import SCALARS, SUFFIX, is_whole_power, spell
+from dynajit.ops.table.scalar import SCALARS, SUFFIX, is_whole_power, spell
 
 INDENT = "    "
 _ACCESS = {"float16": "f16", "bfloat16": "bf16"}
@@ -375,7 +375,7 @@ def _applied(expression: Apply, operands: Sequence[str], target: str) -> str:
 
 
 def converted(text: str, source: DType, target: DType) -> str:
-    """A conversion between dtypes, by the rules of `ops.scalar.cast`."""
+    """A conversion between dtypes, by the rules of `ops.table.scalar.cast`."""
     if source is target:
         return text
     if source.name in _ACCESS:

@@ -53,8 +53,8 @@ from dynajit.core.types.value_types import ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ir.passes.expand_composites import expand_composites
-from dynajit.ops.scalar import SCALARS
-from dynajit.ops.table import Kind, Op
+from dynajit.ops.table.op_table import Kind, Op
+from dynajit.ops.table.scalar import SCALARS
 
 NO_CHOICES: Final[Mapping[str, int]] = MappingProxyType({})
 NOTHING_WRITTEN: Final[Mapping[int, int]] = MappingProxyType({})

@@ -20,8 +20,8 @@ from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind
 from dynajit.ir.rebuild import keep, rebuild
-from dynajit.ops import dispatch
-from dynajit.ops.table import TABLE
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE
 
 
 class Kind(Enum):

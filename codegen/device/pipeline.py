@@ -60,8 +60,8 @@ from dynajit.ir.passes.split_complex_numbers import (
     split_complex_numbers,
 )
 from dynajit.ir.sizes import symbols
-from dynajit.ops.table import TABLE, Op
-from dynajit.ops.table import Kind as RowKind
+from dynajit.ops.table.op_table import TABLE, Op
+from dynajit.ops.table.op_table import Kind as RowKind
 
 MSG_ROWS: Final = (
     "dynajit: {name} is cut into {count} pieces on the GPU, with Python in between: {reasons}  "

@@ -21,7 +21,7 @@ from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import Kind, Op
+from dynajit.ops.table.op_table import Kind, Op
 
 
 class _Plain:

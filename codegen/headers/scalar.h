@@ -1,4 +1,4 @@
-/* Scalar helpers of generated C and CUDA: what `dynajit.ops.scalar` names dj_<name>_<suffix>.
+/* Scalar helpers of generated C and CUDA: what `dynajit.ops.table.scalar` names dj_<name>_<suffix>.
  *
  * `host.h` or `device.h`, and `indices.h`, come first. Everything is inline.
  */
@@ -141,7 +141,7 @@ DJ_INLINE int64_t dj_philox(int64_t seed, int64_t block, int64_t position) {
     return (int64_t)(position & 2 ? high : low);
 }
 
-/* ---- real numbers: rules of ops/scalar.py ---- */
+/* ---- real numbers: rules of ops/table/scalar.py ---- */
 
 #define DJ_REAL(T, S, F)                                                                            \
     /* A NaN x is not passed by the comparison, a NaN y by the choice: a chain of calls through x   \

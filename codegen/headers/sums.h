@@ -1,5 +1,5 @@
 /* Sums of float32 and float64 in PyTorch's order, of columns and of rows. Included by eager sums
- * (ops/_sums.c), which kernels call for columns, too (process.h), and by `_native_forms.c`.
+ * (ops/native/_sums.c), which kernels call for columns, too (process.h), and by `_native_forms.c`.
  *
  * PyTorch adds numbers in a cascade: 16 or more one after the other, then their sums, on four levels.
  * It does so in lanes of 32 bytes, whatever the CPU, four of which go side by side. Errors grow with

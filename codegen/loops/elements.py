@@ -30,10 +30,10 @@ from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import ScalarType, Shape, TensorType
 from dynajit.ir.node import Node, NodeKind, type_of
-from dynajit.ops import random
-from dynajit.ops.families import promoted_dtype
-from dynajit.ops.movement import matching_groups
-from dynajit.ops.table import Kind
+from dynajit.ops.rows import random
+from dynajit.ops.rows.movement import matching_groups
+from dynajit.ops.table.families import promoted_dtype
+from dynajit.ops.table.op_table import Kind
 
 Own = Callable[[Node, tuple[Number, ...]], Expression | None]
 

@@ -165,7 +165,7 @@ class Load(Expression):
 
 @record(eq=False, repr=False)
 class Apply(Expression):
-    """A scalar function or operator: a key of `ops.scalar.SCALARS` or of `OPERATORS`."""
+    """A scalar function or operator: a key of `ops.table.scalar.SCALARS` or of `OPERATORS`."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -179,7 +179,7 @@ class Apply(Expression):
 
 @record(eq=False, repr=False)
 class Cast(Expression):
-    """`operand` in another dtype, by the rules of `ops.scalar.cast`."""
+    """`operand` in another dtype, by the rules of `ops.table.scalar.cast`."""
 
     operand: Expression
     dtype: DType

@@ -1,8 +1,8 @@
 """Running values along one dim: which rows have kernels, and what they combine.
 
-Contract: a scan combines the elements of a row in order, in the dtype of `ops.scans`, and rounds
-each running value to the result's dtype. Along a dim of one element it is a cast, which is inlined.
-Called by `codegen.plan.fusion`, `codegen.plan.regions`, `codegen.loops.elements` and
+Contract: a scan combines the elements of a row in order, in the dtype of `ops.rows.scans`, and
+rounds each running value to the result's dtype. Along a dim of one element it is a cast, which is
+inlined. Called by `codegen.plan.fusion`, `codegen.plan.regions`, `codegen.loops.elements` and
 `codegen.plan.lowering`.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Node, type_of
-from dynajit.ops.scans import accumulator_dtype
+from dynajit.ops.rows.scans import accumulator_dtype
 
 FORWARD: Final = 1
 BACKWARD: Final = -1

@@ -1,9 +1,10 @@
 """The symbolic scalar namespace: row bodies run on it and leave loop-IR expressions behind.
 
-Contract: `SymbolicScalars` has every name of `ops.scalar.NumpyScalars` (`exp`, `where`, `cast`,
-`index`, `load`-related `less`, `equal`, `as_index`, ...), and `Scalar` every operator that bodies
-use, with the same meaning. Bodies see `Scalar` operands in their compute dtype and plain Python
-numbers; index maps see `core.types.symint` numbers as indices. Called by `codegen.loops.elements`.
+Contract: `SymbolicScalars` has every name of `ops.table.scalar.NumpyScalars` (`exp`, `where`,
+`cast`, `index`, `load`-related `less`, `equal`, `as_index`, ...), and `Scalar` every operator that
+bodies use, with the same meaning. Bodies see `Scalar` operands in their compute dtype and plain
+Python numbers; index maps see `core.types.symint` numbers as indices. Called by
+`codegen.loops.elements`.
 """
 
 import math
@@ -28,7 +29,7 @@ from dynajit.core.errors import InternalError
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
-from dynajit.ops.scalar import SCALARS, NumpyScalars, Result
+from dynajit.ops.table.scalar import SCALARS, NumpyScalars, Result
 
 
 class Scalar:
@@ -197,7 +198,7 @@ def binary(function: str, left: Any, right: Any) -> Scalar:
 
 
 def apply(function: str, *operands: Any) -> Scalar:
-    """A scalar function of `ops.scalar` on operands of which one is a Scalar."""
+    """A scalar function of `ops.table.scalar` on operands of which one is a Scalar."""
     dtype = common_dtype(operands)
     arguments = tuple(cast(lift(x, dtype), dtype) for x in operands)
     result = dtypes.bool_ if SCALARS[function].result is Result.BOOL else dtype
@@ -287,7 +288,7 @@ class SymbolicScalars:
 
     def __getattr__(self, name: str) -> Callable[..., Scalar]:
         if name not in SCALARS:
-            raise AttributeError(f"m.{name} is not a scalar function; see ops/scalar.py")
+            raise AttributeError(f"m.{name} is not a scalar function; see ops/table/scalar.py")
         return lambda *operands: apply(name, *operands)
 
 

@@ -53,8 +53,8 @@ from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ir.graph import Graph, symbol_places
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import symbols
-from dynajit.ops.scalar import SCALARS
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
+from dynajit.ops.table.scalar import SCALARS
 
 LONGEST_CHAIN = 48
 """Rows inlined into each other; beyond it a value is stored."""

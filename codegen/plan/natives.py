@@ -21,7 +21,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import TensorType, ValueType, numel
 from dynajit.ir.node import Node, type_of
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 CONVOLUTIONS: Final = ("convolution", "convolution_input", "convolution_weight")
 POOLS: Final = ("max_pool", "max_pool_choice", "sum_pool")

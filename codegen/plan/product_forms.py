@@ -17,8 +17,8 @@ from dynajit.core.types.symint import Number
 from dynajit.ir.graph import Argument, Builder, Graph
 from dynajit.ir.node import Node
 from dynajit.ir.rebuild import as_operand, keep, rebuild
-from dynajit.ops.linear_algebra import transposed
-from dynajit.ops.table import TABLE
+from dynajit.ops.rows.linear_algebra import transposed
+from dynajit.ops.table.op_table import TABLE
 
 LARGEST_SUM: Final = 1 << 12
 SMALLEST_SUM: Final = 1 << 19

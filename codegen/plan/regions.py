@@ -38,7 +38,7 @@ from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.ir.node import Node, type_of
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 ELEMENT = "element"
 ROW = "row"

@@ -15,7 +15,7 @@ from dynajit.codegen.loops.loop_ir import Axis, Expression, Slot, cost, typical,
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.ir.node import Node, NodeKind
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 WORTH_STORING: Final = 12
 """Additions per element that are computed again, from which a value is stored instead."""

@@ -23,8 +23,8 @@ from dynajit.ir.graph import Argument, Builder, Graph
 from dynajit.ir.node import Node
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.rebuild import as_operand, keep, rebuild
-from dynajit.ops.linear_algebra import transposed
-from dynajit.ops.table import TABLE
+from dynajit.ops.rows.linear_algebra import transposed
+from dynajit.ops.table.op_table import TABLE
 
 FEW_ROWS: Final = 128
 """Rows up to which putting the right operand in order is a good part of a product: 512 columns of

@@ -19,7 +19,7 @@ from dynajit.codegen.run import blas
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
-from dynajit.ops import _sums
+from dynajit.ops.native import _sums
 
 #: A number's kind (`_runtime.ARGUMENT_...`), or dtype, shape, strides in bytes, is it contiguous.
 Spec: TypeAlias = "int | tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]"

@@ -36,7 +36,7 @@ from dynajit.ir import interpret, sizes
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import TABLE, Kind
+from dynajit.ops.table.op_table import TABLE, Kind
 
 SAFETY: Final = 32.0
 """Rows are several operations each, and the changed runs are few."""

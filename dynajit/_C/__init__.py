@@ -3,7 +3,7 @@
 Contract: the error of linear algebra is the one that is raised here; readers and writers of files,
 and the graphs of TorchScript, are refused by name; the switches of TorchScript's executors are
 accepted and change nothing, since there is no TorchScript; blocks in which nothing overrides
-functions are those of `ops.overriding`. Called by users.
+functions are those of `ops.table.overriding`. Called by users.
 """
 
 from typing import Any, Final
@@ -16,8 +16,8 @@ from dynajit.eager.modes.random import Generator
 from dynajit.eager.operations.subclasses import change_unasked as _change_unasked
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.futures import Future
-from dynajit.ops.overriding import disabled_torch_function as _disabled_torch_function_impl
-from dynajit.ops.overriding import is_mode_active as _is_torch_function_mode_enabled
+from dynajit.ops.table.overriding import disabled_torch_function as _disabled_torch_function_impl
+from dynajit.ops.table.overriding import is_mode_active as _is_torch_function_mode_enabled
 
 _WHY = "files are read by load() and written by save()."
 

@@ -1,7 +1,7 @@
 """Automatic mixed precision by PyTorch's path: `dynajit.amp.autocast` and `GradScaler`.
 
 Contract: under autocast, library functions choose the dtype that they compute in by PyTorch's lists
-for CPU and CUDA (`ops.autocast`). State that programs ask for is in `amp.state`.
+for CPU and CUDA (`ops.calls.autocast`). State that programs ask for is in `amp.state`.
 """
 
 from dynajit.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available

@@ -20,7 +20,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops import autocast_words as words
+from dynajit.ops.calls import autocast_words as words
 
 _LOWER = (dtypes.bfloat16, dtypes.float16)
 

@@ -21,8 +21,8 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.creation_functions import full
 from dynajit.ops.functions import stack
+from dynajit.ops.functions.creation.creation import full
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
 

@@ -1,9 +1,9 @@
 """What autocast does in the calling thread, read and set by PyTorch's functions.
 
-Contract: the state is the thread's autocast word (`ops.autocast_words`), so compiled functions
-notice every change of it. Casts are not remembered here: a parameter that is used twice is cast
-twice (graphs hold equal casts once), and so the cache's switch is kept and has no effect. `dynajit`
-publishes these functions.
+Contract: the state is the thread's autocast word (`ops.calls.autocast_words`), so compiled
+functions notice every change of it. Casts are not remembered here: a parameter that is used twice
+is cast twice (graphs hold equal casts once), and so the cache's switch is kept and has no effect.
+`dynajit` publishes these functions.
 """
 
 import threading
@@ -12,7 +12,7 @@ from typing import Any
 from dynajit.core.errors import ArgumentError
 from dynajit.core.types.dtypes import DType
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
-from dynajit.ops import autocast_words as words
+from dynajit.ops.calls import autocast_words as words
 
 
 class _Nesting(threading.local):

@@ -8,7 +8,7 @@ from dynajit.distributions.odds import OfOdds
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.count_draws import binomial
 from dynajit.ops.functions import arange, floor, minimum
-from dynajit.ops.nn_functions import logsigmoid
+from dynajit.ops.functions.networks.nn import logsigmoid
 
 
 class Binomial(OfOdds):

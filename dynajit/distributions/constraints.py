@@ -12,10 +12,10 @@ from dynajit.core.errors import InvalidValueError
 from dynajit.core.types import dtypes
 from dynajit.core.types.type_info import finfo
 from dynajit.ops import functions
-from dynajit.ops.contents import holds
-from dynajit.ops.dispatch import is_recording
+from dynajit.ops.calls.contents import holds
 from dynajit.ops.functions import full, isclose, ones
-from dynajit.ops.linalg_functions import cholesky, eigvalsh
+from dynajit.ops.functions.matrices.linalg import cholesky, eigvalsh
+from dynajit.ops.table.dispatch import is_recording
 
 
 class Constraint:

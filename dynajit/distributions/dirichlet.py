@@ -9,7 +9,7 @@ from dynajit.distributions import constraints
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.eager.backward.gamma_numbers import standard_gamma
 from dynajit.ops.functions import where, xlogy
-from dynajit.ops.nn_functions import one_hot
+from dynajit.ops.functions.networks.nn import one_hot
 
 
 class Dirichlet(ExponentialFamily):

@@ -2,7 +2,7 @@
 
 Contract: samples have shape `sample_shape + batch_shape + event_shape`; `log_prob` of a value has
 what is left without the event. Parameters and values are checked unless `validate_args=False`; in
-compiled regions, the launch checks them (`ops.contents`). Subclasses name their parameters
+compiled regions, the launch checks them (`ops.calls.contents`). Subclasses name their parameters
 in `_parameter_dims` (how many dims of each belong to the event) and define what they can; what they
 do not define raises NotImplementedError. Names and errors are PyTorch's.
 """

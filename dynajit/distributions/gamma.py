@@ -10,7 +10,7 @@ from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.utils import broadcast_all
 from dynajit.eager.backward.gamma_numbers import standard_gamma
 from dynajit.ops.functions import log, xlogy
-from dynajit.ops.special_functions import gammainc
+from dynajit.ops.functions.elements.special import gammainc
 
 
 class Gamma(ExponentialFamily):

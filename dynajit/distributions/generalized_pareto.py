@@ -19,7 +19,7 @@ from dynajit.ops.functions import (
     where,
     zeros_like,
 )
-from dynajit.ops.number_functions import xlog1py
+from dynajit.ops.functions.elements.number import xlog1py
 
 
 class GeneralizedPareto(Distribution):

@@ -9,7 +9,7 @@ from dynajit.distributions import constraints
 from dynajit.distributions.odds import OfOdds
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.nn.functional import binary_cross_entropy_with_logits
-from dynajit.ops.contents import holds
+from dynajit.ops.calls.contents import holds
 from dynajit.ops.functions import floor, log, log1p, rand, where, zeros_like
 
 

@@ -40,8 +40,8 @@ from dynajit.distributions.uniform import Uniform
 from dynajit.distributions.utils import euler_constant, sum_rightmost
 from dynajit.distributions.wishart import Wishart
 from dynajit.ops.functions import exp, log, log1p, where, xlogy
-from dynajit.ops.nn_functions import softplus
-from dynajit.ops.special_functions import multigammaln
+from dynajit.ops.functions.elements.special import multigammaln
+from dynajit.ops.functions.networks.nn import softplus
 
 _Formula = Callable[[Any, Any], Any]
 _FORMULAS: dict[tuple[type, type], _Formula] = {}

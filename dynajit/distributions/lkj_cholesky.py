@@ -16,7 +16,7 @@ from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.ops.functions import arange, diag_embed, log, randn, where
-from dynajit.ops.special_functions import multigammaln
+from dynajit.ops.functions.elements.special import multigammaln
 
 
 class LKJCholesky(Distribution):

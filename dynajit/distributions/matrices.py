@@ -8,7 +8,7 @@ vectors and matrices, and `kl`.
 from typing import Any
 
 from dynajit.ops.functions import eye, stack
-from dynajit.ops.nn_functions import pad
+from dynajit.ops.functions.networks.nn import pad
 
 
 def cholesky(matrix: Any) -> Any:

@@ -13,8 +13,8 @@ from dynajit.distributions import constraints
 from dynajit.distributions.transform_base import Transform
 from dynajit.distributions.utils import tril_matrix_to_vec, vec_to_tril_matrix
 from dynajit.ops.functions import eye, log, tanh
-from dynajit.ops.linalg_functions import cholesky
-from dynajit.ops.nn_functions import pad, softplus
+from dynajit.ops.functions.matrices.linalg import cholesky
+from dynajit.ops.functions.networks.nn import pad, softplus
 
 
 class LowerCholeskyTransform(Transform):

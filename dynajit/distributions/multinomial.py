@@ -10,7 +10,7 @@ from dynajit.distributions.categorical import OfCategorical
 from dynajit.distributions.utils import xlogy_of_logits
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.ops.functions import arange, xlogy
-from dynajit.ops.nn_functions import one_hot
+from dynajit.ops.functions.networks.nn import one_hot
 
 
 class Multinomial(OfCategorical):

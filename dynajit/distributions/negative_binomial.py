@@ -10,7 +10,7 @@ from dynajit.distributions.odds import OfOdds
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.count_draws import poisson
 from dynajit.ops.functions import exp, floor, where
-from dynajit.ops.nn_functions import logsigmoid
+from dynajit.ops.functions.networks.nn import logsigmoid
 
 
 class NegativeBinomial(OfOdds):

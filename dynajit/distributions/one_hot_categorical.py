@@ -6,7 +6,7 @@ from typing import Any
 from dynajit.distributions import constraints
 from dynajit.distributions.categorical import OfCategorical
 from dynajit.ops.functions import argmax, eye
-from dynajit.ops.nn_functions import one_hot
+from dynajit.ops.functions.networks.nn import one_hot
 
 
 class OneHotCategorical(OfCategorical):

@@ -12,7 +12,7 @@ from dynajit.distributions.relaxed import Relaxed
 from dynajit.distributions.transforms import SigmoidTransform
 from dynajit.distributions.utils import clamp_probs
 from dynajit.ops.functions import log, log1p, rand
-from dynajit.ops.nn_functions import softplus
+from dynajit.ops.functions.networks.nn import softplus
 
 
 class LogitRelaxedBernoulli(OfOdds):

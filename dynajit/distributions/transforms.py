@@ -38,7 +38,7 @@ from dynajit.ops.functions import (
     softmax,
     tanh,
 )
-from dynajit.ops.nn_functions import logsigmoid, pad, softplus
+from dynajit.ops.functions.networks.nn import logsigmoid, pad, softplus
 
 
 class ExpTransform(Transform):

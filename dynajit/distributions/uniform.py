@@ -8,7 +8,7 @@ from dynajit.core.errors import InvalidValueError
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all
-from dynajit.ops.contents import holds
+from dynajit.ops.calls.contents import holds
 from dynajit.ops.functions import log, rand
 
 

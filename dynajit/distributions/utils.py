@@ -26,7 +26,7 @@ from dynajit.ops.functions import (
     softmax,
     where,
 )
-from dynajit.ops.nn_functions import pad
+from dynajit.ops.functions.networks.nn import pad
 
 euler_constant: Final = 0.57721566490153286060
 """Euler and Mascheroni's constant."""

@@ -14,9 +14,9 @@ from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all
 from dynajit.eager import _tensor
 from dynajit.eager.modes.grad_mode import no_grad
-from dynajit.ops.creation_functions import rand
 from dynajit.ops.functions import cos, log
-from dynajit.ops.special_functions import i0e, i1e
+from dynajit.ops.functions.creation.creation import rand
+from dynajit.ops.functions.elements.special import i0e, i1e
 
 
 class VonMises(Distribution):

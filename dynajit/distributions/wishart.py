@@ -18,8 +18,7 @@ from dynajit.distributions.covariances import (
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.gamma import Chi2
 from dynajit.distributions.matrices import inverse_of_lower
-from dynajit.ops.contents import occurs
-from dynajit.ops.dispatch import is_recording
+from dynajit.ops.calls.contents import occurs
 from dynajit.ops.functions import (
     arange,
     broadcast_shapes,
@@ -29,8 +28,9 @@ from dynajit.ops.functions import (
     randn,
     where,
 )
-from dynajit.ops.linalg_functions import slogdet
-from dynajit.ops.special_functions import multigammaln
+from dynajit.ops.functions.elements.special import multigammaln
+from dynajit.ops.functions.matrices.linalg import slogdet
+from dynajit.ops.table.dispatch import is_recording
 
 
 class Wishart(OfCovariance, ExponentialFamily):

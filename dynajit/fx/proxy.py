@@ -1,8 +1,8 @@
 """Stand-ins for values while a program is traced, by PyTorch's path.
 
 Contract: what is done with a `Proxy` becomes a node of its tracer's graph: operators, methods,
-attributes that are called, and library functions, which ask it (`ops.overriding`). What would need
-the value itself (a condition, a length, iteration) raises TraceError, but for unpacking into a
+attributes that are called, and library functions, which ask it (`ops.table.overriding`). What would
+need the value itself (a condition, a length, iteration) raises TraceError, but for unpacking into a
 fixed number of names. Called by `fx.Tracer` and by users who build graphs.
 """
 
@@ -19,8 +19,8 @@ from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.fx.graph import Graph
 from dynajit.fx.node import Argument, Node, Target
-from dynajit.ops import overriding
-from dynajit.ops._library_call import LibraryMethod
+from dynajit.ops.native._library_call import LibraryMethod
+from dynajit.ops.table import overriding
 
 _PLAIN: Final = (
     str, bytes, int, float, bool, complex, type(None), type(Ellipsis), DType, Device, MemoryFormat,

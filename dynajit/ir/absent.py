@@ -13,7 +13,7 @@ from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.rebuild import keep, rebuild
-from dynajit.ops.table import TABLE
+from dynajit.ops.table.op_table import TABLE
 
 
 def without(graph: Graph, gradients: Collection[int], absent: Collection[int]) -> Graph:

@@ -20,15 +20,16 @@ from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, NodeKind, named_arguments, type_of
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.rebuild import as_operand
-from dynajit.ops import TABLE, Kind, dispatch
-from dynajit.ops.derivatives import (
+from dynajit.ops import TABLE, Kind
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.derivatives import (
     Need,
     Parameter,
     call_formula,
     formula_parameters,
     is_variadic,
 )
-from dynajit.ops.families import sum_to_type
+from dynajit.ops.table.families import sum_to_type
 
 
 @record

@@ -17,7 +17,7 @@ from typing import Any
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
-from dynajit.ops.table import TABLE
+from dynajit.ops.table.op_table import TABLE
 
 
 class NotPaired(Exception):

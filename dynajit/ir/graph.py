@@ -26,9 +26,9 @@ from dynajit.core.types.value_types import Shape, TensorType, ValueType, contigu
 from dynajit.ir import printing
 from dynajit.ir.node import Argument, Node, NodeKind, mirrors_of, type_of
 from dynajit.ir.sizes import symbol_places
-from dynajit.ops import dispatch
-from dynajit.ops.methods import TensorMethods
-from dynajit.ops.table import Op
+from dynajit.ops.methods.methods import TensorMethods
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import Op
 
 __all__ = ["Argument", "Builder", "Graph", "Node", "NodeKind", "Value", "symbol_places", "type_of"]
 

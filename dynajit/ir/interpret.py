@@ -14,7 +14,7 @@ from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ops.evaluate import evaluate as evaluate_row
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 
 def run(

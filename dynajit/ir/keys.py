@@ -19,7 +19,7 @@ from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node
 from dynajit.ir.written_derivative import WrittenDerivative
-from dynajit.ops.table import TABLE, Op
+from dynajit.ops.table.op_table import TABLE, Op
 
 
 class Unkeyed(Exception):

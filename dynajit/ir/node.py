@@ -13,7 +13,7 @@ from dynajit.core.location import Location
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
-from dynajit.ops.table import Kind, Op
+from dynajit.ops.table.op_table import Kind, Op
 
 
 class NodeKind(enum.Enum):

@@ -15,7 +15,7 @@ from dynajit.core.records import record
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Argument, Graph, Node, NodeKind
-from dynajit.ops.table import TABLE, Kind, Op
+from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 Step = tuple[Op, Mapping[str, Any]]
 

@@ -29,8 +29,8 @@ from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.min_cut import UNLIMITED, minimum_cut
 from dynajit.ir.node import Argument, Node, NodeKind, storage_root
 from dynajit.ir.sizes import Place, symbol_places, symbols
-from dynajit.ops.effort import is_transcendental
-from dynajit.ops.table import TABLE, Kind
+from dynajit.ops.table.effort import is_transcendental
+from dynajit.ops.table.op_table import TABLE, Kind
 
 # Assumed for a symbolic size: large enough that a batch dimension counts.
 ASSUMED_SIZE: Final = 64

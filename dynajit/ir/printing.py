@@ -22,7 +22,7 @@ from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key
 from dynajit.ir.sizes import symbol_places
-from dynajit.ops.table import TABLE, Op
+from dynajit.ops.table.op_table import TABLE, Op
 
 # Constants up to this many elements are written out; a longer line is not read by anyone.
 PRINTED_ELEMENTS: Final = 16

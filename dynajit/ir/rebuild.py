@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 
 Visitor: TypeAlias = Callable[[Builder, Node, tuple[Argument, ...]], Any]
 

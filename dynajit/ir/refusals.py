@@ -12,7 +12,7 @@ from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import known_comparison
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Argument, Node
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 #: Kinds of rows that read or write at computed indices, themselves or in what they are made of.
 _INDEXING: Final = (Kind.MOVEMENT, Kind.SCATTER, Kind.COMPOSITE)

@@ -17,7 +17,7 @@ from dynajit.ir.autodiff import active_nodes, differentiable_composites, is_cont
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Argument, Node, NodeKind, named_arguments
 from dynajit.ir.passes.expand_composites import expand_with_origins
-from dynajit.ops.derivatives import Need, formula_parameters, is_variadic
+from dynajit.ops.table.derivatives import Need, formula_parameters, is_variadic
 
 
 @record

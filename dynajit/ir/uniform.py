@@ -10,8 +10,8 @@ import numpy as np
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Argument, Node, NodeKind, type_of
-from dynajit.ops.families import promoted_dtype
-from dynajit.ops.table import Kind, Op
+from dynajit.ops.table.families import promoted_dtype
+from dynajit.ops.table.op_table import Kind, Op
 
 # Movement rows that only repeat or rearrange elements of their first input.
 _REARRANGING: Final = frozenset(

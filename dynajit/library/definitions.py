@@ -17,7 +17,7 @@ from dynajit.library.operators import Derivative, OpOverload, define
 from dynajit.library.schema import Schema, parse
 from dynajit.library.sources import c_kernel, expression
 from dynajit.library.tags import Tag
-from dynajit.ops.namespaces import GraphCallable
+from dynajit.ops.calls.namespaces import GraphCallable
 
 REASON_VMAP: Final = (
     "dynajit.vmap calls the mapped function once per sample, operators in it included; there is "

@@ -37,8 +37,8 @@ from dynajit.library import autograd, traced
 from dynajit.library.forms import Form
 from dynajit.library.schema import Schema, is_tensor, tensors_in
 from dynajit.library.sources import DTYPES
-from dynajit.ops.families import broadcast_shapes
-from dynajit.ops.table import REQUIRED, Extern, Kind, Op, Pointwise
+from dynajit.ops.table.families import broadcast_shapes
+from dynajit.ops.table.op_table import REQUIRED, Extern, Kind, Op, Pointwise
 
 MSG_SHAPES: Final = (
     "{name}: its kernel gave {got}, but by its fake (register_fake) it gives {expected}.  Compiled "

@@ -31,7 +31,7 @@ from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ir.graph import Value
 from dynajit.library import autograd, graph_rows
 from dynajit.library.schema import Schema, converted_result, tensors_in
-from dynajit.ops.namespaces import GraphCallable, namespace
+from dynajit.ops.calls.namespaces import GraphCallable, namespace
 
 DEFAULT: Final = "default"
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

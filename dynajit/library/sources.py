@@ -34,8 +34,8 @@ from dynajit.eager import _tensor
 from dynajit.library import autograd, traced
 from dynajit.library.forms import Form
 from dynajit.library.schema import Argument, Schema, tensors_in
-from dynajit.ops import scalar
-from dynajit.ops.scalar import SCALARS, Result, Scalar
+from dynajit.ops.table import scalar
+from dynajit.ops.table.scalar import SCALARS, Result, Scalar
 
 _TOKEN: Final = re.compile(
     r"\s+|[A-Za-z_]\w*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFlLuU]*|<<|>>|<=|>=|==|!=|&&|\|\|"
@@ -58,7 +58,7 @@ class Expression:
     Args:
         names: of the operator's arguments.
         c, cuda: the text in parts: `$name` stands for an argument, `{f}` and `{s}` are those of
-            `ops.scalar`.
+            `ops.table.scalar`.
     """
 
     names: tuple[str, ...]

@@ -23,7 +23,8 @@ from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Node
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.library import autograd
-from dynajit.ops import TABLE, dispatch
+from dynajit.ops import TABLE
+from dynajit.ops.table import dispatch
 
 
 class TracedTensor(Value):

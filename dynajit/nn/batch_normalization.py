@@ -12,9 +12,9 @@ from dynajit.nn import functional as F
 from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
-from dynajit.ops.batch_normalization import averaging_factor
-from dynajit.ops.creation_functions import ones, zeros
-from dynajit.ops.index_functions import cat
+from dynajit.ops.functions.creation.creation import ones, zeros
+from dynajit.ops.functions.shapes.index import cat
+from dynajit.ops.rows.networks.batch_normalization import averaging_factor
 
 
 class _Norm(Module):

@@ -19,9 +19,9 @@ from dynajit.eager.backward.function import Function
 from dynajit.eager.modes.grad_mode import is_grad_enabled
 from dynajit.eager.tensor.creation import from_numpy
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.arguments import with_integers
-from dynajit.ops.autocast import widened
-from dynajit.ops.loss_functions import reduction_of
+from dynajit.ops.calls.arguments import with_integers
+from dynajit.ops.calls.autocast import widened
+from dynajit.ops.functions.networks.loss import reduction_of
 
 
 @with_integers

@@ -11,7 +11,7 @@ from dynajit.nn import functional as F
 from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
-from dynajit.ops.embedding_functions import row_number
+from dynajit.ops.functions.networks.embedding import row_number
 
 
 class _Table(Module):

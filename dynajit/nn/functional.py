@@ -1,7 +1,8 @@
 """Functions of neural networks with PyTorch's names: `import dynajit.nn.functional as F`.
 
-The functions themselves are in `ops.nn_functions`, `ops.loss_functions` and their kin (and in
-`ops.functions` those that are also free functions). Here they get the `inplace` argument where
+The functions themselves are in `ops.functions.networks.nn`, `ops.functions.networks.loss` and their
+kin (and in `ops.functions` those that are also free functions). Here they get the `inplace`
+argument where
 PyTorch has one: the result is then written into the input; and the argument `out`.
 """
 
@@ -15,14 +16,12 @@ from dynajit.nn.ctc import ctc_loss
 from dynajit.nn.lookups import embedding, embedding_bag
 from dynajit.nn.statistics import batch_norm, instance_norm
 from dynajit.nn.writing import in_place, with_inplace
-from dynajit.ops import (
-    elementwise_functions,
-    nn_functions,
-    noise_functions,
-    resampling_functions,
-)
-from dynajit.ops.batch_normalization import local_response_norm
-from dynajit.ops.convolution_functions import (
+from dynajit.ops.calls.library_calls import publish
+from dynajit.ops.functions.elements import elementwise as elementwise_functions
+from dynajit.ops.functions.networks import nn as nn_functions
+from dynajit.ops.functions.networks import noise as noise_functions
+from dynajit.ops.functions.networks import resampling as resampling_functions
+from dynajit.ops.functions.networks.convolution import (
     conv1d,
     conv2d,
     conv3d,
@@ -32,15 +31,14 @@ from dynajit.ops.convolution_functions import (
     fold,
     unfold,
 )
-from dynajit.ops.fractional_pooling import (
+from dynajit.ops.functions.networks.fractional_pooling import (
     fractional_max_pool2d,
     fractional_max_pool2d_with_indices,
     fractional_max_pool3d,
     fractional_max_pool3d_with_indices,
 )
-from dynajit.ops.grid_functions import affine_grid, grid_sample
-from dynajit.ops.library_calls import publish
-from dynajit.ops.loss_functions import (
+from dynajit.ops.functions.networks.grid import affine_grid, grid_sample
+from dynajit.ops.functions.networks.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cross_entropy,
@@ -57,15 +55,15 @@ from dynajit.ops.loss_functions import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from dynajit.ops.margin_losses import (
+from dynajit.ops.functions.networks.margin_losses import (
     cosine_embedding_loss,
     gaussian_nll_loss,
     multi_margin_loss,
     multilabel_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from dynajit.ops.multihead_attention import multi_head_attention_forward
-from dynajit.ops.nn_functions import (
+from dynajit.ops.functions.networks.multihead_attention import multi_head_attention_forward
+from dynajit.ops.functions.networks.nn import (
     cosine_similarity,
     gelu,
     glu,
@@ -89,16 +87,8 @@ from dynajit.ops.nn_functions import (
     softsign,
     tanhshrink,
 )
-from dynajit.ops.noise_functions import gumbel_softmax
-from dynajit.ops.overriding import (  # noqa: F401
-    handle_torch_function,
-    has_torch_function,
-    has_torch_function_unary,
-    has_torch_function_variadic,
-    publish_overridable,
-)
-from dynajit.ops.pair_functions import bilinear, pdist
-from dynajit.ops.pooling_functions import (
+from dynajit.ops.functions.networks.noise import gumbel_softmax
+from dynajit.ops.functions.networks.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -118,7 +108,7 @@ from dynajit.ops.pooling_functions import (
     max_unpool2d,
     max_unpool3d,
 )
-from dynajit.ops.resampling_functions import (
+from dynajit.ops.functions.networks.resampling import (
     channel_shuffle,
     interpolate,
     pixel_shuffle,
@@ -126,6 +116,15 @@ from dynajit.ops.resampling_functions import (
     upsample,
     upsample_bilinear,
     upsample_nearest,
+)
+from dynajit.ops.functions.reductions.pair import bilinear, pdist
+from dynajit.ops.rows.networks.batch_normalization import local_response_norm
+from dynajit.ops.table.overriding import (  # noqa: F401
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+    publish_overridable,
 )
 
 relu = with_inplace(elementwise_functions.relu)

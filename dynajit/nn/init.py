@@ -16,8 +16,8 @@ from dynajit.core.types.dtypes import float64
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import from_numpy
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.creation_functions import eye as identity
-from dynajit.ops.creation_functions import randn, randperm
+from dynajit.ops.functions.creation.creation import eye as identity
+from dynajit.ops.functions.creation.creation import randn, randperm
 
 _GAINS = {
     "linear": 1.0,

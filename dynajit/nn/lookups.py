@@ -1,7 +1,7 @@
 """`embedding` and `embedding_bag` of `nn.functional`: they shorten rows of their table.
 
 Contract: what capture inlines, unlike the library's functions: so it sees the writes, as it does
-any write of the program's own. The arithmetic is `ops.embedding_functions`. Called by
+any write of the program's own. The arithmetic is `ops.functions.networks.embedding`. Called by
 `nn.functional` and `nn.embedding`.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.process.late import Late
 from dynajit.eager.modes.grad_mode import is_grad_enabled, no_grad
-from dynajit.ops.embedding_functions import bagged, looked_up, shortened_rows
+from dynajit.ops.functions.networks.embedding import bagged, looked_up, shortened_rows
 
 sparse_gradients = Late("dynajit.eager.sparse.gradients")
 

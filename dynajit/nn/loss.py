@@ -9,7 +9,7 @@ from dynajit.core.errors import ArgumentError
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.module import Module
-from dynajit.ops.loss_functions import reduction_of
+from dynajit.ops.functions.networks.loss import reduction_of
 
 
 class _Loss(Module):

@@ -26,7 +26,7 @@ from dynajit.nn import state
 from dynajit.nn.compiled_calls import attribute_outside, original_of, set_in_both
 from dynajit.nn.hooks import BackwardHooks, CallHooks, RemovableHandle, WithoutModule, add_hook
 from dynajit.nn.parameter import Buffer, Parameter, UninitializedBuffer, is_lazy
-from dynajit.ops.creation_functions import empty_like
+from dynajit.ops.functions.creation.creation import empty_like
 
 M = TypeVar("M", bound="Module")
 

@@ -9,7 +9,7 @@ from dynajit.nn import functional as F
 from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
-from dynajit.ops.arguments import is_integer
+from dynajit.ops.calls.arguments import is_integer
 
 
 def _as_shape(size: int | tuple[int, ...] | list[int]) -> tuple[int, ...]:

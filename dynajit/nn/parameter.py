@@ -17,7 +17,7 @@ from dynajit.eager.files.names import declare, with_state
 from dynajit.eager.operations.subclasses import is_asked
 from dynajit.eager.tensor.creation import empty
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.overriding import disabled_torch_function
+from dynajit.ops.table.overriding import disabled_torch_function
 
 sparse = Late("dynajit.eager.sparse.sparse_tensor")
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.module import Module
-from dynajit.ops.arguments import is_integer
+from dynajit.ops.calls.arguments import is_integer
 
 
 class _Pool(Module):

@@ -2,8 +2,8 @@
 
 Contract: parameters have PyTorch's names (`weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`,
 `bias_hh_l0`, `weight_hr_l0` of a projection; `_reverse` behind them for the other direction). The
-arguments are checked here; `ops.recurrent_functions` computes. Packed sequences are those of
-`nn.utils.rnn`. Single steps are in `nn.recurrent_cells`.
+arguments are checked here; `ops.functions.networks.recurrent` computes. Packed sequences are those
+of `nn.utils.rnn`. Single steps are in `nn.recurrent_cells`.
 """
 
 import math
@@ -19,9 +19,9 @@ from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 from dynajit.nn.utils.rnn import PackedSequence
-from dynajit.ops.autocast import lower_dtype
-from dynajit.ops.creation_functions import zeros
-from dynajit.ops.recurrent_functions import LayerWeights, recurrent
+from dynajit.ops.calls.autocast import lower_dtype
+from dynajit.ops.functions.creation.creation import zeros
+from dynajit.ops.functions.networks.recurrent import LayerWeights, recurrent
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 

@@ -1,7 +1,7 @@
 """Single steps of recurrent networks: RNNCell, LSTMCell, GRUCell.
 
 Contract: as PyTorch's; the program writes the loop over time. Whole sequences are in
-`nn.recurrent`, the formulas in `ops.recurrent_functions`.
+`nn.recurrent`, the formulas in `ops.functions.networks.recurrent`.
 """
 
 import math
@@ -14,8 +14,13 @@ from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
-from dynajit.ops.creation_functions import zeros
-from dynajit.ops.recurrent_functions import gru_cell, lstm_cell, rnn_relu_cell, rnn_tanh_cell
+from dynajit.ops.functions.creation.creation import zeros
+from dynajit.ops.functions.networks.recurrent import (
+    gru_cell,
+    lstm_cell,
+    rnn_relu_cell,
+    rnn_tanh_cell,
+)
 
 
 class RNNCellBase(Module):

@@ -8,7 +8,7 @@ from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn.activation import Dropout
 from dynajit.nn.module import Module
-from dynajit.ops.resampling_functions import padding_amounts
+from dynajit.ops.functions.networks.resampling import padding_amounts
 
 
 class Upsample(Module):

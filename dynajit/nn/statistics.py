@@ -1,14 +1,14 @@
 """`batch_norm` and `instance_norm` of `nn.functional`: they write running statistics.
 
 Contract: what capture inlines, unlike the library's functions: so it sees the writes, as it does
-any write of the program's own. The arithmetic is `ops.batch_normalization`. Called by
+any write of the program's own. The arithmetic is `ops.rows.networks.batch_normalization`. Called by
 `nn.functional` and `nn.batch_normalization`.
 """
 
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, InvalidValueError
-from dynajit.ops.batch_normalization import (
+from dynajit.ops.rows.networks.batch_normalization import (
     moved_statistics,
     normalized_by,
     normalized_by_batch,

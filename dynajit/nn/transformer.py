@@ -23,8 +23,8 @@ from dynajit.nn.linear import Linear
 from dynajit.nn.module import Module
 from dynajit.nn.multihead import MultiheadAttention
 from dynajit.nn.normalization import LayerNorm
-from dynajit.ops.creation_functions import full
-from dynajit.ops.shape_functions import triu
+from dynajit.ops.functions.creation.creation import full
+from dynajit.ops.functions.shapes.shape import triu
 
 Activation = str | Callable[[Tensor], Tensor]
 

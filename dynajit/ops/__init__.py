@@ -10,35 +10,35 @@ values). By every other name the package has a namespace of operators, as `torch
 `namespaces`.
 """
 
-import dynajit.ops.activations
-import dynajit.ops.attention
-import dynajit.ops.batch_normalization
-import dynajit.ops.complex_numbers
-import dynajit.ops.composites
-import dynajit.ops.convolution
-import dynajit.ops.elementary
-import dynajit.ops.embedding
-import dynajit.ops.factorizations
-import dynajit.ops.fourier
-import dynajit.ops.indexing
-import dynajit.ops.linear_algebra
-import dynajit.ops.logic
-import dynajit.ops.losses
-import dynajit.ops.movement
-import dynajit.ops.pointwise
-import dynajit.ops.random
-import dynajit.ops.recurrent
-import dynajit.ops.reductions
-import dynajit.ops.scans
-import dynajit.ops.scatter_reductions
-import dynajit.ops.searching
-import dynajit.ops.sparse_products
-import dynajit.ops.special
-import dynajit.ops.transfers
-import dynajit.ops.windows
-import dynajit.ops.written_derivatives  # noqa: F401
-from dynajit.ops.namespaces import aten, load_library
-from dynajit.ops.namespaces import missing as __getattr__  # noqa: F401
-from dynajit.ops.table import TABLE, Kind, Op
+import dynajit.ops.rows.complex_numbers
+import dynajit.ops.rows.composites
+import dynajit.ops.rows.elementary
+import dynajit.ops.rows.embedding
+import dynajit.ops.rows.factorizations
+import dynajit.ops.rows.fourier
+import dynajit.ops.rows.indexing
+import dynajit.ops.rows.linear_algebra
+import dynajit.ops.rows.logic
+import dynajit.ops.rows.movement
+import dynajit.ops.rows.networks.activations
+import dynajit.ops.rows.networks.attention
+import dynajit.ops.rows.networks.batch_normalization
+import dynajit.ops.rows.networks.convolution
+import dynajit.ops.rows.networks.losses
+import dynajit.ops.rows.networks.recurrent
+import dynajit.ops.rows.networks.windows
+import dynajit.ops.rows.pointwise
+import dynajit.ops.rows.random
+import dynajit.ops.rows.reductions
+import dynajit.ops.rows.scans
+import dynajit.ops.rows.scatter_reductions
+import dynajit.ops.rows.searching
+import dynajit.ops.rows.sparse_products
+import dynajit.ops.rows.special
+import dynajit.ops.rows.transfers
+import dynajit.ops.rows.written_derivatives  # noqa: F401
+from dynajit.ops.calls.namespaces import aten, load_library
+from dynajit.ops.calls.namespaces import missing as __getattr__  # noqa: F401
+from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 __all__ = ["TABLE", "Kind", "Op", "aten", "load_library"]

@@ -21,10 +21,10 @@ import numpy as np
 from dynajit.core.errors import DTypeError, InternalError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
-from dynajit.ops import random
-from dynajit.ops.families import promoted_dtype
-from dynajit.ops.scalar import NumpyScalars
-from dynajit.ops.table import Kind, Op
+from dynajit.ops.rows import random
+from dynajit.ops.table.families import promoted_dtype
+from dynajit.ops.table.op_table import Kind, Op
+from dynajit.ops.table.scalar import NumpyScalars
 
 _NUMPY: Final = NumpyScalars()
 _ndarray: Final = np.ndarray

@@ -4,7 +4,7 @@ from typing import Any
 
 from dynajit.core.errors import UnsupportedError
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.arguments import known_number
+from dynajit.ops.calls.arguments import known_number
 from dynajit.ops.functions import full_like
 from dynajit.optim.optimizer import (
     BuiltInOptimizer,

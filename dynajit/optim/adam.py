@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.arguments import known_number
+from dynajit.ops.calls.arguments import known_number
 from dynajit.ops.functions import maximum, zeros_like
 from dynajit.optim.moments import decayed, follow
 from dynajit.optim.optimizer import BuiltInOptimizer, start_counting

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.arguments import known_number
+from dynajit.ops.calls.arguments import known_number
 from dynajit.ops.functions import maximum, zeros_like
 from dynajit.optim.optimizer import BuiltInOptimizer, descend, penalised, start_counting
 from dynajit.optim.options import check_betas, check_options

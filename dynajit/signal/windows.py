@@ -16,7 +16,7 @@ from dynajit.core.errors import ArgumentError, InvalidValueError
 from dynajit.core.types.dtypes import float32, float64
 from dynajit.core.types.tensor_layouts import require_strided
 from dynajit.ops import functions as f
-from dynajit.ops.arguments import size
+from dynajit.ops.calls.arguments import size
 
 
 def _window(name: str, M: int, sym: bool, shape: Callable[[Any, int], Any], options: Any) -> Any:

@@ -10,7 +10,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.type_info import iinfo
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.creation_functions import empty, rand, randint
+from dynajit.ops.functions.creation.creation import empty, rand, randint
 
 
 def make_tensor(

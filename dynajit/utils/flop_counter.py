@@ -24,8 +24,8 @@ from dynajit.core.process import config
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.hooks import register_module_forward_hook, register_module_forward_pre_hook
 from dynajit.nn.module import Module
-from dynajit.ops import dispatch
-from dynajit.ops.flops import flops_of, is_product
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.flops import flops_of, is_product
 
 _WHOLE: Final = "Global"
 _UNITS: Final = ("", "K", "M", "B", "T")

@@ -33,11 +33,11 @@ from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.operations.execute import eager_dispatch
 from dynajit.eager.tape import anomaly
 from dynajit.eager.tape.node import MSG_SPARSE, AccumulateGrad, Node, made_by, resolved
-from dynajit.ops import overriding
-from dynajit.ops.autocast_words import CUDA_ENABLED
-from dynajit.ops.index_functions import stack
-from dynajit.ops.result_layouts import dense_strides, order_of
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls.autocast_words import CUDA_ENABLED
+from dynajit.ops.functions.shapes.index import stack
+from dynajit.ops.table import overriding
+from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.result_layouts import dense_strides, order_of
 
 MSG_NO_GRAPH: Final = (
     "element {index} of tensors does not require grad and does not have a grad_fn.  Expected a "

@@ -27,8 +27,8 @@ from dynajit.eager.tape.node import (
     type_of_meta,
     zeros_of,
 )
-from dynajit.ops.families import sum_to_type
-from dynajit.ops.table import TABLE
+from dynajit.ops.table.families import sum_to_type
+from dynajit.ops.table.op_table import TABLE
 
 
 class FunctionContext:

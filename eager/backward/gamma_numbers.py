@@ -19,7 +19,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.eager import _tensor
 from dynajit.eager.backward.function import Function
-from dynajit.ops.creation_functions import rand, randn
+from dynajit.ops.functions.creation.creation import rand, randn
 
 _STEP: Final = 1e-4
 """Relative step of the central difference, of 4th order: its error and the rounding of gammainc

@@ -35,7 +35,7 @@ from dynajit.eager.tape.node import (
     kept_for_backward,
     modified_message,
 )
-from dynajit.ops.autocast import word_set
+from dynajit.ops.calls.autocast import word_set
 
 MSG_COUNT: Final = (
     "checkpoint: A different number of tensors was saved during the original forward and "

@@ -16,7 +16,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
-from dynajit.ops import autocast_words as words
+from dynajit.ops.calls import autocast_words as words
 from dynajit.ops.evaluate import PLANS
 
 

@@ -4,7 +4,7 @@ Contract: `handle(op, inputs, attributes)` unwraps arrays, evaluates the row, wr
 records a tape node where gradients are on, an input requires one and the result has a floating or
 complex dtype. The result of a view row shares the storage (version counter) of its input. A
 composite runs its function on the tensors; one with its own derivative runs unrecorded and is one
-node. Called by `ops.dispatch`, for what `_rows.attempt` declines: most calls never come here.
+node. Called by `ops.table.dispatch`, for what `_rows.attempt` declines: most calls never come here.
 """
 
 import contextlib
@@ -34,14 +34,19 @@ from dynajit.eager.operations import on_gpu
 from dynajit.eager.operations.inplace import MSG_RESHAPED, was_reshaped
 from dynajit.eager.operations.mirrored_views import resolved, seen_by
 from dynajit.eager.tape.node import OpNode, is_differentiable
-from dynajit.ops import dispatch
-from dynajit.ops.arguments import require_tensor
-from dynajit.ops.autocast import disabled, for_row
-from dynajit.ops.autocast_words import CUDA_ENABLED
+from dynajit.ops.calls.arguments import require_tensor
+from dynajit.ops.calls.autocast import disabled, for_row
+from dynajit.ops.calls.autocast_words import CUDA_ENABLED
+from dynajit.ops.calls.library_calls import OF_TENSORS
 from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate, type_of_operand
-from dynajit.ops.library_calls import OF_TENSORS
-from dynajit.ops.result_layouts import ALWAYS, lies_as_operands, lies_row_by_row, strides_of_result
-from dynajit.ops.table import TABLE, Kind, Op
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE, Kind, Op
+from dynajit.ops.table.result_layouts import (
+    ALWAYS,
+    lies_as_operands,
+    lies_row_by_row,
+    strides_of_result,
+)
 
 
 def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -104,8 +109,8 @@ def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
 
 
 def settled(op: Op, operands: Sequence[Any], attributes: dict[str, Any], array: Any) -> Any:
-    """The result of a row that is no view where it lies as `ops.result_layouts` says, else a copy
-    that does.
+    """The result of a row that is no view where it lies as `ops.table.result_layouts` says, else a
+    copy that does.
 
     Args:
         operands: arrays and numbers, or None; of the row's inputs.

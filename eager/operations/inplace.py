@@ -42,18 +42,20 @@ from dynajit.eager.modes import write_limits
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.strided_views import again
 from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, zeros_of
-from dynajit.ops import complex_functions, dispatch, subscript
-from dynajit.ops._vecmath import fma
-from dynajit.ops.arguments import NUMBERS, constant, fitting, is_tensor
-from dynajit.ops.autocast import disabled
-from dynajit.ops.creation_functions import reserve
+from dynajit.ops.calls.arguments import NUMBERS, constant, fitting, is_tensor
+from dynajit.ops.calls.autocast import disabled
 from dynajit.ops.evaluate import QUIET
-from dynajit.ops.methods import TensorMethods
-from dynajit.ops.overriding import PRIORITY
-from dynajit.ops.random import blocks_of
-from dynajit.ops.random_fills import FILLS
-from dynajit.ops.table import TABLE
-from dynajit.ops.type_rules import MSG_TWO_DEVICES
+from dynajit.ops.functions.arrangement import subscript
+from dynajit.ops.functions.creation.creation import reserve
+from dynajit.ops.functions.creation.random_fills import FILLS
+from dynajit.ops.functions.elements import complex as complex_functions
+from dynajit.ops.methods.methods import TensorMethods
+from dynajit.ops.native._vecmath import fma
+from dynajit.ops.rows.random import blocks_of
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.overriding import PRIORITY
+from dynajit.ops.table.type_rules import MSG_TWO_DEVICES
 
 MSG_LEAF: Final = (
     "{name}: a leaf Variable that requires grad is being used in an in-place operation.  Write "

@@ -22,10 +22,10 @@ from dynajit.core.types.value_types import contiguous_strides
 from dynajit.eager import _tensor
 from dynajit.eager.operations.storages import BY_DTYPE, TypedStorage, UntypedStorage
 from dynajit.eager.operations.strided_views import strided_view
-from dynajit.ops.methods import TensorMethods
-from dynajit.ops.placing import contiguous, copied_by_rows
-from dynajit.ops.shape_functions import said_of_view
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls.placing import contiguous, copied_by_rows
+from dynajit.ops.functions.shapes.shape import said_of_view
+from dynajit.ops.methods.methods import TensorMethods
+from dynajit.ops.table.op_table import TABLE
 
 shared_memory = Late("dynajit.eager.tensor.shared_memory")
 
@@ -165,7 +165,8 @@ class LayoutMethods:
         return self.view(other.shape)
 
     def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-        """The memory behind this tensor at the given strides; see `ops.arrangement_functions`.
+        """The memory behind this tensor at the given strides; see
+        `ops.functions.arrangement.arrangement`.
 
         Raises:
             ShapeError: elements lie outside the memory.

@@ -16,8 +16,8 @@ from dynajit.core.errors import ArgumentRuntimeError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.tape.node import Node
-from dynajit.ops.result_layouts import strides_of_result
-from dynajit.ops.table import TABLE, Op
+from dynajit.ops.table.op_table import TABLE, Op
+from dynajit.ops.table.result_layouts import strides_of_result
 
 MSG_AS_REAL = (
     "view_as_real doesn't work on unresolved conjugated tensors.  Use resolve_conj() first; the "

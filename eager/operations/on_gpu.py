@@ -22,8 +22,8 @@ from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.operations import on_meta
 from dynajit.ops.evaluate import array_form, evaluate, type_of_operand
-from dynajit.ops.table import TABLE, Kind, Op
-from dynajit.ops.type_rules import MSG_TWO_DEVICES, describe
+from dynajit.ops.table.op_table import TABLE, Kind, Op
+from dynajit.ops.table.type_rules import MSG_TWO_DEVICES, describe
 
 _AS_THEY_ARE: Final = contextlib.nullcontext()
 

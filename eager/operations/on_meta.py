@@ -16,8 +16,8 @@ from dynajit.core.types.device import META
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.eager._tensor import TensorBase
 from dynajit.ops.evaluate import type_of_operand
-from dynajit.ops.result_layouts import ALWAYS, strides_of_result
-from dynajit.ops.table import TABLE, Kind, Op
+from dynajit.ops.table.op_table import TABLE, Kind, Op
+from dynajit.ops.table.result_layouts import ALWAYS, strides_of_result
 
 
 def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> MetaArray:

@@ -25,8 +25,8 @@ from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.operations.inplace import check_writable, refuse_partial_overlap, write
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.reshaping import resized
-from dynajit.ops.autocast import disabled
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls.autocast import disabled
+from dynajit.ops.table.op_table import TABLE
 
 
 def write_into(

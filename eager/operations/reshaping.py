@@ -30,10 +30,10 @@ from dynajit.eager.operations.inplace import (
     refuse_inference,
 )
 from dynajit.eager.operations.storages import bytes_of
-from dynajit.ops import arguments
-from dynajit.ops import shape_functions as shapes
-from dynajit.ops.arrangement_functions import strided_extent
-from dynajit.ops.reduction_functions import element_count
+from dynajit.ops.calls import arguments
+from dynajit.ops.functions.arrangement.arrangement import strided_extent
+from dynajit.ops.functions.reductions.reduction import element_count
+from dynajit.ops.functions.shapes import shape as shapes
 
 
 def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -20,9 +20,9 @@ from dynajit.core.types.value_types import numel
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
 from dynajit.eager.tape.node import Node, edges_of
-from dynajit.ops.arguments import constant
-from dynajit.ops.arrangement_functions import places_of, strided_extent
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls.arguments import constant
+from dynajit.ops.functions.arrangement.arrangement import places_of, strided_extent
+from dynajit.ops.table.op_table import TABLE
 
 MSG_OTHER_LAYOUT: Final = (
     "the gradient of a write through as_strided() is not available: the layout of the tensor, "

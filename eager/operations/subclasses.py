@@ -2,9 +2,9 @@
 
 Contract: as in PyTorch, results of operations on a tensor of a derived class are of that class,
 which is what `Tensor.__torch_function__` does (`wrapped_call`); a class with a method of that name
-decides by itself. Parameters, buffers and sparse tensors override nothing. `ops.overriding` says
-how calls come here. Such a class has a handler of its own, which is asked where a row gets one of
-its tensors from code that was not called by the program, such as a layer's.
+decides by itself. Parameters, buffers and sparse tensors override nothing. `ops.table.overriding`
+says how calls come here. Such a class has a handler of its own, which is asked where a row gets one
+of its tensors from code that was not called by the program, such as a layer's.
 
 What the C base of tensors keeps (`shape`, `dtype`, `grad` and their kin) is asked about by
 properties of classes with a method of their own (`_ask_about_fields`). Gradients are computed
@@ -20,9 +20,10 @@ from dynajit.core.errors import UnsupportedError
 from dynajit.eager import _rows, _tensor
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.operations.execute import handle
-from dynajit.ops import autocast_words, overriding
-from dynajit.ops._library_call import ask_no_class
-from dynajit.ops.arguments import is_operand
+from dynajit.ops.calls import autocast_words
+from dynajit.ops.calls.arguments import is_operand
+from dynajit.ops.native._library_call import ask_no_class
+from dynajit.ops.table import overriding
 
 #: Methods that make tensors of a class, or say what it is.
 _NOT_ASKED: Final = frozenset((

@@ -14,11 +14,12 @@ from dynajit.eager.sparse.sparse_tensor import SparseTensor, made
 from dynajit.eager.tensor.creation import as_tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.eager.tensor.typed_names import TYPE_NAMES
-from dynajit.ops import matrix_functions, reduction_functions
-from dynajit.ops.arguments import dim_of, dtype_of, require_tensor
-from dynajit.ops.scatter_functions import scatter_reduce
-from dynajit.ops.search_functions import unique
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls.arguments import dim_of, dtype_of, require_tensor
+from dynajit.ops.functions.arrangement.scatter import scatter_reduce
+from dynajit.ops.functions.arrangement.search import unique
+from dynajit.ops.functions.matrices import matrix as matrix_functions
+from dynajit.ops.functions.reductions import reduction as reduction_functions
+from dynajit.ops.table.op_table import TABLE
 
 
 def sparse_coo_tensor(

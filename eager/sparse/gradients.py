@@ -9,12 +9,13 @@ from typing import Any
 from dynajit.core.errors import UnsupportedError
 from dynajit.eager.backward.function import Function
 from dynajit.eager.sparse.sparse_tensor import SparseTensor, made
-from dynajit.ops.embedding_functions import row_number
-from dynajit.ops.table import TABLE
+from dynajit.ops.functions.networks.embedding import row_number
+from dynajit.ops.table.op_table import TABLE
 
 
 def looked_up(input: Any, weight: Any, padding_idx: int | None, scale_grad_by_freq: bool) -> Any:
-    """Rows of weight (n, d) at the integers in input (*) -> (*, d); see `ops.embedding_functions`.
+    """Rows of weight (n, d) at the integers in input (*) -> (*, d); see
+    `ops.functions.networks.embedding`.
 
     Raises:
         UnsupportedError: `scale_grad_by_freq`.

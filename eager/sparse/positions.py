@@ -12,8 +12,8 @@ from typing import Any, Final
 from dynajit.core.errors import ShapeError
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import Category, DType, float32, int64
-from dynajit.ops.arguments import cast
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls.arguments import cast
+from dynajit.ops.table.op_table import TABLE
 
 _MOST: Final = (1 << 63) - 1
 

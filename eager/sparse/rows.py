@@ -16,12 +16,12 @@ from typing import Any, Final
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types.dtypes import Category, int64
 from dynajit.eager.sparse.positions import keys, keys_without, rows_of, sum_dtype, values_at, zeros
-from dynajit.ops.arguments import cast, common_dtype, describe_tensor, is_tensor
-from dynajit.ops.creation_functions import arange
-from dynajit.ops.reduction_functions import cumsum
-from dynajit.ops.search_functions import bincount
-from dynajit.ops.shape_functions import repeat_interleave
-from dynajit.ops.table import TABLE, Op
+from dynajit.ops.calls.arguments import cast, common_dtype, describe_tensor, is_tensor
+from dynajit.ops.functions.arrangement.search import bincount
+from dynajit.ops.functions.creation.creation import arange
+from dynajit.ops.functions.reductions.reduction import cumsum
+from dynajit.ops.functions.shapes.shape import repeat_interleave
+from dynajit.ops.table.op_table import TABLE, Op
 
 #: What a row does with sparse operands: `run(*inputs, **attributes)`.
 ROWS: Final[dict[Op, Callable[..., Any]]] = {}

@@ -26,12 +26,12 @@ from dynajit.eager.tape.node import MSG_SPARSE
 from dynajit.eager.tensor.printing import format_sparse
 from dynajit.eager.tensor.tensor import Size, Tensor
 from dynajit.eager.tensor.typed_names import name_of
-from dynajit.ops import dispatch
-from dynajit.ops.arguments import is_tensor
-from dynajit.ops.elementwise_functions import nonzero
-from dynajit.ops.overriding import disabled_torch_function
-from dynajit.ops.search_functions import unique
-from dynajit.ops.table import TABLE, Op
+from dynajit.ops.calls.arguments import is_tensor
+from dynajit.ops.functions.arrangement.search import unique
+from dynajit.ops.functions.elements.elementwise import nonzero
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE, Op
+from dynajit.ops.table.overriding import disabled_torch_function
 
 MSG_DENSE: Final = (
     "{name}: not available for a sparse tensor.  Call .to_dense() first, or work on .indices() and "

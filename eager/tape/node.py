@@ -25,15 +25,15 @@ from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.eager.tape import anomaly, saved_hooks
-from dynajit.ops.derivatives import (
+from dynajit.ops.table.derivatives import (
     Need,
     Parameter,
     conjugated,
     conjugates,
     formula_parameters,
 )
-from dynajit.ops.families import sum_to_type
-from dynajit.ops.table import TABLE, Kind, Op
+from dynajit.ops.table.families import sum_to_type
+from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 MSG_SECOND_BACKWARD: Final = (
     "Trying to backward through the graph a second time (or directly access saved tensors after "

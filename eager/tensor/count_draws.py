@@ -19,8 +19,8 @@ from dynajit.core.errors import (
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.eager import _tensor
-from dynajit.ops.arguments import require_tensor, unchanged_by
-from dynajit.ops.creation_functions import randint
+from dynajit.ops.calls.arguments import require_tensor, unchanged_by
+from dynajit.ops.functions.creation.creation import randint
 
 
 def _sampler(generator: Any, place: Device) -> Any:

@@ -27,9 +27,9 @@ from dynajit.core.types.tensor_layouts import require_strided, require_strided_l
 from dynajit.eager import _tensor
 from dynajit.eager.tensor.convert import array_of, dtype_named, filled, pinned_copy, place_of
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.overriding import publish_overridable
-from dynajit.ops.result_layouts import dense_strides, lies_by_rows, preserved_order
-from dynajit.ops.table import TABLE
+from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.overriding import publish_overridable
+from dynajit.ops.table.result_layouts import dense_strides, lies_by_rows, preserved_order
 
 
 def tensor(

@@ -16,7 +16,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.meta_arrays import is_meta
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
-from dynajit.ops import overriding
+from dynajit.ops.table import overriding
 
 
 @record

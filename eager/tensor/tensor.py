@@ -1,9 +1,9 @@
 """`Tensor`: what users hold. The C base has the fields; here are construction and conversion.
 
 Contract: arrays carry shape, strides and elements; views are array views that share `storage`.
-Operations come from `ops.methods` and run through `execute.handle`; in-place forms come from
-`inplace`, layout questions from `layout`, gradients from `tape`. The class is an ordinary Python
-class that users and `nn.Parameter` subclass. Called by everyone above layer 2.
+Operations come from `ops.methods.methods` and run through `execute.handle`; in-place forms come
+from `inplace`, layout questions from `layout`, gradients from `tape`. The class is an ordinary
+Python class that users and `nn.Parameter` subclass. Called by everyone above layer 2.
 """
 
 import copy
@@ -41,12 +41,12 @@ from dynajit.eager.tape.node import Handle, made_by
 from dynajit.eager.tensor.convert import array_of, dtype_named, filled, pinned_copy, plain_number
 from dynajit.eager.tensor.printing import format_tensor
 from dynajit.eager.tensor.typed_names import name_of, type_named
-from dynajit.ops import subscript
-from dynajit.ops._library_call import ask_no_class
-from dynajit.ops.arguments import is_operand
-from dynajit.ops.methods import TensorMethods
-from dynajit.ops.placing import formatted
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls.arguments import is_operand
+from dynajit.ops.calls.placing import formatted
+from dynajit.ops.functions.arrangement import subscript
+from dynajit.ops.methods.methods import TensorMethods
+from dynajit.ops.native._library_call import ask_no_class
+from dynajit.ops.table.op_table import TABLE
 
 
 class Size(tuple[int, ...]):
@@ -115,7 +115,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """What takes the place of `func(*args, **kwargs)` where an argument is of this class: the
-        call itself, whose tensors become tensors of the class.  See `ops.overriding`.
+        call itself, whose tensors become tensors of the class.  See `ops.table.overriding`.
 
         Returns:
             NotImplemented where another class among `types` is not a base of this one.

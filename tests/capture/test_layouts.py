@@ -12,7 +12,8 @@ from dynajit.capture import layouts
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
-from dynajit.ops import TABLE, dispatch
+from dynajit.ops import TABLE
+from dynajit.ops.table import dispatch
 
 FUNCTIONS = {
     "itself": lambda x: x,

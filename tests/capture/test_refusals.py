@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 import dynajit as dj
-from dynajit.ops.table import TABLE, Kind
+from dynajit.ops.table.op_table import TABLE, Kind
 
 F = dj.nn.functional
 T = dj.tensor
@@ -94,44 +94,46 @@ CASES: Final[dict[str, Case]] = {
     # -- library functions
     "positions of more dims": (
         lambda x, i: dj.tensor_split(x, i), (X, T([1, 2])), (X, T([[1, 2]]))),
-    "dynajit/ops/creation_functions.py: _check_distribution": (
+    "dynajit/ops/functions/creation/creation.py: _check_distribution": (
         lambda p: dj.multinomial(p, 1), (X,), (X - 1,)),
     "multinomial of zeros": (lambda p: dj.multinomial(p, 1, True), (X,), (X * 0,)),
-    "dynajit/ops/embedding_functions.py: _check_offsets": (
+    "dynajit/ops/functions/networks/embedding.py: _check_offsets": (
         lambda i, o, w: F.embedding_bag(i, w, o), (I, T([0, 1]), dj.ones(3, 2)),
         (I, T([1, 1]), dj.ones(3, 2))),
     "the last offset": (
         lambda i, o, w: F.embedding_bag(i, w, o), (I, T([0, 1]), dj.ones(3, 2)),
         (I, T([0, 3]), dj.ones(3, 2))),
-    "dynajit/ops/margin_losses.py: gaussian_nll_loss": (
+    "dynajit/ops/functions/networks/margin_losses.py: gaussian_nll_loss": (
         lambda a, b, v: F.gaussian_nll_loss(a, b, v), (X, ONES, X), (X, ONES, -X)),
     "no classes": (
         lambda i: F.one_hot(i), (I,), (T([], dtype=dj.int64),)),
-    "dynajit/ops/nn_functions.py: _check_classes": (lambda i: F.one_hot(i, 3), (I,), (J,)),
+    "dynajit/ops/functions/networks/nn.py: _check_classes": (lambda i: F.one_hot(i, 3), (I,), (J,)),
     "a negative class": (lambda i: F.one_hot(i, 3), (I,), (-I,)),
-    "dynajit/ops/reported_failures.py: inv_ex": (
+    "dynajit/ops/functions/matrices/reported_failures.py: inv_ex": (
         lambda x: dj.linalg.inv_ex(x, check_errors=True), (EYE,), (0 * EYE,)),
-    "dynajit/ops/reported_failures.py: cholesky_ex": (
+    "dynajit/ops/functions/matrices/reported_failures.py: cholesky_ex": (
         lambda x: dj.linalg.cholesky_ex(x, check_errors=True), (EYE,), (-EYE,)),
-    "dynajit/ops/reported_failures.py: solve_ex": (
+    "dynajit/ops/functions/matrices/reported_failures.py: solve_ex": (
         lambda x: dj.linalg.solve_ex(x, x, check_errors=True), (EYE,), (0 * EYE,)),
-    "dynajit/ops/reported_failures.py: lu_factor_ex": (
+    "dynajit/ops/functions/matrices/reported_failures.py: lu_factor_ex": (
         lambda x: dj.linalg.lu_factor_ex(x, check_errors=True), (EYE,), (0 * EYE,)),
-    "dynajit/ops/scatter_functions.py: masked_scatter": (
+    "dynajit/ops/functions/arrangement/scatter.py: masked_scatter": (
         lambda x, s: x.masked_scatter(x > 0, s), (-X, X[:0]), (X, X[:0])),
     "a source with too few elements": (
         lambda x: x.masked_scatter(x > 0, dj.ones(2)), (X - 1,), (X,)),
-    "dynajit/ops/search_functions.py: bincount": (lambda i: dj.bincount(i), (I,), (-I,)),
-    "dynajit/ops/search_functions.py: _range": (lambda x: dj.histc(x, 3), (X,), (X * NAN,)),
+    "dynajit/ops/functions/arrangement/search.py: bincount": (
+        lambda i: dj.bincount(i), (I,), (-I,)),
+    "dynajit/ops/functions/arrangement/search.py: _range": (
+        lambda x: dj.histc(x, 3), (X,), (X * NAN,)),
     "edges": (
         lambda x: dj.histogram(x, 3), (X,), (X * NAN,)),
-    "dynajit/ops/segment_functions.py: _check": (
+    "dynajit/ops/functions/arrangement/segment.py: _check": (
         lambda x, n: dj.segment_reduce(x, "sum", lengths=n), (X, T([1, 2])), (X, T([1, 3]))),
     "counts": (
         lambda x, n: x.repeat_interleave(n), (X, T([1, 2, 0])), (X, T([1, -2, 0]))),
-    "dynajit/ops/statistics_functions.py: _observation_weights": (
+    "dynajit/ops/functions/arrangement/statistics.py: _observation_weights": (
         lambda x, w: dj.cov(x, fweights=w), (ROWS, T([1, 2, 1])), (ROWS, T([1, -2, 1]))),
-    "dynajit/ops/symmetric_factors.py: ldl_factor_ex": (
+    "dynajit/ops/rows/symmetric_factors.py: ldl_factor_ex": (
         lambda x: dj.linalg.ldl_factor_ex(x, check_errors=True), (EYE,), (0 * EYE,)),
     "dynajit/nn/ctc.py: _check": (
         lambda t: F.ctc_loss(dj.zeros(5, 1, 3), t, T([5]), T([2])), (T([[1, 2]]),), (T([[1, 9]]),)),
@@ -145,7 +147,7 @@ CASES: Final[dict[str, Case]] = {
     "a bool tensor that must hold": (
         lambda x: dj._check_tensor_all(x > 0), (X,), (-X,)),
     "a step of 0": (lambda x: dj.arange(0.0, 3.0, x), (T(1.0),), (T(0.0),)),
-    "dynajit/ops/spectrogram_functions.py: _signal": (
+    "dynajit/ops/functions/signals/spectrogram.py: _signal": (
         lambda x, w: dj.istft(x, 4, 2, window=w), (dj.ones(3, 3, dtype=dj.complex64), dj.ones(4)),
         (dj.ones(3, 3, dtype=dj.complex64), dj.zeros(4))),
     "dynajit/nn/adaptive.py: forward": (
@@ -176,7 +178,7 @@ _DISTRIBUTIONS: Final = "tests/distributions/test_compiled_checks.py"
 #: What the walk finds and has no case here, and why.
 LEFT_OUT: Final = {
     "symmetric_eigen": "no matrix is known for which the method does not converge",
-    "dynajit/ops/scalar.py: _refuse_zero": "rows that divide call it",
+    "dynajit/ops/table/scalar.py: _refuse_zero": "rows that divide call it",
     "dynajit/distributions/continuous_bernoulli.py: _refuse_what_is_no_probability": _DISTRIBUTIONS,
     "dynajit/distributions/distribution.py: _check_parameters": _DISTRIBUTIONS,
     "dynajit/distributions/distribution.py: _validate_sample": _DISTRIBUTIONS,
@@ -299,13 +301,13 @@ def test_every_row_that_may_refuse_has_a_case() -> None:
 RECORDING: Final = {
     "dynajit/distributions/constraints.py: are_met": "a factorization checks in place of its steps",
     "dynajit/distributions/wishart.py: _check_freedom": "a warning",
-    "dynajit/ops/arguments.py: known_number": "a number as a tensor",
-    "dynajit/ops/contents.py: holds": "what records checks",
-    "dynajit/ops/contents.py: occurs": "what records checks",
-    "dynajit/ops/creation_functions.py: _finish": "a refusal",
-    "dynajit/ops/creation_functions.py: reserve": "a refusal",
-    "dynajit/ops/recurrent_functions.py: recurrent": "one row in place of many",
-    "dynajit/ops/subscript.py: is_known_number": "a number as a tensor",
+    "dynajit/ops/calls/arguments.py: known_number": "a number as a tensor",
+    "dynajit/ops/calls/contents.py: holds": "what records checks",
+    "dynajit/ops/calls/contents.py: occurs": "what records checks",
+    "dynajit/ops/functions/creation/creation.py: _finish": "a refusal",
+    "dynajit/ops/functions/creation/creation.py: reserve": "a refusal",
+    "dynajit/ops/functions/networks/recurrent.py: recurrent": "one row in place of many",
+    "dynajit/ops/functions/arrangement/subscript.py: is_known_number": "a number as a tensor",
     "dynajit/utils/checkpoint.py: checkpoint": "backward is planned ahead",
     "dynajit/utils/flop_counter.py: _watch": "what is counted",
 }

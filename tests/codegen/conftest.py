@@ -17,8 +17,8 @@ from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize
-from dynajit.ops import dispatch
 from dynajit.ops.evaluate import type_of_operand
+from dynajit.ops.table import dispatch
 from tests.support.kernels.emulated import EmulatedProgram
 
 NEEDS_COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")

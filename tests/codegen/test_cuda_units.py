@@ -21,7 +21,7 @@ from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ops import TABLE as ops
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 from tests.support.kernels.emulated import EmulatedProgram
 
 pytestmark = [

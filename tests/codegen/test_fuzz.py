@@ -21,7 +21,7 @@ from dynajit.ir.graph import Builder
 from dynajit.ir.partition import partition
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 from tests.support.kernels.fuzz_graphs import (
     Made,
     Maker,

@@ -14,7 +14,7 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 pytestmark = pytest.mark.one_python
 
@@ -94,7 +94,7 @@ def test_every_pointwise_row(codegen, dtype) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=lambda d: d.name)
 def test_nan_infinity_and_signed_zero(codegen, dtype) -> None:
-    """Edge values follow ops/scalar.py in every row, signs of zeros included."""
+    """Edge values follow ops/table/scalar.py in every row, signs of zeros included."""
 
     def operand(op, own, position):
         if own is dtypes.bool_:

@@ -41,7 +41,7 @@ from dynajit.codegen.pipeline import compile_graph
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 
 def print_wrongly(kernel, print_kernel=c_text.print_kernel):
     function = print_kernel(kernel)

@@ -20,7 +20,7 @@ from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE as ops
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 
 S0, S1, S2 = (symbol(f"s{k}", 2) for k in range(3))
 SIZES = (2, 3, 7, 8, 16, 33, 64, 257, 1000)

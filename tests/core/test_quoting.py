@@ -23,7 +23,7 @@ from dynajit.core.errors import InvalidValueError, OperatorError
 from dynajit.core.location import Location
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
-from dynajit.ops import methods  # noqa: F401 (values of graphs have methods)
+from dynajit.ops.methods import methods  # noqa: F401 (values of graphs have methods)
 from dynajit.report import dump, log, memory_timeline
 
 MARK = "evil_marker"

@@ -9,9 +9,10 @@ import pytest
 import dynajit as dj
 from dynajit.core.errors import DivisionError, ShapeError
 from dynajit.eager._rows import attempt, get_item, is_free, overwrite
-from dynajit.ops import TABLE, Kind, subscript
+from dynajit.ops import TABLE, Kind
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.overriding import disabled_torch_function
+from dynajit.ops.functions.arrangement import subscript
+from dynajit.ops.table.overriding import disabled_torch_function
 
 DTYPES = (dj.float32, dj.float64, dj.int64, dj.bool, dj.bfloat16)
 BINARY = [

@@ -8,8 +8,8 @@ import pytest
 
 import dynajit as dj
 from dynajit.nn import functional as F
-from dynajit.ops import autocast_on_cuda
-from dynajit.ops.table import TABLE
+from dynajit.ops.calls import autocast_on_cuda
+from dynajit.ops.table.op_table import TABLE
 
 HALF = pytest.mark.parametrize("dtype", [dj.float16, dj.bfloat16], ids=str)
 

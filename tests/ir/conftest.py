@@ -12,7 +12,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.verify import verify
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from dynajit.ir.partition import partition, recompute_cost, size_bytes
 from dynajit.ir.pipeline import optimize
 from dynajit.ir.verify import verify
 from dynajit.ops import TABLE as ops
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 
 def divided(graph, requires_grad=None, optimized=True, budget=1.0):

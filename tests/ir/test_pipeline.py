@@ -15,7 +15,7 @@ from dynajit.ir.partition import partition
 from dynajit.ir.pipeline import PASSES, optimize
 from dynajit.ir.verify import verify
 from dynajit.ops import TABLE as ops
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 DTYPES = (
     dtypes.float32,

@@ -10,8 +10,8 @@ from dynajit.ir.interpret import run
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.printing import large_constants, print_graph, print_literal, print_tabular
 from dynajit.ops import TABLE as ops
-from dynajit.ops import dispatch
 from dynajit.ops.evaluate import evaluate
+from dynajit.ops.table import dispatch
 
 
 def execute(graph, inputs):

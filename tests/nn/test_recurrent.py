@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.ops import recurrent_functions
+from dynajit.ops.functions.networks import recurrent as recurrent_functions
 
 torch = pytest.importorskip("torch")
 # What PyTorch says of its own choice of implementation.

@@ -16,8 +16,8 @@ import pytest
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ops import Kind, Op
-from dynajit.ops.pointwise import RefusedDerivative
-from dynajit.ops.scalar import NumpyScalars
+from dynajit.ops.rows.pointwise import RefusedDerivative
+from dynajit.ops.table.scalar import NumpyScalars
 from tests.support.rows import oracle
 from tests.support.rows.row_graphs import ROWS, accepted
 from tests.support.rows.samples import Sample, all_rows, has_samples, samples

@@ -20,7 +20,7 @@ from dynajit.ir.autodiff import differentiate
 from dynajit.ir.graph import Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import Kind, Op
-from dynajit.ops.scalar import SCALARS
+from dynajit.ops.table.scalar import SCALARS
 from tests.support.rows.oracle import assert_close
 from tests.support.rows.row_graphs import OTHER_DTYPES, ROWS, accepted, graph_of
 from tests.support.rows.tape import Tracked, gradients, refuses, run, tracked

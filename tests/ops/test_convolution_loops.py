@@ -10,7 +10,8 @@ import pytest
 import dynajit as dj
 import dynajit.nn.functional as F
 from dynajit.core.arrays import _products, products
-from dynajit.ops import _convolutions, convolution_forms
+from dynajit.ops.native import _convolutions
+from dynajit.ops.rows.networks import convolution_forms
 
 #: (shape of x, of weight, options); channels around a block of 8 and of 16, tiles of 6 and 16.
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [

@@ -7,7 +7,8 @@ import dynajit as dj
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from dynajit.eager import Generator
 from dynajit.eager.tensor import tensor
-from dynajit.ops import functions, nn_functions
+from dynajit.ops import functions
+from dynajit.ops.functions.networks import nn as nn_functions
 from tests.support.rows.compare import DYNAJIT, TORCH, agree, numbers, outputs_of, torch
 
 RNG = np.random.default_rng(0)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.ops import TABLE, _native_batch_norm
+from dynajit.ops import TABLE
 from dynajit.ops.evaluate import array_form
+from dynajit.ops.native import _native_batch_norm
 
 FLOATS = [np.float32, np.float64]
 SHAPES = [(2, 1), (7, 3), (20, 300), (4, 1, 5), (5, 3, 1, 1), (3, 4, 8, 8), (2, 3, 15, 17),

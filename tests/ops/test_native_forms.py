@@ -6,8 +6,11 @@ import pytest
 import dynajit as dj
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
-from dynajit.ops import TABLE, Kind, _native_forms, dispatch
+from dynajit.core.types.value_types import TensorType
+from dynajit.ops import TABLE, Kind
 from dynajit.ops.evaluate import QUIET, array_form, evaluate
+from dynajit.ops.native import _native_forms
+from dynajit.ops.table import dispatch
 from tests.support.rows.samples import all_rows, samples
 
 FLOATS = [np.float32, np.float64]
@@ -117,7 +120,7 @@ def test_slopes_have_the_bits_of_the_formulas(shape, dtype):
 def test_slopes_of_losses_have_the_bits_of_the_formula(reduction, dtype):
     g = values((6,) if reduction == "none" else (), dtype)
     x = dj.from_numpy(values((6, 4), dtype))
-    type = dj.core.types.TensorType((6, 4), x.dtype)
+    type = TensorType((6, 4), x.dtype)
     parameters = (g, type, np.arange(6) % 4, None, reduction, -100)
     result = TABLE.nll_loss.rule.slopes["x"](*parameters)
     expected = formula("nll_loss", "x", *parameters)
@@ -161,7 +164,7 @@ def test_embedding_takes_rows_and_adds_their_gradients(shape, padding_idx, dtype
     if not indices.size:
         return
     g = values((*shape, 6), dtype, 1)
-    type = dj.core.types.TensorType((4, 6), dtypes.from_numpy(np.dtype(dtype)))
+    type = TensorType((4, 6), dtypes.from_numpy(np.dtype(dtype)))
     result = op.rule.slopes["weight"](g, type, indices, padding_idx)
     same_bits(formula("embedding", "weight", g, type, indices, padding_idx), result)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.ops import TABLE, _native_orders
+from dynajit.ops import TABLE
+from dynajit.ops.native import _native_orders
 
 DTYPES = [np.float32, np.float64, np.int64]
 SHAPES = [(1,), (7,), (16,), (17,), (250,), (1000,), (4, 8), (1, 1), (5, 1), (3, 40), (2, 3, 17)]

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynajit.ops import TABLE, _native_places
+from dynajit.ops import TABLE
+from dynajit.ops.native import _native_places
 
 DTYPES = [np.float32, np.float64, np.int64, np.int32, np.complex64]
 #: Of the array, and of an index that is no larger but along one dim.

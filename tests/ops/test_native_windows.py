@@ -8,8 +8,9 @@ import pytest
 import dynajit as dj
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
-from dynajit.ops import TABLE, _native_windows
+from dynajit.ops import TABLE
 from dynajit.ops.evaluate import array_form
+from dynajit.ops.native import _native_windows
 
 FLOATS = [np.float32, np.float64]
 SHAPES = [(1, 1), (5, 7), (2, 3, 8, 6)]

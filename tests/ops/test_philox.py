@@ -6,8 +6,9 @@ import pytest
 import dynajit as dj
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
-from dynajit.ops import TABLE, _philox
-from dynajit.ops.random import evaluate
+from dynajit.ops import TABLE
+from dynajit.ops.native import _philox
+from dynajit.ops.rows.random import evaluate
 
 FLOATS = [dtypes.float32, dtypes.float64]
 SHAPES = [(), (0,), (1,), (5, 7), (1024,), (3, 1025)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.ops._sums import add_reduce, sum_of
+from dynajit.ops.native._sums import add_reduce, sum_of
 
 random = np.random.default_rng(4)
 DTYPES = (np.float32, np.float64)

@@ -13,7 +13,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.ops import TABLE
-from dynajit.ops._vecmath import erf, fma, squares_wide, sum_wide, whole_power
+from dynajit.ops.native._vecmath import erf, fma, squares_wide, sum_wide, whole_power
 
 DTYPES = (np.float32, np.float64)
 

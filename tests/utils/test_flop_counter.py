@@ -9,9 +9,9 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.process import config
-from dynajit.ops import dispatch
-from dynajit.ops.flops import flops_of
-from dynajit.ops.table import TABLE
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.flops import flops_of
+from dynajit.ops.table.op_table import TABLE
 from dynajit.utils.flop_counter import FlopCounterMode
 
 

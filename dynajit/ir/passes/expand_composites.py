@@ -8,7 +8,7 @@ from dynajit.core.types.value_types import ValueType, types_agree
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, type_of
 from dynajit.ir.rebuild import as_operand, keep, rebuild
-from dynajit.ops.table import TABLE, Kind, Op
+from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 Keeps: TypeAlias = Callable[[Op, Sequence[ValueType | None], Mapping[str, Any]], bool]
 """Whether a call of a composite stays: the row, its operands' types, its attributes."""

@@ -13,7 +13,7 @@ from dynajit.ir.node import Argument, Node, NodeKind, storage_root
 from dynajit.ir.rebuild import keep, rebuild
 from dynajit.ir.uniform import with_literals
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 # Largest result, in elements, that is kept as a constant. Above it a kernel computes the value
 # faster than memory delivers it, and generated sources would grow.

@@ -9,7 +9,7 @@ from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node
 from dynajit.ir.rebuild import as_operand, keep, rebuild
 from dynajit.ir.refusals import may_refuse
-from dynajit.ops.table import TABLE, Kind
+from dynajit.ops.table.op_table import TABLE, Kind
 
 #: Kinds of rows that are computed at all their elements and read all of their operands.
 _COMPUTED: Final = (Kind.EXTERN, Kind.SCATTER, Kind.COMPOSITE, Kind.RANDOM)

@@ -19,7 +19,7 @@ from dynajit.ir.node import Argument, Node, NodeKind, literal_key, storage_root
 from dynajit.ir.rebuild import as_operand, keep, rebuild
 from dynajit.ir.refusals import Refusals
 from dynajit.ir.uniform import uniform_value, with_literals
-from dynajit.ops.table import TABLE, Op
+from dynajit.ops.table.op_table import TABLE, Op
 
 
 def simplify_algebra(graph: Graph) -> Graph:

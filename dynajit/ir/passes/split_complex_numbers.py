@@ -15,8 +15,8 @@ from dynajit.ir.complex_pairs import NotPaired, Pair, PairScalars, paired
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.rebuild import keep
-from dynajit.ops import dispatch
-from dynajit.ops.table import TABLE, Kind, Op
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 Operand: TypeAlias = Any
 """A Pair, a Value or a number."""

@@ -11,7 +11,7 @@ from dynajit.core.errors import ExpectationError
 from dynajit.core.types.dtypes import bool_
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import zeros_like
-from dynajit.ops.nn_functions import linear
+from dynajit.ops.functions.networks.nn import linear
 
 
 def _in_projection(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, MutableMapping
 from itertools import repeat
 from typing import Any
 
-from dynajit.ops.arguments import is_integer
+from dynajit.ops.calls.arguments import is_integer
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:

@@ -12,8 +12,8 @@ from dynajit.core.errors import ExpectationError
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
-from dynajit.ops.creation_functions import ones_like, zeros_like
-from dynajit.ops.elementwise_functions import rsqrt
+from dynajit.ops.functions.creation.creation import ones_like, zeros_like
+from dynajit.ops.functions.elements.elementwise import rsqrt
 
 __all__ = [
     "fuse_conv_bn_eval",

@@ -16,7 +16,7 @@ from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 from tests.support.kernels.emulated import emulate
 
 pytestmark = [

@@ -22,8 +22,8 @@ from dynajit.ir import autodiff, interpret, partition
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.pipeline import optimize
 from dynajit.ops import TABLE as ops
-from dynajit.ops import dispatch
-from dynajit.ops.table import Kind
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import Kind
 from tests.support.kernels.cuda_resources import (
     ARCHITECTURES,
     assert_no_spills,

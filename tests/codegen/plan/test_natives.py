@@ -20,7 +20,7 @@ from dynajit.core.types.symint import symbol
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ops import TABLE as ops
-from dynajit.ops.window_forms import counts_of
+from dynajit.ops.rows.networks.window_forms import counts_of
 from tests.support.kernels.teams import same_for_teams
 
 pytestmark = pytest.mark.one_python

@@ -11,7 +11,7 @@ from dynajit.codegen import pipeline
 from dynajit.codegen.run.mixed_program import MixedProgram
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
-from dynajit.ops.table import TABLE as ops
+from dynajit.ops.table.op_table import TABLE as ops
 
 pytestmark = pytest.mark.c_only
 

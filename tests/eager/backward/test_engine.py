@@ -14,7 +14,7 @@ from dynajit.eager.backward import engine as tape
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.table import TABLE
+from dynajit.ops.table.op_table import TABLE
 
 
 def leaf(*values: float) -> Tensor:

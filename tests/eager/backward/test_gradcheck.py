@@ -8,7 +8,7 @@ from dynajit.eager.backward.function import Function
 from dynajit.eager.backward.gradcheck import gradcheck, gradgradcheck
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.table import TABLE, Kind
+from dynajit.ops.table.op_table import TABLE, Kind
 
 
 class WrongSquare(Function):

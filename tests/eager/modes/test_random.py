@@ -11,7 +11,7 @@ from dynajit.eager.modes import random
 from dynajit.eager.modes.random import Generator
 from dynajit.eager.tensor.creation import empty, tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops import dispatch
+from dynajit.ops.table import dispatch
 
 
 def draw(generator: Generator, count: int = 5) -> list[float]:

@@ -10,8 +10,8 @@ from dynajit.eager.operations.execute import handle
 from dynajit.eager.tape.node import OpNode
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops import dispatch
-from dynajit.ops.table import TABLE, Kind
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE, Kind
 
 
 def leaf(*values: float) -> Tensor:

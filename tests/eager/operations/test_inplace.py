@@ -12,8 +12,8 @@ from dynajit.eager.modes.random import Generator
 from dynajit.eager.operations import inplace
 from dynajit.eager.tensor.creation import from_numpy, tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops import dispatch
-from dynajit.ops.table import TABLE
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE
 
 
 def leaf(*values: float) -> Tensor:

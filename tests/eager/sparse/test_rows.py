@@ -10,7 +10,7 @@ import dynajit as dj
 from dynajit.core.errors import ShapeError, UnsupportedError
 from dynajit.eager.sparse.rows import ROWS
 from dynajit.eager.sparse.sparse_tensor import SparseTensor
-from dynajit.ops.table import TABLE
+from dynajit.ops.table.op_table import TABLE
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")

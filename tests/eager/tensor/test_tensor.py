@@ -10,7 +10,7 @@ from dynajit.core.errors import ArgumentError, AutogradError, DeviceError, Shape
 from dynajit.core.types import dtypes
 from dynajit.eager.tensor.creation import empty, from_numpy, tensor
 from dynajit.eager.tensor.tensor import Size, Tensor
-from dynajit.ops.table import TABLE
+from dynajit.ops.table.op_table import TABLE
 
 
 def test_the_constructor_converts_to_float32() -> None:

@@ -9,7 +9,7 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ops import TABLE as ops
-from dynajit.ops.table import Kind
+from dynajit.ops.table.op_table import Kind
 
 
 def test_no_composite_is_left(record) -> None:

@@ -19,8 +19,9 @@ from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph, NodeKind
 from dynajit.ir.pipeline import optimize
-from dynajit.ops import TABLE, dispatch
+from dynajit.ops import TABLE
 from dynajit.ops.evaluate import type_of_operand
+from dynajit.ops.table import dispatch
 
 GPU = Device("cuda", 0)
 

@@ -24,7 +24,7 @@ from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ops import TABLE as ops
 from dynajit.ops import Kind, Op
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.scalar import SCALARS
+from dynajit.ops.table.scalar import SCALARS
 
 SMALL = (1, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33)
 LARGE = (63, 64, 65, 100, 257, 1000, 4099, 20000)

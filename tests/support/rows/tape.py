@@ -2,7 +2,7 @@
 
 `Tracked` operands record the rows they pass through; `gradients` walks back with the rows'
 formulas. Gradients are `Tracked`, so they can be differentiated again. It shares no code with the
-eager tape or the graph autodiff beyond the formulas and `ops.derivatives`.
+eager tape or the graph autodiff beyond the formulas and `ops.table.derivatives`.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,13 @@ import numpy as np
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.value_types import ScalarType, TensorType
-from dynajit.ops import TABLE, Kind, Op, dispatch
-from dynajit.ops.derivatives import Need, call_formula
+from dynajit.ops import TABLE, Kind, Op
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.families import sum_to_type
-from dynajit.ops.methods import TensorMethods
-from dynajit.ops.pointwise import RefusedDerivative
+from dynajit.ops.methods.methods import TensorMethods
+from dynajit.ops.rows.pointwise import RefusedDerivative
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.derivatives import Need, call_formula
+from dynajit.ops.table.families import sum_to_type
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""How calls of library functions are read: arguments, autocast, `out=`, overloads."""

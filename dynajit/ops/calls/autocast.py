@@ -1,0 +1,204 @@
+"""Which dtype a library function computes in under autocast: PyTorch's lists for CPU and CUDA.
+
+Contract: a library function that stands on one of the lists says so by a decorator where it is
+defined: `lower_precision`, `full_precision` (float32) or `widest`, which are about tensors of the
+CPU; `autocast_on_cuda` says what its name means for those of a GPU. All others take their operands
+as they come. Where autocast is on, the decorator casts tensors among the arguments (float16,
+bfloat16 and float32; neither float64 nor integers nor Python numbers), and the function runs with
+autocast off, so what it is made of is not cast again. Rows of CUDA's list (`exp`, `sum`, ...) have
+no decorator: who runs a row on a GPU, or records it, asks `for_row`. Casts are ordinary rows:
+gradients come back in the dtype that an operand had, and graphs hold the casts. Used by the modules
+of library functions; eager names who keeps the thread's word.
+
+Source: PyTorch 2.x, "Automatic Mixed Precision package", CPU and CUDA op-specific behaviour.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+from dynajit.core.errors import AutogradError, DTypeError
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import ScalarType
+from dynajit.ops.calls import autocast_words as words
+from dynajit.ops.calls.arguments import cast, is_tensor
+from dynajit.ops.calls.autocast_on_cuda import FUNCTIONS, MSG_BANNED, ROWS, Rule
+from dynajit.ops.calls.autocast_words import CPU_ENABLED, CUDA_ENABLED
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_ENABLED: Final = CPU_ENABLED | CUDA_ENABLED
+_CAST: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32)
+
+
+class _Thread:
+    """Reads and sets the calling thread's word. Mutable: eager installs its own once."""
+
+    read: Callable[[], int] = staticmethod(lambda: 0)
+    write: Callable[[int], int] = staticmethod(lambda word: 0)
+
+
+_thread: Final = _Thread()
+
+
+def install(read: Callable[[], int], write: Callable[[int], int]) -> None:
+    """Name who keeps the word of each thread.
+
+    Args:
+        read: the word that holds in the calling thread.
+        write: sets it, and returns the one before.
+    """
+    _thread.read, _thread.write = read, write
+
+
+@contextlib.contextmanager
+def word_set(word: int) -> Iterator[None]:
+    """`word` holds within the block (this thread)."""
+    before = _thread.write(word)
+    try:
+        yield
+    finally:
+        _thread.write(before)
+
+
+def disabled() -> contextlib.AbstractContextManager[None]:
+    """Nothing is cast within the block (this thread)."""
+    word = _thread.read()
+    if not word & _ENABLED:
+        return contextlib.nullcontext()
+    return word_set(word & ~_ENABLED)
+
+
+def lower_dtype(device: Device = CPU) -> DType | None:
+    """The dtype that functions of lower precision compute in now, on a device; None while autocast
+    is off for it."""
+    word, kind = _thread.read(), device.type
+    is_on = words.is_available(kind) and words.is_enabled(word, kind)
+    return words.dtype_of(word, kind) if is_on else None
+
+
+def is_cast(value: Any) -> bool:
+    """True for what autocast may cast: tensors of floats that are not float64."""
+    if not is_tensor(value) or value.dtype not in _CAST:
+        return False
+    return not isinstance(getattr(value, "type", None), ScalarType)  # a graph's run-time number
+
+
+def _converted(value: Any, dtype: DType, kind: str) -> Any:
+    """`value` with its tensors on a kind of device, also those in a list or tuple, in `dtype`."""
+    if is_cast(value):
+        return cast(value, dtype) if value.device.type == kind else value
+    if isinstance(value, (list, tuple)) and any(map(is_cast, value)):
+        return [_converted(item, dtype, kind) for item in value]
+    return value
+
+
+def _tensors(arguments: Iterable[Any]) -> Iterator[Any]:
+    """The tensors of floats among arguments, also those in a list or tuple."""
+    for argument in arguments:
+        for value in argument if isinstance(argument, (list, tuple)) else (argument,):
+            if is_cast(value):
+                yield value
+
+
+def _kind_of_device(arguments: Iterable[Any]) -> str:
+    """Whose list counts: "cuda" where a tensor is on a GPU."""
+    return "cpu" if all(x.device is CPU for x in _tensors(arguments)) else "cuda"
+
+
+def _dtype_by(rule: Rule, lower: DType, name: str, arguments: Iterable[Any]) -> DType:
+    """The dtype of a call.
+
+    Raises:
+        AutogradError: the function must not be called under autocast.
+        DTypeError: tensors of the other 16-bit dtype are to be joined.
+    """
+    if rule is Rule.BANNED:
+        raise AutogradError(MSG_BANNED)
+    if rule is Rule.WIDEST:
+        return _widest(arguments, lower, name)
+    return lower if rule is Rule.LOWER else dtypes.float32
+
+
+def _decorated(function: Function, on_cpu: Rule | None) -> Function:
+    name = function.__name__
+    rules = {"cpu": on_cpu, "cuda": FUNCTIONS.get(name)}
+
+    def cast_and_called(word: int, args: Any, keywords: dict[str, Any]) -> Any:
+        given = [*args, *keywords.values()]
+        kind = _kind_of_device(given)
+        rule = rules[kind]
+        if rule is None or not words.is_enabled(word, kind):
+            return function(*args, **keywords)
+        dtype = _dtype_by(rule, words.dtype_of(word, kind), name, given)
+        with word_set(word & ~_ENABLED):
+            operands = [_converted(value, dtype, kind) for value in args]
+            named = {name: _converted(value, dtype, kind) for name, value in keywords.items()}
+            return function(*operands, **named)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **keywords: Any) -> Any:
+        word = _thread.read()
+        if not word & _ENABLED:
+            return function(*args, **keywords)
+        return cast_and_called(word, args, keywords)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def lower_precision(function: Function) -> Function:
+    """Decorate a function that computes in autocast's dtype: products and convolutions."""
+    return _decorated(function, Rule.LOWER)
+
+
+def full_precision(function: Function) -> Function:
+    """Decorate a function that computes in float32: losses, decompositions and others."""
+    return _decorated(function, Rule.FULL)
+
+
+def widest(function: Function) -> Function:
+    """Decorate a function that joins tensors: in float32 if one has it, else in autocast's dtype.
+
+    The function then raises a DTypeError for tensors of the other 16-bit dtype.
+    """
+    return _decorated(function, Rule.WIDEST)
+
+
+def only_on_cuda(function: Function) -> Function:
+    """Decorate a function that stands on CUDA's list alone."""
+    return _decorated(function, None)
+
+
+def for_row(name: str, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a row, one of which is on a GPU, as autocast wants them."""
+    word = _thread.read()
+    rule = ROWS.get(name) if word & CUDA_ENABLED else None
+    if rule is None:
+        return inputs
+    dtype = _dtype_by(rule, words.dtype_of(word, "cuda"), name, inputs)
+    with word_set(word & ~_ENABLED):
+        return tuple(_converted(value, dtype, "cuda") for value in inputs)
+
+
+def _widest(arguments: Iterable[Any], lower: DType, name: str) -> DType:
+    found = lower
+    for value in _tensors(arguments):
+        if found is dtypes.float32:
+            break
+        if value.dtype not in (lower, dtypes.float32):
+            raise DTypeError(
+                f"{name}: Unexpected floating ScalarType {value.dtype.name}, where autocast's "
+                f"dtype is {lower.name}.  Cast the tensor with .to(dtype)."
+            )
+        found = value.dtype
+    return found
+
+
+def widened(x: Any) -> Any:
+    """x in float32, if autocast is on and casts it: `full_precision` for one operand."""
+    if not _thread.read() & _ENABLED or not is_cast(x) or lower_dtype(x.device) is None:
+        return x
+    return cast(x, dtypes.float32)

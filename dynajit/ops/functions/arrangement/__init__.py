@@ -1,0 +1,1 @@
+"""Functions that arrange, search, gather and scatter, and statistics."""

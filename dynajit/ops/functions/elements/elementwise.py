@@ -1,0 +1,545 @@
+"""Library functions on elements: arithmetic, comparison, rounding, conversion.
+
+Contract: the first parameter is the tensor, so each function is a method of `TensorMethods`, too.
+Functions that need nothing but a row are made by `_unary` and `_binary`, with the row's
+documentation. Nothing writes in place.
+"""
+
+import warnings
+from collections.abc import Callable
+from numbers import Number
+from typing import Any, Final
+
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    DTypeError,
+    InvalidValueRuntimeError,
+)
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.memory_format import order_in
+from dynajit.core.types.tensor_layouts import strided
+from dynajit.ops.calls import arguments
+from dynajit.ops.calls.arguments import (
+    cast,
+    category_of,
+    constant,
+    fitting,
+    is_tensor,
+    operand,
+    rounded_once,
+)
+from dynajit.ops.calls.autocast import for_row
+from dynajit.ops.calls.placing import formatted
+from dynajit.ops.rows.pointwise import number_power
+from dynajit.ops.table.families import broadcast_shapes
+from dynajit.ops.table.op_table import TABLE, Op
+
+# ---------------------------------------------------------------------------------------------
+# functions that are rows
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    row = TABLE[name]
+
+    def function(input: Any) -> Any:
+        if is_tensor(input):
+            return row(input)
+        raise ArgumentError(
+            f"{name}(): argument 'input' must be a tensor, not {type(input).__name__}.  Make one "
+            "with dynajit.tensor(...)."
+        )
+
+    return _named(function, name, row)
+
+
+def _binary(name: str, takes_numbers: bool = False) -> Callable[[Any, Any], Any]:
+    row = TABLE[name]
+
+    def function(input: Any, other: Any) -> Any:
+        if is_tensor(input) or is_tensor(other):
+            return row(operand(input), operand(other))
+        if takes_numbers and _are_numbers(input, other):
+            return row(_of_number(input), other)
+        raise ArgumentError(
+            f"{name}(): one argument must be a tensor, not {type(input).__name__} and "
+            f"{type(other).__name__}."
+        )
+
+    return _named(function, name, row)
+
+
+def _are_numbers(input: Any, other: Any) -> bool:
+    return isinstance(input, Number) and isinstance(other, Number)
+
+
+def _of_number(value: Any) -> Any:
+    """A zero-dim tensor of a number, which PyTorch's arithmetic functions make of their first."""
+    return TABLE.full(value, shape=(), dtype=dtypes.of_number(value), device=CPU)
+
+
+def _named(function: Callable[..., Any], name: str, row: Op) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = row.document
+    return function
+
+
+abs = _unary("abs")
+acos = _unary("acos")
+acosh = _unary("acosh")
+asin = _unary("asin")
+asinh = _unary("asinh")
+atan = _unary("atan")
+atanh = _unary("atanh")
+bitwise_not = _unary("bitwise_not")
+ceil = _unary("ceil")
+cos = _unary("cos")
+cosh = _unary("cosh")
+erf = _unary("erf")
+erfc = _unary("erfc")
+exp = _unary("exp")
+exp2 = _unary("exp2")
+expm1 = _unary("expm1")
+floor = _unary("floor")
+isfinite = _unary("isfinite")
+isinf = _unary("isinf")
+isnan = _unary("isnan")
+log = _unary("log")
+log10 = _unary("log10")
+log1p = _unary("log1p")
+log2 = _unary("log2")
+logical_not = _unary("logical_not")
+neg = _unary("neg")
+reciprocal = _unary("reciprocal")
+relu = _unary("relu")
+rsqrt = _unary("rsqrt")
+sigmoid = _unary("sigmoid")
+sign = _unary("sign")
+sin = _unary("sin")
+sinh = _unary("sinh")
+sqrt = _unary("sqrt")
+square = _unary("square")
+tan = _unary("tan")
+tanh = _unary("tanh")
+trunc = _unary("trunc")
+detach = _unary("detach")
+
+atan2 = _binary("atan2")
+bitwise_and = _binary("bitwise_and")
+bitwise_left_shift = _binary("left_shift")
+bitwise_or = _binary("bitwise_or")
+bitwise_right_shift = _binary("right_shift")
+bitwise_xor = _binary("bitwise_xor")
+eq = _binary("eq")
+floor_divide = _binary("floor_divide", takes_numbers=True)
+fmod = _binary("fmod")
+ge = _binary("ge")
+gt = _binary("gt")
+le = _binary("le")
+logical_and = _binary("logical_and")
+logical_or = _binary("logical_or")
+logical_xor = _binary("logical_xor")
+lt = _binary("lt")
+maximum = _binary("maximum")
+minimum = _binary("minimum")
+mul = _binary("mul", takes_numbers=True)
+ne = _binary("ne")
+remainder = _binary("remainder")
+
+
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """A copy of input in a memory format, by default that of input; gradients flow through."""
+    order = order_in(memory_format, len(input.shape))
+    return TABLE.clone(input) if order is None else TABLE.laid_out(input, order=order)
+
+
+# ---------------------------------------------------------------------------------------------
+# arithmetic with more arguments
+
+
+def _scaled(other: Any, alpha: Any) -> Any:
+    return (
+        other
+        if _is_literal(alpha, 1)
+        else TABLE.mul(other, alpha)
+        if is_tensor(other) or is_tensor(alpha)
+        else other * alpha
+    )
+
+
+def _is_fused(input: Any, other: Any, alpha: Any) -> bool:
+    """True where PyTorch's loops for CPUs round input + alpha * other once."""
+    if is_tensor(alpha) or isinstance(alpha, (bool, complex)) or _is_literal(alpha, 1):
+        return False
+    if not is_tensor(input) or not is_tensor(other):
+        return False
+    if any(getattr(x, "layout", strided) is not strided for x in (input, other)):
+        return False
+    dtype = input.dtype
+    fits = other.dtype is dtype and input.device == other.device == CPU
+    return fits and (dtype is dtypes.float32 or dtype is dtypes.float64)
+
+
+def _is_literal(value: Any, number: float) -> bool:
+    return not is_tensor(value) and bool(value == number)
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input + alpha * other. Shape: broadcast. Dtype: promoted."""
+    if _are_numbers(input, other):
+        input = _of_number(input)
+    if _is_fused(input, other, alpha):
+        return TABLE.fma(other, alpha, input)
+    return TABLE.add(operand(input), _scaled(operand(other), alpha))
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input - alpha * other. Shape: broadcast. Dtype: promoted; bool is refused."""
+    if _are_numbers(input, other):
+        input = _of_number(input)
+    if _is_fused(input, other, alpha):
+        return TABLE.fma(other, -operand(alpha), input)
+    return TABLE.sub(operand(input), _scaled(operand(other), alpha))
+
+
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input."""
+    return TABLE.sub(operand(other), _scaled(input, alpha))
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """Quotient: true, or rounded to zero ("trunc") or down ("floor") in the promoted dtype."""
+    x, y = operand(input), operand(other)
+    if _are_numbers(x, y):
+        x = _of_number(x)
+    if rounding_mode is None:
+        return TABLE.div(x, y)
+    if rounding_mode == "floor":
+        return TABLE.floored_quotient(x, y)
+    if rounding_mode != "trunc":
+        raise ArgumentRuntimeError(
+            f"div(rounding_mode={rounding_mode!r}): expected None, 'trunc' or 'floor'."
+        )
+    dtype = arguments.common_dtype((x, y))
+    if dtype.category >= Category.FLOATING:
+        return TABLE.truncated_quotient(x, y)
+    # The exact quotient of integers: what is left after the remainder divides evenly.
+    return TABLE.floor_divide(TABLE.sub(x, TABLE.fmod(x, y)), y)
+
+
+def pow(input: Any, exponent: Any) -> Any:
+    """input to the power exponent. Shape: broadcast. Dtype: promoted.
+
+    Exponents 2, 3, 0.5 and -0.5 of floating tensors become products and roots.
+
+    Raises:
+        DTypeError: an integer tensor to a negative integer number.
+    """
+    x, y = operand(input), operand(exponent)
+    if not is_tensor(x) or is_tensor(y) or isinstance(y, complex):
+        return TABLE.pow(x, y)
+    if not x.dtype.is_floating_point:
+        if isinstance(y, int) and y < 0 and x.dtype.category is Category.INTEGER:
+            raise DTypeError(
+                "pow: integers to negative integer powers are not allowed.  Convert the base "
+                "with .float()."
+            )
+        return TABLE.pow(x, y)
+    if y == 3:
+        (x,) = for_row("pow", (x,))
+    return number_power(TABLE, x, y)
+
+
+def _wide(value: Any) -> Any:
+    if not is_tensor(value):
+        return value
+    return cast(value, dtypes.complex128 if value.dtype.is_complex else dtypes.float64)
+
+
+def float_power(input: Any, exponent: Any) -> Any:
+    """Power in float64, or complex128."""
+    base = _wide(input)
+    power = _wide(exponent)
+    return pow(base, power)
+
+
+_FITS: Final = 2.0**127
+"""A magnitude that float32 holds: what is as small need not be asked."""
+
+
+def _limit(value: Any, other: Any, function: str) -> Any:
+    """A number that has to fit the dtype of the tensor it is combined with, if it does not
+    raise its category."""
+    if value is None or is_tensor(value):
+        return value
+    if type(value) is float and other.dtype is dtypes.float32 and -_FITS <= value <= _FITS:
+        return value
+    if category_of(value) > other.dtype.category:
+        return operand(value)
+    return fitting(value, other.dtype, function)
+
+
+def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    """input cut to [min, max]; either bound may be None, a number or a tensor."""
+    if min is None and max is None:
+        raise ArgumentRuntimeError("clamp: at least one of 'min' or 'max' must not be None.")
+    low, high = _limit(min, input, "clamp"), _limit(max, input, "clamp")
+    if low is None:
+        return TABLE.clamp_max(input, high)
+    if high is None:
+        return TABLE.clamp_min(input, low)
+    return TABLE.clamp(input, low, high)
+
+
+def clamp_min(input: Any, min: Any) -> Any:
+    """input, at least `min`."""
+    return TABLE.clamp_min(input, _limit(min, input, "clamp_min"))
+
+
+def clamp_max(input: Any, max: Any) -> Any:
+    """input, at most `max`."""
+    return TABLE.clamp_max(input, _limit(max, input, "clamp_max"))
+
+
+def lerp(input: Any, end: Any, weight: Any) -> Any:
+    """input + weight * (end - input)."""
+    return TABLE.lerp(input, end, operand(weight))
+
+
+@rounded_once
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """input + value * tensor1 * tensor2."""
+    return add(input, TABLE.mul(tensor1, tensor2), alpha=value)
+
+
+@rounded_once
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+    """input + value * tensor1 / tensor2."""
+    return add(input, TABLE.div(tensor1, tensor2), alpha=value)
+
+
+def round(input: Any, *, decimals: int = 0) -> Any:
+    """Nearest integer (halves to even), or nearest multiple of 10 ** -decimals."""
+    if type(decimals) is not int:
+        decimals = arguments.size(decimals, "round")
+    if decimals == 0:
+        return TABLE.round(input)
+    scale = 10.0**decimals
+    return cast(TABLE.div(TABLE.round(TABLE.mul(input, scale)), scale), input.dtype)
+
+
+def frac(input: Any) -> Any:
+    """What trunc cuts off, with the sign of input."""
+    return TABLE.sub(input, TABLE.trunc(input))
+
+
+@rounded_once
+def logaddexp(input: Any, other: Any) -> Any:
+    """log(exp(input) + exp(other)), without overflow."""
+    if any(is_tensor(x) and x.dtype.is_complex for x in (input, other)):
+        return _complex_logaddexp(input, other)
+    return TABLE.logaddexp(input, other)
+
+
+def _complex_logaddexp(x: Any, y: Any) -> Any:
+    """z + log(1 + exp(w - z)) with z the one of the larger real part: its angle is kept whole."""
+    is_first = TABLE.ge(_real_part(x), _real_part(y))
+    larger, smaller = TABLE.where(is_first, x, y), TABLE.where(is_first, y, x)
+    is_nothing = TABLE.eq(_real_part(larger), float("-inf"))
+    apart = TABLE.where(is_nothing, 0.0, TABLE.sub(smaller, larger))
+    return TABLE.add(larger, TABLE.log(TABLE.add(TABLE.exp(apart), 1)))
+
+
+def _real_part(x: Any) -> Any:
+    return TABLE.real(x) if is_tensor(x) and x.dtype.is_complex else x
+
+
+def logit(input: Any, eps: float | None = None) -> Any:
+    """log(x / (1 - x)), of input cut to [eps, 1 - eps]."""
+    return TABLE.logit(
+        arguments.require_tensor(input, "logit"), eps=None if eps is None else float(eps)
+    )
+
+
+def nan_to_num(
+    input: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Any:
+    """input with NaN and infinities replaced; by default by 0 and the largest finite numbers."""
+    if not input.dtype.is_floating_point:
+        return TABLE.clone(input)
+    largest = _largest(input.dtype)
+    high = largest if posinf is None else posinf
+    low = -largest if neginf is None else neginf
+    x = TABLE.where(TABLE.isnan(input), nan, input)
+    if posinf is None and neginf is None and -largest <= nan <= largest:
+        return TABLE.clamp(x, -largest, largest)
+    x = TABLE.where(TABLE.eq(input, float("inf")), high, x)
+    return TABLE.where(TABLE.eq(input, float("-inf")), low, x)
+
+
+def _largest(dtype: DType) -> float:
+    return {
+        "float16": 65504.0,
+        "bfloat16": 3.3895313892515355e38,
+        "float32": 3.4028234663852886e38,
+        "float64": 1.7976931348623157e308,
+    }[dtype.name]
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """input where the bool condition holds, else other; with one argument the positions of True.
+
+    A condition of uint8 holds where it is not 0; that is deprecated, with a warning.
+
+    Raises:
+        DTypeError: the condition is neither.
+    """
+    if input is None and other is None:
+        return tuple(nonzero(condition, as_tuple=True))
+    if input is None or other is None:
+        raise ArgumentError("where: expected a condition alone, or with input and other.")
+    if is_tensor(input) and not is_tensor(other):
+        other = _limit(other, input, "where")
+    elif is_tensor(other) and not is_tensor(input):
+        input = _limit(input, other, "where")
+    if is_tensor(condition) and condition.dtype is dtypes.uint8:
+        message = "where received a uint8 condition tensor. This is deprecated: use a bool one."
+        warnings.warn(message, UserWarning, stacklevel=2)
+        condition = TABLE.ne(condition, 0)
+    return TABLE.where(condition, operand(input), operand(other))
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
+    array = arguments.require_tensor(input, "nonzero").array
+    with any_arrays.on_device_of(array):
+        found = array.reshape(1).nonzero() if array.ndim == 0 else array.nonzero()
+        if array.ndim and not as_tuple:
+            return constant(any_arrays.module_of(array).stack(found, axis=1), input.device)
+    if as_tuple:
+        return tuple(constant(column, input.device) for column in found)
+    count = len(found[0])
+    return TABLE.full(0, shape=(count, 0), dtype=dtypes.int64, device=input.device)
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where the bool mask holds, in one dimension; needs the contents."""
+    shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)], "masked_select")
+    wide = TABLE.expand(input, shape=shape)
+    found = nonzero(TABLE.expand(mask, shape=shape), as_tuple=True)
+    if not shape:
+        return TABLE.index_select(TABLE.reshape(wide, shape=(1,)), found[0], dim=0)
+    return TABLE.index(wide, TABLE.stack(*found, dim=0), dims=tuple(range(len(shape))))
+
+
+def isclose(
+    input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Any:
+    """|input - other| <= atol + rtol * |other|, elementwise; infinities only if equal.
+
+    Raises:
+        InvalidValueError: a tolerance is negative.
+    """
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise InvalidValueRuntimeError(
+                f"isclose: {name} must be greater than or equal to zero, but got {tolerance}."
+            )
+    same = TABLE.eq(input, other)
+    if equal_nan:
+        both = TABLE.logical_and(TABLE.isnan(input), TABLE.isnan(other))
+        same = TABLE.logical_or(same, both)
+    if input.dtype.category <= Category.INTEGER:
+        input, other = cast(input, dtypes.float64), cast(other, dtypes.float64)
+    gap = TABLE.abs(TABLE.sub(input, other))
+    allowed = TABLE.add(TABLE.mul(TABLE.abs(other), rtol), atol)
+    near = TABLE.logical_and(TABLE.isfinite(gap), TABLE.le(gap, allowed))
+    return TABLE.logical_or(same, near)
+
+
+def result_type(first: Any, second: Any) -> DType:
+    """The dtype in which two tensors or numbers meet."""
+    return arguments.common_dtype((operand(first), operand(second)))
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether promotion allows the conversion: the category does not fall."""
+    if not (isinstance(from_, DType) and isinstance(to, DType)):
+        raise ArgumentError(f"can_cast({from_!r}, {to!r}): expected two dtypes.")
+    if to is dtypes.bool_:
+        return from_ is dtypes.bool_
+    return from_.category <= to.category
+
+
+# ---------------------------------------------------------------------------------------------
+# conversion
+
+
+def to(input: Any, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+       copy: bool = False, memory_format: Any = None, **ignored: Any) -> Any:  # fmt: skip
+    """input in another dtype, or on another device (or those of another tensor).
+
+    Accepts `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`. With
+    `memory_format=channels_last` the result lies in memory that way.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    for value in args:
+        if isinstance(value, bool) or value is None:
+            continue
+        if is_tensor(value):
+            dtype, device = value.dtype, value.device
+        elif isinstance(value, (str, Device, int)):
+            device = value
+        else:
+            dtype = value
+    result = cast(input, None if dtype is None else arguments.dtype_of(dtype))
+    if device is not None:
+        resolve = getattr(input, "resolve_device", gpu.resolve)
+        place = resolve(arguments.device_of(device), "to")
+        if place is not input.device:
+            result = TABLE.to_device(result, device=place, non_blocking=bool(non_blocking))
+    return formatted(input, result, memory_format, copy)
+
+
+def type_as(input: Any, other: Any) -> Any:
+    """input in the dtype of other, on its device."""
+    arguments.require_tensor(other, "type_as", "other")
+    return to(input, other.dtype, device=other.device)
+
+
+def _conversion(name: str, dtype: DType) -> Callable[..., Any]:
+    def function(input: Any, memory_format: Any = None) -> Any:
+        if memory_format is not None:
+            return to(input, dtype, memory_format=memory_format)
+        return cast(input, dtype)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"input as {dtype.name}; itself if it is that already."
+    return function
+
+
+to_float = _conversion("float", dtypes.float32)
+to_double = _conversion("double", dtypes.float64)
+to_half = _conversion("half", dtypes.float16)
+to_bfloat16 = _conversion("bfloat16", dtypes.bfloat16)
+to_int = _conversion("int", dtypes.int32)
+to_long = _conversion("long", dtypes.int64)
+to_short = _conversion("short", dtypes.int16)
+to_char = _conversion("char", dtypes.int8)
+to_byte = _conversion("byte", dtypes.uint8)
+to_bool = _conversion("bool", dtypes.bool_)
+to_cfloat = _conversion("cfloat", dtypes.complex64)
+to_cdouble = _conversion("cdouble", dtypes.complex128)
+
+# PyTorch's other names for the same functions.
+absolute, negative, subtract, multiply, divide = abs, neg, sub, mul, div
+true_divide = div
+arccos, arcsin, arctan, arctan2, clip = acos, asin, atan, atan2, clamp
+arcsinh, arccosh, arctanh, fix = asinh, acosh, atanh, trunc
+greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne

@@ -1,0 +1,206 @@
+"""Norms and condition numbers of `dynajit.linalg`, and its products.
+
+Contract: as in `linalg_functions`; vectors lie along `dim`.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dynajit.core.errors import ArgumentRuntimeError, DTypeError, ShapeError
+from dynajit.core.types.symint import equals
+from dynajit.ops.calls import arguments
+from dynajit.ops.calls.arguments import cast
+from dynajit.ops.calls.autocast import full_precision, lower_precision, only_on_cuda
+from dynajit.ops.functions.elements.complex import conj
+from dynajit.ops.functions.matrices.linalg import inv, svdvals
+from dynajit.ops.functions.reductions.reduction import norm as norm_of_elements
+from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, unsqueeze
+from dynajit.ops.table.families import broadcast_shapes, normalize_dim
+from dynajit.ops.table.op_table import TABLE
+
+
+def _floating(name: str, x: Any, dtype: Any = None) -> Any:
+    x = cast(x, None if dtype is None else arguments.dtype_of(dtype))
+    if not x.dtype.is_floating_point and not x.dtype.is_complex:
+        raise DTypeError(
+            f"linalg.{name}: Expected a floating point or complex tensor as input. Got "
+            f"{x.dtype.name}.  Cast it with .float()."
+        )
+    return x
+
+
+def vector_norm(
+    x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """Norm of order `ord` of the elements along `dim` (all of them by default)."""
+    return norm_of_elements(_floating("vector_norm", x, dtype), ord, dim, keepdim)
+
+
+def matrix_norm(
+    A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """Norm of matrices: "fro", "nuc", inf, -inf, 1, -1, 2 or -2.
+
+    Raises:
+        ShapeError: there are no two different dims.
+        ArgumentError: the order is not one of those.
+    """
+    x = _floating("matrix_norm", A, dtype)
+    if len(x.shape) < 2:
+        raise ShapeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    rank = len(x.shape)
+    first, second = (normalize_dim(d, rank, "linalg.matrix_norm") for d in dim)
+    if first == second:
+        raise ShapeError(f"linalg.matrix_norm: dims must be different. Got ({first}, {second})")
+    if ord == "fro":
+        return norm_of_elements(x, 2, (first, second), keepdim)
+    if ord in ("nuc", 2, -2):
+        values = svdvals(movedim(x, (first, second), (-2, -1)))
+        last = (len(values.shape) - 1,)
+        row = TABLE.sum if ord == "nuc" else _largest if ord == 2 else TABLE.amin
+        found = row(values, dim=last, keepdim=False)
+    elif ord in (1, -1, math.inf, -math.inf):
+        summed, chosen = (first, second) if abs(ord) == 1 else (second, first)
+        sums = TABLE.sum(TABLE.abs(x), dim=(summed,), keepdim=True)
+        row = _largest if ord > 0 else TABLE.amin
+        found = row(sums, dim=(chosen,), keepdim=True)
+    else:
+        raise ArgumentRuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    kept = tuple(1 if d in (first, second) else n for d, n in enumerate(x.shape))
+    left = tuple(n for d, n in enumerate(x.shape) if d not in (first, second))
+    return reshape(found, kept if keepdim else left)
+
+
+def _largest(sizes: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """The largest of numbers that are not negative, 0 where there are none."""
+    empty = any(isinstance(n, int) and n == 0 for n in (sizes.shape[d] for d in dim))
+    return (TABLE.sum if empty else TABLE.amax)(sizes, dim=dim, keepdim=keepdim)
+
+
+def norm(
+    A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """Norm of a vector or of matrices, by `ord` and the number of dims.
+
+    Without `ord` the 2-norm of all elements along `dim`; with it a matrix norm for two dims.
+    """
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    dims = dim
+    if dims is None:
+        if len(A.shape) not in (1, 2):
+            raise ShapeError(
+                "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+                f"{len(A.shape)}D."
+            )
+        dims = tuple(range(len(A.shape)))
+    dims = arguments.integers(dims, "normalization")
+    if len(dims) == 1 and not isinstance(ord, str):
+        return vector_norm(A, ord, dims, keepdim, dtype=dtype)
+    if len(dims) == 2:
+        return matrix_norm(A, ord, dims, keepdim, dtype=dtype)
+    raise ShapeError(f"linalg.norm: If ord={ord!r}, dim must specify 1 or 2 dimensions. Got {dims}")
+
+
+@full_precision
+def cond(A: Any, p: Any = None) -> Any:
+    """Condition numbers: by singular values (p 2, -2 or None), or norm(A) * norm(inv(A))."""
+    if p in (None, 2, -2):
+        values = svdvals(A)
+        last = len(values.shape) - 1
+        largest = TABLE.select(values, dim=last, index=0)
+        smallest = TABLE.select(values, dim=last, index=values.shape[last] - 1)
+        return TABLE.div(smallest, largest) if p == -2 else TABLE.div(largest, smallest)
+    return TABLE.mul(matrix_norm(A, p), matrix_norm(inv(A), p))
+
+
+# ---------------------------------------------------------------------------------------------
+# products
+
+
+@lower_precision
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """Sums of products along `dim`, broadcast; x is conjugated."""
+    product = TABLE.mul(conj(x), y)
+    d = normalize_dim(dim, len(product.shape), "linalg.vecdot")
+    return cast(TABLE.sum(product, dim=(d,), keepdim=False), product.dtype)
+
+
+@only_on_cuda
+def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """Cross products of vectors of 3 elements along `dim`, broadcast.
+
+    Raises:
+        ShapeError: the ranks differ, or there are not 3 elements.
+    """
+    if len(input.shape) != len(other.shape):
+        raise ShapeError("linalg.cross: inputs must have the same number of dimensions.")
+    d = normalize_dim(dim, len(input.shape), "linalg.cross")
+    if not (equals(input.shape[d], 3) and equals(other.shape[d], 3)):
+        raise ShapeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and "
+            f"{other.shape[d]}"
+        )
+    shape = broadcast_shapes([tuple(input.shape), tuple(other.shape)], "linalg.cross")
+    a, b = TABLE.expand(input, shape=shape), TABLE.expand(other, shape=shape)
+
+    def turned(x: Any, by: int) -> Any:
+        """The elements by places further on, from the end to the front."""
+        return TABLE.cat(sliced(x, d, by, 3), sliced(x, d, 0, by), dim=d)
+
+    return TABLE.sub(TABLE.mul(turned(a, 1), turned(b, 2)), TABLE.mul(turned(a, 2), turned(b, 1)))
+
+
+@lower_precision
+def multi_dot(tensors: Sequence[Any]) -> Any:
+    """Product of matrices in the order that needs the fewest multiplications.
+
+    The first and the last may be vectors: a row and a column.
+
+    Raises:
+        ShapeError: fewer than two tensors, or shapes that do not fit.
+    """
+    given = list(tensors)
+    if len(given) < 2:
+        raise ShapeError(f"multi_dot(): expected at least 2 tensors but got {len(given)}")
+    row, column = len(given[0].shape) == 1, len(given[-1].shape) == 1
+    given[0] = unsqueeze(given[0], 0) if row else given[0]
+    given[-1] = unsqueeze(given[-1], 1) if column else given[-1]
+    for i, x in enumerate(given):
+        if len(x.shape) != 2:
+            raise ShapeError(f"multi_dot(): tensor {i} must be 2D but got {len(x.shape)}D")
+    sizes = [given[0].shape[0], *(x.shape[1] for x in given)]
+    product = _cheapest(given, sizes, {}, 0, len(given) - 1)[1]
+    shape = tuple(product.shape)
+    return reshape(product, (() if row else shape[:1]) + (() if column else shape[1:]))
+
+
+def _cheapest(given: list[Any], sizes: list[Any], known: Any, i: int, j: int) -> tuple[Any, Any]:
+    """The number of multiplications of given[i..j] in the best order, and the product."""
+    plan = _order(sizes, known, i, j)
+    return plan[0], _multiplied(given, known, i, j)
+
+
+def _order(sizes: list[Any], known: Any, i: int, j: int) -> tuple[Any, int]:
+    if i == j:
+        return 0, i
+    if (i, j) not in known:
+        costs = [
+            (
+                _order(sizes, known, i, k)[0]
+                + _order(sizes, known, k + 1, j)[0]
+                + sizes[i] * sizes[k + 1] * sizes[j + 1],
+                k,
+            )
+            for k in range(i, j)
+        ]
+        known[i, j] = min(costs)
+    return known[i, j]  # type: ignore[no-any-return]
+
+
+def _multiplied(given: list[Any], known: Any, i: int, j: int) -> Any:
+    if i == j:
+        return given[i]
+    k = known[i, j][1]
+    return TABLE.matmul(_multiplied(given, known, i, k), _multiplied(given, known, k + 1, j))

@@ -1,0 +1,1 @@
+"""Functions that reduce, scan or sort, and distances of pairs."""

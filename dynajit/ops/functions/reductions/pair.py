@@ -1,0 +1,77 @@
+"""Products and distances of pairs of rows with the signatures of `torch.nn.functional`.
+
+Contract: tensors in, tensors out. `dynajit.nn.functional` publishes them.
+"""
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.errors import ShapeError
+from dynajit.core.types.symint import agree
+from dynajit.core.types.value_types import numel
+from dynajit.ops.calls.arguments import constant
+from dynajit.ops.calls.autocast import only_on_cuda
+from dynajit.ops.functions.reductions.reduction import norm
+from dynajit.ops.table.op_table import TABLE
+
+
+@only_on_cuda
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """x1 (*, I) @ weight[o] (O, I, J) @ x2 (*, J) + bias (O): (*, O).
+
+    Raises:
+        ShapeError: sizes do not go together.
+    """
+    lead = tuple(input1.shape[:-1])
+    features, rows, columns = weight.shape
+    if tuple(input2.shape[:-1]) != lead:
+        raise ShapeError(
+            f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and "
+            f"{list(input2.shape)}"
+        )
+    if input1.shape[-1] != rows or input2.shape[-1] != columns:
+        raise ShapeError(
+            f"bilinear(): inputs of size {input1.shape[-1]} and {input2.shape[-1]} do not match "
+            f"a weight of {list(weight.shape)}"
+        )
+    if bias is not None and not agree(bias.shape[-1], features):
+        raise ShapeError(
+            f"bilinear(): bias size does not match weight size: got {bias.shape[-1]} but expected "
+            f"{features}"
+        )
+    count = numel(lead)
+    matrix = TABLE.reshape(TABLE.permute(weight, dims=(1, 0, 2)), shape=(rows, features * columns))
+    half = TABLE.matmul(TABLE.reshape(input1, shape=(count, rows)), matrix)
+    half = TABLE.reshape(half, shape=(count, features, columns))
+    other = TABLE.reshape(input2, shape=(count, columns, 1))
+    result = TABLE.reshape(TABLE.matmul(half, other), shape=(*lead, features))
+    return result if bias is None else TABLE.add(result, bias)
+
+
+@only_on_cuda
+def pdist(input: Any, p: float = 2.0) -> Any:
+    """Distances of all pairs of rows of (N, D), row by row of the upper triangle.
+
+    Raises:
+        ShapeError: the input has other than two dims, or p is negative.
+    """
+    if len(input.shape) != 2:
+        raise ShapeError(f"pdist only supports 2D tensors, got: {len(input.shape)}D")
+    if not p >= 0:
+        raise ShapeError(f"pdist only supports non-negative p values, got {p}")
+    first, second = np.triu_indices(operator.index(input.shape[0]), 1)
+    a = TABLE.index_select(input, constant(first.astype(np.int64), input.device), dim=0)
+    b = TABLE.index_select(input, constant(second.astype(np.int64), input.device), dim=0)
+    return distance(TABLE.sub(a, b), p)
+
+
+def distance(difference: Any, p: float) -> Any:
+    """The norm of order p along the last dim of differences; elements that tie for the largest get
+    all of its gradient."""
+    if p == math.inf:
+        last = len(difference.shape) - 1
+        return TABLE.farthest(TABLE.abs(difference), dim=(last,), keepdim=False)
+    return norm(difference, p, -1)

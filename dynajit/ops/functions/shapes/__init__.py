@@ -1,0 +1,1 @@
+"""Functions that change shapes, and choose by integers."""

@@ -1,0 +1,450 @@
+"""Library functions that join, split, gather and scatter.
+
+Contract: as in `shape_functions`: the first parameter is the tensor (a sequence of them for the
+joins), arguments take PyTorch's forms, nothing writes in place.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dynajit.core.arrays import any_arrays
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentRuntimeError,
+    BoundsError,
+    DTypeError,
+    ShapeError,
+    ShapeIndexError,
+    ShapeValueError,
+)
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import equals, shapes_agree
+from dynajit.core.types.value_types import Shape, numel
+from dynajit.ops.calls import arguments
+from dynajit.ops.calls.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
+from dynajit.ops.calls.autocast import widest
+from dynajit.ops.calls.placing import contiguous
+from dynajit.ops.functions.shapes.shape import reshape, sliced, unsqueeze
+from dynajit.ops.rows.composites import count_operand
+from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dim
+
+# ---------------------------------------------------------------------------------------------
+# joining and splitting
+
+
+@widest
+def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any:
+    """Tensors one after another along `dim`; dtypes are promoted; 1-d empty ones are skipped.
+
+    Raises:
+        ArgumentError: one tensor instead of a sequence.
+    """
+    if is_tensor(tensors):
+        raise ArgumentError("cat(): argument 'tensors' must be tuple of Tensors, not Tensor")
+    dim = dim if axis is None else axis
+    given = list(tensors)
+    if not given:
+        raise ShapeValueError("cat(): expected a non-empty list of tensors.")
+    _require_tensors(given, "cat")
+    dtype = arguments.common_dtype(given)
+    ranks = [len(x.shape) for x in given]
+    kept = given
+    if 1 in ranks and max(ranks) > 1:
+        kept = [x for x in given if tuple(x.shape) != (0,)] or given
+    if 0 in ranks:
+        raise ShapeError("cat(): zero-dimensional tensors cannot be concatenated.  Use stack.")
+    d = dim_of(kept[0], dim, "cat")
+    return TABLE.cat(*[x if x.dtype is dtype else cast(x, dtype) for x in kept], dim=d)
+
+
+def _require_tensors(given: Sequence[Any], function: str) -> None:
+    for i, x in enumerate(given):
+        if not is_tensor(x):
+            arguments.require_tensor(x, function, f"tensors[{i}]")
+
+
+@widest
+def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Tensors of one shape side by side along a new dimension."""
+    given = list(tensors)
+    _require_tensors(given, "stack")
+    if not given:
+        raise ShapeError("stack expects a non-empty list of tensors.")
+    dtype = arguments.common_dtype(given)
+    d = normalize_dim(dim, len(given[0].shape) + 1, "stack")
+    return TABLE.stack(*[x if x.dtype is dtype else cast(x, dtype) for x in given], dim=d)
+
+
+def hstack(tensors: Sequence[Any]) -> Any:
+    """Joined along the second dim; one-dimensional tensors along their only one."""
+    given = list(tensors)
+    _require_tensors(given, "hstack")
+    if not given:
+        raise ShapeError("hstack expects a non-empty list of tensors.")
+    given = [reshape(x, 1) if not x.shape else x for x in given]
+    return cat(given, dim=0 if len(given[0].shape) == 1 else 1)
+
+
+def vstack(tensors: Sequence[Any]) -> Any:
+    """Joined along the first dim; one-dimensional tensors are rows."""
+    rows = [reshape(x, 1, -1) if len(x.shape) < 2 else x for x in tensors]
+    return cat(rows, dim=0)
+
+
+def _given_together(source: Any, parts: Iterable[Any]) -> tuple[Any, ...]:
+    """Views that one call gives: while gradients are recorded they are not written in place."""
+    found = tuple(parts)
+    source._note_parts(found)
+    return found
+
+
+def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Views of at most `split_size` along `dim`, or of the sizes in a list."""
+    return _given_together(tensor, unsafe_split(tensor, split_size_or_sections, dim))
+
+
+def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+    """`split`, whose parts may be written in place while gradients are recorded."""
+    d = dim_of(input, dim, "split")
+    n = tuple(input.shape)[d]
+    if isinstance(split_size, (tuple, list)):
+        parts = sizes(split_size, "split")
+        if any(isinstance(part, int) and part < 0 for part in parts):
+            raise ShapeError(
+                f"split_with_sizes expects split_sizes of at least 0, but got {list(parts)}."
+            )
+        total = symint_sum(parts)
+        if total != n:
+            raise ShapeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
+                f"at dimension {dim}), but got split_sizes={list(parts)}."
+            )
+    else:
+        parts = _even_parts(size(split_size, "split"), n)
+    views = []
+    first: Any = 0
+    for count in parts:
+        views.append(sliced(input, d, first, first + count))
+        first = first + count
+    return tuple(views)
+
+
+def symint_sum(values: Sequence[Any]) -> Any:
+    """Sum of plain or symbolic integers."""
+    total: Any = 0
+    for value in values:
+        total = total + value
+    return total
+
+
+def _even_parts(step: Any, n: Any) -> Shape:
+    if not isinstance(n, int) or not isinstance(step, int):
+        raise ShapeError("split: the number of parts of a symbolic size is not known.")
+    if step < 0 or (step == 0 and n != 0):
+        raise ShapeError(f"split expects split_size to be positive, but got {step}.")
+    if n == 0:
+        return (0,)
+    return tuple(min(step, n - first) for first in range(0, n, step))
+
+
+def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """At most `chunks` views of equal size along `dim` (the last may be smaller)."""
+    return _given_together(input, unsafe_chunk(input, chunks, dim))
+
+
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+    """`chunk`, whose parts may be written in place while gradients are recorded."""
+    d = dim_of(input, dim, "chunk")
+    n, chunks = tuple(input.shape)[d], size(chunks, "chunk")
+    if chunks <= 0:
+        raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}.")
+    if not isinstance(n, int):
+        part = n // chunks
+        if part * chunks == n:
+            return unsafe_split(input, [part] * chunks, d)
+        raise ShapeError("chunk: the number of parts of a symbolic size is not known.")
+    if n == 0:
+        return unsafe_split(input, [0] * chunks, d)
+    return unsafe_split(input, -(-n // chunks), d)
+
+
+def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+    """The slices along `dim`, without that dimension."""
+    d = dim_of(input, dim, "unbind")
+    if not input.shape:
+        raise BoundsError("unbind: dimension specified as 0 but tensor has no dimensions.")
+    n = input.shape[d]
+    if not isinstance(n, int):
+        raise ShapeError("unbind: the number of slices of a symbolic size is not known.")
+    return _given_together(input, (TABLE.select(input, dim=d, index=i) for i in range(n)))
+
+
+# ---------------------------------------------------------------------------------------------
+# gather and scatter
+
+
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    """Elements of input at `index` along `dim`; a number counts as a vector of one element, and an
+    index without elements may have any shape."""
+    d = dim_of(input, dim, "gather")
+    rank, wanted = len(input.shape), len(index.shape)
+    if rank == wanted:
+        return TABLE.gather(input, index, dim=d)
+    if numel(tuple(index.shape)) == 0:
+        return TABLE.full(0, shape=tuple(index.shape), dtype=input.dtype, device=input.device)
+    if rank + wanted != 1:
+        return TABLE.gather(input, index, dim=d)
+    found = TABLE.gather(reshape(input, -1), reshape(index, -1), dim=0)
+    return reshape(found, tuple(index.shape))
+
+
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """`gather` with broadcasting of the other dims; with `dim`, negative indices count from the
+    end."""
+    if dim is None:
+        return gather(reshape(input, -1), 0, reshape(indices, -1))
+    d = dim_of(input, dim, "take_along_dim")
+    others = [tuple(1 if i == d else n for i, n in enumerate(x.shape)) for x in (input, indices)]
+    shape = list(broadcast_shapes(others, "take_along_dim"))
+    shape[d] = input.shape[d]
+    wide = TABLE.expand(input, shape=tuple(shape))
+    shape[d] = indices.shape[d]
+    from_end = TABLE.add(indices, count_operand(TABLE, input.shape[d]))
+    counted = TABLE.where(TABLE.lt(indices, 0), from_end, indices)
+    return TABLE.gather(wide, TABLE.expand(counted, shape=tuple(shape)), dim=d)
+
+
+def positions_along(index: Any) -> Any:
+    """The positions of `index_select` and its kin, of which a zero-dim tensor holds one."""
+    return index if index.shape else reshape(index, 1)
+
+
+def source_of_zero_dims(function: str, source: Any) -> Any:
+    """What is written into a zero-dim tensor, as the vector that a vector takes.
+
+    Raises:
+        ShapeError: source has dims.
+    """
+    if source.shape:
+        raise ShapeError(
+            f"{function}: source has the shape {list(source.shape)} for a zero-dim tensor.  "
+            "Expected a zero-dim source."
+        )
+    return reshape(source, 1)
+
+
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """Slices of input along `dim` at the positions in a 1-d (or zero-dim) index."""
+    d = dim_of(input, dim, "index_select")
+    index = positions_along(index)
+    if not input.shape:
+        if not equals(index.shape[0], 1):
+            raise ShapeError(
+                f"index_select: a zero-dim tensor and {index.shape[0]} positions.  Expected one."
+            )
+        return reshape(index_select(reshape(input, 1), 0, index), ())
+    return TABLE.index_select(input, index, dim=d)
+
+
+def take(input: Any, index: Any) -> Any:
+    """Elements of the flattened input at `index`, in the shape of `index`."""
+    if not index.shape:
+        return reshape(take(input, reshape(index, 1)), ())
+    return TABLE.index(reshape(input, -1), unsqueeze(index, 0), dims=(0,))
+
+
+def _source_for(input: Any, index: Any, source: Any) -> Any:
+    """The part of a scatter's source that its index covers; a number everywhere."""
+    shape = tuple(index.shape)
+    if not is_tensor(source):
+        return TABLE.full(source, shape=shape, dtype=input.dtype, device=input.device)
+    if tuple(source.shape) == shape:
+        return source
+    if len(source.shape) != len(shape):
+        raise ShapeError("scatter: index tensor must have the same number of dimensions as src.")
+    bounds = tuple(symint.minimum(n, m) for n, m in zip(shape, source.shape, strict=True))
+    if not all(map(equals, bounds, shape)):
+        raise ShapeError(
+            f"scatter: expected index {list(shape)} to be no larger than src "
+            f"{list(source.shape)} in every dimension."
+        )
+    return TABLE.slice(source, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape))
+
+
+def scatter(
+    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
+    reduce: str | None = None,
+) -> Any:  # fmt: skip
+    """input with elements set at `index` along `dim`; `reduce` "add" or "multiply" combines them
+    with those of input instead."""
+    d = dim_of(input, dim, "scatter")
+    source = _source_for(input, index, value if src is None else src)
+    if reduce is None:
+        return TABLE.scatter(input, index, source, dim=d)
+    if reduce == "add":
+        return TABLE.scatter_add(input, index, source, dim=d)
+    if reduce == "multiply":
+        index = cast(index, dtypes.int64)
+        return TABLE.scatter_reduce(input, index, source, dim=d, mode="prod")
+    raise ArgumentRuntimeError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """input plus `src` at `index` along `dim`."""
+    d = dim_of(input, dim, "scatter_add")
+    return TABLE.scatter_add(input, index, _source_for(input, index, src), dim=d)
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """input plus slices of `alpha * source` at the positions in `index` along `dim`."""
+    d = dim_of(input, dim, "index_add")
+    index = positions_along(index)
+    if not input.shape:
+        wide = source_of_zero_dims("index_add", source)
+        return reshape(index_add(reshape(input, 1), 0, index, wide, alpha=alpha), ())
+    alpha = arguments.coefficient(alpha, source.dtype)
+    scaled = source if alpha == 1 else cast(TABLE.mul(source, alpha), source.dtype)
+    return TABLE.index_add(input, index, scaled, dim=d)
+
+
+@widest
+def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
+    """input with slices along `dim` replaced at the positions in `index`."""
+    d = dim_of(input, dim, "index_copy")
+    index = positions_along(index)
+    if not input.shape:
+        return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
+    if len(source.shape) == len(input.shape) and not equals(source.shape[d], index.shape[0]):
+        raise ShapeIndexError(
+            f"index_copy: source has {source.shape[d]} slices along dim {d} for an index of "
+            f"{index.shape[0]}.  Expected as many."
+        )
+    return contiguous(TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,)))
+
+
+def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+    """input with `value` in the slices along `dim` at the positions in `index`."""
+    d = dim_of(input, dim, "index_fill")
+    index = positions_along(index)
+    if not input.shape:
+        return reshape(index_fill(reshape(input, 1), 0, index, value), ())
+    if is_tensor(value):
+        if value.shape:
+            raise ShapeError(
+                f"index_fill: value has {len(value.shape)} dims.  Expected a number, or a tensor "
+                "without dims."
+            )
+        # The value's gradient counts every element once, however often the index names it.
+        n = input.shape[d]
+        written = TABLE.full(False, shape=(n,), dtype=dtypes.bool_, device=input.device)
+        written = index_fill(written, 0, index, True)
+        beside = tuple(n if i == d else 1 for i in range(len(input.shape)))
+        filled = TABLE.full(value, shape=(), dtype=input.dtype, device=input.device)
+        return TABLE.where(TABLE.reshape(written, shape=beside), filled, input)
+    shape = tuple(index.shape[0] if i == d else n for i, n in enumerate(input.shape))
+    filled = TABLE.full(value, shape=shape, dtype=input.dtype, device=input.device)
+    return TABLE.index_put(input, unsqueeze(index, 0), filled, dims=(d,))
+
+
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """input with `value`, a number or a tensor without dims, where the bool mask is True."""
+    if arguments.require_tensor(mask, "masked_fill", "mask").dtype is not dtypes.bool_:
+        raise DTypeError(
+            f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}."
+        )
+    if is_tensor(value) and len(value.shape):
+        raise ShapeError(
+            "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+            f"{len(value.shape)} dimension(s)."
+        )
+    kind = value.dtype.category if is_tensor(value) else arguments.category_of(value)
+    if kind > input.dtype.category:
+        is_lossy = kind is Category.COMPLEX or (kind is Category.FLOATING and not is_tensor(value))
+        if is_lossy:
+            raise DTypeError(
+                f"masked_fill: value {value!r} cannot be converted to {input.dtype.name} without "
+                "overflow or loss.  Cast the input first."
+            )
+    if not is_tensor(value):
+        value = arguments.fitting(value, input.dtype, "masked_fill")
+    return contiguous(cast(TABLE.where(mask, value, input), input.dtype))
+
+
+def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    """`input[indices] = values` (or `+=`), as a new tensor; indices are tensors of integers, or
+    masks of the dims that they cover.
+
+    Raises:
+        BoundsError: there are more indices than dims, a mask has another shape than these, or an
+            index is no tensor of integers or bools.
+    """
+    if is_tensor(indices) or not indices:
+        raise ShapeError("index_put: expected indices as a sequence of at least one tensor.")
+    entries: list[Any] = []
+    for index in indices:
+        index = placed(arguments.require_tensor(index, "index_put", "indices"), input.device)
+        if index.dtype is dtypes.uint8:
+            index = TABLE.ne(index, 0)
+        if index.dtype.category > Category.INTEGER:
+            raise BoundsError(
+                f"index_put: an index is {index.dtype.name}.  Expected integers or bools."
+            )
+        if index.dtype is not dtypes.bool_:
+            entries.append(index)
+            continue
+        covered = tuple(input.shape)[len(entries) : len(entries) + len(index.shape)]
+        if not shapes_agree(tuple(index.shape), covered):
+            raise BoundsError(
+                f"index_put: the shape of the mask {list(index.shape)} at index {len(entries)} "
+                f"does not match the shape of the indexed tensor {list(input.shape)}."
+            )
+        entries.extend(mask_positions(index))
+    if len(entries) > len(input.shape):
+        raise BoundsError(
+            f"index_put: too many indices for tensor of dimension {len(input.shape)}: "
+            f"{len(entries)} given."
+        )
+    from_dims = tuple(range(len(entries)))
+    is_mask = len(indices) == 1 and indices[0].dtype is dtypes.bool_
+    if is_mask and is_single(values) and not accumulate:
+        values = reshape(values, ())
+    stacked = stack_indices(entries)
+    row = TABLE.index_accumulate if accumulate else TABLE.index_put
+    batch = tuple(stacked.shape[1:])
+    shape = (*batch, *tuple(input.shape)[len(entries) :])
+    source = (
+        placed(cast(values, input.dtype), input.device)
+        if is_tensor(values)
+        else TABLE.full(values, shape=(), dtype=input.dtype, device=input.device)
+    )
+    return row(input, stacked, TABLE.expand(source, shape=shape), dims=from_dims)
+
+
+def is_single(value: Any) -> bool:
+    """True for a tensor of one element."""
+    return is_tensor(value) and all(isinstance(n, int) and n == 1 for n in value.shape)
+
+
+def mask_positions(mask: Any) -> list[Any]:
+    """One int64 tensor per dim of a bool tensor: where it is True. Needs the contents."""
+    with any_arrays.on_device_of(mask.array):
+        found = mask.array.nonzero()
+    return [constant(positions, mask.device) for positions in found]
+
+
+def stack_indices(indices: Sequence[Any]) -> Any:
+    """Index tensors broadcast together and stacked, as the rows `index` and `index_put` take."""
+    try:
+        shape = broadcast_shapes([tuple(i.shape) for i in indices], "indexing")
+    except ShapeError as error:
+        raise ShapeIndexError(*error.args) from None
+    if len(indices) == 1:
+        return TABLE.reshape(indices[0], shape=(1, *shape))
+    wide = [TABLE.expand(cast(i, dtypes.int64), shape=shape) for i in indices]
+    return TABLE.stack(*wide, dim=0)
+
+
+# PyTorch's other names for the same function.
+concat = concatenate = cat

@@ -1,0 +1,1 @@
+"""Methods that eager tensors and graph values share."""

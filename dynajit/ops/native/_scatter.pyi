@@ -1,0 +1,6 @@
+"""The C extension `dynajit.ops.native._scatter`."""
+
+from typing import Any
+
+def add_rows(target: Any, places: Any, rows: Any) -> bool: ...
+def add_scaled_rows(target: Any, places: Any, chosen: Any, factors: Any, matrix: Any) -> bool: ...

@@ -1,0 +1,1 @@
+"""The rows of the op table, family by family."""

@@ -1,0 +1,223 @@
+"""Rows of complex numbers: parts, conjugates, directions, and the two views between pairs and them.
+
+Contract: complex64 has float32 parts, complex128 float64 ones; there is no complex dtype of 16-bit
+floats. `real`, `imag`, `view_as_real` and `view_as_complex` are views; `conj_view` and `neg_view`
+are, too, of memory that holds conjugates or negatives of their elements (`conj` is a copy). No
+formula here is that of a complex derivative, so all of them are used as they stand
+(`Op.analytic`): the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy, as in PyTorch.
+Native code computes with pairs (`ir.passes.split_complex_numbers`).
+Called by `complex_functions` and by the drivers of derivatives.
+"""
+
+from typing import Any
+
+from dynajit.core.errors import DTypeError, ShapeError
+from dynajit.core.types import dtypes
+from dynajit.core.types.symint import equals
+from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.ops.table.families import (
+    broadcast_shapes,
+    common_device,
+    describe,
+    extern,
+    movement,
+    require_tensor,
+)
+from dynajit.ops.table.scalar import SCALARS
+
+
+def _complex(name: str, x: ValueType) -> TensorType:
+    """The type of a complex operand.
+
+    Raises:
+        DTypeError: it is real.
+    """
+    call = describe(name, ("x",), (x,))
+    type = require_tensor(x, call, "x")
+    if not type.dtype.is_complex:
+        raise DTypeError(f"{call}: {type.dtype.name} is refused.  Expected a complex dtype.")
+    return type
+
+
+def _parts_infer(name: str) -> Any:
+    def infer(x: ValueType) -> TensorType:
+        type = _complex(name, x)
+        return type.with_shape(type.shape).with_dtype(dtypes.real_of(type.dtype))
+
+    return infer
+
+
+def _same_infer(name: str) -> Any:
+    def infer(x: ValueType) -> TensorType:
+        type = _complex(name, x)
+        return type.with_shape(type.shape)
+
+    return infer
+
+
+# ---------------------------------------------------------------------------------------------
+# views
+
+
+@movement(infer=_parts_infer("real"), array=lambda xp, x: x.real, view=True, vjp={"x": lambda g: g})
+def real(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """The real parts of complex x. Shape: as x."""
+    return m.real(load(0, index))
+
+
+@movement(
+    infer=_parts_infer("imag"), array=lambda xp, x: x.imag, view=True, vjp={"x": lambda g: g * 1j}
+)
+def imag(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """The imaginary parts of complex x. Shape: as x."""
+    return m.imag(load(0, index))
+
+
+def _view_as_real_infer(x: ValueType) -> TensorType:
+    type = _complex("view_as_real", x)
+    return type.with_shape((*type.shape, 2)).with_dtype(dtypes.real_of(type.dtype))
+
+
+def _view_as_real_array(xp: Any, x: Any) -> Any:
+    """A last dimension over the two parts; NumPy reinterprets memory along a dense last one."""
+    return x[..., None].view(x.real.dtype)
+
+
+@movement(
+    infer=_view_as_real_infer,
+    array=_view_as_real_array,
+    view=True,
+    vjp={"x": lambda ops, g: ops.view_as_complex(g)},
+)
+def view_as_real(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """Complex x as pairs of its parts. Shape: (*x.shape, 2)."""
+    value = load(0, index[:-1])
+    return m.where(m.equal(index[-1], 0), m.real(value), m.imag(value))
+
+
+def _view_as_complex_infer(x: ValueType) -> TensorType:
+    call = describe("view_as_complex", ("x",), (x,))
+    type = require_tensor(x, call, "x")
+    if type.dtype not in (dtypes.float32, dtypes.float64):
+        raise DTypeError(
+            f"{call}: view_as_complex is only supported for float and double tensors, but got a "
+            f"tensor of {type.dtype.name}."
+        )
+    if not type.rank:
+        raise ShapeError(f"{call}: Input tensor must have one or more dimensions")
+    if not equals(type.shape[-1], 2):
+        raise ShapeError(f"{call}: Tensor must have a last dimension of size 2")
+    return type.with_shape(type.shape[:-1]).with_dtype(dtypes.complex_of(type.dtype))
+
+
+def _view_as_complex_array(xp: Any, x: Any) -> Any:
+    """A copy where the pairs do not lie side by side, as gradients may."""
+    if x.strides[-1] != x.itemsize or any(step % (2 * x.itemsize) for step in x.strides[:-1]):
+        x = xp.array(x, order="C")
+    return x.view(dtypes.complex_of(dtypes.from_numpy(x.dtype)).numpy)[..., 0]
+
+
+@movement(
+    infer=_view_as_complex_infer,
+    array=_view_as_complex_array,
+    view=True,
+    vjp={"x": lambda ops, g: ops.view_as_real(g)},
+)
+def view_as_complex(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """Pairs along the last dimension as complex numbers. Shape: x.shape[:-1]."""
+    return m.complex(load(0, (*index, 0)), load(0, (*index, 1)))
+
+
+@movement(
+    infer=_same_infer("conj_view"),
+    array=lambda xp, x: xp.conj(x),
+    view=True,
+    mirrors=True,
+    vjp={"x": lambda ops, g: ops.conj(g)},
+)
+def conj_view(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """The conjugates of complex x, as a view. Shape, dtype: as x."""
+    value = load(0, index)
+    return m.complex(m.real(value), m.neg(m.imag(value)))
+
+
+def _neg_view_infer(x: ValueType) -> TensorType:
+    call = describe("neg_view", ("x",), (x,))
+    type = require_tensor(x, call, "x")
+    if type.dtype is dtypes.bool_:
+        raise DTypeError(f"{call}: bool has no negatives.")
+    return type.with_shape(type.shape)
+
+
+@movement(
+    infer=_neg_view_infer,
+    array=lambda xp, x: xp.negative(x),
+    view=True,
+    mirrors=True,
+    vjp={"x": lambda ops, g: ops.neg(g)},
+)
+def neg_view(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """The negatives of x, as a view. Shape, dtype: as x."""
+    dtype = types[0].dtype
+    return m.cast(m.neg(m.cast(load(0, index), dtypes.compute_dtype(dtype))), dtype)
+
+
+# ---------------------------------------------------------------------------------------------
+# functions
+
+
+def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
+    call = describe("complex", ("real", "imag"), (real, imag))
+    x, y = require_tensor(real, call, "real"), require_tensor(imag, call, "imag")
+    if x.dtype not in (dtypes.float32, dtypes.float64):
+        raise DTypeError(
+            f"{call}: Expected both inputs to be Float or Double tensors but got {x.dtype.name} "
+            f"and {y.dtype.name}."
+        )
+    if x.dtype is not y.dtype:
+        raise DTypeError(f"{call}: Expected both inputs to have one dtype.")
+    shape = broadcast_shapes([x.shape, y.shape], call)
+    return TensorType(shape, dtypes.complex_of(x.dtype), common_device((x, y), call))
+
+
+@extern(
+    infer=_complex_infer,
+    vjp={"real": lambda ops, g: ops.real(g), "imag": lambda ops, g: ops.imag(g)},
+    analytic=False,
+    name="complex",
+)
+def complex_(xp: Any, real: Any, imag: Any) -> Any:
+    """The complex numbers with these parts. Shape: broadcast."""
+    return SCALARS["complex"].numpy(real, imag)
+
+
+@extern(infer=_same_infer("conj"), vjp={"x": lambda ops, g: ops.conj(g)}, analytic=False)
+def conj(xp: Any, x: Any) -> Any:
+    """Complex conjugates. Shape, dtype: as x."""
+    return xp.conj(x)
+
+
+def _sgn_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
+    """i s Im(g conj(s)) / |x|: what turns z, of what g says; 0 at 0."""
+    size = ops.abs(x)
+    turn = ops.imag(g * ops.conj(out)) / size
+    return ops.where(ops.eq(size, 0), 0.0, turn) * (out * 1j)
+
+
+@extern(infer=_same_infer("sgn"), vjp={"x": _sgn_vjp}, analytic=False)
+def sgn(xp: Any, x: Any) -> Any:
+    """x / |x|, and 0 at 0. Shape, dtype: as x."""
+    size = xp.abs(x)
+    return xp.where(size == 0, 0, x / size)
+
+
+def _angle_vjp(ops: Any, g: Any, x: Any) -> Any:
+    """g i x / |x|^2; 0 at 0."""
+    square = ops.square(ops.abs(x))
+    return ops.where(ops.eq(square, 0), 0.0, g / square) * (x * 1j)
+
+
+@extern(infer=_parts_infer("angle"), vjp={"x": _angle_vjp}, analytic=False)
+def angle(xp: Any, x: Any) -> Any:
+    """Angles of complex x in (-pi, pi], in radians. Shape: as x."""
+    return xp.arctan2(x.imag, x.real)

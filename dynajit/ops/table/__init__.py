@@ -1,0 +1,1 @@
+"""What a row of the op table is, and who runs it."""

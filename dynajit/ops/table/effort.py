@@ -1,0 +1,79 @@
+"""How much work the body of a pointwise row is: found by running it on operands that count.
+
+Called by `ir.partition` (what to recompute) and by reports.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dynajit.core.types import dtypes
+from dynajit.ops.table.op_table import Kind, Op
+
+# Scalar functions that take one or two instructions; every other one is a polynomial or a loop.
+CHEAP_FUNCTIONS: Final = frozenset(
+    {
+        "abs", "neg", "sign", "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "trunc", "round",
+        "maximum", "minimum", "isnan", "isinf", "isfinite", "where", "cast", "index",
+        "logical_and", "logical_or", "logical_xor", "logical_not",
+        "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift",
+        "fma",
+    }
+)  # fmt: skip
+
+
+def is_transcendental(op: Op, attributes: Mapping[str, Any]) -> bool:
+    """True if the body of a pointwise row calls a function that takes many instructions.
+
+    Args:
+        op: a row of kind POINTWISE.
+        attributes: of the call; all of them.
+    """
+    return not functions_called(op, tuple(attributes.items())) <= CHEAP_FUNCTIONS
+
+
+@functools.lru_cache(maxsize=4096)
+def functions_called(op: Op, attributes: tuple[tuple[str, Any], ...]) -> frozenset[str]:
+    """Names of the scalar functions that the body of a pointwise row calls."""
+    assert op.kind is Kind.POINTWISE
+    called: set[str] = set()
+    op.rule.body(_Recorder(called), *(_Scalar() for _ in op.inputs), **dict(attributes))
+    return frozenset(called)
+
+
+class _Scalar:
+    """A value of which nothing is known but that operators work on it."""
+
+    dtype = dtypes.float32
+
+
+class _Recorder:
+    """A scalar namespace that notes the names of the functions that are called."""
+
+    def __init__(self, called: set[str]) -> None:
+        self.called = called
+
+    def __getattr__(self, name: str) -> Any:
+        def function(*operands: Any, **options: Any) -> _Scalar:
+            self.called.add(name)
+            return _Scalar()
+
+        return function
+
+
+def _install_operators() -> None:
+    """Every operator of `_Scalar` gives another scalar."""
+
+    def result(*operands: Any) -> _Scalar:
+        return _Scalar()
+
+    binary = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor",
+              "lshift", "rshift")  # fmt: skip
+    names = [f"__{prefix}{name}__" for name in binary for prefix in ("", "r")]
+    names += [f"__{name}__" for name in ("neg", "pos", "abs", "invert")]
+    names += [f"__{name}__" for name in ("lt", "le", "gt", "ge", "eq", "ne")]
+    for name in names:
+        setattr(_Scalar, name, result)
+
+
+_install_operators()

@@ -1,0 +1,358 @@
+"""What an operation is: one frozen row per op, in one closed table.
+
+A row says everything about an op: its inputs and attributes, the type of its result, what it
+computes (one *rule* per kind), and its derivative. Eager execution, autograd, capture, passes and
+code generation only read rows; none of them knows an op by name.
+
+Calling convention of every row: `row(*inputs, **attributes)`. Inputs are tensors (or graph
+values), Python numbers, or None where a composite allows it. Attributes are hashable constants
+(ints, tuples, strings, DType, Device, bool, None). PyTorch's friendlier signatures live in
+`ops.functions` and `ops.methods.methods`, which normalise and then call rows.
+
+The dispatch rule: the operand with the highest `__dynajit_priority__` runs the op
+(`ops.table.dispatch`), so the same row call is executed by eager tensors or recorded by graph
+values.
+
+Adding an op: write one decorated function in one of the row files (`pointwise`, `reductions`,
+`movement`, `indexing`, `random`, `linear_algebra`, `composites`); the decorators are in
+`ops.table.families`.
+"""
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from typing import Any, Final, TypeAlias
+
+from dynajit.core.errors import ArgumentError, InternalError
+from dynajit.core.records import record
+from dynajit.core.types.value_types import ValueType
+from dynajit.ops.native._row_call import RowCall
+from dynajit.ops.table import dispatch
+
+
+class Kind(enum.Enum):
+    """The closed set of op kinds; each has one rule class below."""
+
+    # Members are compared by identity; Enum's own hash is a Python function, called per lookup.
+    __hash__ = object.__hash__
+
+    POINTWISE = "pointwise"
+    REDUCTION = "reduction"
+    MOVEMENT = "movement"
+    EXTERN = "extern"
+    RANDOM = "random"
+    SCATTER = "scatter"
+    COMPOSITE = "composite"
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required()
+
+
+@record
+class Pointwise:
+    """Value at an index from the inputs' values at that (broadcast) index.
+
+    Args:
+        body: `body(m, *scalars, **attributes)` -> scalar. `m` is a scalar namespace: NumPy arrays
+            in eager mode, loop-IR expressions in code generation. Straight-line code with the
+            operators and the functions of `ops.table.scalar`. A creation op (no inputs) may call
+            `m.index(d)`, the int64 index along dimension d of the result.
+        compute: `compute(dtype)` -> dtype to which inputs are cast before the body, given the
+            promoted input dtype (the result dtype is in `Op.infer`).
+        array: `array(xp, *arrays, **attributes)`: a faster array function with the same meaning,
+            or None; inputs already have the compute dtype.
+        uncast: names of the inputs that reach the body in their own dtype and take no part in
+            promotion: the condition of `where`, the input of `cast`.
+        divides: integers are divided by input 1; zeros in it raise a DivisionError.
+        native: see `Composite`.
+    """
+
+    body: Callable[..., Any]
+    compute: Callable[..., Any]
+    array: Callable[..., Any] | None = None
+    uncast: frozenset[str] = frozenset()
+    divides: bool = False
+    native: Callable[..., Any] | None = None
+
+
+@record
+class Reduction:
+    """Combination of the elements along the dims in attribute `dim` (sorted, non-negative).
+
+    Every reduction row has exactly one input `x` and the attributes `dim: tuple[int, ...]` and
+    `keepdim: bool` (others may follow).
+
+    Args:
+        init: `init(m, x, position)` -> accumulator tuple of scalars for one element; `position`
+            is the element's row-major position among the reduced dims.
+        combine: `combine(m, a, b)` -> accumulator; associative; `a` comes earlier.
+        finish: `finish(m, accumulator)` -> scalar result.
+        identity: `identity(dtype)` -> accumulator tuple of Python numbers to start from, or None
+            where an empty reduction is an error.
+        compute: `compute(dtype)` -> dtype of the accumulated values, given the input dtype.
+        array: `array(xp, x, *, dim, keepdim, **attributes)`: the array function.
+        ufunc: name of the array module's ufunc whose `reduce` does the same for small arrays (at
+            most 128 elements), or None.
+        reduce: what stands for it where arrays are NumPy's, called with five arguments by place.
+        native: see `Composite`.
+    """
+
+    init: Callable[..., tuple[Any, ...]]
+    combine: Callable[..., tuple[Any, ...]]
+    finish: Callable[..., Any]
+    identity: Callable[..., tuple[Any, ...] | None]
+    compute: Callable[..., Any]
+    array: Callable[..., Any]
+    ufunc: str | None = None
+    reduce: Callable[..., Any] | None = None
+    native: Callable[..., Any] | None = None
+
+
+@record
+class Movement:
+    """Elements of the inputs rearranged: an index map, never a kernel of its own.
+
+    Args:
+        read: `read(m, load, index, types, **attributes)` -> scalar at `index` (a tuple of
+            integer expressions, one per result dim). `load(k, idx)` is the value of input k at
+            `idx`. `m.where(condition, a, b)` is lazy in the sense that an index that the
+            condition excludes may be out of range. `m.as_index(scalar, size, wrap=True)` turns a
+            loaded integer into an index checked against `size`. `m.less(i, j)` and
+            `m.equal(i, j)` compare indices.
+        array: `array(xp, *arrays, **attributes)`: the array function; a view where `view`.
+        view: True if the result shares memory with input 0.
+        native: see `Composite`.
+        mirrors: a view whose elements are not those in memory, but their conjugates or negatives:
+            `array` computes them, and eager execution notes what the memory is seen as.
+    """
+
+    read: Callable[..., Any]
+    array: Callable[..., Any]
+    view: bool = False
+    native: Callable[..., Any] | None = None
+    mirrors: bool = False
+
+
+@record
+class Random:
+    """Counter-based random values (Philox4x32-10).
+
+    Every random row has the scalar inputs `seed` and `offset` and the attributes
+    `shape, dtype, device, shift`. Element i (row-major) uses `words` consecutive 32-bit words,
+    starting at word `i * words` of the stream whose counter block number 0 is `offset + shift`
+    (four words per block). The op consumes `ceil(numel * words / 4)` blocks.
+
+    Args:
+        words: `words(dtype)` -> 1 or 2.
+        body: `body(m, words, dtype, **attributes)` -> scalar, from a tuple of uint32 scalars.
+        native: see `Composite`.
+    """
+
+    words: Callable[..., int]
+    body: Callable[..., Any]
+    native: Callable[..., Any] | None = None
+
+
+@record
+class Scatter:
+    """Input 0, with elements of `source` written or added at computed indices.
+
+    Args:
+        domain: `domain(types, **attributes)` -> shape of the loop.
+        write: `write(m, load, index, types, **attributes)` -> (target index tuple, value).
+        mode: "add" or "set".
+        array: `array(xp, *arrays, **attributes)`: the array function; returns a new array.
+        native: see `Composite`.
+    """
+
+    domain: Callable[..., Any]
+    write: Callable[..., Any]
+    mode: str
+    array: Callable[..., Any]
+    native: Callable[..., Any] | None = None
+
+
+@record
+class Extern:
+    """A library function: `array(xp, *arrays, **attributes)`; native lowerings are found by the
+    op's name in code generation.
+
+    Args:
+        array: see above.
+        widens: it takes 16-bit floats as they are, and chooses what to compute in. Others get
+            them in float32.
+        direct: `direct(xp, *inputs)` -> the function of arrays alone that does the same for
+            inputs of these shapes and dtypes; None: the row has none.
+        native: see `Composite`.
+        refuses: it raises where elements do not fit: a matrix is singular, an index is out of
+            range. Compiled code runs such a call whether its result is read or not.
+    """
+
+    array: Callable[..., Any]
+    widens: bool = False
+    direct: Callable[..., Any] | None = None
+    native: Callable[..., Any] | None = None
+    refuses: bool = False
+
+
+@record
+class Composite:
+    """A Python function over other rows: `function(ops, *inputs, **attributes)`.
+
+    It stays one node in a graph until the pass `expand_composites` replaces it by what the
+    function records. With an own derivative (`Op.vjp`) it is one node of the eager tape, too,
+    unless `on_tape` says otherwise.
+
+    Args:
+        function: see above.
+        array: `array(xp, *arrays, **attributes)`: a faster array function with the same meaning
+            up to rounding, or None; it may decline operands by returning NotImplemented, and
+            never returns (a view of) an operand. See `ops.rows.array_forms`.
+        on_tape: with an own derivative it is one node of the eager tape. False for a derivative
+            that computes again what the tape would have: only graphs use it.
+        row_major: what eager execution gives lies row by row, whatever the layout of the operands.
+        native: `native(*arrays, *attributes)`: the same in C, or None; it is asked first, for
+            arrays of NumPy, and may give NotImplemented. See `_native_forms.c`.
+        slopes: input name -> the formula of `Op.vjp` in C: `slope(*parameters)`, arrays in place of
+            tensors and without `ops`. Eager asks it first where no gradients are recorded.
+    """
+
+    function: Callable[..., Any]
+    array: Callable[..., Any] | None = None
+    on_tape: bool = True
+    row_major: bool = False
+    native: Callable[..., Any] | None = None
+    slopes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite
+
+
+@record(eq=False)
+class Op(RowCall):
+    """One row of the table.
+
+    Args:
+        name: unique; as in PyTorch where PyTorch has it.
+        kind: which class `rule` has.
+        inputs: names of the inputs. A variadic op (`cat`) has one name and any number of inputs.
+        attributes: attribute name -> default, or REQUIRED.
+        infer: `infer(*input_types, **attributes)` -> TensorType of the result. An input that is a
+            Python number has a ScalarType. Raises ShapeError, DTypeError, ... on bad operands.
+        rule: what the op computes.
+        vjp: input name -> formula of that input's gradient, or None where not differentiable.
+            A formula's parameter names say what it needs: `ops` (the table), `g` (gradient of the
+            result), `out` (the result), an input's name, `<input>_type`, `out_type`, or an
+            attribute's name. Only what is named is saved for backward. A formula may leave
+            broadcasting and dtype as they come: the driver reduces to the input's type.
+            A variadic op has one formula returning a list, with `inputs`, `inputs_types`.
+        variadic: see `inputs`.
+        domain: closed interval of input values on which samples for tests are drawn.
+        document: the docstring.
+        analytic: the row has a complex derivative, and its formulas are those of real calculus:
+            where the gradient is complex, the drivers call them between two conjugations
+            (`ops.table.derivatives.conjugates`). False: the formulas are right for complex operands
+            as they stand, since they are linear with real coefficients or say so themselves.
+        bends: the second derivative is 0 wherever there is one, and a gradient of the gradient is
+            zeros, as in PyTorch, where the formulas alone would have none.
+        opaque: a function of the program's own, which may give something else in every call: it is
+            never computed ahead, and gets tensors as it was given them.
+    """
+
+    name: str
+    kind: Kind
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    infer: Callable[..., ValueType]
+    rule: Any
+    vjp: Mapping[str, Callable[..., Any] | None] = field(default_factory=dict)
+    variadic: bool = False
+    domain: tuple[float, float] = (-3.0, 3.0)
+    document: str = ""
+    analytic: bool = True
+    bends: bool = False
+    opaque: bool = False
+
+    def run(self, *inputs: Any, **attributes: Any) -> Any:
+        """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager
+        tensors can run it at once."""
+        # No attributes, or complete ones in order (most are), are bound already: 0.15 us saved.
+        if (attributes or self.attributes) and [*attributes] != [*self.attributes]:
+            attributes = self.bind(attributes)
+        return dispatch.handler_for(inputs)(self, inputs, attributes)
+
+    def bind(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """`attributes` completed with defaults, in declaration order.
+
+        Raises:
+            ArgumentError: a required attribute is missing, or a name is unknown.
+        """
+        bound = {}
+        for name, default in self.attributes.items():
+            value = attributes.get(name, default)
+            if value is REQUIRED:
+                raise ArgumentError(f"{self.name}: the attribute {name!r} is required")
+            bound[name] = value
+        if not attributes.keys() <= bound.keys():
+            unknown = sorted(set(attributes) - set(bound))
+            raise ArgumentError(
+                f"{self.name}: unknown attributes {unknown}.  Expected {list(self.attributes)}."
+            )
+        return bound
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"ops.{self.name}"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return (lookup, (self.name,))
+
+
+class Table:
+    """All rows by name; `ops.exp` is the row called "exp". Formulas receive it as `ops`."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Op] = {}
+
+    def enter(self, op: Op) -> Op:
+        """Enter a row once (not called `add`: that is a row).
+
+        Raises:
+            InternalError: the name is taken.
+        """
+        if op.name in self._rows:
+            raise InternalError(f"two op rows are called {op.name!r}")
+        self._rows[op.name] = op
+        setattr(self, op.name, op)  # found without calling __getattr__
+        return op
+
+    def __getattr__(self, name: str) -> Op:
+        raise AttributeError(f"no op row is called {name!r}")
+
+    def __getitem__(self, name: str) -> Op:
+        return self._rows[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self._rows.values())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+TABLE: Final = Table()
+
+
+def lookup(name: str) -> Op:
+    """The row called `name` (used to unpickle rows)."""
+    return TABLE[name]
