@@ -14,11 +14,20 @@ import numpy as np
 
 import dynajit as dj
 from dynajit import nn
-from dynajit.capture import _capture, cache
-from dynajit.capture.guard_facts import TensorFacts
-from dynajit.capture.guard_tree import compile_guards
-from dynajit.capture.guards import Guard, Kind
-from dynajit.capture.sources import Attribute, ClassAttribute, Function, Global, Key, Local, Source
+from dynajit.capture import _capture
+from dynajit.capture.entry import cache
+from dynajit.capture.guards.facts import TensorFacts
+from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.tree import compile_guards
+from dynajit.capture.places.sources import (
+    Attribute,
+    ClassAttribute,
+    Function,
+    Global,
+    Key,
+    Local,
+    Source,
+)
 from dynajit.core.process.optional import load
 from dynajit.eager import Tensor
 

@@ -8,7 +8,7 @@
  * the CompiledFunction, which the garbage collector sees; a code object's extra slot only borrows a
  * pointer to it. Everything runs under the GIL; free-threaded builds are not supported.
  *
- * Called by dynajit.capture.guards, .cache and .session. CPython 3.11 to 3.14; what differs between
+ * Called by dynajit.capture.guards.guards, .cache and .session. CPython 3.11 to 3.14; what differs between
  * them is in native/versions.h and native/dict_versions.h.
  */
 #define DYNAJIT_IMPORTS_ARRAYS
@@ -117,7 +117,7 @@ hook_restore(PyObject *before)
 typedef struct {
     Guards *guards;      /* owned */
     PyObject *function;  /* owned: same signature as the original */
-    PyObject *owner;     /* owned: capture.cache.Entry */
+    PyObject *owner;     /* owned: capture.entry.cache.Entry */
     uint64_t hits;
     int is_scoped;       /* frames called from it are shown to the callback */
 } Entry;

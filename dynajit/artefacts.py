@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit import codegen, core, ir, ops
-from dynajit.capture.region import CapturedGraph
+from dynajit.capture.region.region import CapturedGraph
 from dynajit.codegen.compilers import store
 from dynajit.codegen.pipeline import from_data, to_data
 from dynajit.codegen.run.blueprints import Unstorable

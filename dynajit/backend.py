@@ -21,7 +21,7 @@ from typing import Any
 from dynajit import artefacts, early_compiler
 from dynajit.artefacts import Gradients
 from dynajit.capture.control import disable
-from dynajit.capture.region import CapturedGraph, Place, SavedTensors
+from dynajit.capture.region.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, BackendError
 from dynajit.core.process import config

@@ -1,8 +1,9 @@
 """`compile` and what belongs to it: the one place where capture, ir and codegen are joined.
 
-`compile(fn)` makes a C entry object (`capture.cache.compiled_function`) whose misses come back to
-`Compiler.publish`: capture the call, build its graph with the chosen backend, and publish guards
-and new code. Frames met below a region with breaks, and resume functions, use the same Compiler.
+`compile(fn)` makes a C entry object (`capture.entry.cache.compiled_function`) whose misses come
+back to `Compiler.publish`: capture the call, build its graph with the chosen backend, and publish
+guards and new code. Frames met below a region with breaks, and resume functions, use the same
+Compiler.
 """
 
 import functools
@@ -22,7 +23,7 @@ from dynajit.capture.control import (
     is_compiling,
     set_stance,
 )
-from dynajit.capture.size_memory import SizeMemory, mark_dynamic, mark_static
+from dynajit.capture.tensors.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ExpectationError
 from dynajit.core.process import config
 from dynajit.core.process.late import Late, load
@@ -37,17 +38,17 @@ from dynajit.report import history
 from dynajit.report.log import log_compilation, write
 
 if TYPE_CHECKING:
-    from dynajit.capture.cache import Published, Recompile
-    from dynajit.capture.region import Backend
-    from dynajit.capture.session import Compilation
+    from dynajit.capture.entry.cache import Published, Recompile
+    from dynajit.capture.entry.session import Compilation
+    from dynajit.capture.region.region import Backend
     from dynajit.report.explanation import Explanation
 
 backends = Late("dynajit.backend")
-cache = Late("dynajit.capture.cache")
+cache = Late("dynajit.capture.entry.cache")
 dump = Late("dynajit.report.dump")
 explanations = Late("dynajit.report.explanation")
-regions = Late("dynajit.capture.region")
-session = Late("dynajit.capture.session")
+regions = Late("dynajit.capture.region.region")
+session = Late("dynajit.capture.entry.session")
 
 __all__ = [
     "allow_in_graph",
@@ -107,7 +108,7 @@ class Compiler:
         function: FunctionType,
         arguments: tuple[Any, ...],
     ) -> "Published":
-        """Compile one call; see `capture.cache.Compile`.
+        """Compile one call; see `capture.entry.cache.Compile`.
 
         Args:
             needs_tensors: without a tensor it runs as it is.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from dynajit.capture.session import failure_text
+from dynajit.capture.entry.session import failure_text
 from dynajit.codegen import pipeline as code
 from dynajit.core.errors import (
     BoundsError,

@@ -7,7 +7,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import early_compiler
-from dynajit.capture import session
+from dynajit.capture.entry import session
 from dynajit.codegen import pipeline
 from dynajit.codegen.compilers import compilation, toolchain
 

@@ -145,7 +145,13 @@ def test_import_loads_no_compiler() -> None:
     import subprocess
     import sys
 
-    parts = ["capture.session", "capture.cache", "ir.graph", "codegen.pipeline", "backend"]
+    parts = [
+        "capture.entry.session",
+        "capture.entry.cache",
+        "ir.graph",
+        "codegen.pipeline",
+        "backend",
+    ]
     found = f"[p for p in {parts} if 'dynajit.' + p in sys.modules]"
     code = f"""import sys, dynajit as dj
 print({found})

@@ -53,6 +53,27 @@ FORBIDDEN = {
     "dynajit.distributions": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
 }
 
+# Rooms of a package from the bottom up; "" are the modules beside them. A room sees those before it
+# and itself, with the rooms inside it that are not named.
+ROOMS = {
+    "dynajit.core": ("", "types", "process", "arrays.gpu", "arrays"),
+    "dynajit.ops": (
+        "table", "calls", "rows", "rows.networks", "", "functions.shapes", "functions.elements",
+        "functions.reductions", "functions.creation", "functions.matrices", "functions.arrangement",
+        "functions.networks", "functions.signals", "functions", "methods",
+    ),
+    "dynajit.eager": (
+        "modes", "tape", "operations", "backward", "tensor", "sparse", "files", ""
+    ),
+    "dynajit.codegen": (
+        "loops", "plan", "c", "compilers", "cuda.units", "cuda", "run", "device", ""
+    ),
+    "dynajit.capture": (
+        "", "bytecode", "values", "places", "guards", "tensors", "machine", "library", "python",
+        "opcodes", "execution", "region", "emit", "entry",
+    ),
+}  # fmt: skip
+
 
 def source_files() -> Iterator[tuple[str, Path]]:
     """(module name, file) of every source file of the package."""
@@ -166,6 +187,33 @@ def test_imports_go_down(module: str, path: Path) -> None:
     assert [] == wrong
 
 
+def place_of(module: str, package: str) -> int:
+    """Which room of a package a module lies in: the longest name counts."""
+    inside = module.removeprefix(f"{package}.")
+    rooms = ROOMS[package]
+    fitting = [room for room in rooms if not room or f"{inside}.".startswith(f"{room}.")]
+    room = max(fitting, key=len)
+    assert room or "." not in inside, f"{module} is in no room of tests/test_layering.py"
+    return rooms.index(room)
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_imports_go_down_from_room_to_room(package: str) -> None:
+    """C modules lie below all rooms; a package itself gathers what is in it."""
+    wrong = []
+    for module, path in FILES:
+        if not module.startswith(f"{package}."):
+            continue
+        wrong += [
+            f"{module} imports {imported}"
+            for imported in sorted(modules_imported(path) - EXTENSIONS)
+            if imported.startswith(f"{package}.")
+            and place_of(imported, package) > place_of(module, package)
+        ]
+
+    assert [] == wrong
+
+
 @pytest.mark.parametrize(("module", "path"), FILES, ids=[name for name, _ in FILES])
 def test_no_import_inside_a_function(module: str, path: Path) -> None:
     """Heavy and optional libraries go through core.process.optional; everything else is at the
@@ -190,7 +238,7 @@ def test_modules_that_load_late_exist() -> None:
         if (name := late_module(node)) is not None
     ]
 
-    assert "dynajit.capture.session" in names
+    assert "dynajit.capture.entry.session" in names
     assert [] == sorted(set(names) - MODULES)
 
 
@@ -211,7 +259,7 @@ def test_no_import_cycle() -> None:
         ("dynajit.core.types.value_types", "dynajit.ops"),
         ("dynajit.ir.graph", "dynajit.eager"),
         ("dynajit.codegen.pipeline", "dynajit.eager.tensor.tensor"),
-        ("dynajit.capture.session", "dynajit.codegen"),
+        ("dynajit.capture.entry.session", "dynajit.codegen"),
         ("dynajit.nn.module", "dynajit"),
         ("dynajit.compile", "codegen.pipeline"),
     ],

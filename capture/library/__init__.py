@@ -2,8 +2,8 @@
 library, and `autograd.Function.apply`.
 
 The executor inlines the Python form wherever the captured code calls the original
-(`capture.builtins_replaced`), so that iterators stay lazy and functions given as arguments are
-traced. An instance of a class of this package stands for one of the original: `type(x)` is the
+(`capture.python.builtins.replaced`), so that iterators stay lazy and functions given as arguments
+are traced. An instance of a class of this package stands for one of the original: `type(x)` is the
 original, and where it must exist afterwards, an original is made.
 """
 

@@ -6,10 +6,10 @@ import collections
 import operator
 import sys
 
+from dynajit.capture.bytecode.versions import IS_314
 from dynajit.capture.library.iteration import Iterator, equal
 from dynajit.capture.library.table import rebuilds, replaces
-from dynajit.capture.values_objects import DISGUISED
-from dynajit.capture.versions import IS_314
+from dynajit.capture.values.objects import DISGUISED
 
 _MISSING = "deque.{1}(x): x not in deque" if IS_314 else "{0!r} is not in deque"
 

@@ -13,7 +13,7 @@ import operator
 import sys
 
 from dynajit.capture.library.table import keeps_items, rebuilds, replaces, stands_for
-from dynajit.capture.values_objects import DISGUISED
+from dynajit.capture.values.objects import DISGUISED
 
 
 class Unset:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from dynajit.capture.values_objects import DISGUISED
+from dynajit.capture.values.objects import DISGUISED
 
 Form = TypeVar("Form", bound=Callable[..., Any])
 
@@ -14,7 +14,8 @@ REPLACED: Final[dict[Any, Callable[..., Any]]] = {}
 #: Instances of other classes of the package cannot be made again.
 REBUILT: Final[dict[type, Callable[..., Any]]] = {}
 
-#: Classes of this package whose originals keep a tuple that they gave: see `capture.given_items`.
+#: Classes of this package whose originals keep a tuple that they gave: see
+#: `capture.python.given_items`.
 KEEPING: Final[list[type]] = []
 
 

@@ -6,7 +6,7 @@
  * (One exception, shared with the user's own lookup: a user-defined key whose hash equals that of
  * a guarded key has its __eq__ called by the dict.)
  *
- * Built by guard_build.c from what dynajit.capture.guard_tree hands over; read by guard_read.c,
+ * Built by guard_build.c from what dynajit.capture.guards.tree hands over; read by guard_read.c,
  * checked by guard_check.c; snapshots are taken by guard_record.c and checked by guard_snapshot.c.
  * Used by _capture.c.
  */
@@ -45,7 +45,7 @@ is_tensor(PyObject *object)
 
 /* ------------------------------------------------------------------------------ The tree ---- */
 
-/* Same numbers as capture.sources.Step. */
+/* Same numbers as capture.places.sources.Step. */
 enum Step {
     STEP_SLOT, STEP_FUNCTION, STEP_CONSTANT, STEP_STATE, STEP_GLOBAL, STEP_BUILTIN, STEP_CLOSURE,
     STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
@@ -56,7 +56,7 @@ enum Step {
 
 extern const char *const step_names[STEP_COUNT];
 
-/* Same numbers as capture.guards.Kind. */
+/* Same numbers as capture.guards.guards.Kind. */
 enum Kind {
     KIND_TYPE_IS, KIND_IDENTITY, KIND_EQUALS, KIND_TENSOR, KIND_LENGTH, KIND_TRUE_VALUE,
     KIND_DICT_KEYS, KIND_HAS_NO_ATTRIBUTE, KIND_HAS_NO_KEY, KIND_PREDICATE, KIND_FUNCTION,
@@ -116,14 +116,14 @@ typedef struct {
     } members[];
 } MemorySpec;
 
-/* Same numbers as capture.guard_facts.MemoryUse. */
+/* Same numbers as capture.guards.facts.MemoryUse. */
 #define MEMORY_WRITTEN 1   /* its elements change */
 #define MEMORY_RECORDED 2  /* they change while gradients are recorded */
 #define MEMORY_ALONE 4     /* it shares no storage with the others */
 #define MEMORY_LEAF 8      /* no operation made it */
 #define MEMORY_RESULT 16   /* an operation made it */
 
-/* Same numbers as capture.relations.Operation. */
+/* Same numbers as capture.guards.relations.Operation. */
 enum Operation {
     OPERATION_CONSTANT, OPERATION_TERM, OPERATION_ADD, OPERATION_MULTIPLY, OPERATION_FLOORDIV,
     OPERATION_MOD, OPERATION_MIN, OPERATION_MAX, OPERATION_COUNT

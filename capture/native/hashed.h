@@ -9,7 +9,7 @@
 /* Once, before any other function here. -1 with an exception. */
 int start_hashed(void);
 
-/* store_hashed(container, hashes, keys, values): see `capture/hashed.py`. */
+/* store_hashed(container, hashes, keys, values): see `capture/values/hashed.py`. */
 PyObject *module_store_hashed(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 #pragma GCC visibility pop

@@ -3,14 +3,14 @@
 from typing import Any
 
 from dynajit.capture import breaks
-from dynajit.capture.assertions import asserts
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.exceptions import Raised
-from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, as_python, is_none, unsupported
-from dynajit.capture.operations_generators import stop_iteration_error
-from dynajit.capture.values import NONE, Value
-from dynajit.capture.values_functions import FunctionContents, FunctionValue, GeneratorValue
+from dynajit.capture.machine.exceptions import Raised
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.python.basic import Steps, as_python, is_none, unsupported
+from dynajit.capture.python.generators import stop_iteration_error
+from dynajit.capture.python.tensors.assertions import asserts
+from dynajit.capture.values.functions import FunctionContents, FunctionValue, GeneratorValue
+from dynajit.capture.values.symbolic import NONE, Value
 
 
 def jump(x: Any, frame: Frame, target: int) -> None:

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from dynajit.capture.exceptions import Raised, handled, raise_python, write_state
-from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import (
+from dynajit.capture.bytecode.versions import IS_311
+from dynajit.capture.machine.exceptions import Raised, handled, raise_python, write_state
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.python.basic import (
     Steps,
     as_python,
     full_name,
@@ -14,19 +15,12 @@ from dynajit.capture.operations_basic import (
     type_name,
     unsupported,
 )
-from dynajit.capture.operations_containers import boolean
-from dynajit.capture.operations_exceptions import (
-    derive,
-    is_traceback,
-    matches,
-    split,
-    uses_no_handled,
-)
-from dynajit.capture.users_code import lookup
-from dynajit.capture.values import NONE, TRUE, Constant, Known, Opaque, Value
-from dynajit.capture.values_containers import ListValue
-from dynajit.capture.values_objects import ExceptionValue, HandledException, TracebackValue
-from dynajit.capture.versions import IS_311
+from dynajit.capture.python.containers import boolean
+from dynajit.capture.python.exceptions import derive, is_traceback, matches, split, uses_no_handled
+from dynajit.capture.values.containers import ListValue
+from dynajit.capture.values.objects import ExceptionValue, HandledException, TracebackValue
+from dynajit.capture.values.symbolic import NONE, TRUE, Constant, Known, Opaque, Value
+from dynajit.capture.values.users_code import lookup
 
 
 def raise_varargs(x: Any, frame: Frame, count: int) -> Steps:

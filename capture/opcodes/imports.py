@@ -10,13 +10,14 @@ import sys
 from types import BuiltinFunctionType, ModuleType
 from typing import Any, Final
 
-from dynajit.capture import breaks, sources
+from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.frames import Frame
-from dynajit.capture.guards import Kind
-from dynajit.capture.operations_basic import Steps, as_python
-from dynajit.capture.values import Known
-from dynajit.capture.values_containers import TupleValue
+from dynajit.capture.guards.guards import Kind
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.places import sources
+from dynajit.capture.python.basic import Steps, as_python
+from dynajit.capture.values.containers import TupleValue
+from dynajit.capture.values.symbolic import Known
 
 _NO_MODULE: Final = "an import of {} finds an object that is no module"
 _MODULES: Final = sources.Constant(sys.modules, "sys.modules")

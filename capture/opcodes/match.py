@@ -2,14 +2,14 @@
 
 from typing import Any, Final
 
-from dynajit.capture.exceptions import Raised, raise_python
-from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import Steps, as_python
-from dynajit.capture.operations_containers import boolean
-from dynajit.capture.parts import rely_on_registrations
-from dynajit.capture.values import NONE, Known, Value, constant
-from dynajit.capture.values_containers import DictValue, TupleValue
-from dynajit.capture.versions import IS_311
+from dynajit.capture.bytecode.versions import IS_311
+from dynajit.capture.guards.parts import rely_on_registrations
+from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.python.basic import Steps, as_python
+from dynajit.capture.python.containers import boolean
+from dynajit.capture.values.containers import DictValue, TupleValue
+from dynajit.capture.values.symbolic import NONE, Known, Value, constant
 
 #: Flags of classes, see the documentation of `object.h`: Py_TPFLAGS_SEQUENCE, _MAPPING and
 #: _Py_TPFLAGS_MATCH_SELF.

@@ -2,22 +2,16 @@
 
 from typing import Any
 
-from dynajit.capture.assertions import asserts
-from dynajit.capture.exceptions import raise_python
-from dynajit.capture.frames import Frame
-from dynajit.capture.operations_basic import (
-    Steps,
-    as_python,
-    defines,
-    type_name,
-    unsupported,
-)
-from dynajit.capture.operations_containers import boolean
-from dynajit.capture.operations_instances import super_value
-from dynajit.capture.values import constant
-from dynajit.capture.values_containers import DictValue, ListValue, SliceValue, TupleValue
-from dynajit.capture.values_tensors import TensorValue
-from dynajit.capture.versions import IS_313, IS_314
+from dynajit.capture.bytecode.versions import IS_313, IS_314
+from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.python.basic import Steps, as_python, defines, type_name, unsupported
+from dynajit.capture.python.containers import boolean
+from dynajit.capture.python.instances import super_value
+from dynajit.capture.python.tensors.assertions import asserts
+from dynajit.capture.values.containers import DictValue, ListValue, SliceValue, TupleValue
+from dynajit.capture.values.symbolic import constant
+from dynajit.capture.values.tensors import TensorValue
 
 
 def _unary(symbol: str) -> Any:

@@ -6,15 +6,15 @@ The words of the TypeErrors are those of CPython: `format_kwargs_error` and `che
 
 from typing import Any
 
-from dynajit.capture.exceptions import Raised, raise_python
-from dynajit.capture.frames import Frame
+from dynajit.capture.bytecode.versions import IS_311
+from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Frame
 from dynajit.capture.opcodes.control import callee_and_arguments
 from dynajit.capture.opcodes.operators import is_iterable
-from dynajit.capture.operations_basic import Steps, as_python, type_name, unsupported
-from dynajit.capture.operations_exceptions import current
-from dynajit.capture.values import NONE, Value
-from dynajit.capture.values_containers import DictValue
-from dynajit.capture.versions import IS_311
+from dynajit.capture.python.basic import Steps, as_python, type_name, unsupported
+from dynajit.capture.python.exceptions import current
+from dynajit.capture.values.containers import DictValue
+from dynajit.capture.values.symbolic import NONE, Value
 
 
 def called_text(x: Any, callee: Value) -> Steps:

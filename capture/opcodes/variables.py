@@ -3,16 +3,17 @@
 import builtins
 from typing import Any
 
-from dynajit.capture import _capture, breaks, sources
-from dynajit.capture.exceptions import raise_python
-from dynajit.capture.frames import Frame
-from dynajit.capture.guards import Kind
-from dynajit.capture.operations_basic import Steps
-from dynajit.capture.operations_generators import drop
-from dynajit.capture.recording import Namespace
-from dynajit.capture.values import UNBOUND, Known, Value
-from dynajit.capture.values_functions import GeneratorValue
-from dynajit.capture.values_objects import DELETED
+from dynajit.capture import _capture, breaks
+from dynajit.capture.guards.guards import Kind
+from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.recording import Namespace
+from dynajit.capture.places import sources
+from dynajit.capture.python.basic import Steps
+from dynajit.capture.python.generators import drop
+from dynajit.capture.values.functions import GeneratorValue
+from dynajit.capture.values.objects import DELETED
+from dynajit.capture.values.symbolic import UNBOUND, Known, Value
 
 
 def load_const(x: Any, frame: Frame, argument: Any) -> None:

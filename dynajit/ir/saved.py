@@ -5,7 +5,7 @@ backward if one of them was written in place since. Compiled code saves other va
 which values count, so that it can complain about the same ones, and save no other value that
 somebody might write to. A row of the tape that backward has passed through lets go of what it
 saved: `released_together` tells which gradients need a row that does. Called by
-`capture.saved_tensors` and the backend.
+`capture.region.saved_tensors` and the backend.
 """
 
 import functools

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from dynajit.capture.region import Region
-from dynajit.capture.session import Compilation
+from dynajit.capture.entry.session import Compilation
+from dynajit.capture.region.region import Region
 from dynajit.codegen import pipeline as code
 from dynajit.core.process import config
 from dynajit.core.process.warning import warn

@@ -7,8 +7,8 @@ functions and callees that it led to. Printed by the demo and by users.
 from collections.abc import Iterable
 from typing import Any
 
-from dynajit.capture.region import Region
-from dynajit.capture.session import Compilation
+from dynajit.capture.entry.session import Compilation
+from dynajit.capture.region.region import Region
 from dynajit.core.quoting import on_a_line, on_a_terminal
 from dynajit.core.records import record
 from dynajit.ir.graph import Graph

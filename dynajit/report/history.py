@@ -16,9 +16,9 @@ from dynajit.core.process.late import Late
 from dynajit.core.records import record
 
 if TYPE_CHECKING:
-    from dynajit.capture.session import Compilation
+    from dynajit.capture.entry.session import Compilation
 
-regions = Late("dynajit.capture.region")
+regions = Late("dynajit.capture.region.region")
 
 MOST_TEXTS = 1000
 """Breaks and skips of one `compile` call that are kept, the last ones."""

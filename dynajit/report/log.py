@@ -14,9 +14,9 @@ from dynajit.core.process.late import Late
 from dynajit.core.quoting import on_a_terminal
 
 if TYPE_CHECKING:
-    from dynajit.capture.session import Compilation
+    from dynajit.capture.entry.session import Compilation
 
-regions = Late("dynajit.capture.region")
+regions = Late("dynajit.capture.region.region")
 
 CHANNELS = config.CHANNELS
 

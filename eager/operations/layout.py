@@ -27,7 +27,7 @@ from dynajit.ops.functions.shapes.shape import said_of_view
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.table.op_table import TABLE
 
-shared_memory = Late("dynajit.eager.tensor.shared_memory")
+shared_memory = Late("dynajit.eager.operations.shared_memory")
 
 MSG_VIEW: Final = (
     "view({shape}): view size is not compatible with input tensor's size and stride (at least one "
@@ -125,7 +125,7 @@ class LayoutMethods:
 
     def share_memory_(self) -> Any:
         """Move the elements into memory that child processes share; see
-        `eager.tensor.shared_memory`.
+        `eager.operations.shared_memory`.
 
         Raises:
             UnsupportedError: other tensors or arrays share the tensor's memory.

@@ -7,8 +7,10 @@ import pytest
 
 from dynajit import eager
 from dynajit.autograd import Function
-from dynajit.capture import breaks, control, executor, session
+from dynajit.capture import breaks, control
 from dynajit.capture.breaks import BreakRecord
+from dynajit.capture.entry import session
+from dynajit.capture.execution import executor
 from dynajit.core.errors import GraphBreakError
 from dynajit.core.location import Location
 from dynajit.library import custom_op

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture import session
+from dynajit.capture.entry import session
 
 FUNCTIONS = {
     "data": lambda x: x + dj.Tensor([1, 2, 3]),

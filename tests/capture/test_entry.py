@@ -12,9 +12,9 @@ import weakref
 import pytest
 
 from dynajit.capture import _capture
-from dynajit.capture.guard_tree import compile_guards
-from dynajit.capture.guards import Guard, Kind
-from dynajit.capture.sources import Local
+from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.tree import compile_guards
+from dynajit.capture.places.sources import Local
 
 
 def run_original(compiled, function, arguments):

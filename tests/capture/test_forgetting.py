@@ -13,7 +13,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import nn
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 
 KEPT = ("CompiledFunction", "Guards", "Entry", "FunctionCache", "Callees", "Body", "Resume",
         "CompiledGuards", "Guard", "Graph", "NumpyProgram", "Launch", "Compiler", "function",

@@ -3,7 +3,7 @@
 import pytest
 
 from dynajit import eager
-from dynajit.capture import cache, session
+from dynajit.capture.entry import cache, session
 from dynajit.ir.interpret import replay
 
 

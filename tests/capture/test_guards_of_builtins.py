@@ -2,9 +2,9 @@
 
 import pytest
 
-from dynajit.capture.guard_tree import compile_guards
-from dynajit.capture.guards import Guard, Kind
-from dynajit.capture.sources import Item, Iterated, Local
+from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.tree import compile_guards
+from dynajit.capture.places.sources import Item, Iterated, Local
 
 VALUE = Local("value", 0)
 CALLS = 30  # often enough for a snapshot to be taken

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import dynajit as dj
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 
 BEYOND = (2**63, -(2**63) - 1, 2**70, 2**400)
 

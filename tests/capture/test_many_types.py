@@ -4,7 +4,8 @@ import gc
 import weakref
 
 import dynajit as dj
-from dynajit.capture import _capture, cache
+from dynajit.capture import _capture
+from dynajit.capture.entry import cache
 
 MANY = [type(f"Class{i}", (), {})() for i in range(200)]
 FEW = [MANY[i % 5] for i in range(200)]

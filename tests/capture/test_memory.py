@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dynajit.capture import _capture
-from dynajit.capture.guard_facts import TensorFacts
-from dynajit.capture.guard_tree import compile_guards
-from dynajit.capture.guards import Guard, Kind
-from dynajit.capture.sources import Attribute, Key, Local
+from dynajit.capture.guards.facts import TensorFacts
+from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.tree import compile_guards
+from dynajit.capture.places.sources import Attribute, Key, Local
 from dynajit.eager import _tensor
 
 CALLS = 100_000

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture import session
+from dynajit.capture.entry import session
 
 WIDTH = 8
 

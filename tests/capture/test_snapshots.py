@@ -8,11 +8,11 @@ import pytest
 
 import dynajit as dj
 from dynajit import nn
-from dynajit.capture import cache
-from dynajit.capture.guard_facts import FunctionFacts, TensorFacts
-from dynajit.capture.guard_tree import CompiledGuards, compile_guards
-from dynajit.capture.guards import Guard, Kind
-from dynajit.capture.sources import (
+from dynajit.capture.entry import cache
+from dynajit.capture.guards.facts import FunctionFacts, TensorFacts
+from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.tree import CompiledGuards, compile_guards
+from dynajit.capture.places.sources import (
     Attribute,
     CellContents,
     ClassAttribute,

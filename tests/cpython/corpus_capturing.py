@@ -16,8 +16,10 @@ from typing import Any, Final
 import test
 
 from dynajit import eager
-from dynajit.capture import _capture, cache, executor, session
-from dynajit.capture.region import Region
+from dynajit.capture import _capture
+from dynajit.capture.entry import cache, session
+from dynajit.capture.execution import executor
+from dynajit.capture.region.region import Region
 from dynajit.core.process import config
 from dynajit.ir.interpret import replay
 

@@ -10,7 +10,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import nn
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 
 MISSING = object()
 

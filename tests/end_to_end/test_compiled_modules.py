@@ -13,7 +13,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import autograd, nn
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 from dynajit.nn.utils import rnn
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import nn
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 from dynajit.nn import hooks
 from dynajit.nn.hooks import RemovableHandle, register_module_forward_hook
 

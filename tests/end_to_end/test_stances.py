@@ -14,7 +14,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import nn
-from dynajit.capture import executor
+from dynajit.capture.execution import executor
 from dynajit.report.breaks_page import breaks_page
 
 

@@ -20,8 +20,8 @@ import numpy as np
 
 import dynajit as dj
 from dynajit.backend import make_backend
-from dynajit.capture import cache, session
-from dynajit.capture.forced import ForcedBreaks
+from dynajit.capture.entry import cache, session
+from dynajit.capture.execution.forced import ForcedBreaks
 from tests.fuzz.comparing import Met, difference
 from tests.fuzz.programs import write
 

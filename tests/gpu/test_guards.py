@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 import dynajit as dj
-from dynajit.capture.guard_facts import MemoryUse, TensorFacts
-from dynajit.capture.guard_tree import compile_guards
-from dynajit.capture.guards import Guard, Kind
-from dynajit.capture.sources import Local
+from dynajit.capture.guards.facts import MemoryUse, TensorFacts
+from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.tree import compile_guards
+from dynajit.capture.places.sources import Local
 from dynajit.eager import _tensor
 
 X = Local("x", 0)

@@ -143,7 +143,8 @@ _CHECKS: Final[Mapping[str, Callable[[Node, Any, Any], Any]]] = {
     "index_select": _selected,
     "gather": _gathered,
     "index": _indexed,
-    # Wholly computed where they have elements; `capture.unread_results` asks for those without.
+    # Wholly computed where they have elements; `capture.region.unread_results` asks for those
+    # without.
     "index_add": _selected,
     "scatter": _gathered,
     "scatter_add": _gathered,

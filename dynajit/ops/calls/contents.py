@@ -4,8 +4,8 @@ Contract: a function that refuses elements asks `holds` or `occurs` and raises. 
 looks the answer up. Where operations are recorded there is no answer yet: the one that refuses
 nothing is taken for granted, and what is recorded checks it. A launch that finds it wrong refuses
 its values, and the call runs eagerly, where the same question is asked again and the error raised
-(`capture.plain_run`). So such a function must not look at `dispatch.is_recording` itself. Called by
-library functions and distributions.
+(`capture.emit.plain_run`). So such a function must not look at `dispatch.is_recording` itself.
+Called by library functions and distributions.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,8 @@ inputs of the call without needing their elements; the other operands are what b
 Where backward reads the result itself, the row is `with_derivative_of_result`: only that one keeps
 the result for backward, which later writes to it must then leave alone.
 
-Called by `capture.written_derivatives`, which makes the objects (`ir.written_derivative`).
+Called by `capture.python.tensors.written_derivatives`, which makes the objects
+(`ir.written_derivative`).
 """
 
 from collections.abc import Sequence

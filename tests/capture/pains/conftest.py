@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 
 
 @pytest.fixture(autouse=True)

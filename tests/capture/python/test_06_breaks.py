@@ -5,7 +5,7 @@
 import pytest
 
 from dynajit import eager
-from dynajit.capture import session
+from dynajit.capture.entry import session
 from dynajit.core.errors import GraphBreakError
 
 LOG = []

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 from tests.support.python.harness import case
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import dynajit
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 from tests.support.python.harness import case
 
 KEPT = iter([1, 2, 3, 4, 5])

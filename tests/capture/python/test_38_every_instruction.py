@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynajit.capture import executor
+from dynajit.capture.execution import executor
 from dynajit.core.process import config
 from tests.support.python.harness import Compiler
 

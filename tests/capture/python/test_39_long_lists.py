@@ -2,8 +2,8 @@
 
 import pytest
 
-from dynajit.capture.guards import Kind
-from dynajit.capture.sizes import MANY_INTS
+from dynajit.capture.guards.guards import Kind
+from dynajit.capture.tensors.sizes import MANY_INTS
 from tests.support.python.harness import Compiler, case
 
 SHORT, LONG = 2 * MANY_INTS, 1200

@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from dynajit.capture import own_builtins
+from dynajit.capture.entry import own_builtins
 from dynajit.core.process import config
 from dynajit.core.process.warning import warn
 from tests.support.python.harness import Compiler

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import dynajit as dj
-from dynajit.capture import session
-from dynajit.capture.guards import Kind
-from dynajit.capture.region import Region
-from dynajit.capture.size_memory import SizeMemory
+from dynajit.capture.entry import session
+from dynajit.capture.guards.guards import Kind
+from dynajit.capture.region.region import Region
+from dynajit.capture.tensors.size_memory import SizeMemory
 
 
 def captured(function: Any, *arguments: Any, memory: SizeMemory | None = None) -> Region:

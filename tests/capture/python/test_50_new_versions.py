@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from dynajit.capture import session
+from dynajit.capture.entry import session
 from dynajit.core.errors import GraphBreakError
 
 needs_314 = pytest.mark.skipif(sys.version_info < (3, 14), reason="syntax of 3.14")

@@ -4,7 +4,7 @@ import pytest
 
 import dynajit as dj
 from dynajit import eager
-from dynajit.capture import cache
+from dynajit.capture.entry import cache
 from tests.support.python.harness import case
 
 LEAF = eager.tensor([1.0, 2.0, 3.0], requires_grad=True)

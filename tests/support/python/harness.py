@@ -22,9 +22,10 @@ from types import FunctionType
 from typing import Any, Final
 
 from dynajit import eager
-from dynajit.capture import cache, session
-from dynajit.capture.forced import ForcedBreaks
-from dynajit.capture.region import Region
+from dynajit.capture.entry import cache, session
+from dynajit.capture.execution.forced import ForcedBreaks
+from dynajit.capture.region.region import Region
+from dynajit.eager.modes import random
 from dynajit.ir.interpret import replay
 from tests.support.python.comparison import same
 from tests.support.python.surroundings import Surroundings
@@ -119,12 +120,12 @@ class Checker:
         self.capsys = capsys
         self.surroundings = Surroundings(function)
         self.start = self.surroundings.take()
-        self.random = eager.random.get_rng_state()
+        self.random = random.get_rng_state()
 
     def run(self, called: Callable[..., Any]) -> Outcome:
         """One run from the state at the start, which is restored afterwards."""
         passed = copy.deepcopy(self.arguments)
-        eager.random.set_rng_state(self.random)
+        random.set_rng_state(self.random)
         self.capsys.readouterr()
         try:
             with warnings.catch_warnings(record=True) as caught:

@@ -482,7 +482,7 @@ def _masked_by_many(region: Any, mask: Any, dims: tuple[int, ...], value: Any) -
     """region with the rows of `value` in turn where the mask is True.
 
     That it has as many of them is checked as a divisor: a graph in which it has not refuses its
-    values, and plain Python raises the error (`capture.assertions` does the same).
+    values, and plain Python raises the error (`capture.python.tensors.assertions` does the same).
     """
     lead, count = dims[0], value.shape[dims[0]]
     mask, value = placed(mask, region.device), placed(cast(value, region.dtype), region.device)

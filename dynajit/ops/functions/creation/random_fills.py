@@ -3,7 +3,7 @@
 Contract: each function takes the tensor's dtype and `draw(name, dtype)`, which gives an array of
 the tensor's shape by one of the rows `rand` and `randn`; it returns what is to be written, which
 the caller casts. Eager execution (`eager.operations.inplace`) and capture
-(`capture.operations_mutation`) call the same functions, so they draw the same numbers. A number
+(`capture.python.tensors.mutation`) call the same functions, so they draw the same numbers. A number
 that is not known while a graph is recorded is refused where it would have to be checked.
 
 16-bit floats are drawn and computed with as float32, except by `uniform` and `normal`.

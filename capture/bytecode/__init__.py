@@ -1,0 +1,1 @@
+"""Bytecode of every supported Python: read, translated and written."""

@@ -1,0 +1,232 @@
+"""The canonical instruction set: one table, the same for every Python version.
+
+Each row gives an operation's argument and its stack effect: slots popped and pushed when control
+falls through, and, for jumps, when the jump is taken. `capture.bytecode.instructions` translates a
+code object into these operations; the executor has one handler per row; a test checks the effects
+against whole functions of the standard library.
+
+Read the effects with the argument `a` of the instruction. Slots named NULL are the empty slots of
+the calling convention. Semantics are those of the `dis` module's documentation; what differs is
+said in the row.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from dynajit.core.records import record
+
+Count: TypeAlias = "int | Callable[[Any], int]"
+
+
+@record
+class Operation:
+    """One row of the table.
+
+    Args:
+        name: the canonical name.
+        argument: what the instruction's argument is; empty for none.
+        popped: slots taken, a number or a function of the argument.
+        pushed: slots put.
+        on_jump: (popped, pushed) when the jump is taken; None if the operation never jumps.
+        falls_through: False if the next instruction is never reached from here.
+        note: what a reader of `dis` would not expect.
+    """
+
+    name: str
+    argument: str
+    popped: Count
+    pushed: Count
+    on_jump: tuple[int, int] | None = None
+    falls_through: bool = True
+    note: str = ""
+
+    def effect(self, argument: Any, jump: bool = False) -> tuple[int, int]:
+        """(popped, pushed) for an instruction with this argument."""
+        if jump and self.on_jump is not None:
+            return self.on_jump
+        popped = self.popped if isinstance(self.popped, int) else self.popped(argument)
+        pushed = self.pushed if isinstance(self.pushed, int) else self.pushed(argument)
+        return popped, pushed
+
+
+_ROWS: Final = (
+    # ---------------------------------------------------------------- constants and variables
+    Operation("LOAD_CONST", "the object", 0, 1),
+    Operation("LOAD_FAST", "name", 0, 1, note="raises UnboundLocalError where unbound"),
+    Operation("LOAD_FAST_AND_CLEAR", "name", 0, 1,
+              note="pushes NULL where unbound; the local is unbound afterwards (comprehensions)"),
+    Operation("STORE_FAST", "name", 1, 0, note="storing NULL unbinds (end of a comprehension)"),
+    Operation("DELETE_FAST", "name", 0, 0),
+    Operation("MAKE_CELL", "name", 0, 0, note="the local of that name becomes the cell's content"),
+    Operation("LOAD_CELL_AND_CLEAR", "name", 0, 1,
+              note="pushes the cell itself, or NULL; its place is empty afterwards"),
+    Operation("STORE_CELL", "name", 1, 0, note="puts a cell in place; NULL empties the place"),
+    Operation("LOAD_CLOSURE", "name", 0, 1, note="pushes the cell itself"),
+    Operation("LOAD_DEREF", "name", 0, 1),
+    Operation("STORE_DEREF", "name", 1, 0),
+    Operation("DELETE_DEREF", "name", 0, 0),
+    Operation("LOAD_GLOBAL", "name", 0, 1),
+    Operation("STORE_GLOBAL", "name", 1, 0),
+    Operation("DELETE_GLOBAL", "name", 0, 0),
+    Operation("LOAD_NAME", "name", 0, 1),
+    Operation("STORE_NAME", "name", 1, 0),
+    Operation("DELETE_NAME", "name", 0, 0),
+    Operation("LOAD_CLASSDEREF", "name", 0, 1),
+    Operation("LOAD_LOCALS", "", 0, 1),
+    Operation("LOAD_FROM_DICT_OR_DEREF", "name", 1, 1),
+    Operation("LOAD_FROM_DICT_OR_GLOBALS", "name", 1, 1),
+    Operation("LOAD_COMMON_CONSTANT", "the object", 0, 1, note="AssertionError, all, any, ..."),
+    Operation("LOAD_BUILD_CLASS", "", 0, 1),
+    Operation("SETUP_ANNOTATIONS", "", 0, 0),
+    # -------------------------------------------------------------------------- stack shuffling
+    Operation("PUSH_NULL", "", 0, 1),
+    Operation("POP_TOP", "", 1, 0),
+    Operation("COPY", "depth, 1 = top", 0, 1),
+    Operation("SWAP", "depth, 2 = below top", 0, 0),
+    # -------------------------------------------------------------------------------- operators
+    Operation("UNARY_NEGATIVE", "", 1, 1),
+    Operation("UNARY_POSITIVE", "", 1, 1),
+    Operation("UNARY_INVERT", "", 1, 1),
+    Operation("UNARY_NOT", "", 1, 1),
+    Operation("TO_BOOL", "", 1, 1, note="3.13 only: bool(x) before a jump or `not`"),
+    Operation("BINARY_OP", "symbol, such as '+' or '+='", 2, 1),
+    Operation("COMPARE_OP", "symbol, such as '<'", 2, 1),
+    Operation("IS_OP", "True for `is not`", 2, 1),
+    Operation("CONTAINS_OP", "True for `not in`", 2, 1),
+    Operation("BINARY_SUBSCR", "", 2, 1),
+    Operation("STORE_SUBSCR", "", 3, 0, note="value, container, key"),
+    Operation("DELETE_SUBSCR", "", 2, 0, note="container, key"),
+    # ------------------------------------------------------------------------------- attributes
+    Operation("LOAD_ATTR", "name", 1, 1),
+    Operation("LOAD_METHOD", "name", 1, 2,
+              note="3.11, 3.12: pushes NULL, attribute; 3.13: attribute, NULL"),
+    Operation("STORE_ATTR", "name", 2, 0, note="value, object"),
+    Operation("DELETE_ATTR", "name", 1, 0),
+    Operation("LOAD_SUPER_ATTR", "name", 3, 1, note="super, class, self"),
+    Operation("LOAD_SUPER_METHOD", "name", 3, 2, note="as LOAD_METHOD on super(class, self)"),
+    Operation("LOAD_SPECIAL", "name", 1, 2,
+              note="3.14 only: the method of the class and, where it is bound already, NULL"),
+    # --------------------------------------------------------------------------------- building
+    Operation("BUILD_TUPLE", "count", lambda a: a, 1),
+    Operation("BUILD_LIST", "count", lambda a: a, 1),
+    Operation("BUILD_SET", "count", lambda a: a, 1),
+    Operation("BUILD_MAP", "count of pairs", lambda a: 2 * a, 1),
+    Operation("BUILD_CONST_KEY_MAP", "count of values", lambda a: a + 1, 1,
+              note="values, then the tuple of keys"),
+    Operation("BUILD_STRING", "count", lambda a: a, 1),
+    Operation("BUILD_SLICE", "2 or 3", lambda a: a, 1),
+    Operation("LIST_APPEND", "depth of the list after popping", 1, 0),
+    Operation("SET_ADD", "depth of the set after popping", 1, 0),
+    Operation("MAP_ADD", "depth of the dict after popping", 2, 0, note="key, value"),
+    Operation("LIST_EXTEND", "depth of the list after popping", 1, 0),
+    Operation("SET_UPDATE", "depth of the set after popping", 1, 0),
+    Operation("DICT_UPDATE", "depth of the dict after popping", 1, 0),
+    Operation("DICT_MERGE", "depth of the dict after popping", 1, 0,
+              note="**kwargs: a repeated key is a TypeError"),
+    Operation("LIST_TO_TUPLE", "", 1, 1),
+    Operation("UNPACK_SEQUENCE", "count", 1, lambda a: a, note="first item on top"),
+    Operation("UNPACK_EX", "(count before, count after)", 1, lambda a: a[0] + 1 + a[1]),
+    Operation("CONVERT_VALUE", "'str', 'repr' or 'ascii'", 1, 1),
+    Operation("FORMAT_VALUE", "True if a format spec is on top", lambda a: 2 if a else 1, 1),
+    Operation("BUILD_INTERPOLATION", "(conversion or None, True if a format spec is on top)",
+              lambda a: 3 if a[1] else 2, 1, note="3.14 only: value, its text, spec"),
+    Operation("BUILD_TEMPLATE", "", 2, 1, note="3.14 only: strings, interpolations"),
+    # ------------------------------------------------------------------------ functions and calls
+    Operation("CALL", "(argument count, keyword names)", lambda a: a[0] + 2, 1,
+              note="below the arguments two slots a, b: a NULL: call b; b NULL: call a; else a(b)"),
+    Operation("CALL_FUNCTION_EX", "True with a keyword dict", lambda a: 4 if a else 3, 1,
+              note="two slots as for CALL, then the argument tuple, then the dict"),
+    Operation("MAKE_FUNCTION", "", 1, 1, note="code"),
+    Operation("SET_FUNCTION_ATTRIBUTE",
+              "'defaults', 'keyword_defaults', 'annotations', 'annotate' or 'closure'", 2, 1,
+              note="value, function; leaves the function"),
+    Operation("CALL_INTRINSIC_1", "name as in opcode docs", 1, 1),
+    Operation("CALL_INTRINSIC_2", "name as in opcode docs", 2, 1),
+    Operation("RETURN_VALUE", "", 1, 0, falls_through=False),
+    # -------------------------------------------------------------------------------------- jumps
+    Operation("JUMP", "target", 0, 0, on_jump=(0, 0), falls_through=False),
+    Operation("POP_JUMP_IF_TRUE", "target", 1, 0, on_jump=(1, 0)),
+    Operation("POP_JUMP_IF_FALSE", "target", 1, 0, on_jump=(1, 0)),
+    Operation("POP_JUMP_IF_NONE", "target", 1, 0, on_jump=(1, 0)),
+    Operation("POP_JUMP_IF_NOT_NONE", "target", 1, 0, on_jump=(1, 0)),
+    Operation("JUMP_IF_TRUE_OR_POP", "target", 1, 0, on_jump=(0, 0)),
+    Operation("JUMP_IF_FALSE_OR_POP", "target", 1, 0, on_jump=(0, 0)),
+    Operation("GET_ITER", "", 1, 1),
+    Operation("FOR_ITER", "target when exhausted", 1, 2, on_jump=(1, 0),
+              note="exhausted: the iterator is gone at the target"),
+    # ----------------------------------------------------------------------------------- matching
+    Operation("GET_LEN", "", 1, 2),
+    Operation("MATCH_MAPPING", "", 1, 2),
+    Operation("MATCH_SEQUENCE", "", 1, 2),
+    Operation("MATCH_KEYS", "", 2, 3),
+    Operation("MATCH_CLASS", "count of positional patterns", 3, 1),
+    # -------------------------------------------------------------------- exceptions and contexts
+    Operation("RAISE_VARARGS", "count", lambda a: a, 0, falls_through=False),
+    Operation("RERAISE", "0, or depth of the saved position", 1, 0, falls_through=False),
+    Operation("PUSH_EXC_INFO", "", 1, 2, note="exception -> previous exception, exception"),
+    Operation("POP_EXCEPT", "", 1, 0),
+    Operation("CHECK_EXC_MATCH", "", 2, 2),
+    Operation("CHECK_EG_MATCH", "", 2, 2),
+    Operation("BEFORE_WITH", "", 1, 2, note="context manager -> exit method, entered value"),
+    Operation("WITH_EXCEPT_START", "True if the exit method has two slots, as for CALL",
+              lambda a: 5 if a else 4, lambda a: 6 if a else 5, note="two slots: 3.14"),
+    # ------------------------------------------------------------------------------------ imports
+    Operation("IMPORT_NAME", "name", 2, 1, note="level, from-list"),
+    Operation("IMPORT_FROM", "name", 1, 2),
+    Operation("IMPORT_STAR", "", 1, 0),
+    Operation("PRINT_EXPR", "", 1, 0),
+    # --------------------------------------------------------------------- generators, coroutines
+    Operation("RETURN_GENERATOR", "", 0, 1, note="pushes what the first `next` sends: None"),
+    Operation("YIELD_VALUE", "", 1, 1, note="pushes what is sent"),
+    Operation("SEND", "target when finished", 2, 2, on_jump=(2, 2),
+              note="receiver, value -> receiver, yielded or returned value"),
+    Operation("END_SEND", "", 2, 1, note="receiver, value -> value"),
+    Operation("GET_YIELD_FROM_ITER", "", 1, 1),
+    Operation("CLEANUP_THROW", "", 3, 2),
+    Operation("GET_AWAITABLE", "0, 1 or 2", 1, 1),
+    Operation("GET_AITER", "", 1, 1),
+    Operation("GET_ANEXT", "", 1, 2),
+    Operation("END_ASYNC_FOR", "", 2, 0),
+    Operation("BEFORE_ASYNC_WITH", "", 1, 2),
+    Operation("ASYNC_GEN_WRAP", "", 1, 1),
+)  # fmt: skip
+
+#: The instruction set by name.
+OPERATIONS: Final[dict[str, Operation]] = {row.name: row for row in _ROWS}
+
+#: Operations that may continue at another instruction; their argument is its index.
+JUMPS: Final = frozenset(row.name for row in _ROWS if row.on_jump is not None)
+
+#: Opcodes of the supported versions that leave no canonical instruction, and why.
+DROPPED: Final[dict[str, str]] = {
+    "CACHE": "space for the interpreter's inline caches",
+    "EXTENDED_ARG": "high bits of the next argument",
+    "NOP": "does nothing",
+    "RESUME": "a place for signals and tracing",
+    "COPY_FREE_VARS": "frame setup: free variables are cells of the function",
+    "PRECALL": "3.11: first half of CALL",
+    "KW_NAMES": "3.11, 3.12: keyword names of the CALL that follows",
+    "END_FOR": "never executed by FOR_ITER, which jumps behind it",
+    "NOT_TAKEN": "3.14: a place for tracing, behind conditional jumps",
+}
+
+#: Opcodes that `dis` knows but no code object contains, and why.
+IMPOSSIBLE: Final[dict[str, str]] = {
+    "JUMP": "pseudo instruction of the compiler",
+    "JUMP_IF_FALSE": "pseudo instruction of the compiler",
+    "JUMP_IF_TRUE": "pseudo instruction of the compiler",
+    "JUMP_NO_INTERRUPT": "pseudo instruction of the compiler",
+    "ANNOTATIONS_PLACEHOLDER": "pseudo instruction of the compiler",
+    "LOAD_SUPER_METHOD": "pseudo instruction of the compiler",
+    "LOAD_ZERO_SUPER_ATTR": "pseudo instruction of the compiler",
+    "LOAD_ZERO_SUPER_METHOD": "pseudo instruction of the compiler",
+    "POP_BLOCK": "pseudo instruction of the compiler",
+    "SETUP_CLEANUP": "pseudo instruction of the compiler",
+    "SETUP_FINALLY": "pseudo instruction of the compiler",
+    "SETUP_WITH": "pseudo instruction of the compiler",
+    "STORE_FAST_MAYBE_NULL": "pseudo instruction of the compiler",
+    "INTERPRETER_EXIT": "bottom frame of the interpreter",
+    "EXIT_INIT_CHECK": "trampoline of a specialised constructor call",
+    "ENTER_EXECUTOR": "optimiser, replaced in `co_code`",
+    "RESERVED": "unused number",
+}

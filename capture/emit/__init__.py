@@ -1,0 +1,1 @@
+"""From a captured region to the code object that runs instead."""

@@ -1,0 +1,680 @@
+"""The symbolic executor: runs canonical instructions on values instead of objects.
+
+Mutable; one per capture. Frames are on an explicit stack; an inlined call is a frame that a
+handler's generator yields. Before each instruction the state is marked, so that a graph break
+goes back to the start of the instruction: the region ends there, inside the calls that were
+inlined. Where the state cannot be rebuilt, or a caller cannot go on by itself, an earlier
+instruction is tried.
+
+What Python objects can do is in the `operations_*` modules, written as functions of the executor
+and bound here as methods. Called by `capture.entry.session`.
+"""
+
+import functools
+import sys
+from collections.abc import Iterator
+from types import BuiltinFunctionType, CodeType, FunctionType
+from typing import Any, Final
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
+from dynajit.capture.bytecode.instructions import Body, decode
+from dynajit.capture.bytecode.resume import start_of
+from dynajit.capture.bytecode.versions import IS_311, POSITION_IS_NULL
+from dynajit.capture.execution.ending_arguments import quiet_ends, watch_arguments
+from dynajit.capture.execution.forced import ForcedBreaks
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.machine.awaiting import Awaited, awaited_by
+from dynajit.capture.machine.exceptions import NotKnown, Raised, enter_by_throw, record_passage
+from dynajit.capture.machine.frames import Frame, SavedFrame
+from dynajit.capture.machine.lifetimes import has_guards
+from dynajit.capture.machine.recording import Mark, Namespace, Recorder
+from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
+from dynajit.capture.places import sources
+from dynajit.capture.python import arithmetic as operations_arithmetic
+from dynajit.capture.python import attributes as operations_attributes
+from dynajit.capture.python import basic as operations_basic
+from dynajit.capture.python import calls as operations_calls
+from dynajit.capture.python import containers as operations_containers
+from dynajit.capture.python import generators as operations_generators
+from dynajit.capture.python import instances as operations_instances
+from dynajit.capture.python import iteration as operations_iteration
+from dynajit.capture.python import kept_frames, watching
+from dynajit.capture.python import keys as operations_keys
+from dynajit.capture.python import sets as operations_sets
+from dynajit.capture.python import writing as operations_writing
+from dynajit.capture.python.builtins import containers as builtins_containers
+from dynajit.capture.python.builtins import copies as builtins_copies
+from dynajit.capture.python.builtins import dicts as builtins_dicts
+from dynajit.capture.python.builtins import functions as builtins_functions
+from dynajit.capture.python.builtins import generic as builtins_generic
+from dynajit.capture.python.builtins import library as builtins_library
+from dynajit.capture.python.builtins import methods as builtins_methods
+from dynajit.capture.python.builtins import objects as builtins_objects
+from dynajit.capture.python.builtins import output as builtins_output
+from dynajit.capture.python.builtins import signatures as builtins_signatures
+from dynajit.capture.python.builtins import table as builtins_table
+from dynajit.capture.python.remembered_calls import Trial
+from dynajit.capture.python.tensors import autograd as operations_autograd
+from dynajit.capture.python.tensors import mutation as operations_mutation
+from dynajit.capture.python.tensors import tensors as operations_tensors
+from dynajit.capture.python.tensors import written_derivatives
+from dynajit.capture.python.text import text as operations_text
+from dynajit.capture.python.watching import Keys
+from dynajit.capture.values.containers import SliceValue, TupleValue
+from dynajit.capture.values.functions import CellValue, GeneratorState
+from dynajit.capture.values.objects import ExceptionValue, TracebackValue
+from dynajit.capture.values.symbolic import NONE, Known, Value, constant
+from dynajit.core.errors import InternalError
+from dynajit.core.records import record
+from dynajit.core.types.symint import Number
+
+#: Instructions executed in one capture before it breaks: some seconds of symbolic execution.
+MAX_INSTRUCTIONS: Final = 500_000
+
+#: Values looked at, all instructions together, to see which let go of a watched object; counted
+#: where one instruction must look at so many.
+MAX_LOOKED_AT: Final = 300_000
+MANY_LOOKED_AT: Final = 5_000
+MSG_MANY: Final = "it meets objects whose end does something among too many others"
+
+#: `start` of a frame in which no region ends.
+NEVER: Final = sys.maxsize
+
+#: Frames of the library's own code point at the user's line that called them.
+_LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/", "capture/library/")
+
+
+@record
+class Point:
+    """A place where a region can end: in front of an instruction of the frame at `depth`."""
+
+    depth: int
+    frame: SavedFrame
+    mark: Mark
+
+
+@record
+class Trail:
+    """The frames at some moment, and what each of them but the last waits for."""
+
+    frames: tuple[Frame, ...]
+    awaited: tuple[Awaited | None, ...]
+
+    @property
+    def points(self) -> Iterator[Point]:
+        """Where the region can end, latest first."""
+        for frame in reversed(self.frames):
+            yield from reversed(frame.points)
+
+
+@record
+class Returned:
+    """The root function returned."""
+
+    value: Value
+
+
+@record
+class Thrown:
+    """An exception left the root function; `stopped` is the break to make where it cannot be
+    made again.
+    """
+
+    value: ExceptionValue
+    stopped: "Stopped"
+
+
+@record
+class Stopped:
+    """A graph break, and the frames that were active.
+
+    Args:
+        record: what is reported.
+        trail: where the region can end.
+        travelling: heap id of an exception whose traceback must hold the real frames, handlers
+            that it passes included.
+    """
+
+    record: BreakRecord
+    trail: Trail
+    travelling: int | None = None
+
+
+class Executor:
+    """See the module's text.
+
+    Args:
+        function: the root function.
+        arguments: bound arguments in the order of `co_varnames`.
+        recorder: collects guards and the graph.
+        forced: where to break although nothing asks for it (tests), or None.
+        refuses_copies: break where a copy would stand for a view (`written_derivatives`).
+    """
+
+    def __init__(
+        self,
+        function: FunctionType,
+        arguments: tuple[Any, ...],
+        recorder: Recorder,
+        forced: ForcedBreaks | None = None,
+        refuses_copies: bool = False,
+    ) -> None:
+        self.root_function = function
+        self.forced = forced
+        self.recorder = recorder
+        self.heap = recorder.heap
+        self.max_depth = min(operations_calls.MAX_DEPTH, _room())
+        self.frames: list[Frame] = []
+        self._left: tuple[Frame, ...] = ()
+        self.generator_results: dict[int, Value] = {}
+        self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
+        self.result: Value | None = None
+        self.being_shown: list[Any] = []
+        self.removals: dict[int, int] = {}
+        self._thrown: Thrown | None = None
+        self._last_trail: Trail | None = None
+        self._looked_at = 0
+        self._travelling: int | None = None
+        self._has_caught = False
+        self.trial: Trial | None = None
+        self.refuses_copies = refuses_copies
+        self.is_caller_handling = sys.exc_info()[1] is not None
+        self._constants: dict[int, Value] = {}
+        body = decode(function.__code__)
+        if body.unsupported is not None:
+            raise SkipFrame(body.unsupported)
+        self.root = self._root_frame(function, arguments, body)
+        self.root.start = start_of(function.__code__)
+
+    def _root_frame(self, function: FunctionType, arguments: tuple[Any, ...], body: Body) -> Frame:
+        quiet = quiet_ends(body, arguments)
+        base = sources.Function(function.__qualname__)
+        namespace = Namespace(base, function.__globals__, function.__builtins__)
+        bound = {
+            name: self.recorder.wrap(argument, sources.Local(name, index))
+            for index, (name, argument) in enumerate(zip(body.parameters, arguments, strict=True))
+        }
+        cells = [
+            self.recorder.wrap(cell, sources.ClosureCell(base, index))
+            for index, cell in enumerate(function.__closure__ or ())
+        ]
+        self.arguments = watch_arguments(self.recorder, body, bound, quiet)
+        frame = Frame(body, function.__code__, namespace, bound, tuple(cells))
+        frame.bind_free_cells()
+        frame.handled = self.heap.allocate(None)
+        return frame
+
+    def close(self) -> None:
+        """Let go of everything: waiting handlers refer to the executor, which refers to them."""
+        for frame in (*self.frames, *self._left):
+            frame.pending = None
+        self.frames = []
+        self._left = ()
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def run(self) -> Returned | Thrown | Stopped:
+        """Execute until the root returns, raises, or a break."""
+        self.frames.append(self.root)
+        try:
+            for _ in range(MAX_INSTRUCTIONS):
+                if self._thrown is not None:
+                    return self._thrown
+                if not self.frames:
+                    assert self.result is not None
+                    return Returned(self.result)
+                self._step()
+            raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
+        except GraphBreak as stop:
+            self._end_trial()
+            trail = self._last_trail or self._trail()
+            self._left = trail.frames
+            return Stopped(self._record(stop), trail, self._travelling)
+        except NotKnown as reason:
+            self._end_trial()
+            stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
+            return Stopped(self._record(stop), self._trail())
+        except RecursionError:
+            self._end_trial()
+            stop = GraphBreak(breaks.LIMIT, "objects that are nested too deeply")
+            return Stopped(self._record(stop), self._trail())
+
+    def _end_trial(self) -> None:
+        """A break in what is captured on trial ends the capture: see `remembered_calls`.
+
+        Raises:
+            SkipFrame: by the trial.
+        """
+        if self.trial is not None:
+            self.trial.end()
+
+    def _trail(self) -> Trail:
+        self._left = tuple(self.frames)
+        waiting = self.frames[:-1]
+        return Trail(tuple(self.frames), tuple(awaited_by(frame) for frame in waiting))
+
+    def _step(self) -> None:
+        frame = self.frames[-1]
+        instruction = frame.body.instructions[frame.index]
+        if self.trial is not None:
+            self.trial.step()
+        watched = len(self.recorder.watched)
+        if frame.can_end or (watched and frame.can_restart):
+            point = Point(len(self.frames) - 1, frame.save(), self.recorder.mark())
+            frame.points.append(point)
+        frame.index += 1
+        if frame.is_user:
+            self.recorder.at(instruction.location)
+        if self.forced is not None and self.forced.wants(frame, instruction):
+            raise GraphBreak(breaks.REQUESTED, "forced by the test switch")
+        handler = HANDLERS.get(instruction.operation)
+        if handler is None:
+            reason = UNSUPPORTED.get(instruction.operation, instruction.operation)
+            raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, reason)
+        watches = watched and not watching.is_harmless(instruction.operation)
+        before = None
+        if watches and (open_ones := self._open_ones()):
+            before = self._trail(), self._reachable(open_ones)
+        try:
+            steps = handler(self, frame, instruction.argument)
+            if steps is not None:
+                frame.pending = steps
+                self._advance(frame, None)
+        except Raised as raised:
+            self._unwind(raised.with_traceback(None))  # whose frames refer to the exception
+        if (before is not None or len(self.recorder.watched) > watched) and self._thrown is None:
+            self._refuse_ends(before, watched)
+
+    def _refuse_ends(self, before: tuple[Trail, Keys] | None, known: int) -> None:
+        """An instruction that has let go of an object whose end does something runs for real.
+
+        Args:
+            before: the frames, and what could be reached, before the instruction.
+            known: how many objects were watched then; the others existed, too.
+
+        Raises:
+            GraphBreak: it must.
+        """
+        open_ones = self._open_ones()
+        if not open_ones:
+            return
+        trail, keys = before or (self._trail(), set())
+        keys |= set(list(self.recorder.watched)[known:])
+        try:
+            watching.refuse_end(keys, self._reachable(open_ones), open_ones)
+        except GraphBreak:
+            self.frames = list(trail.frames)
+            self._last_trail = trail
+            raise
+
+    def _reachable(self, watched: list[tuple[Any, Value]]) -> watching.Keys:
+        """Which of these keys the frames and the world outside hold.
+
+        Raises:
+            SkipFrame: so much, asked for so often, that running the frame is cheaper.
+        """
+        search = watching.reached(self, [key for key, _ in watched])
+        if search.looked_at > MANY_LOOKED_AT:
+            self._looked_at += search.looked_at
+        if self._looked_at > MAX_LOOKED_AT:
+            raise SkipFrame(MSG_MANY, permanent=not self.recorder.met_tensor)
+        return search.found
+
+    def refuse_watched(self, values: list[Value | None]) -> None:
+        """Refuse an instruction that takes these values if one of them is or holds a watched one.
+
+        Raises:
+            GraphBreak: it must run for real.
+        """
+        if self.recorder.watched:
+            open_ones = self._open_ones()
+            keys = [key for key, _ in open_ones]
+            held = watching.held_by(values, self.recorder.heap, keys)
+            watching.refuse_end(held, set(), open_ones)
+
+    def _open_ones(self) -> list[tuple[Any, Value]]:
+        """What is watched and still has something to do: key and value."""
+        return [
+            (key, value)
+            for key, value in self.recorder.watched.items()
+            # the end of the real frame lets go of what existed
+            if (isinstance(key, sources.Source) and self.frames)
+            or operations_generators.is_open(self, key)
+        ]
+
+    def _advance(self, frame: Frame, sent: Any) -> None:
+        """Continue the handler that runs in `frame`; push the frame that it asks for."""
+        assert frame.pending is not None
+        try:
+            request = frame.pending.send(sent)
+        except StopIteration:
+            frame.pending = None
+            return
+        self._push(request)
+
+    def _push(self, frame: Frame) -> None:
+        caller = self.frames[-1]
+        frame.is_user = not _is_library(frame.code.co_filename)
+        frame.handled = frame.handled or caller.handled
+        if frame.namespace.is_fixed or caller.start == NEVER:
+            frame.start = NEVER  # the Python form of a C function never runs for real
+        elif frame.generator is not None and has_guards(frame.body):
+            frame.start = NEVER  # a frame that goes on by itself is not closed
+        self.frames.append(frame)
+        if frame.thrown is not None:
+            raised, frame.thrown = frame.thrown, None
+            frame.push(NONE)  # in the place of what `send` would have given
+            enter_by_throw(self, frame, raised)
+            self._unwind(raised)
+
+    def leave(self, value: Value) -> None:
+        """The top frame returns `value`."""
+        frame = self.frames.pop()
+        if self._has_caught and kept_frames.outlive(self, [frame], value):
+            raise SkipFrame(kept_frames.MSG_KEPT)
+        if self.frames:
+            self._advance(self.frames[-1], value)
+        else:
+            self.result = value
+
+    def suspend(self, value: Value) -> None:
+        """The top frame, a generator's, yields `value`."""
+        frame = self.frames.pop()
+        if frame.generator is None:
+            raise InternalError("a frame that is not a generator's yields")
+        state = GeneratorState(
+            frame.body, frame.code, frame.namespace, frame.closure, frame.save(), frame.handled
+        )
+        self.heap.write(frame.generator.identity, state)
+        if operations_generators.is_guarded(state):
+            self.recorder.watched[frame.generator.identity] = frame.generator
+        self._advance(self.frames[-1], operations_generators.Yielded(value))
+
+    def _unwind(self, raised: Raised) -> None:
+        """Find the handler of an exception of the captured program."""
+        trail = self._trail()
+        while True:
+            frame = self.frames[-1]
+            frame.pending = None
+            record_passage(self, frame, raised)
+            instruction = frame.body.instructions[frame.index - 1]
+            if instruction.handler is not None:
+                target = instruction.handler
+                del frame.stack[target.depth :]
+                if target.push_lasti:
+                    frame.push(None if POSITION_IS_NULL else constant(instruction.offset))
+                frame.push(raised.value)
+                frame.index = target.target
+                self._has_caught = True
+                return
+            # the traceback keeps the frame's objects alive
+            if kept_frames.is_noticed(self, frame):
+                self.frames = list(trail.frames)
+                self._last_trail = trail
+                self._travelling = raised.value.identity
+                raise GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
+            self.frames.pop()
+            if IS_311 and frame.generator is not None:
+                left = operations_generators.stop_iteration_error(self, raised.value)
+                raised = raised if left is raised.value else Raised(left, is_going_on=True)
+            if not self.frames:
+                self.frames.append(frame)
+                stop = GraphBreak(breaks.USER_EXCEPTION, self._exception_text(raised))
+                self._thrown = Thrown(raised.value, Stopped(self._record(stop), trail))
+                return
+            try:
+                self._throw(self.frames[-1], raised)
+                return
+            except Raised as another:
+                raised = another.with_traceback(None)  # which would refer to this very frame
+
+    def _throw(self, frame: Frame, raised: Raised) -> None:
+        assert frame.pending is not None
+        try:
+            request = frame.pending.throw(raised)
+        except StopIteration:
+            frame.pending = None
+            return
+        finally:
+            raised.__traceback__ = None  # its frames lead back to this one
+        self._push(request)
+
+    def _exception_text(self, raised: Raised) -> str:
+        args = self.heap[raised.value.identity].construct
+        shown = ", ".join(operations_basic.describe(argument) for argument in args)
+        return f"{raised.value.cls.__name__}({shown})"
+
+    # -- breaks ------------------------------------------------------------------------------
+
+    def _record(self, stop: GraphBreak) -> BreakRecord:
+        places = [frame.location() for frame in self.frames if frame.is_user]
+        innermost = places[-1] if places else self.root.location()
+        return BreakRecord(stop.reason, stop.detail, innermost, tuple(places[:-1]))
+
+    def is_travelling(self, stopped: Stopped) -> bool:
+        """True if the exception that must not be on its way in the present state is."""
+        identity = stopped.travelling
+        if identity is None or not self.heap.has(identity):
+            return False
+        return isinstance(self.heap[identity].state.get("__traceback__"), TracebackValue)
+
+    def may_be_kept(self) -> bool:
+        """True if an exception that is left here keeps what one of the active frames holds."""
+        return self._has_caught and kept_frames.outlive(self, self.frames)
+
+    def go_back(self, trail: Trail, point: Point) -> None:
+        """Restore the state in front of an instruction of one of the active frames."""
+        self.recorder.restore(point.mark)
+        self.frames = list(trail.frames[: point.depth + 1])
+        self.frames[-1].restore(point.frame)
+
+    # -- cells, globals, constants -----------------------------------------------------------
+
+    def new_cell(self, contents: Value) -> CellValue:
+        """A cell made by the captured code."""
+        return CellValue(self.heap.allocate(contents), type((lambda: self).__closure__[0]))  # type: ignore[index]
+
+    def cell_contents(self, cell: CellValue) -> Value:
+        """What a cell holds, or UNBOUND."""
+        contents = self.heap[cell.identity]
+        if contents is None:
+            contents = self._read_cell(cell)
+            self.heap.load_entry(cell.identity, contents)
+        found: Value = contents
+        return found
+
+    def _read_cell(self, cell: CellValue) -> Value:
+        existing = self.recorder.existing(cell)
+        source = cell.source
+        if isinstance(source, sources.ClosureCell):
+            place: sources.Source = sources.Closure(source.base, source.index)
+        else:
+            self.recorder.use(cell)
+            place = sources.CellContents(source)
+        try:
+            contents = existing.cell_contents
+        except ValueError:
+            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "an empty closure cell") from None
+        return self.recorder.wrap(contents, place)
+
+    def global_write(self, namespace: dict[str, Any], name: str) -> Value | None:
+        """What the captured code stored into a global, or None."""
+        found = self.global_ids.get(id(namespace))
+        if found is None:
+            return None
+        written: Value | None = self.heap[found[0]].get(name)
+        return written
+
+    def module_write(self, module: Any, name: str) -> Value | None:
+        """What the captured code stored into a module's global, or None."""
+        return self.global_write(vars(module), name)
+
+    def write_global(self, namespace: Namespace, name: str, value: Value) -> None:
+        """Store a global variable."""
+        key = id(namespace.globals)
+        if key not in self.global_ids:
+            self.global_ids[key] = (self.heap.adopt({}), namespace.globals)
+        identity = self.global_ids[key][0]
+        self.heap.write(identity, {**self.heap[identity], name: value})
+
+    def constant_value(self, literal: Any) -> Value:
+        """The value of a constant of a code object."""
+        found = self._constants.get(id(literal))
+        if found is None:
+            found = self._constants[id(literal)] = _constant(literal)
+        return found
+
+    # -- small services ----------------------------------------------------------------------
+
+    def uses_grad_mode(self) -> None:
+        """The region depends on the grad mode at entry."""
+        entry = bool(self.heap.entry(self.recorder.grad_mode_id))
+        self.recorder.guard(GRAD_MODE_SOURCE, Kind.GRAD_MODE, entry, "grad mode")
+
+    def uses_autocast(self) -> None:
+        """The region depends on the autocast word at entry."""
+        entry = int(self.heap.entry(self.recorder.autocast_id))
+        self.recorder.guard(GRAD_MODE_SOURCE, Kind.AUTOCAST, entry, "autocast")
+
+    def uses_inference_mode(self) -> None:
+        """The region depends on the inference mode at entry."""
+        entry = bool(self.heap.entry(self.recorder.inference_id))
+        self.recorder.guard(GRAD_MODE_SOURCE, Kind.INFERENCE, entry, "inference mode")
+
+    def generator_result(self, receiver: Any) -> list[Value]:
+        """What a finished generator returned, as arguments of StopIteration."""
+        result = self.generator_results.pop(getattr(receiver, "identity", -1), None)
+        if result is None or (getattr(result, "value", result) is None):
+            return []
+        return [result]
+
+    def sequence_length(self, value: Any) -> Value:
+        """`len(tensor)` as a value."""
+        return self.size_value(self.tensor_type(value).shape[0])
+
+    def size_value(self, size: Number) -> Value:
+        """A size as the program sees it: a literal, or a run-time int."""
+        return self.recorder.sizes.value_of(size)
+
+    # -- operations, bound as methods ----------------------------------------------------------
+
+    truth = operations_basic.truth
+    length = operations_basic.length
+    is_same = operations_basic.is_same
+    type_of = operations_basic.type_of
+    key_token = operations_keys.key_token
+    token_in = operations_keys.token_in
+    store_key = operations_keys.store_key
+    build_dict = operations_keys.build_dict
+    new_list = operations_containers.new_list
+    new_dict = operations_containers.new_dict
+    new_set = operations_sets.new_set
+    list_items = operations_containers.list_items
+    grow_list = operations_containers.grow_list
+    dict_entries = operations_containers.dict_entries
+    set_entries = operations_sets.set_entries
+    dict_lookup = operations_containers.dict_lookup
+    dict_contains = operations_containers.dict_contains
+    dict_store = operations_containers.dict_store
+    dict_delete = operations_containers.dict_delete
+    subscript = operations_containers.subscript
+    store_subscript = operations_containers.store_subscript
+    delete_subscript = operations_containers.delete_subscript
+    contains = operations_containers.contains
+    fold = operations_containers.fold
+    get_attribute = operations_attributes.get_attribute
+    set_attribute = operations_writing.set_attribute
+    set_function_attribute = operations_writing.set_function_attribute
+    set_plain_attribute = operations_writing.set_plain_attribute
+    delete_attribute = operations_writing.delete_attribute
+    delete_plain_attribute = operations_writing.delete_plain_attribute
+    has_attribute = operations_writing.has_attribute
+    plain_attribute = operations_instances.plain_attribute
+    get_special = operations_instances.get_special
+    instance_lookup = operations_writing.instance_lookup
+    instance_entries = operations_writing.instance_entries
+    instance_store = operations_writing.instance_store
+    binary = operations_arithmetic.binary
+    unary = operations_arithmetic.unary
+    compare = operations_arithmetic.compare
+    to_text = operations_text.to_text
+    format_value = operations_text.format_value
+    iterate = operations_iteration.iterate
+    advance = operations_iteration.advance
+    removed = operations_iteration.removed
+    to_items = operations_iteration.to_items
+    view_items = operations_iteration.view_items
+    new_iterator = operations_iteration.new_iterator
+    call = operations_calls.call
+    call_object_method = operations_calls.call_object_method
+    refuse_arguments = operations_calls.refuse_arguments
+    allocate = operations_calls.allocate
+    resume_generator = operations_generators.resume_generator
+    tensor_type = operations_tensors.tensor_type
+    tensor_attribute = operations_tensors.tensor_attribute
+    tensor_method = operations_tensors.tensor_method
+    in_place_method = operations_mutation.in_place_method
+    tensor_in_place = operations_mutation.tensor_in_place
+    tensor_store = operations_mutation.tensor_store
+    refuse_older_key = operations_mutation.refuse_older_key
+    set_tensor_attribute = operations_autograd.set_tensor_attribute
+    stored_attribute = operations_autograd.stored_attribute
+    grad_of = operations_autograd.grad_of
+    data_of = operations_autograd.data_of
+    is_leaf = operations_autograd.is_leaf
+    grad_fn_of = operations_autograd.grad_fn_of
+    requires_grad_method = operations_autograd.requires_grad_method
+    native_call = operations_tensors.native_call
+    native_method = operations_tensors.native_method
+    is_library_function = operations_tensors.is_library_function
+    why_not_inlined = operations_tensors.why_not_inlined
+    creates_tensor = operations_tensors.creates_tensor
+    constructs_tensor = operations_tensors.constructs_tensor
+    as_tensor = operations_tensors.as_tensor
+    view_as_complex = operations_tensors.view_as_complex
+    special_call = builtins_table.special_call
+    is_pure = builtins_table.is_pure
+    to_pairs = builtins_dicts.to_pairs
+    merge_pairs = builtins_dicts.merge_pairs
+    call_method = builtins_methods.call_method
+
+
+#: Loaded for the handlers that they enter into `builtins_table`.
+_TABLES: Final = (
+    builtins_containers,
+    builtins_objects,
+    builtins_copies,
+    builtins_output,
+    builtins_signatures,
+    builtins_functions,
+    builtins_generic,
+    builtins_library,
+    written_derivatives,
+)
+
+
+def _constant(literal: Any) -> Value:
+    if isinstance(literal, tuple):
+        return TupleValue(tuple(_constant(item) for item in literal))
+    if isinstance(literal, slice):  # 3.14 has constants for them
+        return SliceValue(*map(_constant, (literal.start, literal.stop, literal.step)))
+    if isinstance(literal, (CodeType, BuiltinFunctionType)):  # a resume code calls a function
+        return Known(literal)
+    return constant(literal)
+
+
+@functools.cache
+def _is_library(filename: str) -> bool:
+    path = filename.replace("\\", "/")
+    return any(part in path for part in _LIBRARY)
+
+
+def _room() -> int:
+    """How many calls plain Python could still nest here, without the compiler's own frames."""
+    frame = sys._getframe()
+    depth = 0
+    while frame is not None:
+        depth += "dynajit" not in frame.f_globals.get("__name__", "")
+        frame = frame.f_back  # type: ignore[assignment]
+    return sys.getrecursionlimit() - depth

@@ -1,0 +1,1 @@
+"""Guards: what a compiled region relies on."""

@@ -1,0 +1,1 @@
+"""The state of a symbolic execution: frames, heap, what was recorded."""

@@ -1,0 +1,217 @@
+"""The heap: object id -> frozen contents of every mutable object that capture has seen.
+
+Mutable. Handles (`capture.values.symbolic`) are immutable and carry an id; two handles with one id
+are one object. Contents are never changed in place, only replaced, so undoing is replaying a
+journal
+of old contents backwards: a mark costs nothing, and restoring costs what was written since.
+
+Objects that existed before the captured code have their contents at entry remembered: the writes
+to replay after the launch are the difference between those and the contents at the end.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.values.containers import Grown
+
+#: Words of former contents and values that a capture may keep, 200 MB: a container that grows item
+#: by item to n items leaves n * n / 2 of them behind.
+MOST_KEPT: Final = 25_000_000
+
+#: Words that one entry of a dict takes.
+_WEIGHT_OF_AN_ENTRY: Final = 12
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = _Absent()
+
+
+def _weight(contents: Any) -> int:
+    """Memory of contents in words."""
+    if isinstance(contents, tuple):
+        return len(contents)
+    if isinstance(contents, dict):
+        return _WEIGHT_OF_AN_ENTRY * len(contents)
+    if isinstance(contents, Grown):
+        return len(contents.appended)
+    return 1
+
+
+class _Watched(dict[int, Any]):
+    """Contents by id that remember which were asked for."""
+
+    def __init__(self, contents: dict[int, Any]) -> None:
+        super().__init__(contents)
+        self.asked: set[int] = set()
+
+    def __getitem__(self, identity: int) -> Any:
+        self.asked.add(identity)
+        return super().__getitem__(identity)
+
+
+class Heap:
+    """Contents by object id, with a journal. See the module's text."""
+
+    def __init__(self) -> None:
+        self._contents: dict[int, Any] = {}
+        self._entry: dict[int, Any] = {}
+        self._journal: list[tuple[int, Any]] = []
+        self._kept = 0
+        self._next = 1
+
+    def allocate(self, contents: Any) -> int:
+        """The id of a new object, made by the captured code."""
+        identity = self._next
+        self._next += 1
+        self._journal.append((identity, ABSENT))
+        self._contents[identity] = contents
+        return identity
+
+    def adopt(self, contents: Any) -> int:
+        """The id of an object that existed before; `contents` are those at entry."""
+        identity = self._next
+        self._next += 1
+        self._contents[identity] = contents
+        self._entry[identity] = contents
+        return identity
+
+    def load_entry(
+        self,
+        identity: int,
+        contents: Any,
+        revise: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """Contents at entry of an adopted object, read only now.
+
+        Args:
+            identity: the object; unchanged so far, but for what `revise` accounts for.
+            contents: what it held at entry.
+            revise: present or former contents, written without knowing those at entry -> the same
+                with them; None: nothing was written.
+        """
+        if revise is None:
+            self._contents[identity] = contents
+            self._entry[identity] = contents
+            return
+
+        def full(old: Any) -> Any:
+            return contents if old is self._entry[identity] else revise(old)
+
+        self._journal = [
+            (key, full(old) if key == identity and old is not ABSENT else old)
+            for key, old in self._journal
+        ]
+        self._contents[identity] = full(self._contents[identity])
+        self._entry[identity] = contents
+
+    def __getitem__(self, identity: int) -> Any:
+        return self._contents[identity]
+
+    def write(self, identity: int, contents: Any) -> None:
+        """Replace the contents of an object.
+
+        Raises:
+            GraphBreak: too much would be kept.
+        """
+        old = self._contents[identity]
+        self.keep(_weight(old))
+        self._journal.append((identity, old))
+        self._contents[identity] = contents
+
+    def keep(self, words: int) -> None:
+        """Count what stays in memory while the capture lasts: old contents and long values.
+
+        Raises:
+            GraphBreak: it is more than `MOST_KEPT`.
+        """
+        self._kept += words
+        if self._kept > MOST_KEPT:
+            raise GraphBreak(breaks.LIMIT, "containers or texts that grow thousands of times")
+
+    def is_adopted(self, identity: int) -> bool:
+        """True if the object existed before the captured code."""
+        return identity in self._entry
+
+    def has(self, identity: int) -> bool:
+        """True if the object was not undone."""
+        return identity in self._contents
+
+    def mark(self) -> int:
+        """A mark for `restore`."""
+        return len(self._journal)
+
+    def restore(self, mark: int) -> None:
+        """Undo every write and allocation since `mark`."""
+        while len(self._journal) > mark:
+            identity, old = self._journal.pop()
+            if old is ABSENT:
+                del self._contents[identity]
+            else:
+                self._contents[identity] = old
+
+    def contents(self) -> Iterator[Any]:
+        """The contents of every object."""
+        return iter(self._contents.values())
+
+    def objects(self) -> Iterator[tuple[int, Any]]:
+        """Id and contents of every object."""
+        return iter(self._contents.items())
+
+    def is_changed(self, identity: int) -> bool:
+        """True if an adopted object's contents differ from those at entry."""
+        return self._contents[identity] is not self._entry[identity]
+
+    def entry(self, identity: int) -> Any:
+        """Contents at entry of an adopted object."""
+        return self._entry[identity]
+
+    def has_changed_since(self, mark: int) -> bool:
+        """True if an adopted object was written since `mark`, and is not as at entry."""
+        written = {identity for identity, _ in self._journal[mark:] if identity in self._entry}
+        return any(self.is_changed(identity) for identity in written)
+
+    def written_since(self, mark: int) -> dict[int, Any]:
+        """The objects that existed at `mark` and were written since, with what they held then."""
+        found: dict[int, Any] = {}
+        made: set[int] = set()
+        for identity, old in self._journal[mark:]:
+            if old is ABSENT:
+                made.add(identity)
+            elif identity not in made:
+                found.setdefault(identity, old)
+        return found
+
+    def is_made_since(self, mark: int, identity: int) -> bool:
+        """True for an object that the captured code made after `mark`."""
+        return any(key == identity and old is ABSENT for key, old in self._journal[mark:])
+
+    def is_rewritten(self, identity: int) -> bool:
+        """True for an adopted object that is not as at entry."""
+        return identity in self._entry and self.is_changed(identity)
+
+    @contextmanager
+    def reads(self) -> Iterator[set[int]]:
+        """The ids of objects whose contents are asked for in the block."""
+        watched = _Watched(self._contents)
+        self._contents = watched
+        try:
+            yield watched.asked
+        finally:
+            self._contents = dict(watched)
+
+    def changed(self) -> Iterator[int]:
+        """Ids of the adopted objects that were written, in order of their first write."""
+        seen: set[int] = set()
+        for identity, _ in self._journal:
+            if identity in seen or identity not in self._entry:
+                continue
+            seen.add(identity)
+            if self.is_changed(identity):
+                yield identity

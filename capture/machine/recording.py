@@ -1,0 +1,782 @@
+"""The recorder: what one capture has learnt so far (guards, heap, graph inputs, nodes).
+
+Mutable; one per capture. `wrap` turns an existing Python object into a value, `use` records the
+facts that an operation relies on, `Builder` makes graph nodes. Everything can be undone to a
+`mark`, because a graph break goes back to the start of an instruction.
+Called by the executor and the operations; never by users.
+"""
+
+import enum
+import types
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.capture import breaks
+from dynajit.capture._capture import CompiledFunction
+from dynajit.capture.guards.classes_met import ClassesMet
+from dynajit.capture.guards.guards import Guard, Kind, guard_key, without_implied
+from dynajit.capture.machine import lifetimes
+from dynajit.capture.machine.heap import Heap
+from dynajit.capture.machine.immutables import is_immutable, is_lasting
+from dynajit.capture.places import sources
+from dynajit.capture.places.sources import Source
+from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors.graph_building import Builder
+from dynajit.capture.tensors.size_memory import SizeMemory
+from dynajit.capture.tensors.sizes import Sizes
+from dynajit.capture.tensors.spans import Spans
+from dynajit.capture.values.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
+from dynajit.capture.values.containers import (
+    DictValue,
+    ExistingIterator,
+    HeapValue,
+    IteratorValue,
+    ListValue,
+    SetValue,
+    SliceValue,
+    TupleValue,
+)
+from dynajit.capture.values.functions import BoundMethod, CellValue
+from dynajit.capture.values.objects import ObjectContents, ObjectValue
+from dynajit.capture.values.storage import CHANGING, native_base, plain
+from dynajit.capture.values.symbolic import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value
+from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.capture.values.users_code import answers_itself
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.location import Location
+from dynajit.core.records import record
+from dynajit.core.types import symint
+from dynajit.core.types.device import CPU, META, Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import ScalarType, TensorType
+from dynajit.eager import Tensor
+from dynajit.ir import graph
+from dynajit.ir.sizes import symbol_places, symbols
+from dynajit.ops.calls.namespaces import GraphCallable
+from dynajit.ops.native._library_call import LibraryFunction
+from dynajit.ops.table.op_table import Op
+
+#: Classes whose instances are known by identity, although they are not functions or classes.
+_KNOWN_INSTANCES = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodWrapperType,
+    types.CodeType,
+    types.GenericAlias,
+    types.UnionType,
+    staticmethod,
+    classmethod,
+    property,
+    enum.Enum,
+    DType,
+    Device,
+    Op,
+    LibraryFunction,
+    GraphCallable,
+    np.ufunc,
+    type(np.prod),  # most functions of NumPy: they look for `__array_function__` first
+    type(len),
+    CompiledFunction,
+)
+
+_HARMLESS = (type, types.FunctionType, types.BuiltinFunctionType, LibraryFunction)
+
+_ITERATOR_TYPES = (
+    type(iter([])),
+    type(iter(())),
+    type(iter({})),
+    type(iter(range(0))),
+    type(iter({}.values())),
+    type(iter({}.items())),
+    enumerate,
+    zip,
+    map,
+    filter,
+)
+
+# By id: comparing the class of a user's object with another class may ask its metaclass.
+_LITERALS = frozenset(map(id, LITERAL_TYPES))
+
+#: Places that the program can empty: attributes and variables. Lengths and keys are guarded.
+_MAY_BE_MISSING: Final = (
+    sources.Attribute, sources.Builtin, sources.CellContents, sources.Closure, sources.Global,
+)  # fmt: skip
+_ITERATORS = frozenset(map(id, _ITERATOR_TYPES))
+
+
+@record
+class Mark:
+    """Where to go back to."""
+
+    heap: int
+    nodes: tuple[int, int]
+    guards: int
+    inputs: int
+    random_blocks: Mapping[Device, Number]
+    lines: int
+
+
+class Namespace:
+    """The globals of one function: its real dict, and the source of each name.
+
+    With `is_fixed` they never change, and need no guards.
+    """
+
+    __slots__ = ("base", "builtins", "globals", "is_fixed")
+
+    def __init__(
+        self,
+        base: Source,
+        globals: dict[str, Any],
+        builtins: Mapping[str, Any],
+        is_fixed: bool = False,
+    ) -> None:
+        self.is_fixed = is_fixed
+        self.base = base
+        self.globals = globals
+        self.builtins = builtins
+
+
+def _reads_as_module(kind: type) -> bool:
+    """True for a class of modules that shows attributes, `__class__` among them, as modules do."""
+    plain = types.ModuleType
+    return all(getattr(kind, n) is getattr(plain, n) for n in ("__getattribute__", "__class__"))
+
+
+def is_harmless(obj: Any) -> bool:
+    """True for a literal, a class or a function, and for tuples and frozensets of such."""
+    kind = type(obj)
+    if kind in (tuple, frozenset):
+        return all(map(is_harmless, obj))
+    return kind in LITERAL_TYPES or kind in _HARMLESS
+
+
+class Recorder:
+    """See the module's text.
+
+    Args:
+        name: name of the graph.
+        grad_enabled: grad mode at entry.
+        autocast: autocast word at entry (`ops.calls.autocast_words`).
+        inference: inference mode at entry.
+        sizes: which sizes of existing tensors are symbols; None: none are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        grad_enabled: bool,
+        sizes: Sizes | None = None,
+        autocast: int = 0,
+        inference: bool = False,
+    ) -> None:
+        self.heap = Heap()
+        self.builder = Builder(name, self)
+        self.location: Location | None = None
+        self.random_blocks: Mapping[Device, Number] = {}
+        self.sizes = Sizes(SizeMemory(mode=False)) if sizes is None else sizes
+        self.sizes.serve(self)
+        #: Node -> heap id of the tensor that it was read from, or that it was returned as.
+        self.owners: dict[graph.Node, int] = {}
+        self.writes = tensor_memory.Writes()
+        self.asks_compiling = False
+        self._lines: dict[tuple[str, int], None] = {}
+        self._guards: dict[tuple[Any, ...], Guard] = {}
+        self._guarded: Counter[Source] = Counter()  # guards per source
+        self._used: dict[int, Value] = {}  # by id: values whose facts are guarded
+        self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
+        self._wrapped: dict[Source, Value] = {}
+        self._by_object: dict[int, HeapValue] = {}
+        self._by_fields: dict[int, HeapValue] = {}
+        self._existing: dict[int, Any] = {}
+        #: Heap ids of tensors that became graph inputs, and of memories that were written.
+        self.input_spans, self.written_spans = Spans(), Spans()
+        #: Heap id -> (handle, known by identity), of objects that were keys of dicts or sets.
+        self.identity_keys: dict[int, tuple[HeapValue, bool]] = {}
+        self._storages: list[HeapValue] = []
+        #: Tensor, copy of it that stands for a view: see
+        #: `capture.python.tensors.written_derivatives`.
+        self.copies: list[tuple[TensorValue, TensorValue]] = []
+        self.classes = ClassesMet()
+        #: Source or heap id -> a value whose end does something (`capture.python.watching`).
+        self.watched: dict[Any, Value] = {}
+        self._grad_mode = self.heap.adopt(grad_enabled)
+        self._autocast = self.heap.adopt(autocast)
+        self._inference = self.heap.adopt(inference)
+        self._output = self.heap.adopt(())
+        self._printed = self.heap.adopt(())
+
+    def at(self, location: Location) -> None:
+        """Where the executor is: nodes and guards carry it."""
+        self.location = location
+        self.builder.location = location
+        self.sizes.location = location
+        self._lines[location.file, location.line] = None
+
+    @property
+    def lines(self) -> frozenset[tuple[str, int]]:
+        """(file, line) of the user's lines executed so far."""
+        return frozenset(self._lines)
+
+    # -- grad mode -------------------------------------------------------------------------
+
+    @property
+    def grad_enabled(self) -> bool:
+        """Grad mode at this point of the captured code."""
+        return bool(self.heap[self._grad_mode])
+
+    def set_grad_enabled(self, mode: bool) -> None:
+        """Change grad mode from here on."""
+        if self.grad_enabled != mode:
+            self.heap.write(self._grad_mode, mode)
+
+    @property
+    def grad_mode_at_entry_and_end(self) -> tuple[bool, bool]:
+        """Grad mode at entry and at this point: views are made under one of them."""
+        return bool(self.heap.entry(self._grad_mode)), self.grad_enabled
+
+    @property
+    def grad_mode_id(self) -> int:
+        """Heap id under which grad mode is kept."""
+        return self._grad_mode
+
+    # -- autocast --------------------------------------------------------------------------
+
+    @property
+    def autocast_word(self) -> int:
+        """The autocast word at this point of the captured code."""
+        return int(self.heap[self._autocast])
+
+    def set_autocast_word(self, word: int) -> None:
+        """Change the autocast word from here on."""
+        if self.autocast_word != word:
+            self.heap.write(self._autocast, word)
+
+    @property
+    def autocast_id(self) -> int:
+        """Heap id under which the autocast word is kept."""
+        return self._autocast
+
+    # -- inference mode --------------------------------------------------------------------
+
+    @property
+    def inference_enabled(self) -> bool:
+        """Whether inference mode is on at this point of the captured code."""
+        return bool(self.heap[self._inference])
+
+    def set_inference_enabled(self, mode: bool) -> None:
+        """Change inference mode from here on."""
+        if self.inference_enabled != mode:
+            self.heap.write(self._inference, mode)
+
+    @property
+    def inference_id(self) -> int:
+        """Heap id under which inference mode is kept."""
+        return self._inference
+
+    @property
+    def mode_ids(self) -> frozenset[int]:
+        """Heap ids of the modes of the library."""
+        return frozenset((self._grad_mode, self._autocast, self._inference))
+
+    # -- text that is written --------------------------------------------------------------
+
+    @property
+    def output_ids(self) -> tuple[int, int]:
+        """Heap ids under which the written text, and the tensors in it, are kept."""
+        return (self._output, self._printed)
+
+    @property
+    def output(self) -> tuple[Any, ...]:
+        """Effects that write text, in order."""
+        found: tuple[Any, ...] = self.heap[self._output]
+        return found
+
+    @property
+    def printed(self) -> tuple[TensorValue, ...]:
+        """Existing tensors that are shown after the launch: they must not be written."""
+        found: tuple[TensorValue, ...] = self.heap[self._printed]
+        return found
+
+    def add_output(self, effect: Any) -> None:
+        """A further effect that writes text."""
+        self.heap.write(self._output, (*self.output, effect))
+
+    def is_met(self, obj: Any) -> bool:
+        """Whether the captured code has reached this object."""
+        return id(obj) in self._by_object
+
+    def add_printed(self, tensor: TensorValue) -> None:
+        """A further existing tensor that is shown."""
+        self.heap.write(self._printed, (*self.printed, tensor))
+
+    # -- undo ------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """The present state, for `restore`."""
+        return Mark(
+            self.heap.mark(),
+            self.builder.snapshot(),
+            len(self._guards),
+            len(self._inputs),
+            self.random_blocks,
+            len(self._lines),
+        )
+
+    def restore(self, mark: Mark) -> None:
+        """Forget everything learnt since `mark`."""
+        self.heap.restore(mark.heap)
+        self.builder.restore(mark.nodes)
+        while len(self._guards) > mark.guards:
+            _, guard = self._guards.popitem()
+            self._guarded[guard.source] -= 1
+            self._used.clear()
+        while len(self._inputs) > mark.inputs:
+            self._inputs.popitem()
+        self.random_blocks = mark.random_blocks
+        while len(self._lines) > mark.lines:
+            self._lines.popitem()
+
+    # -- guards ----------------------------------------------------------------------------
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The guards recorded so far, in order of use; then those of the classes met."""
+        return (*without_implied(self._guards.values()), *self.classes.guards())
+
+    def guard(self, source: Source, kind: Kind, expected: Any, reason: str = "") -> None:
+        """Record a fact once.
+
+        Raises:
+            GraphBreak: the guard evaluator cannot reach the source.
+        """
+        key = guard_key(source, kind, expected)
+        if key in self._guards:  # so it is for most uses
+            return
+        if not source.is_guardable:
+            raise breaks.GraphBreak(
+                breaks.UNSUPPORTED_OPERATION, f"{source.expression()} cannot be guarded"
+            )
+        self._add(key, Guard(source, kind, expected, self.location, reason))
+
+    def add_guard(self, guard: Guard) -> None:
+        """Record a fact once."""
+        key = guard.identity()
+        if key not in self._guards:
+            self._add(key, guard)
+
+    def _add(self, key: tuple[Any, ...], guard: Guard) -> None:
+        self._guards[key] = guard
+        self._guarded[guard.source] += 1
+
+    def use(self, value: Value) -> None:
+        """An operation relies on what `value` is: guard the fact that its family stands for."""
+        source = getattr(value, "source", None)
+        if source is None or id(value) in self._used:
+            return  # what the captured code made is not kept alive for this
+        self._use(value, source)
+        self._used[id(value)] = value
+
+    def _use(self, value: Value, source: Source) -> None:
+        if isinstance(source, sources.SizeOf):
+            return  # a size is read from a tensor whose facts are guarded
+        if isinstance(source, sources.Storage):
+            self._use_storage(value, source.base)
+        elif isinstance(value, HeapValue):
+            self._use_object(value, source)
+        elif isinstance(value, Constant):
+            self._use_literal(value, source)
+        elif isinstance(value, Known):
+            self._use_known(value, source)
+        elif isinstance(value, (Scalar, Opaque, BoundMethod, SliceValue)):
+            self.guard(source, Kind.TYPE_IS, value.python_type)
+        elif isinstance(value, TupleValue):
+            self.guard(source, Kind.TYPE_IS, value.cls)
+            self.guard(source, Kind.LENGTH, len(value.items))
+
+    def _use_storage(self, value: Value, base: Source) -> None:
+        """The class of the instance is guarded where its storage is asked for."""
+        if isinstance(value, Constant):
+            self.guard(base, Kind.STORAGE_EQUALS, value.value)
+        elif isinstance(value, TupleValue):
+            self.guard(base, Kind.LENGTH, len(value.items))
+
+    def _use_literal(self, value: Constant, source: Source) -> None:
+        literal = value.value
+        if isinstance(literal, range):
+            self.guard(source, Kind.TYPE_IS, range)
+            for name in _SLICE:
+                self.guard(sources.Attribute(source, name), Kind.EQUALS, getattr(literal, name))
+        elif type(literal) in (bool, frozenset, *_SINGLETONS):
+            self.guard(source, Kind.IDENTITY, literal)
+        else:
+            self.guard(source, Kind.EQUALS, literal)
+
+    def _use_known(self, value: Known, source: Source) -> None:
+        self.guard(source, Kind.IDENTITY, value.object)
+
+    def _use_object(self, value: HeapValue, source: Source) -> None:
+        first = self._first_handle(value)
+        if first is not None and first.source is not None and first.source != source:
+            self._use_object(first, first.source)
+            self.guard(source, Kind.ALIASED, first.source)
+        elif isinstance(value, TensorValue):
+            self._use_tensor(self._existing[value.identity], source)
+        else:
+            self.guard(source, Kind.TYPE_IS, value.cls)
+
+    def _use_tensor(self, tensor: Any, source: Source) -> None:
+        for kind, expected, guard in self.sizes.guards_of(tensor, source):
+            if guard is None:
+                self.guard(source, kind, expected)
+            else:
+                self.add_guard(guard)
+
+    def tensor_type(self, value: TensorValue) -> TensorType:
+        """The graph type of an existing tensor; its facts are guarded."""
+        self.use(value)
+        return self.sizes.type_of(self._existing[value.identity], self.first_source(value))
+
+    def _first_handle(self, value: HeapValue) -> HeapValue | None:
+        existing = self._existing.get(value.identity)
+        return None if existing is None else self._by_object.get(id(existing))
+
+    def handles(self) -> list[HeapValue]:
+        """The first handle of every existing object met so far; storage has one of its own."""
+        return [*self._by_object.values(), *self._storages]
+
+    def is_relied_on(self, source: Source) -> bool:
+        """True if a guard was recorded on a source."""
+        return self._guarded[source] > 0
+
+    def first_source(self, value: HeapValue) -> Source:
+        """The source under which an existing object was met first."""
+        first = self._first_handle(value)
+        source: Source = value.source if first is None else first.source
+        return source
+
+    def guard_exists(self, place: Source, reason: str = "") -> None:
+        """Guard that there is something at a place that the program can empty."""
+        self.guard(place, Kind.EXISTS, None, reason)
+
+    def existing(self, value: HeapValue) -> Any:
+        """The Python object behind a handle of an object that existed before; else None."""
+        return self._existing.get(value.identity)
+
+    def existing_at(self, identity: int) -> Any:
+        """The same by heap id."""
+        return self._existing.get(identity)
+
+    def existing_of(self, value: Value) -> Any:
+        """The same for any value that stands for an object; else None."""
+        if isinstance(value, HeapValue):
+            return self.existing(value)
+        return value.object if isinstance(value, (Opaque, Known)) else None
+
+    def objects_at(self, keys: Iterable[Any]) -> list[Any]:
+        """The existing objects among these sources and heap ids."""
+        found = []
+        for key in keys:
+            if isinstance(key, int):
+                obj = self._existing.get(key)
+            else:
+                value = self._wrapped.get(key)
+                obj = None if value is None else self.existing_of(value)
+            if obj is not None:
+                found.append(obj)
+        return found
+
+    def owner_of_fields(self, value: HeapValue, fields: dict[str, Any]) -> HeapValue:
+        """The instance under which `fields`, the dict of the instance `value`, was met first.
+
+        Instances may have one and the same dict: that they do is guarded.
+        """
+        first = self._by_fields.setdefault(id(fields), value)
+        if first.identity != value.identity:
+            ours, others = self.first_source(value), self.first_source(first)
+            self.guard(
+                sources.InstanceDict(ours), Kind.ALIASED, sources.InstanceDict(others), "one dict"
+            )
+        return first
+
+    # -- existing objects as values ----------------------------------------------------------
+
+    def wrap(self, obj: Any, source: Source | None) -> Value:
+        """The value of an existing object; of the object, no guard but that it is found there."""
+        if source is None:
+            source = sources.Constant(obj)
+        if isinstance(source, _MAY_BE_MISSING) and source.is_guardable:
+            self.guard_exists(source)
+        found = self._wrapped.get(source)
+        if found is None:
+            found = self._wrapped[source] = self._wrap(obj, source)
+            if lifetimes.ends_in_place(obj) and not lifetimes.is_held_by_its_place(source):
+                self.watched[source] = found
+        return found
+
+    def _wrap(self, obj: Any, source: Source) -> Value:
+        kind = type(obj)  # never isinstance(obj, ...): that would ask obj.__class__, user code
+        meta = kind if issubclass(kind, type) else type(kind)
+        if meta is not type and answers_itself(meta):
+            return Opaque(obj, source)
+        self.classes.add(obj if issubclass(kind, type) else kind)
+        if kind is frozenset and not all(map(is_harmless, obj)):
+            return Opaque(obj, source)  # comparing it would run code of the user's
+        if id(kind) in _LITERALS and isinstance(source, sources.Constant):
+            return Constant(obj)
+        if (kind is int or kind is float) and not isinstance(source.root, sources.Constant):
+            return Scalar(obj, source)
+        if id(kind) in _LITERALS:
+            return Constant(obj, source)
+        if issubclass(kind, Tensor):
+            if not is_plain_tensor(kind):
+                return Opaque(obj, source)
+            return self._adopt(obj, TensorValue, source, TensorContents(None, obj))
+        if kind is tuple or (issubclass(kind, tuple) and is_plain_tuple(kind)):
+            items = [self.wrap(item, sources.Item(source, i)) for i, item in enumerate(obj)]
+            return TupleValue(tuple(items), kind, source)
+        if kind is list:
+            return self._adopt(obj, ListValue, source, None)
+        if kind is dict and NAMESPACE_MARK in obj:
+            return Opaque(obj, source)  # its items are variables, too: left to Python
+        if kind is dict or kind is OrderedDict or kind is defaultdict:
+            return self._adopt(obj, DictValue, source, None)
+        if kind is set:
+            return self._adopt(obj, SetValue, source, None)
+        if kind is slice:
+            parts = [self.wrap(getattr(obj, n), sources.Attribute(source, n)) for n in _SLICE]
+            return SliceValue(*parts, source)
+        return self._wrap_object(obj, kind, source)
+
+    def _wrap_object(self, obj: Any, kind: type, source: Source) -> Value:
+        descriptor = _descriptor_of(obj)
+        if descriptor is not None and not isinstance(source, sources.Constant):
+            function = self.wrap(descriptor, sources.MethodFunction(source))
+            receiver = self.wrap(obj.__self__, sources.MethodSelf(source))
+            return BoundMethod(function, receiver, source)
+        if issubclass(kind, types.ModuleType) and not _reads_as_module(kind):
+            return Opaque(obj, source)
+        if issubclass(kind, (type, types.FunctionType, types.ModuleType, _KNOWN_INSTANCES)):
+            if isinstance(source, sources.Constant):
+                return Known(obj)
+            return Known(obj, source)
+        if kind is types.MethodType:
+            function = self.wrap(obj.__func__, sources.MethodFunction(source))
+            receiver = self.wrap(obj.__self__, sources.MethodSelf(source))
+            return BoundMethod(function, receiver, source, is_method_object=True)
+        if kind is types.CellType:
+            return self._adopt(obj, CellValue, source, None)
+        if id(kind) in _ITERATORS:
+            return self._adopt(obj, IteratorValue, source, ExistingIterator())
+        if is_immutable(obj) and is_lasting(source):
+            return Known(obj, None if isinstance(source, sources.Constant) else source)
+        if is_modelled_class(kind):
+            return self._adopt_instance(obj, kind, source)
+        return Opaque(obj, source)
+
+    def _adopt_instance(self, obj: Any, kind: type, source: Source) -> Value:
+        is_new = id(obj) not in self._by_object
+        value = self._adopt(obj, ObjectValue, source, ObjectContents(obj))
+        base = native_base(kind)
+        if is_new and base is not None:
+            assert isinstance(value, ObjectValue)
+            storage = self._storage_of(obj, base, value)
+            self.heap.load_entry(value.identity, ObjectContents(obj, storage=storage))
+        return value
+
+    def _storage_of(self, obj: Any, base: type, owner: ObjectValue) -> Value:
+        assert owner.source is not None
+        place = sources.Storage(owner.source)
+        if base in CHANGING:
+            handle = CHANGING[base](self.heap.adopt(None), base, place, owner)
+            self._existing[handle.identity] = obj
+            self._storages.append(handle)
+            return handle
+        if base is tuple:
+            count = tuple.__len__(obj)
+            found = [
+                self.wrap(tuple.__getitem__(obj, i), sources.Item(owner.source, i))
+                for i in range(count)
+            ]
+            return TupleValue(tuple(found), tuple, place)
+        return Constant(plain(obj), place)
+
+    def _adopt(self, obj: Any, family: type, source: Source, contents: Any) -> Value:
+        first = self._by_object.get(id(obj))
+        if first is not None:
+            return family(first.identity, type(obj), source)
+        if any(touched.object is obj for effect in self.output for touched in effect.touched):
+            raise breaks.GraphBreak(breaks.OUTPUT, "a list that texts are recorded in is used")
+        handle = family(self.heap.adopt(contents), type(obj), source)
+        self._by_object[id(obj)] = handle
+        self._existing[handle.identity] = obj
+        return handle
+
+    # -- graph inputs ------------------------------------------------------------------------
+
+    @property
+    def met_tensor(self) -> bool:
+        """True if an existing tensor was reached, or an op was recorded."""
+        reached = any(isinstance(handle, TensorValue) for handle in self._by_object.values())
+        return reached or bool(self.builder.nodes)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """Per graph input, the value that loads it."""
+        return tuple(entry[1] for entry in self._inputs.values())
+
+    @property
+    def input_nodes(self) -> dict[graph.Node, Value]:
+        """Placeholder -> the value that loads it."""
+        return {entry[0].node: entry[1] for entry in self._inputs.values()}
+
+    def show_sizes(self, outputs: Sequence[Any]) -> None:
+        """Add an input for each symbol that no tensor input of the graph shows."""
+        found = self.builder.finish(outputs)
+        for name in sorted(symbols(found) - symbol_places(found).keys()):
+            self.lift_scalar(self.sizes.scalar(name))
+
+    @property
+    def inputs_require_grad(self) -> tuple[bool, ...]:
+        """Per graph input, whether gradients flow to it."""
+        return tuple(entry[2] for entry in self._inputs.values())
+
+    def lift_tensor(self, tensor: Any, source: Source) -> graph.Value:
+        """The graph input of an existing tensor; one per tensor object."""
+        key = ("tensor", id(tensor))
+        if tensor.device is META:
+            raise breaks.GraphBreak(
+                breaks.TENSOR_FAILURE, "a tensor on 'meta', which has no elements"
+            )
+        if key not in self._inputs:
+            handle = self.wrap(tensor, source)
+            self.use(handle)
+            value = self.builder.input(
+                _input_name(source), self.tensor_type(handle), bool(tensor.requires_grad)
+            )
+            self._inputs[key] = (value, handle, bool(tensor.requires_grad))
+            if isinstance(handle, TensorValue):
+                tensor_memory.refuse_written(self, tensor)
+                self.input_spans.add(tensor, handle.identity)
+                self.owners[value.node] = handle.identity
+        return self._inputs[key][0]
+
+    def lift_scalar(self, scalar: Scalar) -> graph.Value:
+        """The graph input of a run-time number; that of a symbol has the symbol's name."""
+        key = ("scalar", scalar.source if scalar.source is not None else id(scalar))
+        symbol = None if scalar.symbolic is None else symint.name_of(scalar.symbolic)
+        if symbol is not None:
+            key = ("size", symbol)
+        elif scalar.symbolic is not None:
+            key = ("size", scalar.symbolic)
+        if key not in self._inputs:
+            self.use_scalar_type(scalar)
+            category = Category.FLOATING if scalar.python_type is float else Category.INTEGER
+            if symbol is not None:
+                value = self.builder.size_input(symbol)
+            else:
+                name = "number" if scalar.source is None else _input_name(scalar.source)
+                value = self.builder.input(name, ScalarType(category), False)
+            self._inputs[key] = (value, scalar, False)
+        return self._inputs[key][0]
+
+    def use_scalar_type(self, scalar: Scalar) -> None:
+        """Guard the types of the numbers that a run-time number is made of."""
+        if scalar.expression is None:
+            self.use(scalar)
+            return
+        for operand in scalar.expression[1]:
+            if isinstance(operand, Scalar):
+                self.use_scalar_type(operand)
+
+    def specialise(self, scalar: Scalar) -> int | float:
+        """Guard that a run-time number has today's value; returns it."""
+        if scalar.symbolic is not None:
+            return self.sizes.number(scalar.symbolic)
+        if scalar.expression is None:
+            self.sizes.saw_int(scalar)
+            self.guard(scalar.source, Kind.EQUALS, scalar.value)
+        else:
+            for operand in scalar.expression[1]:
+                if isinstance(operand, Scalar):
+                    self.specialise(operand)
+        return scalar.value
+
+    def graph_value(self, value: TensorValue) -> graph.Value:
+        """What a tensor holds now, as an operand."""
+        self.use(value)
+        contents: TensorContents = self.heap[value.identity]
+        if contents.value is not None:
+            return tensor_memory.read(self, value)
+        first = self._first_handle(value) or value
+        return self.lift_tensor(contents.tensor, first.source)
+
+    def new_tensor(self, value: graph.Value, cls: type = Tensor) -> TensorValue:
+        """A tensor made by the captured code."""
+        return tensor_memory.new_tensor(self, value, cls)
+
+    def tensor_of(self, identity: int) -> TensorValue:
+        """The handle of a tensor by its heap id."""
+        existing = self._existing.get(identity)
+        if existing is None:
+            return TensorValue(identity, Tensor)
+        handle = self._by_object[id(existing)]
+        assert isinstance(handle, TensorValue)
+        return handle
+
+    @property
+    def lifted_tensors(self) -> list[TensorValue]:
+        """The existing tensors that are graph inputs."""
+        return [entry[1] for entry in self._inputs.values() if isinstance(entry[1], TensorValue)]
+
+    def is_input(self, identity: int) -> bool:
+        """True if the existing tensor with this heap id is a graph input."""
+        return ("tensor", id(self._existing.get(identity))) in self._inputs
+
+    def reserve_random(self, blocks: Any, device: Device) -> tuple[Any, Any, Any]:
+        """Seed and offset inputs, and how many blocks of the device this graph reserved before."""
+        kind, device = ScalarType(Category.INTEGER), gpu.resolve(device, "random numbers")
+        place = "" if device is CPU else f"_{device.type}_{device.index}"
+        seed, offset = f"seed{place}", f"offset{place}"
+        for name, source in (
+            (seed, sources.RandomSeed(device)),
+            (offset, sources.RandomOffset(device=device)),
+        ):
+            if name not in self._inputs:
+                value = self.builder.input(name, kind, False)
+                self._inputs[name] = (value, Scalar(0, source), False)
+        shift = self.random_blocks.get(device, 0)
+        self.random_blocks = {**self.random_blocks, device: shift + blocks}
+        return self._inputs[seed][0], self._inputs[offset][0], shift
+
+
+_SLICE = ("start", "stop", "step")
+
+#: Every dict that code ran in as its globals has this key.
+NAMESPACE_MARK: Final = "__builtins__"
+
+_SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented))
+
+
+def _input_name(source: Source) -> str:
+    """An identifier for a graph input."""
+    text = source.expression()
+    name = "".join(c if c.isalnum() else "_" for c in text).strip("_")
+    name = name.removeprefix("self_") or "input"
+    return name if not name[0].isdigit() else f"input_{name}"
+
+
+def _descriptor_of(obj: Any) -> Any:
+    """`list.append` of a bound `some_list.append`; None for everything else."""
+    if type(obj) is not types.BuiltinMethodType:
+        return None
+    found = vars(type(obj.__self__)).get(obj.__name__)
+    return found if type(found) is types.MethodDescriptorType else None

@@ -1,0 +1,1 @@
+"""Sources: where captured values come from, and how new code loads them."""

@@ -1,0 +1,1 @@
+"""What Python's operations do to symbolic values."""

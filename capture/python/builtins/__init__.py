@@ -1,0 +1,1 @@
+"""Built-in functions, classes and methods, called with symbolic values."""

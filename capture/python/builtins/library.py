@@ -1,0 +1,257 @@
+"""Callables with a meaning of their own: grad mode, `graph_break`, output, the operator module.
+
+Autocast, too. Handlers of `capture.python.builtins.table`; see there.
+"""
+
+import operator
+import sys
+from typing import Any
+
+from dynajit.capture import _capture, breaks, control
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.machine.exceptions import Raised
+from dynajit.capture.python.arithmetic import BINARY, COMPARISONS, UNARY
+from dynajit.capture.python.basic import Steps, as_python, unsupported
+from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
+from dynajit.capture.python.containers import boolean, to_index
+from dynajit.capture.python.errors import check_count, refuse
+from dynajit.capture.python.exceptions import current, member
+from dynajit.capture.values.containers import TupleValue
+from dynajit.capture.values.objects import ExceptionValue, ObjectContents, ObjectValue
+from dynajit.capture.values.storage import native_base
+from dynajit.capture.values.symbolic import NONE, Known, Scalar, Value, constant
+from dynajit.core import instances
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.eager.modes import autocast_mode, grad_mode
+from dynajit.eager.tensor import creation
+from dynajit.ops.functions.elements import complex as complex_functions
+
+
+@special(_capture.release)
+def _release(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return NONE  # only the frame of a resume code asks for it, and that is not symbolic
+    yield
+
+
+# -- grad mode -----------------------------------------------------------------------------------
+
+
+@special(grad_mode._set_grad_enabled)
+def _set_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    before = x.recorder.grad_enabled
+    x.recorder.set_grad_enabled(bool(as_python(x, args[0])))
+    x.uses_grad_mode()
+    return boolean(before)
+    yield
+
+
+@special(grad_mode.is_grad_enabled)
+def _is_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.uses_grad_mode()
+    return boolean(x.recorder.grad_enabled)
+    yield
+
+
+@special(grad_mode._set_inference_enabled)
+def _set_inference_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    before = x.recorder.inference_enabled
+    x.recorder.set_inference_enabled(bool(as_python(x, args[0])))
+    x.uses_inference_mode()
+    return boolean(before)
+    yield
+
+
+@special(grad_mode.is_inference_mode_enabled)
+def _is_inference_mode_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.uses_inference_mode()
+    return boolean(x.recorder.inference_enabled)
+    yield
+
+
+# -- autocast ------------------------------------------------------------------------------------
+
+
+@special(autocast_mode._set_autocast_word)
+def _set_autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    before = x.recorder.autocast_word
+    x.recorder.set_autocast_word(int(as_python(x, args[0])))
+    x.uses_autocast()
+    return constant(before)
+    yield
+
+
+@special(autocast_mode._autocast_word)
+def _autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.uses_autocast()
+    return constant(x.recorder.autocast_word)
+    yield
+
+
+# -- GPUs: what was found once is kept ---------------------------------------------------------
+
+
+@special(gpu.is_available)
+def _is_available(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return boolean(gpu.is_available())
+    yield
+
+
+@special(gpu.device_count)
+def _device_count(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return constant(gpu.device_count())
+    yield
+
+
+# -- what the program says to the compiler ---------------------------------------------------------
+
+
+@special(control.graph_break)
+def _graph_break(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise GraphBreak(breaks.REQUESTED, "graph_break()")
+    yield
+
+
+@special(control.is_compiling)
+def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    x.recorder.asks_compiling = True
+    return boolean(True)
+    yield
+
+
+@special(instances.give_own_dict)
+def _give_own_dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if not isinstance(args[0], ObjectValue) or x.recorder.existing(args[0]) is not None:
+        raise unsupported("a dict of its own", *args)
+    return NONE
+    yield
+
+
+@special(creation.tensor)
+def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.creates_tensor(creation.tensor, args, keywords)
+    yield
+
+
+@special(creation.as_tensor)
+def _as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.as_tensor(args, keywords)
+    yield
+
+
+@special(complex_functions.view_as_complex)
+def _view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return x.view_as_complex(args, keywords)
+    yield
+
+
+# -- exceptions ----------------------------------------------------------------------------------
+
+
+@special(sys.exc_info)
+def _exc_info(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    found = current(x)
+    if not isinstance(found, ExceptionValue):
+        return TupleValue((NONE, NONE, NONE))
+    return TupleValue((Known(found.cls), found, member(x, found, "__traceback__")))
+    yield
+
+
+def _exception(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return current(x)
+    yield
+
+
+if hasattr(sys, "exception"):
+    SPECIAL[sys.exception] = _exception
+
+
+@special(sys.exit)
+def _exit(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise Raised((yield from x.call(Known(SystemExit), args, keywords)))
+
+
+# -- effects -------------------------------------------------------------------------------------
+
+
+@special(input, open)
+def _output(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise GraphBreak(breaks.OUTPUT, "input() or file access")
+    yield
+
+
+@special(globals, locals, eval, exec, compile, breakpoint, __import__)
+def _state(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise GraphBreak(breaks.GLOBAL_STATE, "globals(), locals(), eval() and the like")
+    yield
+
+
+# -- operator module -----------------------------------------------------------------------------
+
+
+def _binary_operator(symbol: str) -> Handler:
+    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from x.binary(symbol, args[0], args[1]))
+
+    return apply
+
+
+def _comparison_operator(symbol: str) -> Handler:
+    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from x.compare(symbol, args[0], args[1]))
+
+    return apply
+
+
+def _unary_operator(symbol: str) -> Handler:
+    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from x.unary(symbol, args[0]))
+
+    return apply
+
+
+for _symbol, (_function, _) in BINARY.items():
+    SPECIAL[_function] = _binary_operator(_symbol)
+for _symbol, (_function, _, _) in COMPARISONS.items():
+    SPECIAL[_function] = _comparison_operator(_symbol)
+for _symbol, (_function, _) in UNARY.items():
+    SPECIAL[_function] = _unary_operator(_symbol)
+
+
+@special(operator.getitem)
+def _getitem(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from x.subscript(args[0], args[1]))
+
+
+@special(operator.index)
+def _index(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(x, operator.index, args, keywords, 1, 1)
+    if isinstance(args[0], Scalar) and x.type_of(args[0]) is int:
+        return args[0]
+    found = yield from to_index(x, args[0], operator.index, args)
+    return constant(operator.index(found))
+
+
+@special(operator.not_)
+def _not(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return boolean(not (yield from x.truth(args[0])))
+
+
+@special(object)
+def _object(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    if args or keywords:
+        refuse(x, "object", object, args, keywords)
+    return ObjectValue(x.heap.allocate(ObjectContents()), object)
+    yield
+
+
+@special(object.__new__)
+def _object_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    is_class = args and isinstance(args[0], Known) and isinstance(args[0].object, type)
+    if not is_class:
+        refuse(x, "__new__", object.__new__, args, keywords)
+    cls = as_python(x, args[0])
+    if native_base(cls) is not None:
+        raise unsupported("object.__new__", *args)
+    x.refuse_arguments("__new__", cls, args[1:], keywords)
+    return x.allocate(cls)
+    yield

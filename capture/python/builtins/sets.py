@@ -1,0 +1,168 @@
+"""Methods of sets, frozensets and dict views. Handlers of `capture.python.builtins.methods`; see
+there."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.python.basic import Steps, is_known
+from dynajit.capture.python.containers import boolean, frozen_if_set
+from dynajit.capture.python.errors import refuse
+from dynajit.capture.python.sets import (
+    change,
+    combine,
+    operand_of_iterable,
+    set_entries,
+    set_in_order,
+    set_operand,
+    with_added,
+)
+from dynajit.capture.values.containers import ListValue, SetEntries, SetValue, TupleValue
+from dynajit.capture.values.symbolic import NONE, Value
+
+Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
+
+#: Methods of a set: fewest and most arguments (None: any number).
+ARITY: Final[dict[str, tuple[int, int | None]]] = {
+    "add": (1, 1), "discard": (1, 1), "remove": (1, 1), "pop": (0, 0), "clear": (0, 0),
+    "copy": (0, 0), "isdisjoint": (1, 1), "issubset": (1, 1), "issuperset": (1, 1),
+    "symmetric_difference": (1, 1), "symmetric_difference_update": (1, 1),
+}  # fmt: skip
+
+NEW: Final = ("union", "intersection", "difference", "symmetric_difference")
+QUESTIONS: Final = ("isdisjoint", "issubset", "issuperset")
+CHANGES: Final = (
+    "update", "intersection_update", "difference_update", "symmetric_difference_update",
+)  # fmt: skip
+
+
+def set_method(
+    x: Any, value: Any, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """A method of a set, or of a frozenset with an argument that is not known."""
+    kind = value.python_type
+    low, high = ARITY.get(name, (0, None))
+    if keywords or not low <= len(args) <= (len(args) if high is None else high):
+        refuse(x, name, getattr(kind(), name), args, keywords)
+    if name in _HANDLERS:
+        return (yield from _HANDLERS[name](x, value, args))
+    operands = []
+    for other in args:
+        operands.append((yield from operand_of_iterable(x, other)))
+    function = getattr(kind, name)
+    if name in QUESTIONS:
+        real = function(set_operand(x, value).real(), *(part.real() for part in operands))
+        return boolean(real)
+    if name in NEW:
+        return combine(x, function, [set_operand(x, value), *operands])
+    change(x, value, function, operands)
+    return NONE
+
+
+def _add(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    entries = set_entries(x, value)
+    token = yield from x.key_token(entries, args[0])
+    after = with_added(x, entries, args, [token])
+    if after is not entries:
+        x.heap.write(value.identity, after)
+    return NONE
+
+
+def _replace(x: Any, value: SetValue, members: Any, steps: Any) -> None:
+    before = set_entries(x, value)
+    after = SetEntries(members, before.start, steps, before.is_ordered, before.is_known)
+    x.heap.write(value.identity, after)
+
+
+def _drop(x: Any, value: SetValue, token: Any) -> None:
+    entries = set_entries(x, value)
+    members = dict(entries)
+    x.removed(value)
+    del members[token]
+    steps = (*entries.steps, lambda real: set.discard(real, token))
+    x.heap.write(
+        value.identity,
+        SetEntries(members, entries.start, steps, entries.is_ordered, entries.is_known),
+    )
+
+
+def _discard(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    token = yield from x.key_token(set_entries(x, value), frozen_if_set(x, args[0]))
+    if token in set_entries(x, value):
+        _drop(x, value, token)
+    return NONE
+
+
+def _remove(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    token = yield from x.key_token(set_entries(x, value), frozen_if_set(x, args[0]))
+    if token not in set_entries(x, value):
+        raise_python(x, KeyError, args[0])
+    _drop(x, value, token)
+    return NONE
+
+
+def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    members = set_in_order(x, value)
+    if not members:
+        raise_python(x, KeyError, "pop from an empty set")
+    entries = set_entries(x, value)
+    if len(members) == 1:
+        item, token = members[0], next(iter(entries))
+    else:
+        token = entries.real().pop()
+        item = entries[token]
+    x.removed(value)
+    rest = {key: member for key, member in entries.items() if key is not token}
+    steps = (*entries.steps, lambda real: set.pop(real))
+    x.heap.write(
+        value.identity, SetEntries(rest, entries.start, steps, entries.is_ordered, entries.is_known)
+    )
+    return item
+    yield
+
+
+def _clear(x: Any, value: SetValue, args: list[Value]) -> Steps:
+    entries = set_entries(x, value)
+    x.removed(value)
+    steps = (*entries.steps, lambda real: set.clear(real))
+    x.heap.write(
+        value.identity, SetEntries({}, entries.start, steps, entries.is_ordered, entries.is_known)
+    )
+    return NONE
+    yield
+
+
+def _copy(x: Any, value: Any, args: list[Value]) -> Steps:
+    return combine(x, lambda real: real.copy(), [set_operand(x, value)])
+    yield
+
+
+_HANDLERS: Final[dict[str, Callable[..., Steps]]] = {
+    "add": _add, "discard": _discard, "remove": _remove, "pop": _pop, "clear": _clear,
+    "copy": _copy,
+}  # fmt: skip
+
+#: Every method that `set_method` knows.
+SET_METHODS: Final = frozenset(itertools.chain(_HANDLERS, NEW, QUESTIONS, CHANGES))
+
+
+def set_of(x: Any, args: list[Value]) -> Steps:
+    """`set(iterable)`."""
+    if not args:
+        return x.new_set([])
+    if isinstance(args[0], (ListValue, TupleValue)):
+        made = x.new_set([])
+        for item in (yield from x.to_items(args[0])):
+            yield from _add(x, made, [item])
+        return made
+    found = yield from operand_of_iterable(x, args[0])
+    return combine(x, set, [found])
+
+
+def frozenset_of(x: Any, args: list[Value]) -> Steps:
+    """`frozenset(iterable)`."""
+    if args and is_known(args[0]) and isinstance(getattr(args[0], "value", None), frozenset):
+        return args[0]
+    found = (yield from operand_of_iterable(x, args[0])) if args else None
+    return combine(x, frozenset, [] if found is None else [found])

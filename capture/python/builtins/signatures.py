@@ -1,0 +1,73 @@
+"""`inspect.signature` of functions that are known: what their code and their defaults say.
+
+Contract: a signature is known by the function, whose code and defaults are guarded; its parameters
+are a dict of known objects that nothing changes. Functions that say another signature
+(`__wrapped__`, `__signature__`), classes and other callables are left to Python. Called by the
+executor's calls and by `operations_attributes`.
+"""
+
+import inspect
+import types
+from typing import Any, Final
+
+from dynajit.capture.guards.parts import part, rely_on_code
+from dynajit.capture.places import sources
+from dynajit.capture.python.basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.python.builtins.table import special
+from dynajit.capture.values.containers import DictValue, TupleValue
+from dynajit.capture.values.functions import BoundMethod
+from dynajit.capture.values.symbolic import Known, Value, constant
+
+#: What is read of a parameter as it is.
+_PLAIN: Final = ("name", "kind", "default", "annotation")
+
+
+@special(inspect.signature)
+def _signature(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    target = args[0] if len(args) == 1 and not keywords else None
+    is_method = isinstance(target, BoundMethod)
+    function = target.function if isinstance(target, BoundMethod) else target
+    if (
+        not isinstance(function, Known)
+        or not isinstance(function.object, types.FunctionType)
+        or not {"__wrapped__", "__signature__"}.isdisjoint(function.object.__dict__)
+    ):
+        raise unsupported("inspect.signature", *args)
+    rely_on_code(x, function)
+    _rely_on_defaults(x, function)
+    found = inspect.signature(function.object)
+    if is_method:
+        parameters = list(found.parameters.values())
+        if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+            raise unsupported("inspect.signature", *args)
+        if parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+            found = found.replace(parameters=parameters[1:])
+    return Known(found)
+    yield
+
+
+def _rely_on_defaults(x: Any, function: Known) -> None:
+    placed, named = part(x, function, "__defaults__"), part(x, function, "__kwdefaults__")
+    x.recorder.use(placed)
+    x.recorder.use(named)
+    items = list(placed.items) if isinstance(placed, TupleValue) else []
+    if isinstance(named, DictValue):
+        items += [item for _, item in x.dict_entries(named).values()]
+    for item in items:
+        if is_known(item):
+            as_python(x, item)
+        else:
+            x.recorder.use(item)
+
+
+def signature_attribute(x: Any, value: Known, name: str) -> Value | None:
+    """An attribute of a signature or of a parameter; None for those of other objects."""
+    obj = value.object
+    if type(obj) is inspect.Signature and name == "parameters":
+        pairs = [(constant(key), Known(found)) for key, found in obj.parameters.items()]
+        made: Value = x.new_dict(pairs, dict)
+        return made
+    if type(obj) is inspect.Parameter and name in _PLAIN:
+        found = getattr(obj, name)
+        return x.recorder.wrap(found, sources.Constant(found))  # type: ignore[no-any-return]
+    return None

@@ -1,0 +1,70 @@
+"""The table of built-in callables that the executor knows.
+
+`SPECIAL` maps the object called to a handler `handler(x, args, keywords)`, a generator that
+returns the result's value; `builtins_functions`, `builtins_containers` and `builtins_library`
+enter theirs with `special`. `PURE` are C functions and classes without effects, computed on the
+spot when everything is known.
+"""
+
+import builtins
+import math
+import operator
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, Final
+
+from dynajit.capture.values.symbolic import Value
+from dynajit.capture.values.users_code import has_own_operators
+
+Handler = Callable[[Any, list[Value], dict[str, Value]], Any]
+SPECIAL: Final[dict[Any, Handler]] = {}
+
+#: `handler(x, function, args, keywords)` for every function with this code.
+SPECIAL_CODE: Final[dict[types.CodeType, Callable[..., Any]]] = {}
+
+
+def special(*targets: Any) -> Callable[[Handler], Handler]:
+    """Enter a handler under every object it stands for."""
+
+    def enter(handler: Handler) -> Handler:
+        for target in targets:
+            SPECIAL[target] = handler
+        return handler
+
+    return enter
+
+
+#: C functions and immutable classes without effects.
+PURE: Final = frozenset(
+    {builtins.abs, builtins.ascii, builtins.bin, builtins.chr, builtins.divmod, builtins.format,
+     builtins.hex, builtins.oct, builtins.ord, builtins.pow, builtins.round, builtins.callable,
+     builtins.issubclass, builtins.range, builtins.complex, builtins.bytes,
+     sys.intern}
+    | {member for member in vars(math).values() if callable(member)}
+    | {member for member in vars(operator).values()
+       if isinstance(member, types.BuiltinFunctionType)}
+)  # fmt: skip
+
+
+def special_call(x: Any, target: Any) -> Handler | None:
+    """The handler of a known callable, or None."""
+    if isinstance(target, types.FunctionType) and target.__code__ in SPECIAL_CODE:
+        by_code = SPECIAL_CODE[target.__code__]
+        return lambda x, args, keywords: by_code(x, target, args, keywords)
+    if has_own_operators(type(target)):
+        return None
+    try:
+        return SPECIAL.get(target)
+    except TypeError:
+        return None
+
+
+def is_pure(x: Any, target: Any) -> bool:
+    """True for C functions and classes without effects."""
+    if has_own_operators(type(target)):
+        return False
+    try:
+        return target in PURE
+    except TypeError:
+        return False

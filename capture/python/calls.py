@@ -1,0 +1,608 @@
+"""Calls: argument binding, inlined frames, classes, generators.
+
+Methods of the executor (`x`), written as functions; see `capture.execution.executor`. An inlined
+call is a frame that the generator yields; the executor runs it and sends its result back.
+"""
+
+import enum
+import functools
+import inspect
+import types
+from collections import OrderedDict
+from typing import Any, Final
+
+from dynajit.capture import _capture, breaks, control
+from dynajit.capture._capture import CompiledFunction, is_called_plainly
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.bytecode.instructions import decode
+from dynajit.capture.guards.parts import (
+    is_wrapper,
+    part,
+    place_of,
+    rely_on_code,
+    rely_on_defaults,
+    wrapped,
+)
+from dynajit.capture.machine.awaiting import checked_none, entrance, then
+from dynajit.capture.machine.exceptions import NotKnown, raise_python
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.lifetimes import has_finalizer
+from dynajit.capture.machine.recording import Namespace
+from dynajit.capture.places import sources
+from dynajit.capture.python.basic import (
+    Steps,
+    as_python,
+    defines,
+    describe,
+    is_known,
+    is_none,
+    type_name,
+    unsupported,
+)
+from dynajit.capture.python.builtins.arguments import check_arguments
+from dynajit.capture.python.builtins.folded import call_folded, is_folded
+from dynajit.capture.python.builtins.replaced import (
+    call_replaced,
+    check_form_arguments,
+    replacement,
+)
+from dynajit.capture.python.errors import refuse
+from dynajit.capture.python.exceptions import construct_exception
+from dynajit.capture.python.partials import is_existing_partial, make_partial, read_partial
+from dynajit.capture.python.preparing import prepare
+from dynajit.capture.python.remembered_calls import call_remembered, remembers
+from dynajit.capture.python.storage import new_with_storage, storage_method
+from dynajit.capture.python.tensors.operators import call_operator
+from dynajit.capture.python.tensors.outputs import call_library
+from dynajit.capture.values.class_layouts import is_made_class, is_plain_tuple
+from dynajit.capture.values.containers import DictValue, TupleValue
+from dynajit.capture.values.functions import (
+    BoundMethod,
+    CellValue,
+    FunctionContents,
+    FunctionValue,
+    GeneratorState,
+    GeneratorValue,
+    NativeMethod,
+    PartialValue,
+)
+from dynajit.capture.values.objects import ObjectContents, ObjectValue
+from dynajit.capture.values.storage import native_base, storage_of
+from dynajit.capture.values.symbolic import UNBOUND, Known, Value, constant
+from dynajit.capture.values.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
+from dynajit.core.errors import InternalError
+from dynajit.eager import Size, Tensor
+from dynajit.ops.calls.namespaces import GraphCallable
+from dynajit.ops.native._library_call import LibraryFunction
+from dynajit.ops.table import overriding
+from dynajit.ops.table.op_table import Op
+
+#: Inlined calls inside each other; fewer where the recursion limit leaves less room.
+MAX_DEPTH: Final = 500
+Arguments = list[Value]
+Keywords = dict[str, Value]
+
+_IS_ABSTRACT: Final = 1 << 20
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+
+def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
+    """`callee(*args, **keywords)`."""
+    if isinstance(callee, BoundMethod):
+        if callee.source is not None:
+            x.recorder.use(callee)
+        return (yield from call(x, callee.function, [callee.self, *args], keywords))
+    if isinstance(callee, FunctionValue):
+        return (yield from _call_made_function(x, callee, args, keywords))
+    if isinstance(callee, NativeMethod):
+        return (yield from x.call_method(callee.receiver, callee.name, args, keywords))
+    if is_existing_partial(callee):
+        callee = read_partial(x, callee)
+    if isinstance(callee, PartialValue):
+        x.recorder.use(callee)
+        merged = {**callee.keywords, **keywords}
+        return (yield from call(x, callee.function, [*callee.args, *args], merged))
+    if isinstance(callee, ObjectValue):
+        return (yield from _call_instance(x, callee, args, keywords))
+    if remembers(callee):
+        return (yield from call_remembered(x, callee, args, keywords))
+    if isinstance(callee, Known):
+        return (yield from _call_known(x, callee, args, keywords))
+    if not defines(callee.python_type, "__call__"):
+        raise_python(x, TypeError, f"'{type_name(x.type_of(callee))}' object is not callable")
+    raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
+
+
+def _call_instance(x: Any, callee: ObjectValue, args: Arguments, keywords: Keywords) -> Steps:
+    method = yield from _method_called(x, callee)
+    return (yield from call(x, method, args, keywords))
+
+
+def _method_called(x: Any, callee: ObjectValue) -> Steps:
+    """What `__call__` of an instance is, also where it is an instance with a `__call__`."""
+    method: Value = callee
+    for _ in range(x.max_depth):
+        if not isinstance(method, ObjectValue):
+            return method
+        x.recorder.use(method)
+        if not defines(method.cls, "__call__"):
+            kind = type_name(method.python_type)
+            raise_python(x, TypeError, f"'{kind}' object is not callable")
+        method = yield from x.get_special(method, "__call__")
+    raise GraphBreak(breaks.RECURSION, f"{describe(callee)}.__call__")
+
+
+def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    target = callee.object
+    special = x.special_call(target)
+    is_function = isinstance(target, types.FunctionType)
+    if is_function and not is_called_plainly(target):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{target.__qualname__}: calls of it run C code")
+    is_fixed = is_function and (x.is_library_function(target) or is_library(target))
+    if is_function and special is None and not is_fixed:
+        rely_on_code(x, callee)
+    else:
+        x.recorder.use(callee)
+    if is_function and overriding.is_collected(target):
+        _refuse_overriding(x, target, args, keywords)
+    if is_folded(x, target, args, keywords):
+        return call_folded(x, target, args, keywords)
+    if special is not None:
+        check_arguments(x, target, args, keywords)
+        return (yield from special(x, args, keywords))
+    form = replacement(target)
+    if form is not None:
+        return (yield from call_replaced(x, target, form, args, keywords))
+    if isinstance(target, types.FunctionType):
+        if x.is_library_function(target):
+            return x.native_call(target, args, keywords)
+        if control.is_disabled(target):
+            raise GraphBreak(breaks.REQUESTED, control.why_disabled(target))
+        reason = x.why_not_inlined(target)
+        if reason is not None:
+            raise GraphBreak(breaks.GLOBAL_STATE, reason)
+        prepare(x, target, args)
+        if overriding.is_collected(target):
+            callee = Known(overriding.without_looking(target))
+        return (yield from _call_existing_function(x, callee, args, keywords))
+    if isinstance(target, CompiledFunction):
+        return (yield from call(x, Known(target.__wrapped__), args, keywords))
+    if isinstance(target, LibraryFunction):
+        return (yield from call_library(x, target, args, keywords))
+    if isinstance(target, Op):
+        return x.native_call(target, args, keywords, lift_numbers=True)
+    if isinstance(target, GraphCallable):
+        return call_operator(x, target, args, keywords)
+    if isinstance(target, type):
+        return (yield from _call_class(x, callee, args, keywords))
+    if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
+        return (yield from _call_descriptor(x, target, args, keywords))
+    if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        refuse(x, target.__name__, target, args, keywords)
+    if isinstance(target, types.BuiltinFunctionType):
+        return _call_builtin(x, target, args, keywords)
+    raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
+
+
+def _refuse_overriding(x: Any, target: Any, args: Arguments, keywords: Keywords) -> None:
+    """The real call asks the classes of its arguments.
+
+    Raises:
+        GraphBreak: one of them has `__torch_function__`.
+    """
+    for value in (*args, *keywords.values()):
+        kind = x.type_of(value)
+        found = MISSING if kind is Tensor else lookup(kind, overriding.PROTOCOL)
+        if found is not MISSING and found is not overriding.disabled_torch_function:
+            what = f"{target.__name__} with {type_name(kind)}, which overrides functions"
+            raise GraphBreak(breaks.UNKNOWN_CALL, what)
+
+
+def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Steps:
+    """An unbound method of a built-in class, such as `str.join` or `object.__setattr__`."""
+    receiver, rest = args[0], args[1:]
+    if target.__objclass__ is object:
+        return (yield from x.call_object_method(target.__name__, receiver, rest, keywords))
+    if not issubclass(x.type_of(receiver), target.__objclass__):
+        refuse(x, target.__name__, target, args, keywords)
+    if target is type.__call__ and isinstance(receiver, Known):
+        return (yield from _construct(x, receiver, rest, keywords))
+    own = getattr(receiver.python_type, target.__name__, target)
+    if own is not target and isinstance(receiver, DictValue):
+        raise unsupported(target.__qualname__, receiver)  # goes behind the back of the class
+    is_ordered = isinstance(receiver, ObjectValue) and issubclass(receiver.cls, OrderedDict)
+    if is_ordered and target.__objclass__ is dict and target.__name__ in vars(OrderedDict):
+        raise unsupported(f"dict.{target.__name__}", receiver)  # leaves the order behind
+    return (yield from x.call_method(receiver, target.__name__, rest, keywords))
+
+
+def _call_builtin(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Value:
+    """A C function: folded if it is known to be pure and everything is known."""
+    if x.is_pure(target) and all(is_known(a) and is_quiet(a) for a in (*args, *keywords.values())):
+        names = tuple(keywords)
+        count = len(args)
+
+        def apply(*values: Any) -> Any:
+            return target(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+        result: Value = x.fold(apply, *args, *keywords.values())
+        return result
+    raise GraphBreak(breaks.UNKNOWN_CALL, getattr(target, "__qualname__", repr(target)))
+
+
+# -- Python functions ----------------------------------------------------------------------------
+
+
+def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    function = callee.object
+    base = place_of(x, callee)
+    defaults = {}
+    code = function.__code__
+    positional = code.co_varnames[: code.co_argcount]
+    stored = function.__defaults__ or ()
+    surplus = max(len(stored) - len(positional), 0)  # where the code was replaced by shorter one
+    for number, value in enumerate(stored[surplus:], surplus):
+        name = positional[len(positional) - len(stored) + number]
+        defaults[name] = (value, sources.DefaultOf(base, number))
+    for name, value in (function.__kwdefaults__ or {}).items():
+        defaults[name] = (value, sources.DefaultOf(base, name))
+    lazily = {
+        name: functools.partial(x.recorder.wrap, value, source)
+        for name, (value, source) in defaults.items()
+    }
+    if is_library(function):
+        check_form_arguments(x, function, args, keywords)
+    else:
+        rely_on_defaults(x, callee, len(args), keywords)
+    locals = bind(x, code, lazily, args, keywords, function.__qualname__)
+    if function.__globals__ is x.root.namespace.globals:
+        namespace = x.root.namespace
+    else:
+        namespace = Namespace(
+            base, function.__globals__, function.__builtins__, is_library(function)
+        )
+    cells = [
+        x.recorder.wrap(cell, sources.ClosureCell(base, i))
+        for i, cell in enumerate(function.__closure__ or ())
+    ]
+    names = (part(x, callee, "__name__"), part(x, callee, "__qualname__"))
+    return (yield from run(x, code, namespace, locals, tuple(cells), names))
+
+
+def is_library(function: types.FunctionType) -> bool:
+    """True for the Python forms of C functions, whose globals nobody changes."""
+    return function.__globals__.get("__name__", "").startswith("dynajit.capture.library")
+
+
+def _call_made_function(
+    x: Any, callee: FunctionValue, args: Arguments, keywords: Keywords
+) -> Steps:
+    contents: FunctionContents = x.heap[callee.identity]
+    code = contents.code
+    defaults: dict[str, Any] = {}
+    if contents.defaults is not None:
+        items = yield from x.to_items(contents.defaults)
+        names = code.co_varnames[: code.co_argcount][code.co_argcount - len(items) :]
+        defaults.update(zip(names, [_returning(item) for item in items], strict=True))
+    if contents.keyword_defaults is not None:
+        for key, item in x.dict_entries(contents.keyword_defaults).values():
+            defaults[as_python(x, key)] = _returning(item)
+    name, qualname = (
+        contents.attributes.get(f"__{name}__", constant(getattr(code, f"co_{name}")))
+        for name in ("name", "qualname")
+    )
+    locals = bind(x, code, defaults, args, keywords, as_python(x, qualname))
+    names = (name, qualname)
+    return (yield from run(x, code, contents.namespace, locals, contents.closure, names))
+
+
+def _returning(value: Value) -> Any:
+    return lambda: value
+
+
+@entrance
+def run(
+    x: Any,
+    code: types.CodeType,
+    namespace: Namespace,
+    locals: dict[str, Value],
+    closure: tuple[CellValue, ...],
+    names: tuple[Value, Value],
+) -> Steps:
+    """Run an inlined frame to its end (or make a generator of it).
+
+    Args:
+        x: the executor.
+        code: of the function.
+        namespace: its globals.
+        locals: bound arguments.
+        closure: its cells.
+        names: its `__name__` and `__qualname__`.
+    """
+    if code.co_flags & _ASYNC:
+        raise GraphBreak(breaks.UNSUPPORTED_CODE, f"coroutine {code.co_qualname}")
+    body = decode(code)
+    if body.unsupported is not None:
+        raise GraphBreak(breaks.UNSUPPORTED_CODE, f"{code.co_qualname}: {body.unsupported}")
+    frame = Frame(body, code, namespace, locals, closure)
+    frame.bind_free_cells()
+    if code.co_flags & inspect.CO_GENERATOR:
+        slot = x.heap.allocate(None)
+        state = GeneratorState(frame.body, code, namespace, closure, frame.save(), slot)
+        identity = x.heap.allocate(state)
+        return GeneratorValue(identity, types.GeneratorType, None, names)
+    if len(x.frames) >= x.max_depth:
+        raise GraphBreak(breaks.RECURSION, f"{code.co_qualname} at depth {len(x.frames)}")
+    result = yield frame
+    return result
+
+
+def bind(
+    x: Any,
+    code: types.CodeType,
+    defaults: dict[str, Any],
+    args: Arguments,
+    keywords: Keywords,
+    qualname: str,
+) -> dict[str, Value]:
+    """Locals at entry, as a call binds them; TypeError in the captured program where it fails.
+
+    Args:
+        defaults: parameter name -> function that makes its default value.
+        qualname: the function's name in errors.
+    """
+    count = code.co_argcount
+    names = code.co_varnames
+    positional = names[:count]
+    keyword_only = names[count : count + code.co_kwonlyargcount]
+    bound: dict[str, Value] = dict(zip(positional, args, strict=False))
+    extra = tuple(args[count:])
+    rest: dict[str, Value] = {}
+    accepted = set(positional[code.co_posonlyargcount :]) | set(keyword_only)
+    takes_keywords = bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    fits = bool(code.co_flags & inspect.CO_VARARGS) or not extra
+    for name, item in keywords.items():
+        if name in accepted:
+            fits = fits and name not in bound
+            bound[name] = item
+        else:
+            fits = fits and takes_keywords
+            rest[name] = item
+    for name in (*positional, *keyword_only):
+        if name not in bound:
+            fits = fits and name in defaults
+            bound[name] = defaults[name]() if name in defaults else UNBOUND
+    if not fits:
+        raise_python(x, TypeError, _binding_error(code, defaults, len(args), keywords, qualname))
+    slot = count + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[names[slot]] = TupleValue(extra)
+        slot += 1
+    if takes_keywords:
+        bound[names[slot]] = x.new_dict([(constant(n), item) for n, item in rest.items()])
+    return bound
+
+
+def _binding_error(
+    code: types.CodeType,
+    defaults: dict[str, Any],
+    count: int,
+    keywords: Keywords,
+    qualname: str,
+) -> str:
+    """The text of the running interpreter's error: a function of this signature is called."""
+    kinds = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    total = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    total += bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    empty = (lambda: None).__code__
+    stub = types.FunctionType(
+        empty.replace(
+            co_argcount=code.co_argcount,
+            co_posonlyargcount=code.co_posonlyargcount,
+            co_kwonlyargcount=code.co_kwonlyargcount,
+            co_nlocals=total,
+            co_varnames=code.co_varnames[:total],
+            co_flags=empty.co_flags | code.co_flags & kinds,
+            co_name=code.co_name,
+            co_qualname=qualname,
+        ),
+        {},
+    )
+    positional = code.co_varnames[: code.co_argcount]
+    stub.__defaults__ = tuple(name for name in positional if name in defaults)
+    stub.__kwdefaults__ = {name: None for name in defaults if name not in positional}
+    try:
+        stub(*[None] * count, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return str(error)
+    raise InternalError(f"bind({code.co_qualname}): the arguments fit after all.")
+
+
+# -- classes -------------------------------------------------------------------------------------
+
+
+def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    cls: type = callee.object
+    x.recorder.classes.add(cls)
+    maker = lookup(type(cls), "__call__")
+    if is_users_code(maker):
+        return (yield from call(x, Known(maker), [callee, *args], keywords))
+    if is_wrapper(maker, staticmethod) or _is_unbound(maker):
+        is_static = is_wrapper(maker, staticmethod)
+        function = wrapped(maker, "__func__") if is_static else Known(maker)
+        return (yield from call(x, function, args, keywords))
+    if not isinstance(maker, types.FunctionType) and maker is not _TYPE_CALL:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
+    return (yield from _construct(x, callee, args, keywords))
+
+
+_TYPE_CALL: Final = lookup(type, "__call__")
+
+
+def _is_unbound(maker: Any) -> bool:
+    """True for a class in a metaclass, as `TypedDict` has it: it is called without the class."""
+    return isinstance(maker, type) and lookup(type(maker), "__get__") is MISSING
+
+
+def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    """`type.__call__(cls, *args, **keywords)`."""
+    cls: type = callee.object
+    if issubclass(cls, BaseException):
+        return (yield from construct_exception(x, callee, args, keywords))
+    if cls is functools.partial:
+        return make_partial(x, args, keywords)
+    if isinstance(cls, enum.EnumMeta):
+        return (yield from _enum_member(x, callee, args, keywords))
+    if is_plain_tuple(cls) and cls is not Size:
+        return (yield from _make_named_tuple(x, callee, args, keywords))
+    if cls is Tensor:
+        return x.constructs_tensor(args, keywords)
+    if issubclass(cls, Tensor):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
+    has_maker = isinstance(lookup(type(cls), "__call__"), types.FunctionType)
+    if (has_maker and not is_users_code(lookup(type(cls), "__call__"))) or not is_made_class(cls):
+        if x.is_pure(cls):
+            return _fold_class(x, cls, args, keywords)
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
+    made = yield from _new_instance(x, callee, args, keywords)
+    if not (isinstance(made, ObjectValue) and inherits(made.cls, cls)):
+        return made
+    initialise = made.cls.__init__  # type: ignore[misc]
+    if isinstance(initialise, types.FunctionType):
+        place = sources.Attribute(sources.Constant(made.cls), "__init__")
+        steps = call(x, Known(initialise, place), [made, *args], keywords)
+        result = yield from then(steps, checked_none, made)
+        if not is_none(x, result):
+            kind = type_name(result.python_type)
+            raise_python(x, TypeError, f"__init__() should return None, not '{kind}'")
+    elif initialise is not object.__init__ and storage_of(x, made) is not None:
+        yield from storage_method(x, made, "__init__", args, keywords)
+    elif initialise is not object.__init__:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__init__")
+    else:
+        refuse_arguments(x, "__init__", made.cls, args, keywords)
+    return made
+
+
+def refuse_arguments(x: Any, method: str, cls: type, args: Arguments, keywords: Keywords) -> None:
+    """What `object.__new__` or `object.__init__` says to arguments; a class that looks alike is
+    asked. They look at how the class is made, which its dict does not always tell.
+
+    Raises:
+        Raised: Python's own TypeError.
+    """
+    if not args and not keywords:
+        return
+    own = zip(("__new__", "__init__"), _capture.makes_plainly(cls), strict=True)
+    members = {name: lambda *_, **__: None for name, is_plain in own if not is_plain}
+    likeness = type(cls.__name__, (), members)
+    first: Any = likeness if method == "__new__" else object.__new__(likeness)
+    try:
+        getattr(object, method)(first, *[None] * len(args), **dict.fromkeys(keywords))
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
+
+
+def _refuse_abstract(x: Any, cls: type) -> None:
+    try:
+        object.__new__(cls)
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
+
+
+def _new_instance(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    cls = callee.object
+    new = cls.__new__
+    if isinstance(new, types.FunctionType):
+        return (yield from call(x, Known(new), [callee, *args], keywords))
+    base = native_base(cls)
+    if base is not None and new is base.__new__:
+        return (yield from new_with_storage(x, cls, args, keywords))
+    if new is not object.__new__:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
+    refuse_arguments(x, "__new__", cls, args, keywords)
+    return allocate(x, cls)
+
+
+def allocate(x: Any, cls: type) -> Value:
+    """`object.__new__(cls)`."""
+    if not is_made_class(cls):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
+    if cls.__flags__ & _IS_ABSTRACT:
+        _refuse_abstract(x, cls)
+    if has_finalizer(cls):
+        raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
+    return ObjectValue(x.heap.allocate(ObjectContents()), cls)
+
+
+def _make_named_tuple(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    cls: Any = callee.object
+    if not isinstance(cls.__new__, types.FunctionType) or cls.__init__ is not object.__init__:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
+    return (yield from call(x, Known(cls.__new__), [callee, *args], keywords))
+
+
+def _enum_member(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+    """`Color(1)`: looked up by value; what is not found goes through the class's own code."""
+    cls: Any = callee.object
+    if len(args) != 1 or keywords or not is_known(args[0]):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"enum {cls.__qualname__}")
+    value = as_python(x, args[0])
+    for member in cls.__members__.values():
+        if value is member or (type(value) is type(member.value) and value == member.value):
+            return Known(member)
+    if issubclass(cls, enum.Flag):
+        found = cls._value2member_map_.get(value)
+        if found is not None and type(value) is int:
+            return Known(found)
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"enum {cls.__qualname__}")
+    return (yield from call(x, Known(type(cls).__call__), [callee, *args], {}))
+
+
+def _fold_class(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
+    try:
+        values = [as_python(x, a) for a in args]
+        named = {name: as_python(x, item) for name, item in keywords.items()}
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}({error})") from None
+    try:
+        return Known(cls(*values, **named))
+    except Exception as error:
+        raise_python(x, type(error), *error.args)
+        raise
+
+
+# -- helpers for builtins ------------------------------------------------------------------------
+
+
+def call_object_method(
+    x: Any, name: str, receiver: Value, args: Arguments, keywords: Keywords | None = None
+) -> Steps:
+    """A method of `object` called on an instance: `object.__setattr__(obj, name, value)`."""
+    if name == "__init__":
+        refuse_arguments(x, name, x.type_of(receiver), args, keywords or {})
+        return constant(None)
+    expected = _COUNTS.get(name)
+    if keywords or (expected is not None and len(args) != expected):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"object.{name} on {describe(receiver)}")
+    if name == "__setattr__" and isinstance(receiver, ObjectValue):
+        yield from x.set_plain_attribute(receiver, as_python(x, args[0]), args[1])
+        return constant(None)
+    if name == "__getattribute__" and isinstance(receiver, ObjectValue):
+        return (yield from x.plain_attribute(receiver, as_python(x, args[0])))
+    if name == "__delattr__" and isinstance(receiver, ObjectValue):
+        yield from x.delete_plain_attribute(receiver, as_python(x, args[0]))
+        return constant(None)
+    if name in ("__eq__", "__ne__") and isinstance(receiver, ObjectValue):
+        same = x.is_same(receiver, args[0])
+        outcome = same if name == "__eq__" else not same
+        return constant(outcome if same else NotImplemented)
+    if name == "__init_subclass__":
+        return constant(None)
+    raise GraphBreak(breaks.UNKNOWN_CALL, f"object.{name} on {describe(receiver)}")
+
+
+#: Arguments of methods of `object` after the object itself.
+_COUNTS: Final = {
+    "__setattr__": 2, "__getattribute__": 1, "__delattr__": 1, "__eq__": 1, "__ne__": 1,
+}  # fmt: skip

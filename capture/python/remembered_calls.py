@@ -1,0 +1,351 @@
+"""Calls of functions under `functools.lru_cache` or `functools.cache`.
+
+What the function remembers for the arguments of a call is looked up in its cache, which runs no
+code of the user's, and is used as the object that the call would return. The entry of the cache is
+guarded: one that was evicted, cleared or made anew is noticed. The call itself is made after the
+launch, and its result dropped: so it counts, and what is called last is evicted last.
+
+Where nothing is remembered yet, the wrapped function is inlined on trial. If it only computes, from
+what the captured code has not changed, it does the same wherever it runs: what the trial brought is
+forgotten, and the function is called at once, which fills the cache. Else the frame runs as plain
+Python. A function that has forgotten the result whenever the same call is captured again is called
+for real.
+For sizes that vary there is no key: the wrapped function is inlined, if it changes nothing; such a
+function is meant to give equal results for equal arguments.
+Called by the executor's calls.
+"""
+
+import functools
+import gc
+import types
+import weakref
+from typing import Any, Final, NoReturn
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.guards.guards import Kind
+from dynajit.capture.machine.exceptions import Raised
+from dynajit.capture.places import sources
+from dynajit.capture.python.basic import Steps, as_python
+from dynajit.capture.python.text.output import OutputEffect
+from dynajit.capture.values.containers import TupleValue
+from dynajit.capture.values.objects import ObjectValue
+from dynajit.capture.values.symbolic import Constant, Known, Opaque, Scalar, Value
+from dynajit.capture.values.users_code import lookup
+from dynajit.core.records import record
+from dynajit.eager import Size
+
+#: The class of what `functools.lru_cache` makes; it has no public name.
+WRAPPER: Final = type(functools.lru_cache(maxsize=None)(lambda: None))
+
+#: How often frames ran as plain Python for a result, by function and key; at most so many keys, and
+#: so often for each: frames inside of one that runs plainly may be captured before they are called.
+_awaited: Final[weakref.WeakKeyDictionary[Any, dict[Any, int]]] = weakref.WeakKeyDictionary()
+MAX_AWAITED: Final = 1000
+MAX_RUNS: Final = 8
+MOST_TRIED: Final = 20_000
+"""Instructions that are inlined on trial, a few tenths of a second."""
+
+
+class Trial:
+    """A function that is inlined on trial, for the executor, which ends the trial at a break.
+
+    Args:
+        function: under `lru_cache`.
+        key: of its arguments.
+
+    Attributes:
+        results: by function and key, what others would remember by now.
+    """
+
+    def __init__(self, function: Any, key: Any) -> None:
+        self._asked = function, key
+        self._instructions = 0
+        self.results: dict[tuple[int, Any], Value] = {}
+
+    def step(self) -> None:
+        """Count an instruction.
+
+        Raises:
+            SkipFrame: running the function plainly is cheaper.
+        """
+        self._instructions += 1
+        if self._instructions > MOST_TRIED:
+            self.end()
+
+    def end(self) -> NoReturn:
+        """The frame runs plainly.
+
+        Raises:
+            SkipFrame: always.
+        """
+        _run_once(*self._asked)
+
+
+def remembers(value: Value) -> bool:
+    """True for a function under `lru_cache` or `cache` that was made before the captured code."""
+    return isinstance(value, (Opaque, Known)) and type(value.object) is WRAPPER
+
+
+def call_remembered(x: Any, callee: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    """`callee(*args, **keywords)`.
+
+    Raises:
+        SkipFrame: nothing is remembered yet.
+        GraphBreak: it must be called for real.
+    """
+    function = callee.object
+    if callee.source is not None:
+        x.recorder.guard(callee.source, Kind.IDENTITY, function, "a function that remembers")
+    if any(_varies(x, value) for value in (*args, *keywords.values())):
+        return (yield from _call_anew(x, callee, args, keywords))
+    objects = [_hashed_plainly(x, value) for value in args]
+    named = {name: _hashed_plainly(x, value) for name, value in keywords.items()}
+    if any(found is None for found in (*objects, *named.values())):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)} of other arguments")
+    positional = [found[0] for found in objects if found is not None]
+    by_name = {name: found[0] for name, found in named.items() if found is not None}
+    kept = _kept_by(function)
+    key = _key(positional, by_name, kept.mark, _is_typed(function))
+    counting: Any = function
+    if key in kept.cache:
+        _awaited.get(function, {}).pop(key, None)
+    elif x.trial is not None:
+        return (yield from _within_trial(x, function, key, args, keywords))
+    else:
+        yield from _try(x, function, key, args, keywords)
+        _call_at_once(function, key, positional, by_name)
+        counting, kept = _CountedBefore(function), _kept_by(function)
+    if x.trial is None:
+        x.recorder.add_output(OutputEffect(counting, tuple(args), tuple(keywords.items())))
+    return _what_is_remembered(x, function, kept, key)
+
+
+def _what_is_remembered(x: Any, function: Any, kept: "_Kept", key: Any) -> Value:
+    """The object that the function returns, as its cache has it; guarded."""
+    place = sources.Key(sources.Constant(kept.cache, f"{_name(function)}.cache"), key)
+    x.recorder.guard(place, Kind.IDENTITY, kept.cache[key], "what a function remembers")
+    result: Value = x.recorder.wrap(kept.result(key), None)
+    return result
+
+
+def _wrapped(x: Any, function: Any) -> Value | None:
+    """The function whose results are remembered, if it is one of Python."""
+    wrapped = vars(function).get("__wrapped__")
+    if not isinstance(wrapped, types.FunctionType):
+        return None
+    place = sources.Attribute(sources.Constant(function), "__wrapped__")
+    found: Value = x.recorder.wrap(wrapped, place)
+    return found
+
+
+def _try(x: Any, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    """Inline the wrapped function to see whether it only computes; nothing of it stays.
+
+    Raises:
+        SkipFrame: it does more, or what it does cannot be captured.
+    """
+    wrapped, awaited = _wrapped(x, function), _awaited.get(function, {})
+    if wrapped is None or key in awaited or len(awaited) == MAX_AWAITED:
+        _run_once(function, key)
+    mark = x.recorder.mark()
+    x.trial = trial = Trial(function, key)
+    only_computes = False
+    try:
+        with x.heap.reads() as read:
+            yield from x.call(wrapped, args, keywords)
+        makes_nodes = x.recorder.builder.snapshot() != mark.nodes
+        read -= set(x.recorder.output_ids)  # asked for as bookkeeping
+        rereads = any(map(x.heap.is_rewritten, read))
+        only_computes = not (makes_nodes or rereads or _has_done_more(x, mark))
+    except Raised:
+        pass
+    x.trial = None
+    if not only_computes:
+        trial.end()
+    x.recorder.restore(mark)
+
+
+def _within_trial(
+    x: Any, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
+    """The same for a call in what is inlined on trial: only what it returns matters."""
+    wrapped, results = _wrapped(x, function), x.trial.results
+    if wrapped is None:
+        x.trial.end()
+    place = (id(function), key)
+    if place not in results:
+        results[place] = yield from x.call(wrapped, args, keywords)
+    return results[place]
+
+
+def _has_done_more(x: Any, mark: Any) -> bool:
+    """True if what ran since `mark` did more than compute a result."""
+    draws = x.recorder.random_blocks is not mark.random_blocks
+    return draws or bool(x.heap.has_changed_since(mark.heap))
+
+
+def _call_at_once(function: Any, key: Any, args: list[Any], keywords: dict[str, Any]) -> None:
+    try:
+        function(*args, **keywords)
+    except Exception:
+        _run_once(function, key)
+    kept = _kept_by(function)
+    if key not in kept.cache:
+        _run_once(function, key)
+    _awaited.setdefault(function, {})[key] = 1
+
+
+class _CountedBefore:
+    """Calls a function from the second time on: it was called before the code first ran."""
+
+    __slots__ = ("_function", "_is_counted")
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._is_counted = True
+
+    def __call__(self, *args: Any, **keywords: Any) -> None:
+        if not self._is_counted:
+            self._function(*args, **keywords)
+        self._is_counted = False
+
+
+def _varies(x: Any, value: Value) -> bool:
+    """True for a size that varies from call to call, and for tuples of such."""
+    if isinstance(value, TupleValue):
+        return any(_varies(x, item) for item in value.items)
+    return isinstance(value, Scalar) and x.recorder.sizes.shape_int(value) is not None
+
+
+def _call_anew(x: Any, callee: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    """The wrapped function itself, for sizes that vary: what it would remember has no key here.
+
+    Raises:
+        GraphBreak: it changes something, which it does only once for the same arguments.
+    """
+    function = callee.object
+    wrapped = _wrapped(x, function)
+    if wrapped is None:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)} of sizes that vary")
+    mark = x.recorder.mark()
+    result = yield from x.call(wrapped, args, keywords)
+    if _has_done_more(x, mark):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which changes something")
+    return result
+
+
+def _name(function: Any) -> str:
+    return str(vars(function).get("__qualname__", WRAPPER.__name__))
+
+
+def _is_typed(function: Any) -> bool:
+    """Whether keys of its cache hold the classes of arguments, too."""
+    asked = vars(function).get("cache_parameters")
+    if not isinstance(asked, types.FunctionType) or asked.__module__ != functools.__name__:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, made in an unusual way")
+    return bool(asked()["typed"])
+
+
+def _run_once(function: Any, key: Any) -> NoReturn:
+    """End the capture: without a trace, or with a break when that has happened too often."""
+    awaited = _awaited.setdefault(function, {})
+    runs = awaited.get(key, 0)
+    if runs == MAX_RUNS or len(awaited) == MAX_AWAITED:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which has forgotten the result")
+    awaited[key] = runs + 1
+    reason = f"{_name(function)} remembers no result for these arguments yet"
+    raise SkipFrame(reason, permanent=False, even_whole=True)
+
+
+@record
+class _Kept:
+    """What the C object keeps.
+
+    Args:
+        cache: key -> result; where there is a largest size, -> a link in a list of results.
+        mark: separates keyword arguments in keys.
+        links: keys and results in the order of last use, each followed by the link's class;
+            empty where there is no largest size.
+    """
+
+    cache: dict[Any, Any]
+    mark: Any
+    links: list[Any]
+
+    def result(self, key: Any) -> Any:
+        """The result of a key of the cache."""
+        if not self.links:
+            return self.cache[key]
+        return next(
+            result
+            for known, result in zip(self.links[::3], self.links[1::3], strict=True)
+            if known == key and type(known) is type(key)
+        )
+
+
+def _kept_by(function: Any) -> _Kept:
+    """What the function keeps.
+
+    There are no public names for it: it is what the garbage collector finds.
+
+    Raises:
+        GraphBreak: it keeps nothing.
+    """
+    held = gc.get_referents(function)
+    own = vars(function)
+    dicts = [place for place, item in enumerate(held) if type(item) is dict and item is not own]
+    marks = [item for item in held[::-1] if type(item) is object]
+    if not dicts or not marks:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which remembers nothing")
+    cache, links = held[dicts[-1]], held[1 : dicts[-1]]  # after the class; before the function
+    is_bounded = any(type(link).__name__ == "_lru_list_elem" for link in cache.values())
+    return _Kept(cache, marks[0], links if is_bounded else [])
+
+
+def _key(args: list[Any], keywords: dict[str, Any], mark: Any, is_typed: bool) -> Any:
+    """The key that the C code of the class makes."""
+    flat = list(args)
+    if keywords:
+        flat.append(mark)
+        for pair in keywords.items():
+            flat.extend(pair)
+    if is_typed:
+        return (*flat, *(type(value) for value in (*args, *keywords.values())))
+    return flat[0] if len(flat) == 1 and type(flat[0]) in (int, str) else tuple(flat)
+
+
+def _hashed_plainly(x: Any, value: Value) -> tuple[Any] | None:
+    """The object, guarded, if finding it among keys runs no code of the user's; else None."""
+    if isinstance(value, TupleValue):
+        items = [_hashed_plainly(x, item) for item in value.items]
+        if value.cls not in (tuple, Size) or any(item is None for item in items):
+            return None
+        x.recorder.use(value)
+        return (value.cls(item[0] for item in items if item is not None),)
+    if isinstance(value, (Constant, Known, Scalar)):
+        known = as_python(x, value)
+        return (known,) if _is_found_by_c(known) else None
+    if isinstance(value, ObjectValue):
+        return _by_identity(x, value)
+    return None
+
+
+def _is_found_by_c(known: Any) -> bool:
+    """True if it can be a key, and finding it calls no Python function: guards call none."""
+    asked = [lookup(type(known), name) for name in ("__hash__", "__eq__")]
+    if None in asked or any(isinstance(method, types.FunctionType) for method in asked):
+        return False
+    return not isinstance(known, (tuple, frozenset)) or all(map(_is_found_by_c, known))
+
+
+def _by_identity(x: Any, value: ObjectValue) -> tuple[Any] | None:
+    existing = x.recorder.existing(value)
+    kind = type(existing)
+    plain = all(lookup(kind, name) is getattr(object, name) for name in ("__hash__", "__eq__"))
+    if existing is None or not plain:
+        return None
+    place = x.recorder.first_source(value)
+    if not isinstance(place, sources.Constant):
+        x.recorder.guard(place, Kind.IDENTITY, existing, "a function remembers results by it")
+    return (existing,)

@@ -1,0 +1,64 @@
+"""What a special method may return: another type is refused in the interpreter's own words.
+
+Called by the operations and handlers that call a special method of a user class for the
+interpreter.
+"""
+
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.python.basic import Steps, as_python, defines, unsupported
+from dynajit.capture.python.errors import stand_in
+from dynajit.capture.values.objects import ObjectValue
+from dynajit.capture.values.symbolic import Value
+
+#: Special method -> the type of its result, and what makes the interpreter call it.
+_EXPECTED: Final[dict[str, tuple[type, Callable[[Any], Any]]]] = {
+    "__int__": (int, int),
+    "__float__": (float, float),
+    "__complex__": (complex, complex),
+    "__index__": (int, operator.index),
+    "__hash__": (int, hash),
+    "__format__": (str, format),
+}
+
+
+def call_special(x: Any, value: ObjectValue, name: str, *args: Value) -> Steps:
+    """`type(value).name(value, *args)`, its result checked.
+
+    Raises:
+        GraphBreak: the class has no such method, or the result is of a derived type.
+    """
+    if not defines(value.python_type, name):
+        raise unsupported(name, value)
+    method = yield from x.get_special(value, name)
+    result = yield from x.call(method, list(args), {})
+    _check(x, value, name, result)
+    return result
+
+
+def hash_by_method(x: Any, value: ObjectValue) -> Steps:
+    """`hash(value)` by its class's own `__hash__`, as a Python int."""
+    found = as_python(x, (yield from call_special(x, value, "__hash__")))
+    if not -sys.maxsize - 1 <= found <= sys.maxsize:
+        return hash(found)
+    return -2 if found == -1 else int(found)
+
+
+def _check(x: Any, value: ObjectValue, name: str, result: Value) -> None:
+    expected, ask = _EXPECTED[name]
+    kind = x.type_of(result)
+    if kind is expected or (name == "__hash__" and kind is bool):
+        return
+    if issubclass(kind, expected):
+        raise unsupported(name, value)  # accepted, some with a warning
+    made = stand_in(x, result)
+    asked = type(value.python_type.__name__, (), {name: lambda *_: made})()
+    try:
+        ask(asked)
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
+    raise unsupported(name, value)

@@ -1,0 +1,101 @@
+"""Sorting by Python's rules: keys inlined, stable, `<` of user classes, exact errors.
+
+Called by `sorted`, `list.sort` and the functions that sort.
+"""
+
+from typing import Any, Final
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.python.basic import Steps, as_python, is_known, is_none
+from dynajit.capture.python.errors import refuse
+from dynajit.capture.values.containers import TupleValue
+from dynajit.capture.values.symbolic import NONE, Constant, Value
+
+#: More objects with an order of their own are not sorted symbolically.
+MAX_COMPARED: Final = 200
+
+
+def sort_items(x: Any, items: list[Value], keywords: dict[str, Value]) -> Steps:
+    """Items in sorted order.
+
+    Raises:
+        GraphBreak: the order depends on the contents of a tensor.
+    """
+    key = keywords.get("key", NONE)
+    reverse = False
+    if "reverse" in keywords:
+        reverse = yield from _flag(x, keywords["reverse"])
+    measures = []
+    has_key = not is_none(x, key)
+    for item in items:
+        if not has_key:
+            measures.append(item)
+        else:
+            measures.append((yield from x.call(key, [item], {})))
+    if all(is_known(measure) and not _has_own_order(measure) for measure in measures):
+        known = [as_python(x, measure) for measure in measures]
+        try:
+            chosen = sorted(range(len(items)), key=known.__getitem__, reverse=reverse)
+        except TypeError as error:
+            raise_python(x, TypeError, *error.args)
+    else:
+        chosen = yield from _compare_sort(x, measures, reverse)
+    return [items[position] for position in chosen]
+
+
+def _flag(x: Any, value: Value) -> Steps:
+    if not is_known(value):
+        refuse(x, "sort", lambda reverse: [].sort(reverse=reverse), [value])
+    found = as_python(x, value)
+    try:
+        [].sort(reverse=found)
+    except TypeError as error:
+        raise_python(x, TypeError, *error.args)
+    return bool(found)
+    yield
+
+
+def _has_own_order(measure: Value) -> bool:
+    """True for a known object whose comparison may be written in Python."""
+    return not isinstance(measure, (Constant, TupleValue)) and hasattr(measure, "object")
+
+
+class _Asks(Exception):
+    """The sort needs to know whether one measure is less than another."""
+
+
+class _Proxy:
+    """Stands for a measure in a real sort: answers `<` from what is known so far."""
+
+    __slots__ = ("answers", "position")
+
+    def __init__(self, position: int, answers: dict[tuple[int, int], bool]) -> None:
+        self.position = position
+        self.answers = answers
+
+    def __lt__(self, other: "_Proxy") -> bool:
+        pair = (self.position, other.position)
+        if pair not in self.answers:
+            raise _Asks(*pair)
+        return self.answers[pair]
+
+
+def _compare_sort(x: Any, measures: list[Value], reverse: bool) -> Steps:
+    """Positions in order, asking for `<` as Python's own sort does, in the same sequence.
+
+    The real sort is repeated with one more answer each time.
+    """
+    if len(measures) > MAX_COMPARED:
+        raise GraphBreak(breaks.LIMIT, f"sorting {len(measures)} objects")
+    answers: dict[tuple[int, int], bool] = {}
+    while True:
+        proxies = [_Proxy(position, answers) for position in range(len(measures))]
+        try:
+            proxies.sort(reverse=reverse)
+            return [proxy.position for proxy in proxies]
+        except _Asks as question:
+            left, right = question.args
+        less = yield from x.compare("<", measures[left], measures[right])
+        answers[left, right] = yield from x.truth(less)

@@ -1,0 +1,1 @@
+"""Tensors: methods, writes, operators, derivatives that users write."""

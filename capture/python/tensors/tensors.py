@@ -1,0 +1,551 @@
+"""Tensors: facts from their types, library calls recorded as nodes, in-place updates.
+
+Methods of the executor (`x`), written as functions; see `capture.execution.executor`. Library
+functions,
+tensor methods and op rows are simply called with graph values: no operation is known by name
+here, except those that have no graph form.
+"""
+
+import operator
+import random
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from dynajit.capture import breaks, control
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.machine.exceptions import NotKnown
+from dynajit.capture.places import sources
+from dynajit.capture.python.basic import as_python, from_python, is_none, plain_number, to_native
+from dynajit.capture.tensors import layouts
+from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.values.containers import ListValue, TupleValue
+from dynajit.capture.values.functions import BoundMethod, NativeMethod
+from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value, constant
+from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.capture.values.users_code import MISSING, lookup
+from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.errors import InvalidValueError
+from dynajit.core.types import device as devices
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.symint import SymInt, equals
+from dynajit.core.types.tensor_layouts import strided
+from dynajit.core.types.value_types import TensorType, contiguous_strides
+from dynajit.eager import Size, Tensor
+from dynajit.eager.tensor import creation, typed_names
+from dynajit.ir import graph
+from dynajit.ops import TABLE
+from dynajit.ops.calls.autocast import word_set
+from dynajit.ops.calls.autocast_words import default_device
+from dynajit.ops.functions import full, stack, zeros
+from dynajit.ops.functions.elements import complex as complex_functions
+from dynajit.ops.table.result_layouts import preserved_order
+
+#: Reading these needs the contents of the tensor.
+_CONTENTS: Final = frozenset(
+    {"item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__",
+     "__complex__", "nonzero", "unique", "masked_select", "__repr__", "__format__", "array"}
+)  # fmt: skip
+_AUTOGRAD: Final = frozenset(
+    {"backward", "grad", "grad_fn", "register_hook", "requires_grad_", "retain_grad", "data",
+     "is_leaf", "output_nr", "_version", "storage", "register_post_accumulate_grad_hook"}
+)  # fmt: skip
+
+
+def tensor_type(x: Any, value: TensorValue) -> TensorType:
+    """Type of a tensor; that of an existing one is guarded."""
+    x.recorder.use(value)
+    contents: TensorContents = x.heap[value.identity]
+    if contents.value is not None:
+        found: TensorType = contents.value.node.type
+        return found
+    known: TensorType = x.recorder.tensor_type(value)
+    return known
+
+
+def needs_gradient(x: Any, value: TensorValue) -> bool:
+    """`value.requires_grad`."""
+    x.recorder.use(value)
+    contents: TensorContents = x.heap[value.identity]
+    if contents.value is not None:
+        return bool(x.recorder.builder.needs_gradient(x.recorder.graph_value(value)))
+    if any(memory.has_history for memory in tensor_memory.written(x.recorder)):
+        x.recorder.graph_value(value)  # an input shares no storage with what got the history
+    return bool(contents.tensor.requires_grad)
+
+
+def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
+    """`value.name`."""
+    added = _method_of_program(x, value, name)
+    if added is not None:
+        return added
+    if name in _READS:
+        read: Value = getattr(x, _READS[name])(value)
+        return read
+    if name in _FACTS:
+        fact: Value = _FACTS[name](x, value)
+        return fact
+    if name in _OWN_METHODS:
+        return NativeMethod(value, name)
+    if name in _AUTOGRAD and not callable(getattr(Tensor, name, None)):
+        raise GraphBreak(breaks.AUTOGRAD_CALL, f"Tensor.{name}")
+    if name in _CONTENTS and not callable(getattr(Tensor, name, None)):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}")
+    member = getattr(graph.Value, name, None)
+    if isinstance(member, property):
+        return native_call(x, lambda tensor: getattr(tensor, name), [value], {})
+    if callable(member) or callable(getattr(Tensor, name, None)):
+        return NativeMethod(value, name)
+    if lookup(x.type_of(value), name) is not MISSING:
+        raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}")
+    found: Value = x.stored_attribute(value, name)
+    return found
+
+
+def _method_of_program(x: Any, value: TensorValue, name: str) -> Value | None:
+    """A method that the program has put into the class of tensors, or None."""
+    cls = x.type_of(value)
+    found = lookup(cls, name)
+    if not isinstance(found, types.FunctionType):
+        return None
+    if (found.__module__ or "").partition(".")[0] == "dynajit":
+        return None
+    return BoundMethod(Known(found, sources.Attribute(sources.Constant(cls), name)), value)
+
+
+#: Attributes of autograd: name -> method of the executor.
+_READS: Final = {
+    "grad": "grad_of", "data": "data_of", "is_leaf": "is_leaf", "grad_fn": "grad_fn_of",
+}  # fmt: skip
+
+
+def _shape(x: Any, value: TensorValue) -> Value:
+    sizes = x.recorder.sizes
+    return TupleValue(tuple(sizes.value_of(n) for n in tensor_type(x, value).shape), Size)
+
+
+def _element_count(x: Any, value: TensorValue) -> Value:
+    count: Value = x.recorder.sizes.value_of(tensor_type(x, value).numel)
+    return count
+
+
+_FACTS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
+    "shape": _shape,
+    "dtype": lambda x, value: Known(tensor_type(x, value).dtype),
+    "device": lambda x, value: Known(tensor_type(x, value).device),
+    "layout": lambda x, value: Known(strided),  # a sparse tensor is no TensorValue
+    "ndim": lambda x, value: constant(tensor_type(x, value).rank),
+    "requires_grad": lambda x, value: constant(needs_gradient(x, value)),
+    "is_cuda": lambda x, value: constant(tensor_type(x, value).device.type == "cuda"),
+    "is_cpu": lambda x, value: constant(tensor_type(x, value).device.type == "cpu"),
+    "itemsize": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
+    "__class__": lambda x, value: Known(x.type_of(value)),
+}
+
+_FACT_METHODS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
+    "dim": lambda x, value: constant(tensor_type(x, value).rank),
+    "ndimension": lambda x, value: constant(tensor_type(x, value).rank),
+    "numel": _element_count,
+    "nelement": _element_count,
+    "element_size": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
+    "is_floating_point": lambda x, value: constant(tensor_type(x, value).dtype.is_floating_point),
+    "is_complex": lambda x, value: constant(tensor_type(x, value).dtype.is_complex),
+    "__len__": lambda x, value: x.sequence_length(value),
+    "size": _shape,
+}
+
+
+def tensor_method(
+    x: Any, receiver: TensorValue, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`receiver.name(*args, **keywords)`."""
+    if name in _FACT_METHODS and not args and not keywords:
+        return _FACT_METHODS[name](x, receiver)
+    if name == "contiguous" and not args and not keywords:
+        if _is_contiguous(x, receiver, name, []).value:
+            return receiver
+        order = Known(tuple(range(len(tensor_type(x, receiver).shape))))
+        return native_call(x, TABLE.laid_out, [receiver], {"order": order})
+    if name in _OWN_METHODS:
+        return _OWN_METHODS[name](x, receiver, args, keywords)
+    if name == "view" and not args and list(keywords) == ["size"]:
+        args, keywords = [keywords["size"]], {}
+    if name in _LAYOUT_METHODS and not keywords:
+        return _LAYOUT_METHODS[name](x, receiver, name, args)
+    if name in _CONTENTS:
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
+    if name == "requires_grad_":
+        unchanged: Value = x.requires_grad_method(receiver, args, keywords)
+        return unchanged
+    if name in _AUTOGRAD:
+        raise GraphBreak(breaks.AUTOGRAD_CALL, f"Tensor.{name}()")
+    if name.endswith("_") and not name.endswith("__"):
+        written: Value = x.in_place_method(receiver, name, args, keywords)
+        return written
+    if hasattr(graph.Value, name):
+        return native_method(x, receiver, name, args, keywords)
+    raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
+
+
+def _strides(x: Any, value: TensorValue) -> Any:
+    """Strides in elements that eager execution would give; None if not known."""
+    contents: TensorContents = x.heap[value.identity]
+    if contents.value is None:
+        known = tensor_type(x, value)
+        return known.strides or contiguous_strides(known.shape)
+    return tensor_memory.strides_of(x.recorder, value)
+
+
+def _is_contiguous(x: Any, value: TensorValue, name: str, args: list[Value]) -> Constant:
+    strides = _known_layout(_strides(x, value))
+    return constant(layouts.is_row_major(tensor_type(x, value).shape, strides))
+
+
+def _stride(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
+    sizes, strides = x.recorder.sizes, _known_layout(_strides(x, value))
+    found = TupleValue(tuple(sizes.value_of(stride) for stride in strides))
+    return x.fold(operator.getitem, found, *args) if args else found
+
+
+def _view_method(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
+    """`view`: as reshape, where eager execution would not have to copy."""
+    result = native_method(x, value, name, args, {})
+    assert isinstance(result, TensorValue)
+    shape, wanted = tensor_type(x, value).shape, tensor_type(x, result).shape
+    strides = _known_layout(_strides(x, value))
+    if layouts.reshaped_strides(shape, strides, wanted) is None:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"view{wanted} of other strides")
+    return result
+
+
+def _known_layout(fact: Any) -> Any:
+    if fact is None:
+        raise GraphBreak(breaks.TENSOR_METHOD, "the layout of an intermediate tensor")
+    return fact
+
+
+_LAYOUT_METHODS: Final[dict[str, Callable[[Any, TensorValue, str, list[Value]], Value]]] = {
+    "is_contiguous": _is_contiguous,
+    "stride": _stride,
+    "view": _view_method,
+    "view_as": _view_method,
+}
+
+
+def _type_method(
+    x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`type()`, the name of a class, or `type(dtype)`, a conversion."""
+    wanted = args[0] if args else keywords.get("dtype", NONE)
+    kind = tensor_type(x, value)
+    on_gpu = kind.device is not CPU
+    if is_none(x, wanted):
+        return constant(typed_names.name_of(kind.dtype, on_gpu))
+    try:
+        dtype, is_cuda = typed_names.type_named(as_python(x, wanted))
+    except (NotKnown, InvalidValueError) as error:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.type: {error}") from None
+    place = [] if is_cuda in (None, on_gpu) else [Known(Device("cuda") if is_cuda else CPU)]
+    return native_method(x, value, "to", [*place, Known(dtype)], {})
+
+
+def _cpu(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`cpu()`: the tensor itself where it is there."""
+    if tensor_type(x, value).device is CPU:
+        return value
+    return native_method(x, value, "to", [Known(CPU)], {})
+
+
+def _cuda(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`cuda(device, non_blocking)`: the current GPU by default."""
+    given = dict(zip(("device", "non_blocking"), args, strict=False)) | keywords
+    device = given.pop("device", NONE)
+    given.pop("memory_format", None)
+    place = Known(Device("cuda")) if is_none(x, device) else device
+    return native_method(x, value, "to", [place], given)
+
+
+def _pin_memory(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`pin_memory()`: the tensor itself where there is no GPU that copies from it."""
+    if gpu.is_available():
+        raise GraphBreak(breaks.TENSOR_METHOD, "memory of the host that a GPU copies from")
+    return value
+
+
+def _new_tensor(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`new_tensor(data)`: as `tensor`, with the dtype and on the device of the receiver."""
+    kind = tensor_type(x, value)
+    given = {name: item for name, item in keywords.items() if not is_none(x, item)}
+    data = [*args, *([given.pop("data")] if "data" in given else [])]
+    own = {"dtype": Known(kind.dtype), "device": Known(kind.device)}
+    return creates_tensor(x, creation.tensor, data, own | given)
+
+
+#: Methods that graph values do not have, or have as something else.
+_OWN_METHODS: Final[dict[str, Callable[[Any, TensorValue, list[Value], dict[str, Value]], Value]]]
+_OWN_METHODS = {
+    "type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory,
+    "new_tensor": _new_tensor,
+}  # fmt: skip
+
+
+# -- library calls -------------------------------------------------------------------------------
+
+
+def native_method(
+    x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """A method that eager tensors and graph values share."""
+
+    def method(tensor: Any, *rest: Any, **named: Any) -> Any:
+        return getattr(tensor, name)(*rest, **named)
+
+    method.__qualname__ = f"Tensor.{name}"
+    return native_call(x, method, [receiver, *args], keywords)
+
+
+def native_call(
+    x: Any,
+    function: Callable[..., Any],
+    args: list[Value],
+    keywords: dict[str, Value],
+    lift_numbers: bool = False,
+) -> Value:
+    """Call a library function with graph values; its ops become nodes.
+
+    Args:
+        lift_numbers: run-time numbers are passed as graph inputs; where the function cannot
+            take them, and otherwise, they are specialised.
+
+    Raises:
+        GraphBreak: the function refuses; the real call will raise the error.
+    """
+    if lift_numbers:
+        mark = x.recorder.mark()
+        try:
+            return _native_call(x, function, args, keywords, specialise=False)
+        except GraphBreak:
+            x.recorder.restore(mark)
+    return _native_call(x, function, args, keywords, specialise=True)
+
+
+def _native_call(
+    x: Any,
+    function: Callable[..., Any],
+    args: list[Value],
+    keywords: dict[str, Value],
+    specialise: bool,
+) -> Value:
+    name = getattr(function, "__qualname__", None) or getattr(function, "name", repr(function))
+    try:
+        positional = [to_native(x, plain_number(value), specialise) for value in args]
+        named = {
+            key: to_native(x, plain_number(value), specialise) for key, value in keywords.items()
+        }
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} with {error}") from None
+    x.uses_autocast()
+    try:
+        with word_set(x.recorder.autocast_word):
+            result = function(*positional, **named)
+    except GraphBreak:
+        raise
+    except Exception as error:
+        detail = f"{name}: {type(error).__name__}: {error}"
+        raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
+    if result is NotImplemented:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"{name} does not accept its operands")
+    try:
+        value: Value = from_python(x, result, (*args, *keywords.values()))
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} returned a {error}") from None
+    return value
+
+
+# -- the library's functions ----------------------------------------------------------------------
+
+LIBRARY_PACKAGES: Final = ("dynajit.ops.", "dynajit.nn.functional")
+
+
+def creates_tensor(
+    x: Any, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`tensor(data)` of known data: a constant of the graph, copied at every call.
+
+    Numbers of the program stay arguments of the graph, where there are few.
+
+    Raises:
+        GraphBreak: the data is not known, or the tensor is a leaf that requires a gradient.
+    """
+    name = function.__qualname__
+    x.uses_autocast()
+    place = default_device(x.recorder.autocast_word)
+    if place is not None and is_none(x, keywords.get("device", NONE)):
+        keywords = {**keywords, "device": Known(place)}
+    filled = _tensor_of_numbers(x, args, keywords)
+    if filled is not None:
+        return filled
+    try:
+        positional = [_as_number(x, to_native(x, value, True)) for value in args]
+        named = {key: _as_number(x, to_native(x, value, True)) for key, value in keywords.items()}
+    except NotKnown as error:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of {error}") from None
+    if named.get("requires_grad") or _has_graph_value([positional, list(named.values())]):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of tensors")
+    try:
+        with word_set(x.recorder.autocast_word):
+            made = function(*positional, **named)
+    except Exception as error:
+        detail = f"{name}: {type(error).__name__}: {error}"
+        raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
+    builder = x.recorder.builder
+    constant = builder.constant(any_arrays.as_numpy(made.array))
+    if made.device is CPU:
+        order = preserved_order(made)
+        fresh = TABLE.clone(constant) if order is None else TABLE.laid_out(constant, order=order)
+    else:
+        place = builder.resolve_device(devices.parse(named.get("device")), name)
+        fresh = TABLE.to_device(constant, device=place)
+    value: Value = x.recorder.new_tensor(fresh)
+    return value
+
+
+def _as_number(x: Any, data: Any) -> Any:
+    """Nested data whose sizes that vary are the numbers they are in this call, relied on."""
+    if isinstance(data, (list, tuple)):
+        return [_as_number(x, item) for item in data]
+    return x.recorder.sizes.number(data) if isinstance(data, SymInt) else data
+
+
+#: Numbers that one tensor takes as arguments of the graph; of more, their values are relied on.
+MAX_NUMBERS: Final = 32
+
+
+def _tensor_of_numbers(x: Any, args: list[Value], keywords: dict[str, Value]) -> TensorValue | None:
+    """`tensor(data)` of numbers that may differ in the next call; None: of other data."""
+    if len(args) != 1 or not keywords.keys() <= {"dtype", "device"}:
+        return None
+    leaves = list(_leaves(x, args[0]))
+    kinds = {leaf.python_type for leaf in leaves}
+    if not any(isinstance(leaf, Scalar) for leaf in leaves) or len(leaves) > MAX_NUMBERS:
+        return None
+    if len(kinds) > 1 or devices.parse(as_python(x, keywords.get("device", NONE))) is not CPU:
+        return None
+    default = dtypes.default_floating() if kinds == {float} else dtypes.int64
+    wanted = keywords.get("dtype", NONE)
+    dtype = default if is_none(x, wanted) else dtypes.parse(as_python(x, wanted))
+    if dtype is not default and dtype not in dtypes.FLOATING:
+        return None
+    made = native_call(x, _filled, [args[0]], {"dtype": Known(dtype)}, lift_numbers=True)
+    assert isinstance(made, TensorValue)
+    return made
+
+
+def _leaves(x: Any, data: Value) -> Iterator[Value]:
+    """What nested lists and tuples hold."""
+    if isinstance(data, (ListValue, TupleValue)):
+        items = data.items if isinstance(data, TupleValue) else x.list_items(data)
+        for item in items:
+            yield from _leaves(x, item)
+    else:
+        yield data
+
+
+def _filled(data: Any, dtype: Any) -> Any:
+    """A tensor of numbers, which graph inputs may be."""
+    if isinstance(data, (list, tuple)):
+        return stack([_filled(item, dtype) for item in data])
+    return full((), data, dtype=dtype, device=CPU)
+
+
+def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`as_tensor(data, dtype, device)`: a tensor itself, or cast; other data as `tensor` makes it.
+
+    Raises:
+        GraphBreak: the data is an array, whose memory the tensor shares, or is not known.
+    """
+    given = dict(zip(("data", "dtype", "device"), args, strict=False)) | keywords
+    data = given.pop("data")
+    if not isinstance(data, TensorValue):
+        return creates_tensor(x, creation.tensor, [data], given)
+    x.uses_autocast()
+    place = default_device(x.recorder.autocast_word)
+    device = given.get("device", NONE)
+    if place is not None and is_none(x, device):
+        device = Known(place)
+    wanted = [value for value in (device, given.get("dtype", NONE)) if not is_none(x, value)]
+    return native_method(x, data, "to", wanted, {}) if wanted else data
+
+
+def constructs_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`Tensor(*sizes)`, whose elements are undefined, or `Tensor(data)` of a list or a tuple.
+
+    Raises:
+        GraphBreak: of other data, on a GPU, or as a leaf that requires a gradient.
+    """
+    given = {name: value for name, value in keywords.items() if not is_none(x, value)}
+    dtype = given.pop("dtype", Known(dtypes.default_floating()))
+    on_cpu = {"dtype": dtype, "device": Known(CPU)}
+    if given:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"Tensor(..., {', '.join(given)}=...)")
+    are_sizes = all(isinstance(a, (Constant, Scalar)) and a.python_type is int for a in args)
+    if are_sizes or (len(args) == 1 and args[0].python_type is Size):
+        return native_call(x, zeros, args or [constant(0)], on_cpu)
+    if len(args) == 1 and args[0].python_type in (list, tuple):
+        return creates_tensor(x, creation.tensor, args, on_cpu)
+    raise GraphBreak(breaks.UNKNOWN_CALL, "making a Tensor of other data")
+
+
+def view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """`view_as_complex(input)`, where eager execution would find pairs side by side.
+
+    Raises:
+        GraphBreak: it refuses, or the layout is not known.
+    """
+    result = native_call(x, complex_functions.view_as_complex, args, keywords)
+    (value,) = (*args, *keywords.values())
+    if isinstance(value, TensorValue):
+        *outer, last = _known_layout(_strides(x, value))
+        if not equals(last, 1) or any(not equals(step % 2, 0) for step in outer):
+            raise GraphBreak(breaks.TENSOR_FAILURE, "view_as_complex of other strides")
+    return result
+
+
+def _has_graph_value(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(_has_graph_value(item) for item in data)
+    return isinstance(data, graph.Value)
+
+
+_ORDINARY: Final = (
+    "dynajit.eager.backward.function",
+    "dynajit.eager.modes.grad_mode",
+    "dynajit.eager.tensor.legacy",
+)
+
+
+def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
+    """Why a function must run for real, or None.
+
+    The library's eager functions work on arrays, on the tape or on the random generator: what they
+    do cannot be reordered with the launch. The grad mode managers, old constructors, what a
+    Function is told and the product of sizes are ordinary Python. Python's random functions end in
+    C code that draws: read through, one of them would be several breaks.
+    """
+    if function is Size.numel:
+        return None
+    if function.__globals__ is vars(random):
+        return f"{function.__qualname__} draws random numbers"
+    module = function.__module__ or ""
+    is_eager = module.startswith("dynajit.eager.") and module not in _ORDINARY
+    if is_eager or control.works_on_arrays(function):
+        return f"{module}.{function.__qualname__} works eagerly"
+    return None
+
+
+def is_library_function(x: Any, function: types.FunctionType) -> bool:
+    """True for functions that are called with graph values instead of being inlined."""
+    module = str(function.__globals__.get("__name__"))  # where it was written, whatever its home is
+    return module.startswith(LIBRARY_PACKAGES) or control.is_allowed(function)

@@ -1,0 +1,1 @@
+"""Text: what is made of values, and what programs write."""

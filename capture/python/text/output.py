@@ -1,0 +1,123 @@
+"""Text that the program writes: recorded in order, and written after the launch.
+
+`print`, `write` of a text stream, calls of a logger and warnings do not end a graph. What they
+show is taken when they are called: texts of objects are computed, containers are copied, tensors
+are held as they are at that point. The effects are replayed in the order of the program, before
+all writes to objects. Called by `capture.python.builtins.output`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from dynajit.capture.machine.effects import Effect
+from dynajit.capture.python.basic import Steps, is_known
+from dynajit.capture.python.text.output_writers import Touched, is_stream_class, refuse_output
+from dynajit.capture.python.text.text import Shown
+from dynajit.capture.values.containers import DictValue, ListValue, TupleValue
+from dynajit.capture.values.objects import InstanceDictValue
+from dynajit.capture.values.symbolic import Known, Opaque, Scalar, Value, constant
+from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.core.records import record
+
+
+@record
+class OutputEffect(Effect):
+    """A call of `function`, whose result does not matter.
+
+    Args:
+        touched: lists that it makes longer.
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...] = ()
+    touched: tuple[Touched, ...] = ()
+
+    @property
+    def values(self) -> list[Value]:
+        return [*self.arguments, *(item for _, item in self.keywords)]
+
+    def replay(self, emitter: Any) -> None:
+        pushers = [_pusher(emitter, value) for value in self.values]
+        names = tuple(name for name, _ in self.keywords)
+        emitter.call(self.function, *pushers, keywords=names)
+        emitter.pop()
+
+
+def _pusher(emitter: Any, value: Value) -> Callable[[], None]:
+    return lambda: emitter.load_value(value)
+
+
+def record(x: Any, effect: OutputEffect) -> None:
+    """Add to what is written after the launch.
+
+    Raises:
+        GraphBreak: the captured code uses a list that this makes longer.
+    """
+    if any(x.recorder.is_met(touched.object) for touched in effect.touched):
+        raise refuse_output("a text is recorded in a list that the code uses")
+    x.recorder.add_output(effect)
+
+
+def is_stream(value: Value) -> bool:
+    """True for an existing text stream that only writes."""
+    return isinstance(value, Opaque) and is_stream_class(type(value.object))
+
+
+# -- what is shown -------------------------------------------------------------------------------
+
+
+def snapshot(x: Any, value: Value, is_inner: bool = False) -> Steps:
+    """A value that shows later what `value` shows now.
+
+    Args:
+        is_inner: inside a container, which shows the `repr` of its items.
+
+    Raises:
+        GraphBreak: its text cannot be known before the launch, nor taken after it.
+    """
+    if isinstance(value, Scalar):
+        x.recorder.use_scalar_type(value)
+        return value
+    if isinstance(value, TensorValue):
+        return _tensor_snapshot(x, value)
+    if is_known(value):
+        x.recorder.use(value)
+        return value
+    if isinstance(value, TupleValue) and value.cls is tuple:
+        x.recorder.use(value)
+        return TupleValue(tuple((yield from _snapshots(x, value.items))))
+    if isinstance(value, ListValue):
+        return x.new_list((yield from _snapshots(x, x.list_items(value))))
+    if (
+        isinstance(value, DictValue)
+        and value.cls is dict
+        and not isinstance(value, InstanceDictValue)
+    ):
+        entries = x.dict_entries(value)
+        keys = yield from _snapshots(x, [key for key, _ in entries.values()])
+        items = yield from _snapshots(x, [item for _, item in entries.values()])
+        pairs = zip(entries, zip(keys, items, strict=True), strict=True)
+        return DictValue(x.heap.allocate(dict(pairs)), dict)
+    text = yield from x.to_text(value, "repr" if is_inner else "str")
+    return Known(Shown(text)) if is_inner else constant(text)
+
+
+def _snapshots(x: Any, values: Any) -> Steps:
+    shown = []
+    for value in values:
+        shown.append((yield from snapshot(x, value, True)))
+    return shown
+
+
+def _tensor_snapshot(x: Any, value: TensorValue) -> Value:
+    """The tensor as it is now; its text does not name a gradient function of the eager tape."""
+    held = x.recorder.graph_value(value)
+    if x.recorder.heap.is_adopted(value.identity):
+        if x.recorder.input_nodes.get(held.node) is None:
+            raise refuse_output("an existing tensor that was changed in place")
+        x.recorder.add_printed(value)
+        return value
+    if x.recorder.builder.node_needs_gradient(held.node):
+        raise refuse_output("a tensor with a gradient history")
+    return TensorValue(x.heap.allocate(TensorContents(held)), value.cls)

@@ -1,0 +1,1 @@
+"""What capture knows of tensors: layouts, memory, sizes."""

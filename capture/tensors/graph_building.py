@@ -1,0 +1,223 @@
+"""The graph builder of a capture: takes eager tensors in, refuses to show contents.
+
+Owned by `capture.machine.recording.Recorder`; the op functions reach it through the graph values
+that they are called with.
+"""
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from dynajit.capture import breaks
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.places import sources
+from dynajit.capture.tensors import layouts
+from dynajit.capture.tensors.memory import operands_of
+from dynajit.capture.values.symbolic import Scalar
+from dynajit.capture.values.tensors import Step, TensorValue
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import SymInt
+from dynajit.core.types.value_types import ScalarType, Shape, TensorType
+from dynajit.eager import Tensor
+from dynajit.ir import graph
+from dynajit.ir.node import Node
+from dynajit.ops import TABLE
+from dynajit.ops.calls.autocast import for_row
+from dynajit.ops.table.op_table import Kind as OpKind
+from dynajit.ops.table.op_table import Op
+
+
+class Builder(graph.Builder):
+    """Builds the graph of a capture; takes eager tensors in, refuses to show contents."""
+
+    def __init__(self, name: str, recorder: Any) -> None:
+        super().__init__(name)
+        self.recorder: Any = weakref.proxy(recorder)  # no cycle: captures die at once
+        self._needs_gradient: dict[graph.Node, bool] = {}
+        self._strides: dict[graph.Node, Shape | None] = {}
+        #: Nodes that stand for operands read while grad mode is off.
+        self.automatic: set[graph.Node] = set()
+        #: Views that one call gave.
+        self.parts: set[graph.Node] = set()
+
+    def lift(self, operand: Any) -> Any:
+        """Eager tensors and sizes become graph inputs."""
+        if isinstance(operand, Tensor):
+            constant = self.recorder.wrap(operand, sources.Constant(operand))
+            if isinstance(constant, TensorValue):
+                return self.recorder.graph_value(constant)
+            return self.recorder.lift_tensor(operand, sources.Constant(operand))
+        if isinstance(operand, SymInt):
+            size = self.recorder.sizes.value_of(operand)
+            assert isinstance(size, Scalar)
+            return self.recorder.lift_scalar(size)
+        return super().lift(operand)
+
+    def is_name_free(self, name: str) -> bool:
+        """True if no node has this name yet; then it is kept for a symbol."""
+        if name in self._names:
+            return False
+        self._names[name] = 0
+        return True
+
+    def size_input(self, symbol: str) -> graph.Value:
+        """The INTEGER input that has the name of a symbol."""
+        return self.adopt(Node(graph.NodeKind.PLACEHOLDER, symbol, ScalarType(Category.INTEGER)))
+
+    def take(self, mark: tuple[int, int], stand_ins: Sequence[graph.Node]) -> list[graph.Node]:
+        """Remove the nodes that were appended after the `snapshot` that gave `mark`.
+
+        Inputs that came with them stay, but for the ones given.
+
+        Args:
+            stand_ins: inputs that nothing will load.
+        """
+        taken = self._nodes[mark[1] :]
+        del self._nodes[mark[1] :]
+        self._placeholders = [node for node in self._placeholders if node not in stand_ins]
+        return taken
+
+    @property
+    def nodes(self) -> list[graph.Node]:
+        """Everything recorded so far but the inputs."""
+        return self._nodes
+
+    def lay_out(self, value: graph.Value, strides: Shape | None) -> None:
+        """A value that was written into memory has the layout of that memory."""
+        self._strides[value.node] = strides
+
+    def copy_of(self, value: graph.Value) -> graph.Node:
+        """A row-major copy, whatever the grad mode is now."""
+        order = tuple(range(len(value.shape)))
+        result = self.call(TABLE.laid_out, [value], {"order": order})
+        self._needs_gradient[result.node] = self.needs_gradient(value)
+        return result.node
+
+    def strides_of(self, value: graph.Value) -> Shape | None:
+        """See `layouts.strides_of`; what was found is remembered."""
+        found: list[graph.Node] = [value.node]
+        while found:
+            node = found[-1]
+            missing = [
+                argument
+                for argument in node.args
+                if isinstance(argument, graph.Node)
+                and argument not in self._strides
+                and isinstance(argument.type, TensorType)
+            ]
+            if missing:
+                found += missing
+            else:
+                self._strides[node] = layouts.strides_of(node, self._strides)
+                found.pop()
+        return self._strides[value.node]
+
+    def note_parts(self, parts: tuple[graph.Value, ...]) -> None:
+        """See `tensor_memory.write`, which refuses such writes."""
+        self.parts.update(part.node for part in parts)
+
+    def layout_of(self, value: graph.Value) -> Shape:
+        """Strides that the value has in eager execution, which a function depends on.
+
+        Raises:
+            GraphBreak: they are not known.
+        """
+        strides = self.strides_of(value)
+        if strides is None:
+            raise breaks.GraphBreak(breaks.TENSOR_METHOD, "the layout of an intermediate tensor")
+        return strides
+
+    def refuse(self, value: graph.Value, what: str) -> Any:
+        """Contents are asked for, or a leaf of the tape: break."""
+        row = breaks.DATA_DEPENDENT_VALUE
+        if "truth" in what:
+            row = breaks.DATA_DEPENDENT_BRANCH
+        if "requires_grad_" in what:
+            row = breaks.AUTOGRAD_CALL
+        raise breaks.GraphBreak(row, f"{what} of {value.node.name}: {value.type}")
+
+    def input(self, name: str, type: Any, requires_grad: bool) -> graph.Value:
+        """A further graph input."""
+        value = self.placeholder(name, type)
+        self._needs_gradient[value.node] = requires_grad
+        return value
+
+    def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
+        """Record an op; with grad mode off, operands are detached first."""
+        operands = [*for_row(op.name, tuple(self.lift(operand) for operand in inputs))]
+        wanted = attributes.get("device", CPU)
+        if wanted is not CPU:
+            attributes = {**attributes, "device": self.resolve_device(wanted, op.name)}
+        if not self.recorder.grad_enabled and op.name != "detach":
+            operands = [self.without_gradient(operand) for operand in operands]
+        result = self.call(op, operands, attributes)
+        self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
+        return result
+
+    def resolve_device(self, device: Device, what: str) -> Device:
+        """The device with its number; that of the current GPU is relied on."""
+        found = super().resolve_device(device, what)
+        if device.index is None and found is not CPU and gpu.device_count() > 1:
+            self.recorder.guard(GRAD_MODE_SOURCE, Kind.DEVICE, found.index, "current device")
+        return found
+
+    def call(self, *args: Any, **keywords: Any) -> graph.Value:
+        """Append a call; sizes of its result that are symbolic are at least 1."""
+        result = super().call(*args, **keywords)
+        for size in result.shape:
+            if isinstance(size, SymInt):
+                self.recorder.sizes.check_result(size)
+        return result
+
+    @property
+    def knows_gradients(self) -> bool:
+        """True."""
+        return True
+
+    def may_need_gradient(self, value: graph.Value) -> bool:
+        """Whether operations on the value are recorded on the tape."""
+        return bool(self.recorder.grad_enabled) and self.needs_gradient(value)
+
+    def needs_gradient(self, value: graph.Value) -> bool:
+        """What `requires_grad` of the value is."""
+        return self.node_needs_gradient(value.node)
+
+    def node_needs_gradient(self, node: graph.Node) -> bool:
+        """The same of a node."""
+        return self._needs_gradient.get(node, False)
+
+    def without_gradient(self, operand: Any) -> Any:
+        """An operand as operations see it while grad mode is off."""
+        if isinstance(operand, graph.Value) and self.needs_gradient(operand):
+            detached = self.call(TABLE.detach, [operand], TABLE.detach.bind({}))
+            self._needs_gradient[detached.node] = False
+            self.automatic.add(detached.node)
+            return detached
+        return operand
+
+    def view(self, step: Step, value: graph.Value) -> graph.Value:
+        """A view of a value, whatever the grad mode is now."""
+        operand = value if step.is_recorded else self.without_gradient(value)
+        given = operands_of(self.recorder, step)
+        result = self.call(step.op, [operand, *given], step.attributes)
+        follows = self.needs_gradient(operand) and step.op is not TABLE.detach
+        self._needs_gradient[result.node] = follows
+        return result
+
+    def with_history_of(self, old: graph.Value, elements: graph.Value) -> graph.Value:
+        """What a tensor holds after a write that was not recorded."""
+        result = self.call(TABLE.overwrite_unrecorded, [old, elements], {})
+        self._needs_gradient[result.node] = True
+        return result
+
+    def _result_needs_gradient(self, op: Op, operands: list[Any], result: graph.Value) -> bool:
+        if op.name == "detach" or result.dtype.category < Category.FLOATING:
+            return False
+        if op.kind is not OpKind.COMPOSITE and not any(op.vjp.values()):
+            return False
+        return any(
+            isinstance(operand, graph.Value) and self.needs_gradient(operand)
+            for operand in operands
+        )

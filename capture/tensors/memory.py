@@ -1,0 +1,482 @@
+"""Which tensors share memory, and what a write to one of them does to the others.
+
+The graph is pure: a write gives the memory's base a new value. A write through a view puts the new
+part into the base's old value, by the inverse of each step; tensors are read by taking their steps
+from the base's value again. Layouts decide, as in eager execution, whether a reshape is a view.
+
+Functions on the recorder of one capture; called by `capture.machine.recording` (read, new tensors),
+`capture.python.tensors.mutation` (writes) and `capture.region.finish`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.tensors import layouts
+from dynajit.capture.values.tensors import MemoryContents, Step, TensorContents, TensorValue
+from dynajit.core.arrays import any_arrays
+from dynajit.core.records import record
+from dynajit.core.types.dtypes import bool_, int64
+from dynajit.core.types.value_types import Shape, TensorType
+from dynajit.eager import Tensor
+from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
+from dynajit.ir import graph
+from dynajit.ir.sizes import expressions
+from dynajit.ops import TABLE
+from dynajit.ops.evaluate import evaluate
+from dynajit.ops.rows.movement import inverse_permutation
+
+
+class PartWritten(Exception):
+    """A recorded write to one of several views that one call gave: eager execution refuses it."""
+
+
+@dataclass(slots=True)
+class Writes:
+    """What writes to tensors made of the graph's nodes. Mutable: see
+    `capture.region.saved_tensors`.
+
+    Args:
+        counted: node that a tensor holds -> counted writes to its memory until then; 0 if missing.
+        hidden: the same for writes through `.data`, which eager execution does not count.
+        placed: nodes that a write put into memory.
+        private: node that a write computes with -> the tensor's old value, of which the tape has
+            a copy of its own.
+    """
+
+    counted: dict[graph.Node, int] = field(default_factory=dict)
+    hidden: dict[graph.Node, int] = field(default_factory=dict)
+    placed: set[graph.Node] = field(default_factory=set)
+    private: dict[graph.Node, graph.Node] = field(default_factory=dict)
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def read(recorder: Any, value: TensorValue) -> graph.Value:
+    """What a tensor with a graph value holds now."""
+    contents: TensorContents = recorder.heap[value.identity]
+    if not contents.memory:
+        return contents.value
+    memory: MemoryContents = recorder.heap[contents.memory]
+    if contents.version == memory.version:
+        return contents.value
+    found = memory.value
+    for step in contents.steps:
+        found = recorder.builder.view(step, found)
+    recorder.owners[found.node] = value.identity
+    recorder.writes.counted[found.node] = memory.bumps
+    recorder.writes.hidden[found.node] = memory.hidden
+    now = replace(contents, value=found, version=memory.version)
+    recorder.heap.write(value.identity, now)
+    return found
+
+
+def new_tensor(recorder: Any, value: graph.Value, cls: type) -> TensorValue:
+    """The tensor that a library function returned: new, or a view of a known one."""
+    node = value.node
+    known = _owner(recorder, node)
+    if known is not None:
+        return recorder.tensor_of(known)
+    chain: list[graph.Node] = []
+    while (node.is_view or layouts.is_by_numbers(node)) and _owner(recorder, node) is None:
+        if node not in recorder.builder.automatic:
+            chain.append(node)
+        node = node.args[0]
+    if not chain or not isinstance(node.type, TensorType):
+        return _allocate(recorder, TensorContents(value), cls)
+    root = _owner(recorder, node)
+    if root is None:
+        root = _allocate(
+            recorder, TensorContents(graph.Value(recorder.builder, node)), cls
+        ).identity
+    return _view_of(recorder, root, list(reversed(chain)), value, cls)
+
+
+def _view_of(
+    recorder: Any, root: int, chain: list[graph.Node], value: graph.Value, cls: type
+) -> TensorValue:
+    owner = recorder.tensor_of(root)
+    memory = memory_of(recorder, owner)
+    contents: TensorContents = recorder.heap[root]
+    steps = list(contents.steps)
+    strides = strides_of(recorder, owner)
+    shape = contents.value.shape
+    for node in chain:
+        assert node.op is not None and isinstance(node.type, TensorType)
+        aliases = layouts.aliases(node.op, shape, strides, node.type.shape)
+        if aliases is False:
+            return _allocate(recorder, TensorContents(TABLE.clone(value)), cls)
+        if aliases is None:
+            recorder.heap.write(memory, replace(recorder.heap[memory], is_uncertain=True))
+        if strides is not None:
+            strides = layouts.strides_after(
+                node.op, node.attributes, shape, strides, node.type.shape
+            )
+        shape = node.type.shape
+        numbers = _numbers_of(recorder, node) if layouts.is_by_numbers(node) else None
+        is_part = node in recorder.builder.parts
+        steps.append(
+            Step(node.op, node.attributes, recorder.grad_enabled, numbers=numbers, is_part=is_part)
+        )
+    return _new_view(recorder, value, memory, tuple(steps), cls)
+
+
+def _numbers_of(recorder: Any, node: graph.Node) -> TensorValue:
+    """What `index` is given, as a tensor of its own: later writes do not move a view."""
+    return _allocate(
+        recorder,
+        TensorContents(TABLE.clone(graph.Value(recorder.builder, node.args[1]))),
+        Tensor,
+    )
+
+
+def operands_of(recorder: Any, step: Step) -> tuple[graph.Value, ...]:
+    """What a step takes beside the tensor that it looks at."""
+    return () if step.numbers is None else (recorder.graph_value(step.numbers),)
+
+
+def _new_view(
+    recorder: Any, value: graph.Value, memory: int, steps: tuple[Step, ...], cls: type
+) -> TensorValue:
+    """A tensor that looks at existing memory."""
+    held: MemoryContents = recorder.heap[memory]
+    recorder.writes.counted[value.node] = held.bumps
+    recorder.writes.hidden[value.node] = held.hidden
+    made = TensorContents(value, memory=memory, steps=steps, version=held.version)
+    return _allocate(recorder, made, cls)
+
+
+def data_of(recorder: Any, value: TensorValue, cls: type) -> TensorValue:
+    """`value.data`."""
+    step = Step(TABLE.detach, {}, recorder.grad_enabled, is_data=True)
+    found = recorder.builder.view(step, recorder.graph_value(value))
+    memory = memory_of(recorder, value)
+    steps = (*recorder.heap[value.identity].steps, step)
+    return _new_view(recorder, found, memory, steps, cls)
+
+
+def memory_of(recorder: Any, value: TensorValue) -> int:
+    """Heap id of a tensor's memory, made when first asked for."""
+    held = recorder.graph_value(value)
+    contents: TensorContents = recorder.heap[value.identity]
+    if contents.memory:
+        return contents.memory
+    strides = recorder.builder.strides_of(held)
+    memory: int = recorder.heap.allocate(MemoryContents(value, held, held, strides))
+    recorder.heap.write(value.identity, replace(contents, value=held, memory=memory))
+    return memory
+
+
+def strides_of(recorder: Any, value: TensorValue) -> Shape | None:
+    """Strides in elements that the tensor has in eager execution; None if not known."""
+    held = recorder.graph_value(value)
+    contents: TensorContents = recorder.heap[value.identity]
+    if not contents.memory:
+        strides: Shape | None = recorder.builder.strides_of(held)
+        return strides
+    memory: MemoryContents = recorder.heap[contents.memory]
+    type: Any = memory.value.node.type
+    strides = memory.strides
+    for step in contents.steps:
+        given = [operand.node.type for operand in operands_of(recorder, step)]
+        after = step.op.infer(type, *given, **step.attributes)
+        if strides is not None:
+            strides = layouts.strides_after(
+                step.op, step.attributes, type.shape, strides, after.shape
+            )
+        type = after
+    return strides
+
+
+def _owner(recorder: Any, node: graph.Node) -> int | None:
+    """Heap id of the tensor that a node was read from; None for other nodes."""
+    identity: int | None = recorder.owners.get(node)
+    return identity if identity is not None and recorder.heap.has(identity) else None
+
+
+def _allocate(recorder: Any, contents: TensorContents, cls: type) -> TensorValue:
+    identity = recorder.heap.allocate(contents)
+    recorder.owners[contents.value.node] = identity
+    return TensorValue(identity, cls)
+
+
+MSG_SHARED: Final = "two tensors share memory"
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> None:
+    """Let a tensor hold `part`, which has its shape and dtype.
+
+    Args:
+        hides: the old value has a gradient, zero, even where `part` has one (`copy_`).
+
+    Raises:
+        GraphBreak: eager execution refuses the write, or it cannot be followed.
+        PartWritten: it refuses it, and for certain.
+    """
+    identity = memory_of(recorder, value)
+    memory: MemoryContents = recorder.heap[identity]
+    steps = recorder.heap[value.identity].steps
+    builder = recorder.builder
+    if memory.is_uncertain:
+        raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
+    needs = builder.needs_gradient(memory.value), builder.needs_gradient(part)
+    is_recorded = recorder.grad_enabled
+    if is_recorded and any(needs):
+        is_recorded = _is_recorded(steps, *needs)
+    if is_recorded and any(needs) and any(step.is_part for step in steps):
+        raise PartWritten
+    has_history = memory.has_history or (is_recorded and any(needs))
+    refuse_overlap(recorder, memory.base, has_history)
+    if is_recorded and any(needs):
+        changed = _put(builder, memory.value, steps, part)
+        if needs[0] and (hides or not needs[1] or steps) and not _keeps_rest(steps):
+            changed = TABLE.overwrite(memory.value, changed)
+        changed = elements = _own(recorder, changed)
+    else:
+        old = builder.without_gradient(memory.elements)
+        elements = changed = _own(recorder, _put(builder, old, steps, part))
+        if needs[0]:
+            changed = builder.with_history_of(memory.value, elements)
+    builder.lay_out(changed, memory.strides)
+    recorder.writes.placed |= {changed.node, elements.node}
+    is_counted = not any(step.is_data for step in steps)
+    is_detached = any(step.op is TABLE.detach for step in steps)
+    recorder.heap.write(
+        identity,
+        replace(
+            memory,
+            value=changed,
+            elements=elements,
+            version=memory.version + 1,
+            bumps=memory.bumps + is_counted,
+            is_recorded=memory.is_recorded or (recorder.grad_enabled and not is_detached),
+            has_history=has_history,
+        ),
+    )
+
+
+def refuse_partial_overlap(recorder: Any, written: TensorValue, operand: TensorValue) -> None:
+    """Refuse what eager execution refuses: an operand that shares memory with what is written,
+    element by other element.
+
+    Raises:
+        GraphBreak: that is so, or not known.
+    """
+    one, other = recorder.heap[written.identity], recorder.heap[operand.identity]
+    if written.identity == operand.identity or not one.memory or one.memory != other.memory:
+        return
+    a, b = _image_of(recorder, one), _image_of(recorder, other)
+    if a is None or b is None or len(a.moved) * len(b.moved) > MOST_PLACES:
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand may read")
+    moved = {there - here for here in a.moved for there in b.moved}
+    if any_arrays.overlap_partly(a.array, b.array, moved):
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand reads")
+
+
+MOST_PLACES: Final = 1 << 12
+"""Pairs of places that are compared where numbers in tensors choose views."""
+
+#: Where images of memory begin.
+_IMAGE: Final = np.zeros(1, np.complex128)
+
+
+@record
+class _Image:
+    """Where a tensor lies in the memory that it shares with others.
+
+    Args:
+        array: it lies as the tensor does, in memory that is not read.
+        moved: by how many bytes further on it may lie: numbers of the launch say where.
+    """
+
+    array: Any
+    moved: frozenset[int]
+
+
+def _image_of(recorder: Any, contents: TensorContents) -> _Image | None:
+    """None where sizes or strides are not known, or there are too many places."""
+    memory: MemoryContents = recorder.heap[contents.memory]
+    type: Any = memory.value.node.type
+    if memory.strides is None or not all(
+        isinstance(n, int) for n in (*type.shape, *memory.strides)
+    ):
+        return None
+    itemsize = type.dtype.itemsize
+    array = as_strided(
+        _IMAGE.view(np.uint8)[:itemsize].view(type.dtype.numpy),
+        type.shape,
+        tuple(step * itemsize for step in memory.strides),
+        writeable=False,
+    )
+    moved = {0}
+    for step in contents.steps:
+        if next(expressions(tuple(step.attributes.values())), None) is not None:
+            return None
+        if step.numbers is None and step.op.rule.mirrors:
+            continue
+        if step.numbers is None:
+            array = evaluate(step.op, [array], dict(step.attributes))
+            continue
+        for dim in sorted(step.attributes["dims"], reverse=True):
+            size, by = array.shape[dim], array.strides[dim]
+            if not size or len(moved) * size > MOST_PLACES:
+                return None
+            moved = {start + place * by for start in moved for place in range(size)}
+            array = array[(slice(None),) * dim + (0, ...)]
+    return _Image(array, frozenset(moved))
+
+
+def _is_recorded(steps: tuple[Step, ...], old_needs: bool, part_needs: bool) -> bool:
+    """Whether a write with gradients on, through these steps, gives the base a history."""
+    if any(step.op is TABLE.detach for step in steps):
+        if part_needs:
+            raise GraphBreak(breaks.TENSOR_MUTATION, "a detached tensor gets a history of its own")
+        return False
+    if any(not step.is_recorded for step in steps):
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write through a view made under no_grad")
+    return True
+
+
+def _keeps_rest(steps: tuple[Step, ...]) -> bool:
+    """True if the rest of the base, and so its history, stays."""
+    return any(step.op.name in ("slice", "select", "diagonal", "index") for step in steps)
+
+
+def _own(recorder: Any, value: graph.Value) -> graph.Value:
+    """A value that no tensor holds yet, and that is no view of what another one holds."""
+    if value.node.is_view or value.node in recorder.owners or value.node.op is None:
+        return TABLE.clone(value)
+    return value
+
+
+def _put(
+    builder: Any, base: graph.Value, steps: tuple[Step, ...], part: graph.Value
+) -> graph.Value:
+    """`base` with the part that `steps` lead to replaced."""
+    parents = [base]
+    for step in steps[:-1]:
+        given = operands_of(builder.recorder, step)
+        parents.append(step.op(parents[-1], *given, **step.attributes))
+    for step, parent in zip(reversed(steps), reversed(parents), strict=False):
+        inverse = _INVERSES.get(step.op.name)
+        if inverse is None:
+            raise GraphBreak(breaks.TENSOR_MUTATION, f"a write through {step.op.name}")
+        part = inverse(parent, *operands_of(builder.recorder, step), part, **step.attributes)
+    return part
+
+
+def _put_expanded(parent: graph.Value, part: graph.Value, *, shape: Shape) -> graph.Value:
+    if parent.node.type.numel != part.node.type.numel:
+        raise GraphBreak(breaks.TENSOR_FAILURE, "elements of an expanded tensor share memory")
+    return TABLE.reshape(part, shape=tuple(parent.shape))
+
+
+def _put_selected(parent: graph.Value, part: graph.Value, *, dim: int, index: Any) -> graph.Value:
+    sizes = tuple(parent.shape)
+    source = TABLE.reshape(part, shape=(*sizes[:dim], 1, *sizes[dim + 1 :]))
+    start = tuple(index if d == dim else 0 for d in range(len(sizes)))
+    stop = tuple(index + 1 if d == dim else size for d, size in enumerate(sizes))
+    return TABLE.slice_scatter(parent, source, start=start, stop=stop, step=(1,) * len(sizes))
+
+
+def _put_diagonal(
+    parent: graph.Value, part: graph.Value, *, offset: int, dim1: int, dim2: int
+) -> graph.Value:
+    """Spread the part over the rows' dimension, and choose it where column - row is `offset`."""
+    sizes = tuple(parent.shape)
+    rows, columns = sizes[dim1], sizes[dim2]
+    if not part.node.type.numel:
+        return parent
+    batch, length = tuple(part.shape[:-1]), part.shape[-1]
+    first = max(-offset, 0)
+    before, after = (0,) * len(batch) + (first,), (0,) * len(batch) + (rows - first - length,)
+    lane = TABLE.reshape(
+        TABLE.pad(part, before=before, after=after, value=0), shape=(*batch, rows, 1)
+    )
+    square = TABLE.expand(lane, shape=(*batch, rows, columns))
+    others = [d for d in range(len(sizes)) if d not in (dim1, dim2)]
+    spread = TABLE.permute(square, dims=inverse_permutation((*others, dim1, dim2)))
+    row = TABLE.arange(0, 1, size=rows, dtype=int64, device=parent.device)
+    column = TABLE.arange(0, 1, size=columns, dtype=int64, device=parent.device)
+    row = TABLE.reshape(row, shape=tuple(rows if d == dim1 else 1 for d in range(len(sizes))))
+    column = TABLE.reshape(
+        column, shape=tuple(columns if d == dim2 else 1 for d in range(len(sizes)))
+    )
+    chosen = TABLE.eq(TABLE.sub(column, row), offset)
+    assert chosen.dtype is bool_
+    return TABLE.where(chosen, spread, parent)
+
+
+_INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
+    "detach": lambda parent, part: part,
+    "reshape": lambda parent, part, *, shape: TABLE.reshape(part, shape=tuple(parent.shape)),
+    "permute": lambda parent, part, *, dims: TABLE.permute(part, dims=inverse_permutation(dims)),
+    "expand": _put_expanded,
+    "slice": TABLE.slice_scatter,
+    "select": _put_selected,
+    "index": TABLE.index_put,
+    "diagonal": _put_diagonal,
+    "view_as_real": lambda parent, part: TABLE.view_as_complex(part),
+    "view_as_complex": lambda parent, part: TABLE.view_as_real(part),
+    "real": lambda parent, part: TABLE.complex(part, TABLE.imag(parent)),
+    "imag": lambda parent, part: TABLE.complex(TABLE.real(parent), part),
+    "conj_view": lambda parent, part: TABLE.conj(part),
+    "neg_view": lambda parent, part: TABLE.neg(part),
+}
+
+
+# -- existing tensors ----------------------------------------------------------------------------
+
+
+def written(recorder: Any) -> list[MemoryContents]:
+    """The memories of existing tensors that were written."""
+    heap = recorder.heap
+    found = (heap[i] for i in sorted(recorder.written_spans.values) if heap.has(i))
+    return [contents for contents in found if contents.version]
+
+
+def refuse_overlap(recorder: Any, base: TensorValue, has_history: bool) -> None:
+    """An existing tensor is written: it must not overlap with a graph input.
+
+    Args:
+        base: what is written.
+        has_history: it gets a history: so does every view of its storage.
+
+    Raises:
+        GraphBreak: it does.
+    """
+    written = recorder.existing(base)
+    if written is None:
+        return
+    if written._storage.is_inference and not is_inference_mode_enabled():
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write to a tensor made in inference mode")
+    others = recorder.input_spans.near(written)
+    if has_history:
+        others = others + recorder.input_spans.of_storage(written)
+    if any(recorder.is_input(i) and recorder.existing_at(i) is not written for i in others):
+        raise GraphBreak(breaks.TENSOR_MUTATION, MSG_SHARED)
+    recorder.written_spans.add(written, memory_of(recorder, base))
+
+
+def refuse_written(recorder: Any, tensor: Any) -> None:
+    """An existing tensor becomes a graph input: it must not overlap with what was written.
+
+    Raises:
+        GraphBreak: it does.
+    """
+    spans = recorder.written_spans
+    near = spans.near(tensor)
+    for identity in (*near, *spans.of_storage(tensor)):
+        memory = recorder.heap[identity] if recorder.heap.has(identity) else None
+        if memory is None or not memory.version or recorder.existing(memory.base) is tensor:
+            continue
+        if memory.has_history or identity in near:
+            raise GraphBreak(breaks.TENSOR_MUTATION, MSG_SHARED)

@@ -1,0 +1,1 @@
+"""Symbolic values: what captured code computes with."""
