@@ -3,7 +3,7 @@
  * The parts are in codegen/device: driver.h (the driver, loaded when it is first asked for; nothing
  * of CUDA's is needed to build this), plan.h (what runs, in order), products.c (matrix products by
  * cuBLASLt), replays.h (CUDA graphs), program.h (calls with arrays). Used by
- * `dynajit.codegen.device.driver` and `cuda_program`. */
+ * `dynajit.codegen.device.driver` and `codegen.device.program`. */
 #define DYNAJIT_DEVICE_MODULE
 #include "device/program.h"
 

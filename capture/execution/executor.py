@@ -640,7 +640,7 @@ class Executor:
     call_method = builtins_methods.call_method
 
 
-#: Loaded for the handlers that they enter into `builtins_table`.
+#: Loaded for the handlers that they enter into `capture.python.builtins.table`.
 _TABLES: Final = (
     builtins_containers,
     builtins_objects,

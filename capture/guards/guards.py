@@ -1,9 +1,9 @@
 """Guards: the facts about its inputs that a compiled region relies on.
 
 A `Guard` is frozen data: a source, a kind, what was expected, and why. It is recorded when a fact
-is *used*. What it expects of tensors, numbers and functions is described in `guard_facts`; the
-guards of one region become a C evaluator, which never runs user code, in `guard_tree`. A guard that
-fails can explain itself in one sentence with the old and the new value.
+is *used*. What it expects of tensors, numbers and functions is described in `capture.guards.facts`;
+the guards of one region become a C evaluator, which never runs user code, in `capture.guards.tree`.
+A guard that fails can explain itself in one sentence with the old and the new value.
 
 Made by the executor; read by `capture.entry.cache`, the C entry object and the reports.
 """

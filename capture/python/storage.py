@@ -1,9 +1,9 @@
 """Instances of classes derived from built-in ones: methods of the built-in class on their storage.
 
 `super().__setitem__(key, item)`, `counter.items()` or `text + "!"` reach the built-in class's own
-method with an instance as receiver; here it works on the storage (`values_storage`), and what it
-returns is what Python returns. Methods of the derived class are inlined as for every other class.
-Called by the executor's calls and methods.
+method with an instance as receiver; here it works on the storage (`capture.values.storage`), and
+what it returns is what Python returns. Methods of the derived class are inlined as for every other
+class. Called by the executor's calls and methods.
 """
 
 import types

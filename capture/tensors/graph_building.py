@@ -115,7 +115,7 @@ class Builder(graph.Builder):
         return self._strides[value.node]
 
     def note_parts(self, parts: tuple[graph.Value, ...]) -> None:
-        """See `tensor_memory.write`, which refuses such writes."""
+        """See `capture.tensors.memory.write`, which refuses such writes."""
         self.parts.update(part.node for part in parts)
 
     def layout_of(self, value: graph.Value) -> Shape:

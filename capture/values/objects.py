@@ -49,7 +49,7 @@ class ObjectContents:
             changed in place.
         construct: for an object that it made: values to pass to `cls.__new__` after the class.
         state: attributes that live in C fields, by name.
-        storage: what a built-in base class keeps in the instance, see `values_storage`.
+        storage: what a built-in base class keeps in the instance, see `capture.values.storage`.
     """
 
     existing: Any = None

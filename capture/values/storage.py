@@ -2,7 +2,7 @@
 
 A `class Registry(dict)` is an object with attributes, and a dict inside: its storage. The storage
 is a value of the built-in class's family with the owner's identity: it never shows up by itself,
-only what the built-in class's own methods do with it does. See `operations_storage`.
+only what the built-in class's own methods do with it does. See `capture.python.storage`.
 """
 
 import types

@@ -5,7 +5,8 @@ contents are. `source` says where a value that existed before can be loaded from
 captured code). Facts about a value are guarded when an operation uses them, by `Recorder.use`.
 
 One file per family: this one has the base and what is known by its Python object; see
-`values_containers`, `values_tensors`, `values_functions`, `values_objects`.
+`capture.values.containers`, `capture.values.tensors`, `capture.values.functions`,
+`capture.values.objects`.
 """
 
 from types import ModuleType

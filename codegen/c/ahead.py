@@ -18,8 +18,8 @@ What a later pass stores is asked for, too, for the row at hand: a store waits u
 there, and the pass that stores often computes little. Measured on one core of a Xeon (Sapphire
 Rapids) with results that are not in cache: softmax 0.68 of the time, RMS norm 0.86. On an EPYC (Zen
 4) softmax takes 0.87 of the time and norms 1.1 to 1.3: there passes without exponentials and their
-like do not ask (`DJ_ASK_STORED_SOON` in host.h). What bypasses the caches (`c_bypass`) waits for no
-line.
+like do not ask (`DJ_ASK_STORED_SOON` in host.h). What bypasses the caches (`codegen.c.bypass`)
+waits for no line.
 
 A single pass gains by requests close ahead. Measured on two cores of a Xeon (Sapphire Rapids) over
 64 and 128 MiB of floats in large pages, best at 512 bytes: sum 0.79 of the time, `a += 1` 0.94,

@@ -1,8 +1,8 @@
 """Loops with faster forms of sines, cosines, tangents and powers while their operands are ordinary.
 
-Contract: the forms say when they are wrong (large angles, negative bases: `c_expressions`); a loop
-that meets such an operand is run again without them, so what it does must not depend on how often
-it is done. Called by `codegen.c.row_loops` and `codegen.c.scans`.
+Contract: the forms say when they are wrong (large angles, negative bases: `codegen.c.expressions`);
+a loop that meets such an operand is run again without them, so what it does must not depend on how
+often it is done. Called by `codegen.c.row_loops` and `codegen.c.scans`.
 """
 
 from collections.abc import Callable

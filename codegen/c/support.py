@@ -1,7 +1,7 @@
 """What all C printers share: functions with their parameters, loops, threads, accumulators.
 
-Contract: helpers return lines of C; nothing here knows a kernel kind. Called by `c_rows`,
-`c_columns`, `c_scatter` and `c_products`.
+Contract: helpers return lines of C; nothing here knows a kernel kind. Called by `codegen.c.rows`,
+`codegen.c.columns`, `codegen.c.scatter` and `codegen.c.products`.
 """
 
 import re
@@ -130,8 +130,8 @@ def _with_short_loops_kept(lines: Sequence[str]) -> Iterator[str]:
 
     GCC 12 takes the turns of such a loop, written out, for one group; it loads what is not chosen
     with a mask, and gives the masks of one turn to another: wrong values, measured for choices
-    between three arrays and 3 or 5 turns (`c_short_rows` leaves out such kernels for that reason).
-    Loops with `omp simd` are not unrolled before they are turned into vectors.
+    between three arrays and 3 or 5 turns (`codegen.c.short_rows` leaves out such kernels for that
+    reason). Loops with `omp simd` are not unrolled before they are turned into vectors.
     """
     for at, line in enumerate(lines):
         found = _SHORT_LOOP.fullmatch(line)

@@ -71,7 +71,7 @@ def print_unit(
         functions: in running order.
         layout: where each buffer lives.
         graph: what is computed, for its symbolic sizes.
-        arrays: see `c_sizes.print_measure`.
+        arrays: see `codegen.c.sizes.print_measure`.
     """
     parts = c_natives.helpers([f.kernel for f in functions if isinstance(f.kernel, NativeKernel)])
     symbols = c_sizes.symbols_of(graph)

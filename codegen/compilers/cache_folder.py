@@ -6,7 +6,7 @@ can write; where the configured one is another, or cannot be written, it is one 
 own, with one warning. `read` gives the bytes of a regular file that belongs to this user or root
 and that nobody else can write; it follows no link and waits for nobody (a pipe, a device).
 `write_atomically` puts a file there as a whole. Everything that is kept on disk goes through here:
-called by `codegen.compilers.toolchain`, `store`, `device_image` and `verified`.
+called by `codegen.compilers.toolchain`, `store`, `codegen.device.image` and `verified`.
 """
 
 import os

@@ -2,9 +2,9 @@
 
 Contract: `compiled_unit` gives the code or raises. That is object files, which this process loads
 by itself (`object_files.h`), or one shared object where it cannot. A unit that says so (`DJ_PARTS`
-of `c_text`) is compiled in parts side by side, one process each, where there are processors for
-it; what the code computes does not depend on that. `start_ahead` starts a compiler before its text
-is known.
+of `codegen.c.text`) is compiled in parts side by side, one process each, where there are processors
+for it; what the code computes does not depend on that. `start_ahead` starts a compiler before its
+text is known.
 Called by `codegen.compilers.toolchain`, which knows the compiler and its flags and keeps what comes
 out.
 """

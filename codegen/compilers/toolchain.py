@@ -215,7 +215,8 @@ _BYPASS_ON_INTEL: Final = 16 << 20
 
 @functools.cache
 def bypass_bytes() -> int:
-    """The bytes that a kernel moves from which its results bypass the caches (see `c_bypass`).
+    """The bytes that a kernel moves from which its results bypass the caches (see
+    `codegen.c.bypass`).
 
     More than the last cache holds. Of a larger one than 32 MiB, or of unknown size, that much
     counts: the cores of a large server share it. Intel's are far from a core, and less is enough.

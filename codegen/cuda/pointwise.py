@@ -2,7 +2,8 @@
 
 Contract: one thread computes an element, or the elements of one pack along the last loop (see
 `codegen.cuda.units.packs`). What reads across the order in which it writes is printed by
-`codegen.cuda.transposed`. Compiled, not yet run on a GPU. Called by `cuda_rows` and `cuda_scatter`.
+`codegen.cuda.transposed`. Compiled, not yet run on a GPU. Called by `codegen.cuda.rows` and
+`codegen.cuda.scatter`.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Loop kernels as CUDA C++: the other spelling of the kernels that `c_text` prints as C.
+"""Loop kernels as CUDA C++: the other spelling of the kernels that `codegen.c.text` prints as C.
 
 Contract: one loop kernel becomes one or a few `CudaKernel`s with their launch geometry as data.
 Sizes that are known are constants in the text; symbolic ones are arguments, and geometry follows

@@ -1,9 +1,10 @@
 """From a graph with tensors on a GPU to a callable program: the stages in order.
 
 Contract: as `codegen.pipeline`, which calls this. A graph that kernels and cuBLASLt compute on one
-GPU is one launch plan. Any other is cut into pieces (`device_pieces`): kernels on a GPU, generated
-C for what is on the CPU, transfers, and rows without a kernel, which run through CuPy; Python goes
-from one to the next (`device_sequence`). The kernels of all pieces compile at the same time.
+GPU is one launch plan. Any other is cut into pieces (`codegen.device.pieces`): kernels on a GPU,
+generated C for what is on the CPU, transfers, and rows without a kernel, which run through CuPy;
+Python goes from one to the next (`codegen.device.sequence`). The kernels of all pieces compile at
+the same time.
 """
 
 import functools

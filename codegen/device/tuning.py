@@ -1,11 +1,11 @@
 """Choosing kernels by measuring them: what `mode="max-autotune"` does.
 
 Contract: a `TunedProgram` runs like any other; its first call measures. Each kernel of a unit
-leaves some numbers open (`cuda_steps.Choice`), and each product has several algorithms; every step
-is timed with each of its possibilities on the arguments of that call, and the fastest are taken.
-What was found is kept on disk for this kind of GPU, this compiler and this text, so that only one
-process measures. Arguments that kernels write to are copied before. Called by
-`codegen.device.pipeline`.
+leaves some numbers open (`codegen.cuda.units.steps.Choice`), and each product has several
+algorithms; every step is timed with each of its possibilities on the arguments of that call, and
+the fastest are taken. What was found is kept on disk for this kind of GPU, this compiler and this
+text, so that only one process measures. Arguments that kernels write to are copied before. Called
+by `codegen.device.pipeline`.
 """
 
 import hashlib

@@ -3,7 +3,7 @@
 Contract: a checkpoint is a pickle whose classes and functions are named as PyTorch names them.
 `found` gives the object here for such a name, among them functions that make a tensor out of a
 storage and its sizes, which trust nothing that they are given. `Name` is an object that a pickle
-shall spell under PyTorch's name. Called by `eager.files.reading` and `checkpoint_writing`;
+shall spell under PyTorch's name. Called by `eager.files.reading` and `eager.files.writing`;
 `nn.parameter` and `nn.pickled_modules` declare what they alone can make.
 """
 

@@ -4,9 +4,10 @@ Contract: the indices are int64 of shape (sparse dims, n), the values of shape (
 both on one device; what one position is given more than once adds up. Such a tensor has no array:
 everything is done with the two tensors by ordinary rows, so gradients, devices and dtypes are
 theirs, and what has no meaning here refuses by name (`array` does, too, so nothing can take a
-sparse tensor for a dense one). Rows come to `handle`, by the dispatch rule; `sparse_rows` says what
-each does. Loaded when the first sparse tensor is made: what runs without them asks for `layout`.
-Called by `sparse_functions`, `sparse_gradients`, `to_sparse` and `nn.parameter`.
+sparse tensor for a dense one). Rows come to `handle`, by the dispatch rule; `eager.sparse.rows`
+says what each does. Loaded when the first sparse tensor is made: what runs without them asks for
+`layout`. Called by `eager.sparse.functions`, `eager.sparse.gradients`, `to_sparse` and
+`nn.parameter`.
 """
 
 import copy
@@ -391,7 +392,7 @@ def sparse_mask(self: Any, mask: Any) -> SparseTensor:
 
 # -- what a sparse tensor refuses -----------------------------------------------------------------
 
-#: Methods of `Tensor` that mean the same here, or that come down to rows of `sparse_rows`.
+#: Methods of `Tensor` that mean the same here, or that come down to rows of `eager.sparse.rows`.
 _ALLOWED: Final = frozenset(
     {"size", "dim", "ndimension", "numel", "nelement", "is_floating_point",
      "is_complex", "is_signed", "get_device", "is_same_size", "requires_grad_", "to", "cpu", "cuda",

@@ -1,4 +1,5 @@
-"""`copy.copy` and `copy.deepcopy` of containers and objects. Handlers of `builtins_table`."""
+"""`copy.copy` and `copy.deepcopy` of containers and objects. Handlers of
+`capture.python.builtins.table`."""
 
 import copy
 import copyreg

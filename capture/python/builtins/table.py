@@ -1,9 +1,10 @@
 """The table of built-in callables that the executor knows.
 
 `SPECIAL` maps the object called to a handler `handler(x, args, keywords)`, a generator that
-returns the result's value; `builtins_functions`, `builtins_containers` and `builtins_library`
-enter theirs with `special`. `PURE` are C functions and classes without effects, computed on the
-spot when everything is known.
+returns the result's value; `capture.python.builtins.functions`,
+`capture.python.builtins.containers` and `capture.python.builtins.library` enter theirs with
+`special`. `PURE` are C functions and classes without effects, computed on the spot when everything
+is known.
 """
 
 import builtins

@@ -95,8 +95,9 @@ def tensor_in_place(
 
 
 def _write(x: Any, receiver: TensorValue, part: graph.Value, name: str, hides: bool) -> None:
-    """`tensor_memory.write`; what eager execution refuses for certain raises here, too: what the
-    rest of a broken graph would be given of several views does not say that it is one of them."""
+    """`capture.tensors.memory.write`; what eager execution refuses for certain raises here, too:
+    what the rest of a broken graph would be given of several views does not say that it is one of
+    them."""
     try:
         tensor_memory.write(x.recorder, receiver, part, hides)
     except tensor_memory.PartWritten:

@@ -26,7 +26,8 @@ GRANULE: Final = 8
 """Registers are given to a thread in eights; same source."""
 
 _BOUNDS: Final = re.compile(r"__launch_bounds__\((\d+), (\d+)\) (\w+)\(")
-"""Threads of a block, blocks of an SM, and the kernel: as `cuda_support` prints them."""
+"""Threads of a block, blocks of an SM, and the kernel: as `codegen.cuda.units.support` prints
+them."""
 
 
 def compile_source(source: str, architecture: str) -> bytes:

@@ -69,7 +69,7 @@ class CudaKernel:
     Args:
         name: unique in its unit.
         entry: the `extern "C"` function; kernels that differ in their arguments alone share one.
-        source: text of the function; `cuda_text.prelude` comes before it.
+        source: text of the function; `codegen.cuda.text.prelude` comes before it.
         grid: number of blocks in x, y and z.
         block: number of threads in x, y and z.
         shared_bytes: shared memory that the function declares itself.

@@ -1,8 +1,8 @@
 """What all CUDA printers share: functions with their launches, choices, exchanges between lanes.
 
-Contract: the body of a kernel is a `Scope` of `c_expressions`, as in C; here are only the parts
-that C does not have. Launch geometry depends on sizes and choices alone, never on the device, so
-results have the same bits on every GPU of an architecture. Called by the `cuda_*` printers.
+Contract: the body of a kernel is a `Scope` of `codegen.c.expressions`, as in C; here are only the
+parts that C does not have. Launch geometry depends on sizes and choices alone, never on the device,
+so results have the same bits on every GPU of an architecture. Called by the `cuda_*` printers.
 """
 
 import re
@@ -78,7 +78,7 @@ class Choices:
     """What was chosen for the kernels of a unit, and what might have been. Mutable: grows.
 
     Args:
-        given: values by name (see `cuda_steps.Choice`); others are the defaults.
+        given: values by name (see `codegen.cuda.units.steps.Choice`); others are the defaults.
     """
 
     def __init__(self, given: Mapping[str, int] = MappingProxyType({})) -> None:
@@ -177,7 +177,7 @@ def used_expressions(
 
 
 _SCALAR: Final = re.compile(r"\bscalars\[(\d+)\]")
-"""How `c_expressions` spells a run-time number; here it is a parameter of its own."""
+"""How `codegen.c.expressions` spells a run-time number; here it is a parameter of its own."""
 
 
 def by_value(lines: Sequence[str]) -> list[str]:

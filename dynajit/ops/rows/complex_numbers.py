@@ -6,7 +6,7 @@ are, too, of memory that holds conjugates or negatives of their elements (`conj`
 formula here is that of a complex derivative, so all of them are used as they stand
 (`Op.analytic`): the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy, as in PyTorch.
 Native code computes with pairs (`ir.passes.split_complex_numbers`).
-Called by `complex_functions` and by the drivers of derivatives.
+Called by `ops.functions.elements.complex` and by the drivers of derivatives.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Rows of a table looked up by integers: `embedding`, as composite rows.
 
 Contract: as of `composites`; integers are checked against the number of rows. Called by
-`embedding_functions`.
+`ops.functions.networks.embedding`.
 """
 
 from typing import Any

@@ -2,9 +2,9 @@
 
 Contract: operands are float32 or float64, or complex, the last two dims are matrices, the dims
 before them batches (which broadcast where there are two operands). A factorization has one result:
-its factors side by side, one row per column of the first; `linalg_functions` takes it apart, so
-that all factors cost one call and derivatives see the gradients of all of them. What is singular
-raises LinAlgError. Compiled graphs with such a row run on NumPy.
+its factors side by side, one row per column of the first; `ops.functions.matrices.linalg` takes it
+apart, so that all factors cost one call and derivatives see the gradients of all of them. What is
+singular raises LinAlgError. Compiled graphs with such a row run on NumPy.
 
 Source of derivatives: M. Giles, "Collected matrix derivative results" (2008); for the
 pseudo-inverse G. Golub, V. Pereyra (1973).

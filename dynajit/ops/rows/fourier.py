@@ -1,6 +1,7 @@
 """Rows of discrete Fourier transforms: of complex numbers, from real ones, and back to them.
 
-Contract: sizes are those of the operand: `fourier_functions` cuts and pads before. `norm` says what
+Contract: sizes are those of the operand: `ops.functions.signals.fourier` cuts and pads before.
+`norm` says what
 the sums are divided by: nothing ("none"), the root of the number of elements ("ortho"), or that
 number ("full"). Single precision stays single. `scipy.fft` computes, on a GPU `cupy.fft`; graphs
 with such a row run on NumPy.

@@ -6,7 +6,7 @@ code lacks the function (`Scalar.kernels`) they are library calls. The others ar
 `scipy.special` in float64, broadcast and rounded once, and calls of NumPy.
 Source of formulas: NIST Digital Library of Mathematical Functions (DLMF), chapter 5 for gamma
 functions, 7 for error functions, 8 for incomplete gamma functions, 10 for Bessel functions, 25 for
-zeta functions. Called by `special_functions` and `number_functions`.
+zeta functions. Called by `ops.functions.elements.special` and `ops.functions.elements.number`.
 """
 
 import math

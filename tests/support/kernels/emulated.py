@@ -181,7 +181,7 @@ class EmulatedProgram(Emulated):
     Args:
         graph: any graph.
         name: of the unit.
-        asked: further arguments of `cuda_text.generate`.
+        asked: further arguments of `codegen.cuda.text.generate`.
     """
 
     def __init__(self, graph: Graph, name: str = "unit", **asked: Any) -> None:

@@ -1,7 +1,8 @@
 """Library functions that put tensors together, take them apart or turn them.
 
-Contract: as in `shape_functions`: the first parameter is the tensor (a sequence of them for the
-joins), nothing writes in place. All are composed of rows, so they compile and differentiate.
+Contract: as in `ops.functions.shapes.shape`: the first parameter is the tensor (a sequence of them
+for the joins), nothing writes in place. All are composed of rows, so they compile and
+differentiate.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Norms and condition numbers of `dynajit.linalg`, and its products.
 
-Contract: as in `linalg_functions`; vectors lie along `dim`.
+Contract: as in `ops.functions.matrices.linalg`; vectors lie along `dim`.
 """
 
 import math

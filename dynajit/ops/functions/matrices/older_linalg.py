@@ -1,7 +1,7 @@
 """Linear algebra by the names and results of PyTorch's older functions, outside `dynajit.linalg`.
 
-Contract: as in `linalg_functions`, on which they build. The first parameter is the tensor, so they
-are methods of `TensorMethods`, too.
+Contract: as in `ops.functions.matrices.linalg`, on which they build. The first parameter is the
+tensor, so they are methods of `TensorMethods`, too.
 """
 
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
 """Losses of margins and of distributions with the signatures of `torch.nn.functional`.
 
-Contract: as of `loss_functions`. `dynajit.nn.functional` publishes them.
+Contract: as of `ops.functions.networks.loss`. `dynajit.nn.functional` publishes them.
 """
 
 import math

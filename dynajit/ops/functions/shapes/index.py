@@ -1,7 +1,7 @@
 """Library functions that join, split, gather and scatter.
 
-Contract: as in `shape_functions`: the first parameter is the tensor (a sequence of them for the
-joins), arguments take PyTorch's forms, nothing writes in place.
+Contract: as in `ops.functions.shapes.shape`: the first parameter is the tensor (a sequence of them
+for the joins), arguments take PyTorch's forms, nothing writes in place.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,7 +2,7 @@
 
 Contract: `reduction` is "none", "sum" or "mean". The derivative of `nll_loss` is written without
 a scatter (a comparison with the class number), so that it fuses with the derivative of
-`log_softmax`. Called by `nn_functions`.
+`log_softmax`. Called by `ops.functions.networks.nn`.
 """
 
 from typing import Any
