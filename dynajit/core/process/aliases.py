@@ -4,8 +4,8 @@
 Without it Python would look into dynajit's folder and run the file a second time, as a module with
 classes of its own, which then also takes the place of dynajit's. Contract: `install(library)` puts
 one finder in front of Python's, once per process; it answers only for names below one that
-`sys.modules` says is the library, and leaves every other import alone. Called by `dynajit` when it
-is imported.
+`sys.modules` says is the library, and for older names of modules (`core.process.moved`), which
+pickles may have; it leaves every other import alone.
 """
 
 import importlib
@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
+
+from dynajit.core.process.moved import MOVED
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
@@ -36,13 +38,17 @@ class AliasFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A spec for `alias.rest`, if `alias` is the library; else None.
+        """A spec for `alias.rest`, if `alias` is the library, and for a module's older name; else
+        None.
 
         Raises:
             ModuleNotFoundError: the library has no such module.
         """
         alias, _, rest = fullname.partition(".")
         own = self.own
+        if fullname in MOVED:
+            importlib.import_module(MOVED[fullname])
+            return ModuleSpec(fullname, cast("Loader", self))
         if not rest or alias == own or sys.modules.get(alias) is not self.library:
             return None
         module = self._module(f"{own}.{rest}", fullname)
@@ -63,7 +69,7 @@ class AliasFinder:
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module that has been imported under the library's own name."""
         rest = spec.name.partition(".")[2]
-        module = sys.modules[f"{self.own}.{rest}"]
+        module = sys.modules[MOVED.get(spec.name, f"{self.own}.{rest}")]
         spec.loader_state = module.__spec__
         return module
 
