@@ -1,7 +1,6 @@
 """What user code can say to the compiler: break here, leave this function alone, run eagerly.
 
-Eagerly these functions do nothing; the executor gives them their meaning. Called by users through
-`dynajit`, and by `dynajit.compile` (`why_not_captured`) for frames met below a region.
+Eagerly these functions do nothing; the executor gives them their meaning.
 """
 
 import functools

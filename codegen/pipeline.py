@@ -2,8 +2,7 @@
 
 Contract: `compile_graph(graph)` gives a program that takes raw arrays and Python numbers in the
 order of the graph's inputs and returns a tuple in the order of its outputs. Without a C compiler,
-and for graphs that have no native lowering, the NumPy backend is used, with a warning. Called by
-`dynajit.backend`.
+and for graphs that have no native lowering, the NumPy backend is used, with a warning.
 """
 
 import functools

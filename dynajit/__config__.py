@@ -1,8 +1,7 @@
 """What the library runs on, by PyTorch's path: `print(dynajit.__config__.show())`.
 
 Contract: texts for people and for bug reports; one fact a line, after two spaces and a dash. No
-fact of PyTorch's own build appears: programs search the text for the parts of that build. Called by
-users.
+fact of PyTorch's own build appears: programs search the text for the parts of that build.
 """
 
 import platform

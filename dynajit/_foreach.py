@@ -2,7 +2,7 @@
 
 Contract: as a loop over the lists; the other operand is a number or tensor for all, or a list with
 one for each. A name that ends in an underscore writes its first list and returns it as a list;
-others return a tuple. Published under these names by `dynajit`; called by optimisers of programs.
+others return a tuple. Published under these names by `dynajit`.
 """
 
 from collections.abc import Callable, Sequence

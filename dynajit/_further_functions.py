@@ -3,7 +3,7 @@
 Contract: as PyTorch's. Losses and layers are those of `nn.functional` with their arguments in the
 order of PyTorch's own bindings, where a reduction is a number (0, by default: none, 1: mean, 2:
 sum). Settings of what does not exist here are kept, or answer that it is not there. Published under
-these names by `dynajit`; called by users.
+these names by `dynajit`.
 """
 
 import builtins

@@ -1,7 +1,4 @@
-"""The names of `dynajit._further_functions`, which is imported when one is first asked for.
-
-Called by `dynajit`, which publishes them.
-"""
+"""The names of `dynajit._further_functions`, which is imported when one is first asked for."""
 
 from typing import Final
 

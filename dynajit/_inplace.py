@@ -1,7 +1,7 @@
 """Methods that write their tensor, as functions: `torch.relu_(x)` is `x.relu_()`.
 
 Contract: each calls the method of its name, so options and refusals are the method's. Published
-under these names by `dynajit`; called by users.
+under these names by `dynajit`.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """PyTorch's private `_jit_internal`: types and decorators that programs import from there.
 
 Contract: the types are those of `typing`, the decorators those of `jit`, which pass functions
-through. `boolean_dispatch` makes a function that looks at a flag. Called by users.
+through. `boolean_dispatch` makes a function that looks at a flag.
 """
 
 import inspect

@@ -1,8 +1,8 @@
 """PyTorch's native functions that layers call, and views by their copies.
 
 Contract: `native_*` return what else backward needs beside the result: means, reciprocal standard
-deviations, masks; gradients flow through the result alone, but for group norms. A function
-`*_copy` is its view, copied. Published under these names by `dynajit`; called by users.
+deviations, masks; gradients flow through the result alone, but for group norms. A function `*_copy`
+is its view, copied. Published under these names by `dynajit`.
 """
 
 from typing import Any

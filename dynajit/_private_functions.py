@@ -2,7 +2,7 @@
 
 Contract: as PyTorch's. Derivatives of softmax are functions of its result, as its backward calls
 them; they have derivatives in turn. `_check` and its kin are captured: a condition on sizes is a
-guard. Published under these names by `dynajit`; called by users.
+guard. Published under these names by `dynajit`.
 """
 
 from collections.abc import Callable

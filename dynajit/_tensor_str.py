@@ -1,7 +1,6 @@
 """How tensors are written, by PyTorch's private path; defined in `eager.tensor.printing`.
 
-Contract: the functions write a tensor as `repr` does. Called by programs with classes around
-tensors.
+Contract: the functions write a tensor as `repr` does.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """PyTorch's private `_utils`, which programs that unpickle checkpoints import, and `_assert`.
 
 Contract: two functions are those by which `load` rebuilds tensors; they take a checkpoint's
-storages. Called by users.
+storages.
 """
 
 from typing import Any

@@ -2,10 +2,9 @@
 
 Contract: `key_of(captured)` names everything on which the result depends: the graph's text
 (`ir.keys`), what capture says about its inputs and outputs, this version of dynajit down to the
-files that make the result, Python and NumPy. `restore(key)` gives what `keep(key, artefact)`
-wrote, or None: for files that are missing, damaged or of another kind. The compiled kernels lie
-apart (`codegen.compilers.toolchain`), under the names that their source texts give them. Called by
-`dynajit.backend`.
+files that make the result, Python and NumPy. `restore(key)` gives what `keep(key, artefact)` wrote,
+or None: for files that are missing, damaged or of another kind. The compiled kernels lie apart
+(`codegen.compilers.toolchain`), under the names that their source texts give them.
 """
 
 import functools

@@ -6,7 +6,6 @@ capture says which those are, so a note on disk names the functions that went th
 
 Contract: within `expecting(code)` a compiler waits where the function has no note, and the note is
 written; `note()` writes it sooner, while the compiler works; `is_new()` says that there is none.
-Called by `dynajit.backend`.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """Transforms of functions by PyTorch's path: `func.grad`, `func.vjp`, `func.functional_call`.
 
 Contract: as `torch.func`: functions of nests of tensors; transforms nest, and results have a
-history only where something else than the transform's own inputs requires gradients. `vmap` is
-that of `dynajit.mapped`. Compiled functions call transforms as plain Python. Called by users.
+history only where something else than the transform's own inputs requires gradients. `vmap` is that
+of `dynajit.mapped`. Compiled functions call transforms as plain Python.
 """
 
 from collections.abc import Callable, Sequence

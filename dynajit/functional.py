@@ -1,6 +1,6 @@
 """The functions that PyTorch writes in Python, by its path: `from torch.functional import norm`.
 
-Contract: the very functions of the package. Called by users.
+Contract: the very functions of the package.
 """
 
 from dynajit import (

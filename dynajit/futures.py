@@ -2,7 +2,7 @@
 
 Contract: a future is completed once, by `set_result` or `set_exception`, from any thread; `wait`
 gives its value or raises its error, and callbacks run when it is completed, in the order in which
-they were added (at once, when it is already). Called by programs that overlap work of their own.
+they were added (at once, when it is already).
 """
 
 import threading

@@ -4,7 +4,7 @@ Contract: as `torch.vmap`, by calling the function once per sample and stacking 
 results, gradients and the effects of random numbers are PyTorch's, the cost is a call per sample.
 What PyTorch refuses in mapped functions because it has no single sample (`item()`, conditions on
 values) works here. A write to a tensor that all samples share is refused. Compiled functions call
-it as plain Python. Called by users; `dynajit.func` publishes it.
+it as plain Python. `dynajit.func` publishes it.
 """
 
 from collections.abc import Callable, Iterator

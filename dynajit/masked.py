@@ -1,9 +1,9 @@
 """Reductions and normalizations of the elements that a mask keeps, by PyTorch's path.
 
 Contract: `mask` is None (everything counts) or has bools, True for what counts, and broadcasts to
-the input. What does not count is as if it were not there: a reduction of nothing gives the
-identity of its operation (0, 1, -inf, inf) or NaN. Gradients flow to what counts. Tensors that
-carry their masks are refused. Composed of library functions; called by users.
+the input. What does not count is as if it were not there: a reduction of nothing gives the identity
+of its operation (0, 1, -inf, inf) or NaN. Gradients flow to what counts. Tensors that carry their
+masks are refused. Composed of library functions.
 """
 
 import builtins

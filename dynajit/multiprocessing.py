@@ -1,7 +1,7 @@
 """Processes by PyTorch's path: the standard library's `multiprocessing`, and `spawn`.
 
 Contract: all public names of `multiprocessing` are here. Tensors that are sent between processes
-are copied, unless they are in shared memory (`share_memory_`). Called by users.
+are copied, unless they are in shared memory (`share_memory_`).
 """
 
 import multiprocessing

@@ -2,7 +2,6 @@
 
 Contract: what classes and modes are asked is in `ops.table.overriding`. `get_overridable_functions`
 and its kin list what is here, by the namespaces of PyTorch. There is no `__torch_dispatch__`.
-Called by users.
 """
 
 import functools

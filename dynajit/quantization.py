@@ -1,7 +1,7 @@
 """Quantized models by PyTorch's path: refused.
 
 Contract: the stubs pass values on, as PyTorch's do in models that were not converted; what makes a
-model quantized raises. Called by users.
+model quantized raises.
 """
 
 from typing import Any

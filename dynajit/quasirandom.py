@@ -1,8 +1,7 @@
 """Points that fill a cube evenly, by PyTorch's path: `SobolEngine`.
 
 Contract: without scrambling the points are PyTorch's, exact in float32 and float64; scrambled ones
-have other random numbers (those of SciPy, seeded). SciPy holds the direction numbers. Called by
-users.
+have other random numbers (those of SciPy, seeded). SciPy holds the direction numbers.
 """
 
 import copy

@@ -1,7 +1,7 @@
 """Classes of the named tuples that functions return, by PyTorch's path.
 
 Contract: each name is the class of what the function of that name returns. Functions that return
-values and indices share one class, so `isinstance` cannot tell them apart. Called by users.
+values and indices share one class, so `isinstance` cannot tell them apart.
 """
 
 from dynajit.ops.functions.arrangement.search import Histogram

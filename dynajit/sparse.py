@@ -2,7 +2,7 @@
 refused by name.
 
 Contract: as `eager.sparse.sparse_tensor` and `eager.sparse.functions`; what refuses does as
-`core.refusals` says. Called by users.
+`core.refusals` says.
 """
 
 from dynajit.core.refusals import refused_function

@@ -2,7 +2,7 @@
 
 Contract: `UntypedStorage` is what `Tensor.untyped_storage` gives, `TypedStorage` what
 `Tensor.storage` gives. Plain pickles that PyTorch wrote (`pickle.dump` of tensors, without `save`)
-name this module. Called by users.
+name this module.
 """
 
 import io

@@ -1,7 +1,7 @@
 """Versions that compare as numbers, by PyTorch's path: `TorchVersion("1.10") > "1.9"`.
 
 Contract: texts like `1.10.0rc1+cpu`; what is compared with them may be a text or a sequence of
-parts. A text that is no version compares as a text. Called by users.
+parts. A text that is no version compares as a text.
 """
 
 import re

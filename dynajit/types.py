@@ -1,6 +1,6 @@
 """Types that programs write into annotations, by PyTorch's names.
 
-Contract: for annotations and `isinstance`; nothing is checked here. Called by users.
+Contract: for annotations and `isinstance`; nothing is checked here.
 """
 
 import os

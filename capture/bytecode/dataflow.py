@@ -1,7 +1,4 @@
-"""Facts about a body that follow from all paths through it: stack depths, live locals.
-
-Called by `capture.bytecode.instructions.Body`, which keeps the results.
-"""
+"""Facts about a body that follow from all paths through it: stack depths, live locals."""
 
 from collections.abc import Iterator
 from types import CodeType

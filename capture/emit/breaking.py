@@ -10,8 +10,7 @@ the call of what goes on for that frame (`Tail.run_inner`), under the same handl
 
 The rest of a function is a tail call (`_capture.tail_call`): the frame in front of it is gone when
 it runs, so each function of the program appears once in a traceback, a loop that breaks in every
-turn needs no deeper stack, and what the rest deletes dies. Called by `capture.emit.emit` and
-`capture.emit.nesting`.
+turn needs no deeper stack, and what the rest deletes dies.
 """
 
 import functools

@@ -6,7 +6,7 @@ A region that breaks rebuilds the stack and the live locals, runs the breaking i
 real, and passes what is live to a resume function, one per place where the instruction can go on
 (`capture.emit.nesting`, `capture.emit.breaking`).
 
-`Emitter` is what values and effects use to write themselves; `emit` is called by the session.
+`Emitter` is what values and effects use to write themselves.
 """
 
 import weakref

@@ -6,8 +6,7 @@ for), and leaves for the resume functions of its own code. The region's code bui
 the inside out as tail calls that nobody has made yet: no Python frame of the compiler's own is in
 between, and what a frame was given dies when the frame lets go of it.
 
-`write` is the end of the region's own code, the root's part included. Called by
-`capture.emit.emit`.
+`write` is the end of the region's own code, the root's part included.
 """
 
 import functools

@@ -3,7 +3,6 @@
 An index out of range is found by a kernel, when nothing of what the region does has become visible
 yet. The code of the region then goes on in a copy of the original, from its beginning: writes,
 prints and calls that come before the error happen, and the operation raises it at its line.
-Called by `capture.emit.emit`.
 """
 
 import dis

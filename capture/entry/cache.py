@@ -5,8 +5,7 @@ guards hold. It explains which guards failed, has one region compiled at a time 
 publishes an immutable `Entry`, and evicts the oldest entry beyond `config.recompile_limit`.
 `Callees` does the same for frames that the scoped hook meets below a region with breaks.
 
-Called by `dynajit.compile` (`compiled_function`), by the C entry object (`FunctionCache.on_miss`)
-and by the reports (`cache_of`). The injected `compile` is `capture.entry.session`'s.
+The injected `compile` is `capture.entry.session`'s.
 """
 
 import os

@@ -4,8 +4,6 @@ A module's body is code of the user's, and runs once in a process. Where a regio
 import and has done nothing before that the body could notice, the import is done at once, and
 capture begins anew: what it read so far is read again. The only difference to plain Python is that
 the region's computations come after the import. An import that fails is left to the break.
-
-Called by `capture.entry.session`.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """Whether the built-in functions that the compiler itself calls are Python's own.
 
 A program may put others in their place, for the time of a call perhaps: the compiler would call
-them. While one is replaced, functions run as plain Python. Called by `capture.entry.cache` on each
-miss and by `capture.entry.session`; it calls no built-in function itself.
+them. While one is replaced, functions run as plain Python. It calls no built-in function itself.
 """
 
 import builtins

@@ -4,8 +4,6 @@ Compiled code holds its arguments until it returns. Plain Python lets go of them
 deleted or bound anew. An argument whose end somebody notices (a finalizer, a listening weak
 reference, in it or in what it alone keeps alive) is watched: see `capture.python.watching`. For the
 others it is guarded that the objects of later calls end as quietly, or are held by others as well.
-
-Called by `capture.execution.executor` at entry and by `capture.region.finish`.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,7 @@ inlined. Where the state cannot be rebuilt, or a caller cannot go on by itself, 
 instruction is tried.
 
 What Python objects can do is in the `operations_*` modules, written as functions of the executor
-and bound here as methods. Called by `capture.entry.session`.
+and bound here as methods.
 """
 
 import functools

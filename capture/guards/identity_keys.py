@@ -2,8 +2,6 @@
 
 A key that is not found is another object than every key there; a call in which it is one of them
 needs another version. Objects that are keys of existing dicts and sets are known by identity.
-Called by `capture.python.basic.hashable` for each key of that kind, and where existing keys are
-read.
 """
 
 from typing import Any, Final

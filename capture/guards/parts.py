@@ -2,7 +2,7 @@
 
 A function's code, defaults and names, a class's names, what a property or a static method wraps:
 each can be replaced while the object stays the same, so it is guarded where it is relied on. So is
-which classes are registered with abstract ones. Called by the operations; nothing of a user runs.
+which classes are registered with abstract ones. Nothing of a user runs.
 """
 
 import abc

@@ -3,8 +3,7 @@
 `compile_guards` merges the paths of all guards into a tree with shared prefixes, which
 `_capture.Guards` evaluates without running user code, and lets go of the user's objects.
 
-Called by `capture.entry.cache` and `capture.entry.session`; the failures that it explains are shown
-in reports.
+The failures that it explains are shown in reports.
 """
 
 import weakref

@@ -5,7 +5,7 @@ the captured code has computed them: an attribute holds another one in most call
 
 Numbers, dates, patterns and pure paths that a program keeps in globals and attributes. What a
 `Decimal` operation gives depends on the decimal context, and texts of dates on the locale: such
-operations are left to Python. Called by the recorder and by what folds operations.
+operations are left to Python.
 """
 
 import datetime

@@ -6,8 +6,7 @@ generator. An object that the captured code made and that nothing else can see m
 what existed before, and what real code will see, may not.
 
 The end of some objects does something (`ends_in_place`): plain Python does it where the last
-reference goes. Called by `capture.machine.recording`, `watching`, `given_items`, `dead_locals` and
-`suspended`.
+reference goes.
 """
 
 import gc

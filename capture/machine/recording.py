@@ -3,7 +3,6 @@
 Mutable; one per capture. `wrap` turns an existing Python object into a value, `use` records the
 facts that an operation relies on, `Builder` makes graph nodes. Everything can be undone to a
 `mark`, because a graph break goes back to the start of an instruction.
-Called by the executor and the operations; never by users.
 """
 
 import enum

@@ -2,8 +2,6 @@
 
 One function per class of source, registered by class. Every load gives the value at entry and
 runs no user code, as the source promises.
-
-Called by `capture.emit.emit.Emitter.load_source`.
 """
 
 import itertools

@@ -2,7 +2,6 @@
 
 The message is asked of Python itself: the operation runs on stand-ins, empty objects of the same
 types, which can only fail for reasons that lie in the types. So every version has its own words.
-Called by the operations and the handlers of built-in functions when nothing else applies.
 """
 
 import functools

@@ -3,7 +3,7 @@
 `OSError`, `ImportError`, `SyntaxError` and the Unicode errors keep fields next to `args`, by rules
 that depend on which of `__new__` and `__init__` a subclass has. A real exception of a class that
 looks alike is made, with real objects in the place of values; what it keeps is read back. No user
-code runs. Called by `capture.python.exceptions`.
+code runs.
 """
 
 import functools

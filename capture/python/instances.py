@@ -2,8 +2,7 @@
 
 The order is that of `object.__getattribute__`: data descriptors of the class, the instance dict,
 other class attributes, `__getattr__`. Methods of the executor (`x`), written as functions; see
-`capture.execution.executor`. Called by `capture.python.attributes`, which chooses by the kind of
-value.
+`capture.execution.executor`.
 """
 
 import collections

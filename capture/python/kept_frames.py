@@ -4,7 +4,7 @@ The traceback of an exception that was raised while capturing is made of look-al
 hold nothing. And what a frame holds moves on to the function that goes on after a break. Nobody can
 tell, unless a frame holds something of whose end somebody may learn: such a frame must be a real
 one when an exception that passed it leaves it, or stays when it ends; and where it catches one it
-goes on itself, as plain Python. Called by `capture.execution.executor` and `capture.region.finish`.
+goes on itself, as plain Python.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """`functools.partial`: made by the captured code, made before it, and of `partialmethod`.
 
-Called by the executor's calls and attributes. Which function an existing one calls, how many
-arguments it holds and under which names are guarded; the arguments are read where they are used.
+Which function an existing one calls, how many arguments it holds and under which names are guarded;
+the arguments are read where they are used.
 """
 
 import functools

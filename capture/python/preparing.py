@@ -3,7 +3,7 @@
 Contract: `prepare` calls the preparation for real, if it can do no harm: the object existed before,
 nothing but its other attributes was written so far, nothing was computed, and the containers that
 the preparation fills were not met, so no fact about them is known yet. Otherwise the method does in
-the graph what it does. Called by the executor's calls.
+the graph what it does.
 """
 
 import types

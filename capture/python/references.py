@@ -1,8 +1,4 @@
-"""What a value refers to: the values that must be rebuilt before it, or why it cannot be.
-
-Called by `capture.region.finish`, which plans what a region leaves behind, and by
-`capture.region.rebuild`, which writes it.
-"""
+"""What a value refers to: the values that must be rebuilt before it, or why it cannot be."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -9,10 +9,8 @@ Where nothing is remembered yet, the wrapped function is inlined on trial. If it
 what the captured code has not changed, it does the same wherever it runs: what the trial brought is
 forgotten, and the function is called at once, which fills the cache. Else the frame runs as plain
 Python. A function that has forgotten the result whenever the same call is captured again is called
-for real.
-For sizes that vary there is no key: the wrapped function is inlined, if it changes nothing; such a
-function is meant to give equal results for equal arguments.
-Called by the executor's calls.
+for real. For sizes that vary there is no key: the wrapped function is inlined, if it changes
+nothing; such a function is meant to give equal results for equal arguments.
 """
 
 import functools

@@ -1,8 +1,4 @@
-"""What a special method may return: another type is refused in the interpreter's own words.
-
-Called by the operations and handlers that call a special method of a user class for the
-interpreter.
-"""
+"""What a special method may return: another type is refused in the interpreter's own words."""
 
 import operator
 import sys

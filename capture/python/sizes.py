@@ -1,7 +1,7 @@
 """Arithmetic and comparison of run-time ints of which one is a size.
 
 The results stay symbolic, so that they may become sizes again; see `capture.tensors.sizes`.
-Functions of the executor (`x`); called by `capture.python.arithmetic` before the general rules.
+Functions of the executor (`x`).
 """
 
 from collections.abc import Callable

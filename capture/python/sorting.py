@@ -1,7 +1,4 @@
-"""Sorting by Python's rules: keys inlined, stable, `<` of user classes, exact errors.
-
-Called by `sorted`, `list.sort` and the functions that sort.
-"""
+"""Sorting by Python's rules: keys inlined, stable, `<` of user classes, exact errors."""
 
 from typing import Any, Final
 

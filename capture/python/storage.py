@@ -3,7 +3,7 @@
 `super().__setitem__(key, item)`, `counter.items()` or `text + "!"` reach the built-in class's own
 method with an instance as receiver; here it works on the storage (`capture.values.storage`), and
 what it returns is what Python returns. Methods of the derived class are inlined as for every other
-class. Called by the executor's calls and methods.
+class.
 """
 
 import types

@@ -4,9 +4,6 @@ A finalizer, the callback of a weak reference, the `finally` of a suspended gene
 runs it by the instruction that lets go of the last reference. An instruction after which a
 watched value cannot be reached any more is therefore a break in front of it: it runs for real.
 Whether others hold the object makes no difference to that.
-
-Called by `capture.execution.executor` around each instruction while the recorder knows such an
-object.
 """
 
 import dataclasses

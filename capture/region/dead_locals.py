@@ -1,7 +1,6 @@
 """Locals that nothing reads any more and that keep an object alive all the same.
 
 At a break, real code must find them as plain Python has them: see `capture.machine.lifetimes`.
-Called by `capture.region.finish`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""From the executor's final state to a `Region`: outputs, effects, guards, random blocks.
-
-Called by `capture.entry.session` when the executor has stopped.
-"""
+"""From the executor's final state to a `Region`: outputs, effects, guards, random blocks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

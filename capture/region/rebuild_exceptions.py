@@ -1,7 +1,4 @@
-"""What compiled code calls to make exceptions again: tracebacks and contexts.
-
-Called by the code that `capture.region.rebuild` writes.
-"""
+"""What compiled code calls to make exceptions again: tracebacks and contexts."""
 
 import sys
 import types

@@ -1,7 +1,4 @@
-"""Functions, partial methods and names made again at run time, and what must be kept apart.
-
-Called by `capture.region.rebuild` and by the code that it writes.
-"""
+"""Functions, partial methods and names made again at run time, and what must be kept apart."""
 
 import functools
 import sys

@@ -1,7 +1,4 @@
-"""Built-in iterators made again where they stood, at run time.
-
-Called by the code that `capture.region.rebuild` writes.
-"""
+"""Built-in iterators made again where they stood, at run time."""
 
 import collections
 from collections import OrderedDict

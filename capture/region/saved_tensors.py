@@ -7,8 +7,8 @@ A value that the region itself wrote to afterwards is spoiled: its backward fail
 it wrote to through `.data` is no error: eager backward computes with what it reads by then, which
 the graph of the region does not say.
 
-The other way round, compiled code may keep a reference to memory that the user can reach only
-where eager execution would notice a write to it. Called by `capture.region.finish`.
+The other way round, compiled code may keep a reference to memory that the user can reach only where
+eager execution would notice a write to it.
 """
 
 from collections.abc import Mapping, Sequence

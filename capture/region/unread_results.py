@@ -2,8 +2,7 @@
 
 Plain Python raises the error of an index out of range, or of an integer divided by zero, also where
 the result is dropped. Such a node stays an output of the graph. What library functions ask of
-elements (`ops.calls.contents`) is one output together, without what is known. Called by
-`capture.region.finish`.
+elements (`ops.calls.contents`) is one output together, without what is known.
 """
 
 from collections.abc import Sequence

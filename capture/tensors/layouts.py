@@ -2,7 +2,7 @@
 
 Graph values have no layout of their own: kernels write results row by row. Questions that plain
 Python can ask about layouts (`stride()`, `is_contiguous()`, whether `view` is possible) are
-answered here from the graph, or not at all. Called by `capture.python.tensors.tensors`.
+answered here from the graph, or not at all.
 """
 
 from collections.abc import Callable, Mapping

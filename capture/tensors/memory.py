@@ -4,8 +4,7 @@ The graph is pure: a write gives the memory's base a new value. A write through 
 part into the base's old value, by the inverse of each step; tensors are read by taking their steps
 from the base's value again. Layouts decide, as in eager execution, whether a reshape is a view.
 
-Functions on the recorder of one capture; called by `capture.machine.recording` (read, new tensors),
-`capture.python.tensors.mutation` (writes) and `capture.region.finish`.
+Functions on the recorder of one capture.
 """
 
 from collections.abc import Callable

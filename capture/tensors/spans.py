@@ -4,7 +4,6 @@ Contract: `near(tensor)` gives what was added for every tensor whose memory, fro
 its last, meets that of `tensor` (as `numpy.may_share_memory`); `of_storage(tensor)` for every one
 of its storage. Nothing is ever removed: what was undone since may still be found, so who asks
 checks that it counts. Comparing every pair would take a step over n parameters n * n comparisons.
-Called by the recorder, for graph inputs and for what is written.
 """
 
 import bisect

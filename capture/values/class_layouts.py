@@ -1,7 +1,6 @@
 """Which classes have instances that capture can model: what they add, where they keep state.
 
-Nothing of an instance is read here and no user code runs. Called by `capture.machine.recording`,
-when it meets an object, and by the operations that make one.
+Nothing of an instance is read here and no user code runs.
 """
 
 import types

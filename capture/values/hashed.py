@@ -1,8 +1,7 @@
 """Dicts and sets of objects with a `__hash__` of their own, made again without calling it.
 
 The executor has called `__hash__` and `__eq__` where the program does; the result is stored under
-the hashes that were found then. Called by the code that `capture.region.rebuild` and
-`capture.machine.effects` write.
+the hashes that were found then.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 `cls.__name__`, `vars(cls)` and `issubclass` look into the metaclass first, which may be the user's
 code. These are the slots of `type` itself.
 
-Called by everything in capture that looks at classes of the program. Runs no user code.
+Runs no user code.
 """
 
 from collections.abc import Callable, Mapping

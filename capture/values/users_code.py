@@ -1,7 +1,7 @@
 """Where operators run the user's own Python code: special methods of classes and metaclasses.
 
 What is known by its Python object (`values.Known`) may be worked with while capturing, unless that
-runs code of the user. Called by the operations and the handlers of built-in functions.
+runs code of the user.
 """
 
 import sys

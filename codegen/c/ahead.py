@@ -2,8 +2,7 @@
 
 Contract: `streams` are the arrays that a kernel reads from one end to the other; `lines` ask for
 what lies some way further on in them, in the pass that `busiest` names. Nothing is read for its
-value: positions beyond the end of an array are harmless. Called by `codegen.c.rows` and
-`codegen.c.row_loops`.
+value: positions beyond the end of an array are harmless.
 
 Processors foresee reads within a page of 4 KiB. A row kernel goes through a row several times
 before it comes to the next one, which is often another page: its first pass would wait for memory

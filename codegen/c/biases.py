@@ -5,7 +5,7 @@ A sum that our own products cut is added to its bias part by part, as PyTorch's 
 same either way are left alone: there, adding costs nothing in the kernel that follows.
 
 Contract: a product of which every reader adds the same vector along its columns gets that vector as
-its `bias`, and the readers find the sums. Called by `codegen.pipeline` after lowering.
+its `bias`, and the readers find the sums.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -4,8 +4,7 @@ Contract: `stores` are the results of a row kernel that may bypass the caches; `
 loop that computes them, `LANES` elements at a time, into memory that becomes registers, and stores
 whole cache lines. Whether they bypass is decided where the unit is compiled, by what the kernel
 reads and writes and by the CPU (`toolchain.bypass_bytes`), and for each row by its alignment; what
-does not is computed by the loop that other kernels have. The values are the same. Called by
-`codegen.c.rows`.
+does not is computed by the loop that other kernels have. The values are the same.
 
 A store brings its line into the caches first. For a result that is written as a whole that is read
 for nothing, and it pushes out what may be needed: a kernel that reads one array and writes another

@@ -5,7 +5,6 @@ Contract: `is_choice` holds for reductions of (value, position) whose value does
 positions; their result is the position of the first element that the final value does not beat,
 which is the one that meeting the elements in order would have chosen. `value_of` is the reduction
 of the value alone; `search` finds the position in a second pass, which ends where it succeeds.
-Called by `codegen.c.rows`.
 """
 
 from collections.abc import Collection, Sequence

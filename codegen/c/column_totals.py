@@ -3,7 +3,6 @@
 Contract: rows are met in groups; each group has accumulators of its own, one per column, in the
 workspace, and the groups are combined in a fixed tree, so the bits do not depend on the number of
 threads.
-Called by `codegen.c.rows`; `codegen.plan.joining` asks `may_hold`.
 """
 
 from dynajit.codegen.c.expressions import Names, Scope

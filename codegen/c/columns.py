@@ -2,8 +2,7 @@
 
 Contract: one accumulator per column of a block, down the rows; long sums are put aside now and
 then, so that they keep their accuracy. Where columns alone are too few to keep a team busy, rows
-are cut into groups with accumulators of their own, which are combined in order. Called by
-`codegen.c.text`.
+are cut into groups with accumulators of their own, which are combined in order.
 """
 
 from collections.abc import Sequence

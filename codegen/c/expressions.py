@@ -2,8 +2,8 @@
 
 Contract: `Scope.emit(expression)` returns a C expression (a name or a literal) and appends the
 statements that compute it to the outermost enclosing scope in which all it depends on is known.
-Arms of a `Select` are scopes of their own that nothing leaves, because what is not chosen must
-not be evaluated. Called by `codegen.c.text`.
+Arms of a `Select` are scopes of their own that nothing leaves, because what is not chosen must not
+be evaluated.
 """
 
 import math

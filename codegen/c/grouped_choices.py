@@ -4,7 +4,7 @@ Contract: `in_groups` leaves value and position of a choice (`codegen.c.choices`
 `are_grouped` in its `r` variables, and says that it has: a NaN would be lost here, so that a row
 which may hold one is left to the two passes of `codegen.c.choices`. That is known by a sum, which
 costs nothing beside comparisons; infinities of both signs pass for a NaN. Only the first group that
-holds the value is searched for its position. Called by `codegen.c.row_loops`.
+holds the value is searched for its position.
 
 Measured on one core of an EPYC (Zen 4) over 4096 rows of 1024 floats: 0.68 of the time of two
 passes, the second of which ends where the processor does not foresee it.

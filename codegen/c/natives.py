@@ -3,7 +3,6 @@ and ordering.h.
 
 Contract: the sizes are printed where the function is called, so one graph serves every size; the
 functions take care of threads themselves, and their results do not depend on how many there are.
-Called by `codegen.c.text`; `number_text` also by the CUDA printers.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Contract: the forms say when they are wrong (large angles, negative bases: `codegen.c.expressions`);
 a loop that meets such an operand is run again without them, so what it does must not depend on how
-often it is done. Called by `codegen.c.row_loops` and `codegen.c.scans`.
+often it is done.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,6 @@
 Contract: `join(kernels, outside)` computes the same values in the same buffers, but for those that
 nothing else reads: they have memory for the rows at hand only. What follows a product (bias,
 activation, residual, softmax, norm) reads it while it is cached, and so does the next product.
-Called by `codegen.pipeline`; printed by `codegen.c.panels`.
 
 A result that does not fit into a core's cache is written to memory and read again: for a product
 over 64 that takes half as long as its multiplications. Measured on one core of an EPYC (Zen 3),

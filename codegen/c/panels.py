@@ -2,7 +2,7 @@
 
 Contract: rows are cut by sizes and by the machine's cores, not by the team, and each is computed by
 one thread: the bits of a result are those of the kernels one by one. Right operands are packed once
-for all panels of a thread. Called by `codegen.c.text`.
+for all panels of a thread.
 """
 
 from dynajit.codegen.c import products as c_products

@@ -3,8 +3,8 @@
 Contract: `prelude(text)` gives the pieces (functions, macros, types) of `HEADERS` that `text`
 names, and those that these name in turn, in the headers' order: a kernel needs few of the helpers,
 and a compiler that reads and drops all of them takes twice as long. A name that is missed is an
-error of the compiler (`toolchain.FLAGS`), never another function. Called by `codegen.c.text`; the
-pieces are part of the unit, so that a cached object depends on its source alone.
+error of the compiler (`toolchain.FLAGS`), never another function. The pieces are part of the unit,
+so that a cached object depends on its source alone.
 """
 
 import bisect

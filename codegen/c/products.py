@@ -2,7 +2,7 @@
 loops for small ones and for dtypes that neither knows.
 
 Contract: tiles depend on sizes and on the machine's cores, not on the team; transposed and sliced
-operands are read where they lie. Called by `codegen.c.text`.
+operands are read where they lie.
 """
 
 import os

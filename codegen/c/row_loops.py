@@ -1,8 +1,7 @@
 """The loops over the elements of a row in C, with and without accumulators.
 
 Contract: reductions within a row use `LANES` accumulators side by side, which are combined in a
-fixed tree; long sums are put aside now and then, so that they keep their accuracy. Called by
-`codegen.c.rows`, which prints what stands around these loops.
+fixed tree; long sums are put aside now and then, so that they keep their accuracy.
 """
 
 from collections.abc import Callable, Mapping, Sequence

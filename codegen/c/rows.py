@@ -2,7 +2,7 @@
 
 Contract: a row kernel runs its rows in parallel, each row by one thread (the loops over its
 elements: `codegen.c.row_loops`), and totals over rows use one accumulator per chunk of rows,
-combined in order. Called by `codegen.c.text`.
+combined in order.
 """
 
 from collections.abc import Mapping, Sequence

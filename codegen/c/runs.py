@@ -2,10 +2,9 @@
 
 Contract: `in_runs` gives a row kernel with two loops in the place of the last one, of which the
 inner one is as long as the number by which index expressions of a pass divide, and the pass over
-them; what is read and written is the same. A division for each element, and what is then read
-from scattered places, keep neighbours out of vector registers: group norm of 8 x 8 groups of 8
-channels with 56 x 56 elements took 5 times as long. Reductions keep their long loops. Called by
-`codegen.c.rows`.
+them; what is read and written is the same. A division for each element, and what is then read from
+scattered places, keep neighbours out of vector registers: group norm of 8 x 8 groups of 8 channels
+with 56 x 56 elements took 5 times as long. Reductions keep their long loops.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,7 +4,7 @@ Contract: each running value is combined from its neighbour's, in order, whateve
 results depend neither on the number of threads nor on widths. Along the last axis, rows lie side by
 side: a block of each is computed by vectors into the first-level cache, then `SIDES` rows run at
 the same time, since one waits for every addition, then vectors compute what follows. Along others,
-columns are vector lanes. Called by `codegen.c.text`.
+columns are vector lanes.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Scatter kernels in C: the target is filled, then written in row-major order by one thread.
 
 Contract: writes that meet are combined in the order of the loop, so results are the same every
-time. 16-bit targets add in float32 and round once. Called by `codegen.c.text`.
+time. 16-bit targets add in float32 and round once.
 """
 
 from dynajit.codegen.c.expressions import Names, Scope, converted

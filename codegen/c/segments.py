@@ -2,7 +2,7 @@
 
 Contract: `segments` cuts one axis into ranges in which comparisons of its loop variable with
 numbers hold or do not, and gives what is stored in each without the arms that are not chosen there;
-its loop needs no branches then, or fewer. Called by `codegen.c.rows` for pointwise kernels.
+its loop needs no branches then, or fewer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

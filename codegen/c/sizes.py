@@ -4,8 +4,7 @@ Contract: `symbols_of(graph)` names every symbol with the argument and dimension
 the order in which the runtime stores them behind the scalar arguments. `print_measure` is the C
 function `measure(symbols, threads, table)`, which fills `table` with the bytes of the workspace,
 the elements of all values, the dims of the tensor arguments and the dims of the outputs; the
-runtime checks the former and allocates the latter. Called by `codegen.pipeline` and
-`codegen.c.text`.
+runtime checks the former and allocates the latter.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """What all C printers share: functions with their parameters, loops, threads, accumulators.
 
-Contract: helpers return lines of C; nothing here knows a kernel kind. Called by `codegen.c.rows`,
-`codegen.c.columns`, `codegen.c.scatter` and `codegen.c.products`.
+Contract: helpers return lines of C; nothing here knows a kernel kind.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Loop kernels as C11 with OpenMP: one translation unit per graph, kernels plus the driver `run`.
 
-Contract: chunks and lanes depend on sizes only, so the bits of a result do not depend on the
-number of threads or on the width of vector registers; small kernels never start a team. Sums run
-in `LANES` independent lanes, per block of at most `BLOCK` elements. Called by `codegen.pipeline`;
-the CUDA printer reads the same kernels.
+Contract: chunks and lanes depend on sizes only, so the bits of a result do not depend on the number
+of threads or on the width of vector registers; small kernels never start a team. Sums run in
+`LANES` independent lanes, per block of at most `BLOCK` elements. The CUDA printer reads the same
+kernels.
 """
 
 import re

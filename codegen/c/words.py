@@ -5,7 +5,7 @@ neighbours in the stream. `runs` are the streams of which a pass reads words at 
 elements; `fill` puts the words for some elements into an array, and `texts` say where the words of
 an element stand in it. The words are the same. A function that gives one word computes a whole
 block for it, of which the others are thrown away: 4 million floats went through dropout in 17 ms on
-a core of an EPYC (Zen 4), and take 8. Called by `codegen.c.rows` and `codegen.c.row_loops`.
+a core of an EPYC (Zen 4), and take 8.
 """
 
 from collections.abc import Iterable

@@ -5,8 +5,7 @@ user. Contract: `folder_of(name)` is a folder of the cache in which nobody but t
 can write; where the configured one is another, or cannot be written, it is one of the process's
 own, with one warning. `read` gives the bytes of a regular file that belongs to this user or root
 and that nobody else can write; it follows no link and waits for nobody (a pipe, a device).
-`write_atomically` puts a file there as a whole. Everything that is kept on disk goes through here:
-called by `codegen.compilers.toolchain`, `store`, `codegen.device.image` and `verified`.
+`write_atomically` puts a file there as a whole. Everything that is kept on disk goes through here.
 """
 
 import os

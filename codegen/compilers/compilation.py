@@ -5,8 +5,6 @@ by itself (`object_files.h`), or one shared object where it cannot. A unit that 
 of `codegen.c.text`) is compiled in parts side by side, one process each, where there are processors
 for it; what the code computes does not depend on that. `start_ahead` starts a compiler before its
 text is known.
-Called by `codegen.compilers.toolchain`, which knows the compiler and its flags and keeps what comes
-out.
 """
 
 import os

@@ -2,10 +2,9 @@
 
 Contract: `read(cubin)` gives registers, local memory and static shared memory of each kernel, from
 the ELF file itself: no tool of CUDA's toolkit is needed. Local memory is where registers spill to
-and where arrays with indices that the compiler does not know live; either is a slow kernel.
-Source of the attribute numbers: the records of section `.nv.info`, as `readelf` tools for cubins
-print them (EIATTR_REGCOUNT, EIATTR_FRAME_SIZE). Called by tests of the printed CUDA text and by the
-reports.
+and where arrays with indices that the compiler does not know live; either is a slow kernel. Source
+of the attribute numbers: the records of section `.nv.info`, as `readelf` tools for cubins print
+them (EIATTR_REGCOUNT, EIATTR_FRAME_SIZE).
 """
 
 import struct

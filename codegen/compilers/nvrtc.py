@@ -2,8 +2,7 @@
 
 Contract: `compile_source(source, architecture)` gives a cubin (for `sm_80`, `sm_90`, ...) or PTX
 text (for `compute_80`, ...) and needs no GPU, driver or toolkit: only `libnvrtc`, from the wheel
-`nvidia-cuda-nvrtc-cu12` (or -cu13) or from a system toolkit. Called by tests of the printed CUDA
-text and by the launcher.
+`nvidia-cuda-nvrtc-cu12` (or -cu13) or from a system toolkit.
 """
 
 import ctypes

@@ -4,7 +4,7 @@ Contract: `temporary_folder()` is a folder for a block; `lasting_folder(name)` i
 process. All lie in one folder of the process, which is made when it is first needed, is locked
 while the process lives, and is removed when it ends. What a process leaves that was killed is found
 by the next one that removes its own: nobody holds its lock any more. A forked child has a folder of
-its own. Called by `codegen.compilers.compilation` and `codegen.compilers.cache_folder`.
+its own.
 """
 
 import atexit

@@ -3,8 +3,7 @@
 Contract: `build(source)` gives the loaded code of a text, compiled at most once per machine,
 compiler, flags and source text. Cache entries appear by atomic rename with a checksum beside them;
 an entry that does not match its checksum, or that others can write, is compiled again. Folders are
-those of `codegen.compilers.cache_folder`. Called by `codegen.pipeline` and
-`dynajit.library.sources`.
+those of `codegen.compilers.cache_folder`.
 """
 
 import functools

@@ -3,7 +3,6 @@
 Contract: for rows with column totals, whose blocks stay for many rows and are few on a
 multiprocessor. Packs and numbers of a row that no data index and no condition chooses are read into
 registers a row ahead; packs that all rows share are read once. The same numbers are computed.
-Called by `codegen.cuda.rows`.
 """
 
 from collections.abc import Sequence

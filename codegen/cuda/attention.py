@@ -2,9 +2,8 @@
 
 Contract: operands are read where they lie, by their strides; sizes are those of the loop kernel,
 known or symbolic. float32 and 16-bit floats of up to 128 features go to tensor cores (float32 in
-three products, or in one where `Options.tf32` allows it), others through tiles.
-The functions are in headers/device_attention.h and device_attention_mma.h.
-Called by `codegen.cuda.natives`.
+three products, or in one where `Options.tf32` allows it), others through tiles. The functions are
+in headers/device_attention.h and device_attention_mma.h.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,6 @@ Contract: `ahead(kernels, given)` computes the same. A call waits for the last k
 an index out of range; one behind the whole forward pass would keep the host from running ahead of
 the GPU. Where all such indices come from inputs, kernels that do nothing but look at them stand
 first; the others take position 0 for one that is out of range, and report nothing.
-Called by `codegen.cuda.text`.
 """
 
 import itertools

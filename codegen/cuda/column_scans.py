@@ -1,7 +1,7 @@
 """Scans along a loop that is not the last one, in CUDA: a thread walks down each column.
 
 Contract: neighbouring threads have neighbouring columns, so that loads are coalesced; several rows
-are on their way at once. Called by `codegen.cuda.scans`.
+are on their way at once.
 """
 
 from dynajit.codegen.c.expressions import INDENT, Scope

@@ -1,9 +1,8 @@
 """Totals over rows for each column of a row kernel, in CUDA.
 
 Contract: a thread meets the same columns in every row, so it keeps their accumulators in registers;
-at the end the teams of a block are combined in order and the block leaves its accumulators, which
-a column kernel folds: no atomics. Called by `codegen.cuda.rows`; `codegen.plan.joining` asks
-`may_hold`.
+at the end the teams of a block are combined in order and the block leaves its accumulators, which a
+column kernel folds: no atomics.
 """
 
 from collections.abc import Callable, Sequence

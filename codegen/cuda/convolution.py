@@ -3,7 +3,6 @@
 Contract: one product each (see headers/device_convolution.h): in tiles, by tensor cores where the
 dtype allows it, or a thread or block for each element where groups have few rows. The gradient by
 the weights is cut along its long inner index, and the parts are added up in order.
-Called by `codegen.cuda.natives`.
 """
 
 from collections.abc import Mapping, Sequence

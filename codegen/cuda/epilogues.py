@@ -3,7 +3,7 @@
 Contract: a product whose only reader is a kernel that adds a vector along its columns, and does
 nothing else, becomes one library call that does both. Values are the same but for one rounding to
 16 bits less. Activations are not left to the library: its ReLU turns NaN into 0, and its GELU is
-the other form. Called by `codegen.cuda.text` between lowering and printing.
+the other form.
 """
 
 from collections import Counter

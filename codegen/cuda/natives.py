@@ -2,7 +2,7 @@
 
 Contract: `why_not_native` decides from a call's operand types and attributes alone, as
 `codegen.plan.natives` does for C, so that passes leave exactly those composites whole that a kernel
-is printed for. Called by `codegen.cuda.text`.
+is printed for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

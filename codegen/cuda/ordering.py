@@ -1,9 +1,8 @@
 """Sorting orders in CUDA: rows in a block's shared memory, runs of longer ones merged.
 
-Contract: positions are those of a stable order, so results are exactly those of the row. The
-number of merging passes follows from a row's length; where that is not known, those of every
-length are there, and the launch takes what it needs (see headers/device_ordering.h).
-Called by `codegen.cuda.natives`.
+Contract: positions are those of a stable order, so results are exactly those of the row. The number
+of merging passes follows from a row's length; where that is not known, those of every length are
+there, and the launch takes what it needs (see headers/device_ordering.h).
 """
 
 from typing import Any, Final

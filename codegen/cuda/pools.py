@@ -1,7 +1,7 @@
 """Pools in CUDA: which calls have kernels, and which functions they call.
 
 Contract: a thread for each element of the result (see headers/device_pooling.h); sizes are those of
-the loop kernel, known or symbolic. Called by `codegen.cuda.natives`.
+the loop kernel, known or symbolic.
 """
 
 from collections.abc import Mapping, Sequence

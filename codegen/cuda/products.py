@@ -2,7 +2,7 @@
 
 Contract: floating products are one `LibraryCall`; an operand that has no stride of one is copied
 before. Products of integers and bools, which the library does not know, and those without inner
-elements are loops. Called by `codegen.cuda.text`.
+elements are loops.
 """
 
 from dataclasses import replace

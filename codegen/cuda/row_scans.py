@@ -1,7 +1,7 @@
 """Scans along the last loop, in CUDA: a team of lanes goes over each row in chunks.
 
 Contract: a lane has the neighbours of one pack; the values that run into it are those of the lanes
-before and of the chunks before, combined in order. Called by `codegen.cuda.scans`.
+before and of the chunks before, combined in order.
 """
 
 from collections.abc import Sequence

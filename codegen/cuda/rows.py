@@ -1,11 +1,11 @@
 """Row kernels in CUDA: a team of threads per row, or several blocks per row.
 
 Contract: how rows are spread over threads is decided by `codegen.cuda.units.teams`. Lanes exchange
-accumulators by shuffles, warps through shared memory. What several phases need is read and
-computed once where it fits into registers or shared memory. Totals over rows, and rows that are cut
-into sections, leave partial accumulators that a second kernel folds: no atomics, so the bits are
-the same every time. Kernels that reduce nothing are printed by `codegen.cuda.pointwise`.
-Compiled, not yet run on a GPU. Called by `codegen.cuda.text`.
+accumulators by shuffles, warps through shared memory. What several phases need is read and computed
+once where it fits into registers or shared memory. Totals over rows, and rows that are cut into
+sections, leave partial accumulators that a second kernel folds: no atomics, so the bits are the
+same every time. Kernels that reduce nothing are printed by `codegen.cuda.pointwise`. Compiled, not
+yet run on a GPU.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Rows and columns of scans in sections: what each starts from.
 
 Contract: a first kernel leaves the total of every section, `scan_text` turns them into what each
-section starts from, and a last kernel computes the running values. Called by `codegen.cuda.scans`.
+section starts from, and a last kernel computes the running values.
 """
 
 from dynajit.codegen.c.expressions import INDENT, Scope

@@ -5,7 +5,7 @@ meet at one place, the last one of those that set is found first (`owner`: the l
 write to each place); those that add are atomic. Sums of integers have the same bits every time;
 those of floats do with `Options.deterministic`: then every place belongs to one thread (see
 `codegen.cuda.scatter_classes`). 16-bit floats add in a float32 temporary and round once. Compiled,
-not yet run on a GPU. Called by `codegen.cuda.text`.
+not yet run on a GPU.
 """
 
 import math

@@ -2,10 +2,9 @@
 
 Contract: every place of the target belongs to one thread, which goes through the writes in
 row-major order and does those that are its own, as on the CPU. A loop whose variable can be read
-off the place is spread over threads; what is left of the place (a row that comes from data, say)
-is spread over `classes` residue classes. Each class reads all indices: for n writes along the data
+off the place is spread over threads; what is left of the place (a row that comes from data, say) is
+spread over `classes` residue classes. Each class reads all indices: for n writes along the data
 loops a thread reads n indices and makes about n / classes updates.
-Called by `codegen.cuda.scatter`.
 """
 
 import math

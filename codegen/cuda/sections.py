@@ -2,7 +2,7 @@
 
 Contract: `stages(kernel, sections)` gives kernels that compute the same when they run in order. A
 pass that reduces leaves accumulators per section, which the kernel after it folds in order; later
-passes load what was folded. Called by `codegen.cuda.rows`.
+passes load what was folded.
 """
 
 from collections.abc import Mapping

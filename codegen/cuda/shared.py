@@ -1,7 +1,7 @@
 """Kernels that differ in names alone are one function.
 
 Contract: layers of a model repeat; of equal kernels the first one's function is launched for all,
-with the arguments of each, so that it is compiled once. Called by `codegen.cuda.text`.
+with the arguments of each, so that it is compiled once.
 """
 
 import re

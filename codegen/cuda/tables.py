@@ -2,8 +2,8 @@
 
 Contract: `group(kernels)` gives the kernels in an order that computes the same, those that can run
 side by side put together; `print_group` prints one function for all of them, which is given a table
-by value: for each kernel its pointers, numbers and size. A block works on a piece of one array.
-The hundreds of updates of an optimiser become a few launches so. Called by `codegen.cuda.text`.
+by value: for each kernel its pointers, numbers and size. A block works on a piece of one array. The
+hundreds of updates of an optimiser become a few launches so.
 """
 
 from collections.abc import Mapping, Sequence

@@ -7,7 +7,6 @@ order in which blocks run, unless float values may meet in a scatter (`Options.d
 Products of floats are not printed: they stay `LibraryCall`s, for cuBLAS. Units include nothing, so
 NVRTC compiles them without the toolkit; they are written for sm_80 and newer. The tests compile
 every kind of kernel with NVRTC and run the text on an emulator; **none has run on a GPU yet**.
-Called by `codegen.device.pipeline`.
 """
 
 import functools

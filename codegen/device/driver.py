@@ -1,9 +1,8 @@
 """The CUDA driver of this process: finding it, what it says of GPUs, and its errors in words.
 
-Contract: nothing is loaded before somebody asks. `driver()` is the library of
-`Config.cuda_driver`; products come from the cuBLASLt that CuPy has loaded, or one that lies in
-NVIDIA's wheels. Every error of the driver becomes an exception of dynajit's that says what it means
-and what to do. Called by `codegen.device.program` and `codegen.device.image`.
+Contract: nothing is loaded before somebody asks. `driver()` is the library of `Config.cuda_driver`;
+products come from the cuBLASLt that CuPy has loaded, or one that lies in NVIDIA's wheels. Every
+error of the driver becomes an exception of dynajit's that says what it means and what to do.
 """
 
 import ctypes

@@ -4,7 +4,6 @@ Contract: `build(source, architecture)` gives what the driver loads, compiled by
 per machine, architecture, NVRTC, options and source text; `find` gives it if it is there. Files
 begin with the checksum of the rest: a damaged one, or one that others can write, is compiled again
 (`codegen.compilers.cache_folder`). A folder that cannot be written changes nothing but the time.
-Called by `codegen.device.pipeline`.
 """
 
 import hashlib

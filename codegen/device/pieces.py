@@ -4,7 +4,6 @@ Contract: `cut(graph, has_kernel)` gives pieces that compute together what the g
 each of which is on one device. Nodes of a device join one piece as long as nothing in between has
 to run first. A row without a kernel is a piece of its own, and so is a transfer. A zero-dim value
 of the CPU that a GPU computes with goes there by value: the piece takes it as a run-time number.
-Called by `codegen.device.pipeline`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,10 +1,9 @@
 """A CUDA unit as a launch plan: numbers in place of buffers, sizes and steps.
 
-Contract: `arrange(unit)` gives `PlanData`, which is nothing but numbers and names: JSON
-keeps it, and `_device.Plan` and `_device.Program` are made of it without looking at the graph
-again. The words of a plan are, in order: those that every program has, addresses of inputs, of
-outputs and of constants, run-time numbers, symbolic sizes, then constants and what is computed.
-Called by `codegen.device.program`.
+Contract: `arrange(unit)` gives `PlanData`, which is nothing but numbers and names: JSON keeps it,
+and `_device.Plan` and `_device.Program` are made of it without looking at the graph again. The
+words of a plan are, in order: those that every program has, addresses of inputs, of outputs and of
+constants, run-time numbers, symbolic sizes, then constants and what is computed.
 """
 
 from collections.abc import Mapping

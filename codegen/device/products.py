@@ -3,8 +3,7 @@
 Contract: a product becomes one step; operands are read where they lie, transposed or sliced. One
 loop over the batch, the longest, is left to the library, the others become calls one after the
 other. float32 is multiplied in full, or with TF32 where `Config.allow_tf32` says so when it runs;
-16-bit operands are added up in float32. Called by `codegen.device.plan`; read by
-`device/products.c`.
+16-bit operands are added up in float32.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 Contract: as `codegen.run.blueprints` has it for C. A `DeviceBlueprint` is all that is known of a
 program besides its compiled kernels, and can lie on disk; `load` makes a program of it and an image
 for the GPU at hand. Programs take arrays of CuPy and numbers and give a tuple of new arrays, on the
-current stream. Called by `codegen.device.pipeline`.
+current stream.
 """
 
 import dataclasses

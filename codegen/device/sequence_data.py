@@ -1,8 +1,7 @@
 """Sequences of programs as data that can lie on disk.
 
 Contract: `to_data` and `from_data` turn a `SequenceBlueprint` into what JSON can hold and back; the
-blueprints of its parts are turned by the functions that they are given. Called by
-`codegen.pipeline`.
+blueprints of its parts are turned by the functions that they are given.
 """
 
 from collections.abc import Callable, Mapping

@@ -2,8 +2,7 @@
 
 Contract: a plan computes with an array of 64-bit words (`device/plan.h`). `Words` gives each number
 its place there, the same one for equal numbers; what is known beforehand is a constant, the rest
-follows from the symbols by steps of integer arithmetic that C runs for each call. Called by
-`codegen.device.plan`.
+follows from the symbols by steps of integer arithmetic that C runs for each call.
 """
 
 from collections.abc import Mapping

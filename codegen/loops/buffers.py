@@ -1,8 +1,7 @@
 """Which memory loop kernels use.
 
-Contract: `written` and `read` give every buffer that a kernel's loops store to and load from,
-data indices included. Called by passes over kernels: `codegen.plan.joining`,
-`codegen.c.panel_groups` and `codegen.cuda.text`.
+Contract: `written` and `read` give every buffer that a kernel's loops store to and load from, data
+indices included.
 """
 
 from collections.abc import Sequence

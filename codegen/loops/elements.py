@@ -3,7 +3,7 @@
 Contract: `Elements.at(value, index)` is the expression of that element in the value's own dtype.
 Stored values become loads; everything else is inlined by running its row's body or index map, so
 movement rows only rewrite indices. What a kernel itself computes is answered by the kernel through
-`own`. Called by `codegen.plan.fusion` and `codegen.plan.lowering`.
+`own`.
 """
 
 import functools

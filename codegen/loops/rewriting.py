@@ -1,7 +1,6 @@
 """Expressions with some of their parts replaced.
 
-Contract: what does not contain a replaced part comes back as the same object. Called by printers
-that compute in several kernels what the loop IR has in one.
+Contract: what does not contain a replaced part comes back as the same object.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,7 @@
 
 Contract: a scan combines the elements of a row in order, in the dtype of `ops.rows.scans`, and
 rounds each running value to the result's dtype. Along a dim of one element it is a cast, which is
-inlined. Called by `codegen.plan.fusion`, `codegen.plan.regions`, `codegen.loops.elements` and
-`codegen.plan.lowering`.
+inlined.
 """
 
 from typing import Any, Final

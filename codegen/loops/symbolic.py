@@ -3,8 +3,7 @@
 Contract: `SymbolicScalars` has every name of `ops.table.scalar.NumpyScalars` (`exp`, `where`,
 `cast`, `index`, `load`-related `less`, `equal`, `as_index`, ...), and `Scalar` every operator that
 bodies use, with the same meaning. Bodies see `Scalar` operands in their compute dtype and plain
-Python numbers; index maps see `core.types.symint` numbers as indices. Called by
-`codegen.loops.elements`.
+Python numbers; index maps see `core.types.symint` numbers as indices.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The loops of a region: neighbours are merged, and an axis that is divided everywhere is split.
 
 Contract: the region that comes back computes the same values in the same memory; one that cannot be
-described by other axes comes back as it is. Called by `codegen.plan.lowering`.
+described by other axes comes back as it is.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,11 +1,10 @@
 """Which values share a kernel, and which are stored.
 
-Contract: `plan(graph)` gives units (regions, products, scatters) in an order in which they can
-run; every value that one unit computes and another one needs, and every output, has a buffer.
-Rules: pointwise and movement rows are inlined into whatever reads them; reductions and outputs are
+Contract: `plan(graph)` gives units (regions, products, scatters) in an order in which they can run;
+every value that one unit computes and another one needs, and every output, has a buffer. Rules:
+pointwise and movement rows are inlined into whatever reads them; reductions and outputs are
 anchors, placed into the first region that takes them (`why_not_fusable` says why not); what is
-expensive and would be computed by several kernels, or many times by one, is stored. Called by
-`codegen.pipeline`.
+expensive and would be computed by several kernels, or many times by one, is stored.
 """
 
 from collections import Counter

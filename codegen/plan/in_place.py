@@ -2,8 +2,7 @@
 
 `share` decides for each output that the caller would copy into an input whether its kernel may
 write there: the input's elements are read in no later kernel, and in this one only where the
-element is written, right before. Called by `codegen.pipeline` and `codegen.cuda.text` when kernels
-are printed.
+element is written, right before.
 """
 
 from collections import Counter

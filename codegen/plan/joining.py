@@ -2,8 +2,7 @@
 
 Contract: `join(kernels)` computes the same values in the same buffers. A column kernel goes into a
 row kernel over the same loops where both read a large array, so that it comes from memory once: the
-gradients of a norm's weight and bias beside the gradient of what is normalised. Called by
-`codegen.pipeline` and `codegen.cuda.text`.
+gradients of a norm's weight and bias beside the gradient of what is normalised.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,9 +1,9 @@
 """Planned units become loop kernels: axes merged, passes ordered, expensive values kept.
 
 Contract: `lower(plan)` gives one frozen kernel per unit, in running order. Neighbouring axes are
-merged where every index expression allows it, so most kernels have one or two loops. A row's
-passes are ordered by what they need: a reduction's result is known after its pass. Expensive
-values that two passes need are kept in a row buffer. Called by `codegen.pipeline`.
+merged where every index expression allows it, so most kernels have one or two loops. A row's passes
+are ordered by what they need: a reduction's result is known after its pass. Expensive values that
+two passes need are kept in a row buffer.
 """
 
 from dataclasses import replace

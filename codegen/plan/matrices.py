@@ -1,8 +1,7 @@
 """Operands of matrix products: which values are strided matrices in memory, so that our own
 products and BLAS read them where they lie.
 
-Contract: a value is a matrix if its elements' offsets are linear in its indices. Called by
-`codegen.plan.fusion` and `codegen.c.products`.
+Contract: a value is a matrix if its elements' offsets are linear in its indices.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ Contract: two buffers share workspace only if no kernel needs both; places are a
 `ALIGNMENT` bytes. The workspace is one block that the runtime keeps between calls. Buffers whose
 size is known when the program runs follow those of known size; they share a place if their sizes
 are the same expression, or one is certainly large enough. With `Config.sanitize` no place is shared
-and there is a gap behind each. Called by `codegen.pipeline`.
+and there is a gap behind each.
 """
 
 from collections.abc import Mapping, Sequence

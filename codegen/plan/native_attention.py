@@ -1,8 +1,7 @@
 """Attention and its gradients as kernels of their own: which calls, and their sizes.
 
 Contract: operands are read where they lie, by their strides; results are row-major. Attention and
-its level share a kernel, and so do the gradients of query, key and value. Called by
-`codegen.plan.natives` and `codegen.plan.fusion`.
+its level share a kernel, and so do the gradients of query, key and value.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

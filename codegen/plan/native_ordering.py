@@ -1,8 +1,7 @@
 """Sorting orders as kernels of their own: which calls, and their sizes.
 
 Contract: the operand is read where it lies, by its strides; positions are row-major. Positions are
-those of a stable order, so a kernel's results are exactly those of the row. Called by
-`codegen.plan.natives` and `codegen.c.natives`.
+those of a stable order, so a kernel's results are exactly those of the row.
 """
 
 from collections.abc import Mapping

@@ -5,8 +5,7 @@ exactly those composites whole that a kernel is printed for; every other call is
 that code generation fuses. A kernel reads and writes row-major memory (those of attention and of
 orders read any strides); a ReLU that alone reads a convolution is computed by its kernel, and a
 pool's values and choices by one. Dims of windows are three in kernels: rows over fewer have leading
-ones. Called by `codegen.plan.fusion`, `codegen.plan.lowering` and, for the passes,
-`codegen.pipeline`.
+ones.
 """
 
 import math

@@ -4,8 +4,7 @@ A product over one element is a multiplication; one with a vector on either side
 products, which joins the kernels around it, unless the matrix is so large that BLAS is faster;
 16-bit floats are multiplied as float32, which is what their row means, and BLAS knows.
 
-Contract: values are those of the row `matmul` up to the order of its sums. Called by
-`codegen.pipeline` for native code only.
+Contract: values are those of the row `matmul` up to the order of its sums.
 """
 
 from typing import Any, Final

@@ -2,10 +2,9 @@
 
 Contract: a region has a domain (the row-major index space `shape`, of which the dims in `reduced`
 are reduced per row, or the one dim is scanned) and a list of anchors: values that it stores, scans
-or reduces. `add` takes a further
-anchor or refuses with `NotFusable`, which says why; a refused anchor leaves the region unchanged.
-A value of the region is read by another one only at the same element or row. Called by
-`codegen.plan.fusion`; `codegen.plan.lowering` turns finished regions into kernels.
+or reduces. `add` takes a further anchor or refuses with `NotFusable`, which says why; a refused
+anchor leaves the region unchanged. A value of the region is read by another one only at the same
+element or row. `codegen.plan.lowering` turns finished regions into kernels.
 """
 
 from collections.abc import Iterable, Sequence

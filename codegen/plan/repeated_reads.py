@@ -3,7 +3,7 @@
 Contract: `worth_storing(nodes, inputs, stored)` names values that are read at shifted places (by
 slices, rolls, pads, concatenations) and cost more to compute at each such place than to store once.
 Without it the work of a chain of such steps is a power of its length: a step of a three-point
-stencil reads the step before at three places, that one at nine. Called by `codegen.plan.fusion`.
+stencil reads the step before at three places, that one at nine.
 """
 
 from collections.abc import Mapping, Sequence, Set

@@ -9,8 +9,7 @@ product of a short inner dimension per step. Three forms cost less:
   matrix is read and put in order once;
 - a transposed matrix that several products with few rows read is copied in their order once.
 
-Contract: values are those of the row `matmul` up to the order of its sums. Called by
-`codegen.pipeline` for native code only, before `product_forms`.
+Contract: values are those of the row `matmul` up to the order of its sums.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """Pointwise kernels that read across the order in which they write: transposed copies.
 
 Contract: `find` says which arrays are read so, and along which of the outer loops they lie in
-memory; printers read them through tiles, each in the order of its memory. Called by
-`codegen.c.transposed` and `codegen.cuda.transposed`.
+memory; printers read them through tiles, each in the order of its memory.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,9 +3,8 @@
 Contract: `own_products()` gives our own products for the CPU at hand, 0 where there are none;
 `addresses()` SciPy's BLAS, for the other CPUs and for vectors: sgemm, dgemm, sgemv, dgemv (32-bit
 integers, Fortran order) and the functions that read and set the number of BLAS threads, 0 where the
-library has none. The OpenBLAS
-that lies beside SciPy in its wheels is opened directly: importing `scipy.linalg` for its pointers
-takes thirty times as long. Called by `codegen.pipeline` for graphs with products only.
+library has none. The OpenBLAS that lies beside SciPy in its wheels is opened directly: importing
+`scipy.linalg` for its pointers takes thirty times as long.
 """
 
 import ctypes

@@ -2,8 +2,7 @@
 
 Contract: a `Blueprint` and the library that its source is compiled to make a program (`load`);
 `to_data` and `from_data` turn it into what JSON can hold and back, and the program made of the
-result does the same. Called by `codegen.pipeline`, which makes blueprints, and by
-`dynajit.artefacts`, which keeps them.
+result does the same.
 """
 
 import base64

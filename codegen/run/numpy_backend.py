@@ -1,7 +1,7 @@
 """The fallback without a compiler: the graph is interpreted row by row with NumPy.
 
 Contract: the same interface and the same results as a native program, except for speed and
-rounding. Called by `codegen.pipeline`.
+rounding.
 """
 
 from typing import Any

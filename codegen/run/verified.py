@@ -3,8 +3,7 @@
 Contract: `VerifiedProgram` runs a program that hands out all values it stores, then computes each
 stored value row by row from the stored values before it, so that an error is found where it is
 made. What differs by more than rounding can explain raises VerificationError, which names the
-kernel, its value and the user's line, and writes the C text to a file. Called by `codegen.pipeline`
-for `compile(options={"verify": True})`.
+kernel, its value and the user's line, and writes the C text to a file.
 
 How much rounding can explain is found by stochastic arithmetic: the rows run again with every
 floating result, and every addend of a sum, changed at random by up to one unit in the last place,

@@ -3,7 +3,7 @@
 Contract: the error of linear algebra is the one that is raised here; readers and writers of files,
 and the graphs of TorchScript, are refused by name; the switches of TorchScript's executors are
 accepted and change nothing, since there is no TorchScript; blocks in which nothing overrides
-functions are those of `ops.table.overriding`. Called by users.
+functions are those of `ops.table.overriding`.
 """
 
 from typing import Any, Final

@@ -1,7 +1,6 @@
 """PyTorch's private `_C._nn`: where pickles look for functions of networks such as `gelu`.
 
-Contract: the very functions of `nn.functional` that PyTorch takes from there. Called by users, and
-by `pickle`.
+Contract: the very functions of `nn.functional` that PyTorch takes from there.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """What compiled modules are asked by, by PyTorch's inner path.
 
 Contract: `isinstance(module, OptimizedModule)` says whether `compile` made the module, whose class
-is that of the module inside, `_orig_mod`. Called by users.
+is that of the module inside, `_orig_mod`.
 """
 
 from typing import Any

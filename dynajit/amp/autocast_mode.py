@@ -2,8 +2,7 @@
 
 Contract: an ordinary Python class whose `__enter__` and `__exit__` set the thread's autocast word
 by one primitive each, so capture can follow them. "cpu" is about tensors of the CPU, "cuda" about
-those of a GPU; where there is none it warns and does nothing, as PyTorch does. Called by users, and
-by `cuda.amp` and `cpu.amp`.
+those of a GPU; where there is none it warns and does nothing, as PyTorch does.
 """
 
 import functools

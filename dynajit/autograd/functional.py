@@ -2,7 +2,7 @@
 
 Contract: as `torch.autograd.functional`: a function takes one tensor or several, and returns one or
 several; results have the nesting of inputs and outputs, and no history unless `create_graph`.
-Compiled functions call them as plain Python. Called by users.
+Compiled functions call them as plain Python.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Looking at the tape, and at what it saves, by PyTorch's path.
 
 Contract: saved tensors go through functions of the program's own in eager code and in compiled
-functions that are called within a block; opening a block is a graph break. Called by users.
+functions that are called within a block; opening a block is a graph break.
 """
 
 from collections.abc import Callable, Iterable, Iterator

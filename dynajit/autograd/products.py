@@ -1,7 +1,7 @@
 """Products of vectors and Jacobians, of flat lists of tensors.
 
 Contract: inputs are tensors that the outputs were computed from; where there is no dependence the
-product is 0. Called by `autograd.functional` and `func`.
+product is 0.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 Contract: each module answers whether its library is here, and holds attributes that programs set.
 Those of TF32 count (`cuda.matmul`, `precision`); nothing reads the others, since kernels are this
-library's own. Called by programs.
+library's own.
 """
 
 from dynajit.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum

@@ -5,7 +5,7 @@ ones, would be compiled twice: for the empty state, and for the filled one. Cont
 `@prepared_by("method")` says of a method that `self.method()` makes what is missing, that doing so
 early changes nothing else, and that calling it again does nothing. Capture calls it where the
 method is called for an existing object, as long as the captured code has only written attributes of
-that object. Called by `optim` and `capture`.
+that object.
 """
 
 from collections.abc import Callable

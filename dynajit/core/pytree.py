@@ -1,7 +1,6 @@
 """Nested containers as flat lists of leaves plus a structure.
 
 Containers are exact `tuple`, `list`, `dict` and named tuples; everything else is a leaf.
-Called by data loading, optimisers, `gradcheck` and reports.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ A function may be called anything, and so may its file, its class and its attrib
 statement of Python; one with an escape sequence would command a terminal; one with `../` would lie
 in another folder. Contract: each language has one function here, and a name reaches a text of that
 language through it only. The text means the same whatever the name is, can be written as UTF-8, and
-the name stays readable. Called by code generation, graph printing and reports.
+the name stays readable.
 """
 
 import keyword

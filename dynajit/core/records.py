@@ -4,8 +4,7 @@ The standard decorator compiles six small texts for each class, 0.7 ms together;
 of classes, and they were half of the first `compile()`. Here the methods of a class are copies of
 those made once for each number of fields, with other names in their code objects. Contract:
 `@record` gives what the standard decorator gives, `fields`, `replace` and pickles included; fields
-for keywords only and `InitVar` are not for it. Records are derived from records alone. Called by
-every module that declares frozen data.
+for keywords only and `InitVar` are not for it. Records are derived from records alone.
 """
 
 import dataclasses

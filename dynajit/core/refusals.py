@@ -1,8 +1,7 @@
 """Names that programs import and that cannot be offered: they exist, and raise when they are used.
 
 Contract: importing such a name, passing it on or asking `isinstance` works; calling it, or making
-an instance, raises UnsupportedError with the name and the reason. Called by the modules that stand
-for parts of PyTorch that are not here (`distributed`, `hub`, `onnx`, ...).
+an instance, raises UnsupportedError with the name and the reason.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Control of NVIDIA's profilers by PyTorch's path: through CuPy.
 
-Contract: without a GPU everything raises `NoGpuError`. Called by users.
+Contract: without a GPU everything raises `NoGpuError`.
 """
 
 import contextlib

@@ -1,9 +1,8 @@
 """A group of processes by PyTorch's path, for programs that run in one: rank 0 of 1.
 
 Contract: after `init_process_group` the functions answer and copy as in a group of one process,
-whatever the backend is called; before, they raise ValueError, as in PyTorch. More than one
-process, point-to-point messages and stores are refused. Called by users; captured as functions of
-their own.
+whatever the backend is called; before, they raise ValueError, as in PyTorch. More than one process,
+point-to-point messages and stores are refused. Captured as functions of their own.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Collectives whose results are new tensors, by PyTorch's inner path: in a group of one, copies.
 
-Contract: results have no other processes to wait for. Called by users.
+Contract: results have no other processes to wait for.
 """
 
 from typing import Any

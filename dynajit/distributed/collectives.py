@@ -2,7 +2,7 @@
 
 Contract: arguments are checked as by PyTorch's Gloo backend; gradients do not pass
 (`distributed.nn` has the functions that keep them). With `async_op` the result is a `Work` that is
-done. Outside of a group nothing happens. Called by users, and captured as their own functions.
+done. Outside of a group nothing happens.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Collectives of Python objects in a group of one process: what is received is a pickled copy.
 
-Contract: as of `distributed.collectives`. Called by users.
+Contract: as of `distributed.collectives`.
 """
 
 import pickle

@@ -1,6 +1,6 @@
 """How values of several processes are joined, and what that says about one: nothing but errors.
 
-Contract: `check_reduction` refuses what PyTorch refuses. Called by `distributed.collectives`.
+Contract: `check_reduction` refuses what PyTorch refuses.
 """
 
 import enum

@@ -1,7 +1,7 @@
 """Transforms from unconstrained values to those that a constraint accepts.
 
-Contract: `biject_to(constraint)` is one-to-one, `transform_to(constraint)` need not be;
-`register` adds to either. Called by programs.
+Contract: `biject_to(constraint)` is one-to-one, `transform_to(constraint)` need not be; `register`
+adds to either.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Distributions of a covariance: what those share that take it, its inverse or its factor.
 
 Contract: one of the three matrices is given; the others are computed when they are first read, from
-`_unbroadcasted_scale_tril`. Called by `multivariate_normal` and `wishart`.
+`_unbroadcasted_scale_tril`.
 """
 
 from typing import Any, Final

@@ -2,7 +2,7 @@
 
 Contract: `register_kl(P, Q)` enters a function; `kl_divergence(p, q)` calls the one of the nearest
 base classes. Formulas compile and have gradients. Here are those of equal families; `kl_across`
-enters those of different ones. Called by programs.
+enters those of different ones.
 
 Source: integrals of log p - log q under p, for each pair.
 """

@@ -1,8 +1,7 @@
 """Matrices of small normal distributions: Cholesky factors and triangular systems.
 
 Contract: composed of library functions, one step per row, so that they compile and have gradients
-of any order; batches broadcast. Called by the distributions of
-vectors and matrices, and `kl`.
+of any order; batches broadcast.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Distributions of successes: what those share that take a probability or its log odds.
 
 Contract: `probs` and `logits` are attributes, of which one was given and the other is computed when
-it is first read. Called by `bernoulli`, `binomial`, `geometric` and their kin.
+it is first read.
 """
 
 from numbers import Number

@@ -1,8 +1,7 @@
 """Transforms: functions of tensors with inverses and known changes of volume.
 
 Contract: as `transform_base`, whose classes are published here, too, with those of
-`transform_parts` and `matrix_transforms`. Called by
-`TransformedDistribution` and by programs.
+`transform_parts` and `matrix_transforms`.
 """
 
 import math

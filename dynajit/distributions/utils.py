@@ -1,7 +1,7 @@
 """What distributions share: broadcasting of parameters, probabilities and logits, late attributes.
 
 Contract: functions of tensors, written with library functions, so that they compile and have
-gradients. Called by every distribution, and by programs by PyTorch's path.
+gradients.
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 Contract: as `torch.fx`, for `symbolic_trace`, `Tracer`, `Graph`, `GraphModule`, `Interpreter` and
 `Transformer`. `dynajit.compile` does not need it: it captures modules and functions by itself,
-those made here, too. Called by users.
+those made here, too.
 """
 
 from dynajit.fx import graph, graph_module, interpreter, node, proxy

@@ -2,7 +2,7 @@
 
 Contract: as PyTorch's `Tracer`. Layers of the library (not Sequential) become one node each, other
 modules are traced through; parameters and buffers become attributes of the root, other tensors are
-kept as constants of it. Called by users.
+kept as constants of it.
 """
 
 import builtins

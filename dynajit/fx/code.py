@@ -1,8 +1,7 @@
 """A graph as the text of a Python function.
 
 Contract: the text computes what the nodes say, in their order; values are forgotten after their
-last use. Functions and other objects that have no text of their own stand in `globals`. Called by
-`fx.graph`.
+last use. Functions and other objects that have no text of their own stand in `globals`.
 """
 
 import builtins

@@ -1,8 +1,7 @@
 """Modules whose code is a graph, by PyTorch's path.
 
 Contract: `forward` computes what the graph says; after the graph was changed, `recompile` makes it
-anew. The attributes that the graph names are those of the root. Called by `fx.symbolic_trace` and
-by users.
+anew. The attributes that the graph names are those of the root.
 """
 
 import copy

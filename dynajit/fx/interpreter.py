@@ -1,7 +1,7 @@
 """Running a graph node by node, by PyTorch's path.
 
 Contract: an `Interpreter` gives what the module gives; a class derived from it may do each kind of
-node in its own way. A `Transformer` makes a new graph while it does. Called by users.
+node in its own way. A `Transformer` makes a new graph while it does.
 """
 
 import inspect

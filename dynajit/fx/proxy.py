@@ -3,7 +3,7 @@
 Contract: what is done with a `Proxy` becomes a node of its tracer's graph: operators, methods,
 attributes that are called, and library functions, which ask it (`ops.table.overriding`). What would
 need the value itself (a condition, a length, iteration) raises TraceError, but for unpacking into a
-fixed number of names. Called by `fx.Tracer` and by users who build graphs.
+fixed number of names.
 """
 
 import dis

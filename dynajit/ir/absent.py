@@ -1,8 +1,8 @@
 """A backward graph of which some gradients did not come.
 
-A backward program gets zeros for an output without a gradient. Where a derivative is infinite,
-zero times it is NaN, while eager execution computes nothing for such an output. `without` leaves
-those parts out of the graph. Called by the backend, for backwards that met such a value.
+A backward program gets zeros for an output without a gradient. Where a derivative is infinite, zero
+times it is NaN, while eager execution computes nothing for such an output. `without` leaves those
+parts out of the graph.
 """
 
 from collections.abc import Collection

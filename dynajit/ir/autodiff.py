@@ -1,10 +1,10 @@
 """The joint graph: a graph, and its reverse-mode derivative after it.
 
 Contract: `differentiate` appends to the forward nodes one placeholder per differentiable output
-(its gradient) and the nodes of the derivative formulas, walked from the outputs back. Formulas
-are the rows' own (`Op.vjp`), as on the eager tape. Composites with a formula are used as one row;
+(its gradient) and the nodes of the derivative formulas, walked from the outputs back. Formulas are
+the rows' own (`Op.vjp`), as on the eager tape. Composites with a formula are used as one row;
 others are expanded first. A gradient node has the location of the forward node it comes from.
-Called by the compile driver; `ir.partition` cuts the joint graph in two.
+`ir.partition` cuts the joint graph in two.
 
 Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3.
 """

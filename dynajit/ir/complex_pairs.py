@@ -4,10 +4,9 @@ Contract: a `Pair` has the operators that row bodies use on numbers, and `PairSc
 of the scalar namespace `m` that mean something for complex numbers; both record rows on real
 values. So the body that defines an operation for NumPy's complex arrays is also what defines it for
 pairs. Parts may be Python floats, and need not have the full shape: who keeps a result expands it.
-What no complex number has, or nobody wrote down here, raises NotPaired. Source of the formulas:
-C99 Annex G for products; for quotients R. L. Smith, "Algorithm 116: Complex division", CACM 5
-(1962), as in NumPy.
-Called by `ir.passes.split_complex_numbers`.
+What no complex number has, or nobody wrote down here, raises NotPaired. Source of the formulas: C99
+Annex G for products; for quotients R. L. Smith, "Algorithm 116: Complex division", CACM 5 (1962),
+as in NumPy.
 """
 
 import math

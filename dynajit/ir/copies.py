@@ -1,8 +1,7 @@
 """Copies of inputs that the caller overwrites after the launch.
 
 What is kept for backward must be what the inputs held before. `copy_inputs` puts a `clone` between
-such inputs and everything that reads them. Called by `capture.region.finish`, so that any backend
-is right, and by `ir.partition` again, because passes drop copies that they see no use for.
+such inputs and everything that reads them.
 """
 
 from collections.abc import Collection

@@ -3,7 +3,7 @@
 Contract: the text holds everything that passes, derivatives, partition and code generation read of
 a graph: kinds, names, types, rows, arguments, attributes, contents of constants, and the range of
 every symbol. User lines are left out: they reach reports only, which ask the graph at hand.
-`Unkeyed` is raised for what cannot be told apart by its text. Called by `dynajit.artefacts`.
+`Unkeyed` is raised for what cannot be told apart by its text.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """A graph for one set of sizes: numbers in place of its symbols.
 
 Contract: `with_sizes(graph, numbers)` computes what the graph computes where its symbols have these
-values. Inputs stay the same in number and order; a number that is an input stays one. Called by
-code generation that has no kernels for sizes that vary.
+values. Inputs stay the same in number and order; a number that is an input stays one.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Dinic's algorithm over Python integers, so capacities are exact however large. Written here and not
 taken from SciPy: its `maximum_flow` counts in 32 bits, and importing it takes 0.15 s, more than the
-cuts of all but the largest graphs. Called by `ir.partition`.
+cuts of all but the largest graphs.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,8 @@
 """How a graph's outputs alias its inputs and each other, and how to give them out faithfully.
 
-A view that a function returns must share memory with what it views: with an input, or with
-another output. Such an output is not computed by the graph; its root is, and the view is taken
-again afterwards, on the real tensor. `split_views` separates the two. Called by
-`dynajit.backend` before differentiation.
+A view that a function returns must share memory with what it views: with an input, or with another
+output. Such an output is not computed by the graph; its root is, and the view is taken again
+afterwards, on the real tensor. `split_views` separates the two.
 """
 
 from collections import Counter

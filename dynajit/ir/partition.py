@@ -8,7 +8,7 @@ cost that `recompute_cost` says. With a memory budget below 1 they may be, and b
 and more until what is saved fits the budget: the cut for each price of a byte is the cheapest way
 to save as little as it does (Lagrange multipliers).
 
-Called by `ir.pipeline`; the compile driver and reports read the `Partition`.
+The compile driver and reports read the `Partition`.
 
 Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), for recomputation;
 the max-flow min-cut theorem of Ford and Fulkerson for the choice.

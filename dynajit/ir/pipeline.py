@@ -1,8 +1,6 @@
 """What is done to every graph, in order.
 
-`optimize` runs the passes of `PASSES`, each of which can be switched off by name. Called by the
-compile driver on inference graphs, on joint graphs and on nothing else: derivatives are taken
-first, because simplification drops `detach`.
+`optimize` runs the passes of `PASSES`, each of which can be switched off by name.
 """
 
 import time

@@ -5,8 +5,6 @@ order on whatever operands it is given. Comments say the type of each value and 
 Constants too large to print are read from a dict named `constants` (`large_constants`), rows that
 are not in the table (operators of the program's own) from one named `rows` (`own_rows`). The graph
 of a derivative that a user wrote (`ir.written_derivative`) is a function in front of the other.
-
-Called by `Graph.__str__`, reports, dumps and golden tests.
 """
 
 import os

@@ -3,7 +3,6 @@
 Contract: nodes that a visitor keeps are shared with the old graph (same object, same name) when
 their arguments are, otherwise copied with new arguments under their old name and location. Nodes
 that a visitor adds get the location of the node that they replace. The old graph is not touched.
-Called by `ir.passes`.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """Which nodes may refuse their operands because of what these hold.
 
 Contract: a node that may refuse is run whether its result is read or not, and no pass loses it: the
-program must raise what eager execution raises. Called by capture, which makes such nodes outputs of
-the graph, and by the passes.
+program must raise what eager execution raises.
 """
 
 from collections.abc import Iterable

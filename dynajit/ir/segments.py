@@ -1,8 +1,7 @@
 """Cut a graph into parts that run one after the other, by who computes each node.
 
 Contract: `cut(graph, foreign)` gives graphs that alternate between nodes out of `foreign` and all
-others, as few as their order allows; together they compute what the graph computes. Called by
-`codegen.pipeline`, where some rows are calls of a library and all others have kernels.
+others, as few as their order allows; together they compute what the graph computes.
 """
 
 from collections.abc import Iterator, Set

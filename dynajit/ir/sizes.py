@@ -1,10 +1,8 @@
 """Symbolic sizes of a graph: where each is found at run time, and what it makes of the nodes.
 
-Contract: a symbol of a graph is known as soon as the inputs are. It is the size of one dimension
-of one tensor input, or an INTEGER placeholder that has the symbol's name. `symbol_places` says
-which; `bind` reads the numbers; `known` puts them into shapes and attributes.
-Called by `ir.verify`, `ir.interpret`, `ir.partition`, code generation and
-`eager.backward.compiled`.
+Contract: a symbol of a graph is known as soon as the inputs are. It is the size of one dimension of
+one tensor input, or an INTEGER placeholder that has the symbol's name. `symbol_places` says which;
+`bind` reads the numbers; `known` puts them into shapes and attributes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""Values that are one known number everywhere, and when a number may stand for one.
-
-Called by the passes that fold and simplify.
-"""
+"""Values that are one known number everywhere, and when a number may stand for one."""
 
 from typing import Any, Final
 

@@ -2,7 +2,6 @@
 
 Contract: `verify` returns nothing, or raises InternalError that names the node, the rule and the
 stage, with the graph printed. It never changes a graph.
-Called by `ir.pipeline` (when `Config.verify_graphs`) and by tests.
 """
 
 import keyword

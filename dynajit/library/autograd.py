@@ -3,7 +3,7 @@
 Contract: `call` runs the kernel unrecorded and gives its results one node, whose gradient is what
 `register_autograd` was given; `setup_context` and `backward` see the operator's arguments and
 results in its own structure: lists of tensors as lists. Without a registered derivative backward
-raises. Called by `library.operators`.
+raises.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """`opcheck`: whether what was registered for an operator is right, tried on sample arguments.
 
-Contract: every test is independent; what fails is raised, or told. Called by users, in tests.
+Contract: every test is independent; what fails is raised, or told.
 """
 
 from collections.abc import Callable, Sequence

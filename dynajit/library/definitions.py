@@ -2,7 +2,7 @@
 
 Contract: as `torch.library.custom_op`. The function is the kernel of every device, or of those that
 `device_types` names; its results are new tensors; it writes to the arguments that `mutates_args`
-names, and to nothing else. Called by users.
+names, and to nothing else.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""The arguments of a call without its tensors, to be filled again: with traced ones, or arrays.
-
-Called by `library.graph_rows`, `library.sources` and `library.checks`.
-"""
+"""The arguments of a call without its tensors, to be filled again: with traced ones, or arrays."""
 
 from collections.abc import Sequence
 from typing import Any, Final

@@ -14,8 +14,7 @@ then is among the row's results. Capture writes that back.
 A node has one value: several results travel as the bytes of one array, and those with a gradient
 then as one array of numbers, so that backward gets the gradients of all of them at once.
 
-Rows of this file are in no table: graphs with them are not kept on disk. Called by
-`library.operators`.
+Rows of this file are in no table: graphs with them are not kept on disk.
 """
 
 import functools

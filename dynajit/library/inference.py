@@ -1,8 +1,7 @@
 """Schemas from the annotations of Python functions.
 
 Contract: `infer_schema(function, mutates_args=...)` gives the text that PyTorch's function of this
-name gives for the same annotations, or raises ValueError. Called by users, and by `custom_op` where
-no schema is given.
+name gives for the same annotations, or raises ValueError.
 """
 
 import collections.abc

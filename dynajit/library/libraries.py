@@ -2,7 +2,7 @@
 
 Contract: as in `torch.library`. Dispatch keys are those that mean something here: "CPU" and "CUDA"
 (kernels), "CompositeExplicitAutograd" (the kernel of every device), "CompositeImplicitAutograd" and
-"Autograd" (a function that the tape sees through), "Meta" (the fake). Called by users.
+"Autograd" (a function that the tape sees through), "Meta" (the fake).
 """
 
 import warnings

@@ -1,11 +1,10 @@
 """Operators: what a name in `torch.ops` stands for, its kernels, its derivative, its fake.
 
-Contract: `OpOverload` is one schema with all that was registered for it. A call binds its
-arguments to the schema, then goes to the first of: the graph that is being recorded, if an operand
-is a value of one; a function that differentiates by itself; the registered derivative
-(`library.autograd`), if an operand requires a gradient; the kernel of the operands' device.
-`OpOverloadPacket` holds the overloads of one name. `define` and `find` keep the register of all.
-Called by `library.definitions` and `library.libraries`; users call the operators.
+Contract: `OpOverload` is one schema with all that was registered for it. A call binds its arguments
+to the schema, then goes to the first of: the graph that is being recorded, if an operand is a value
+of one; a function that differentiates by itself; the registered derivative (`library.autograd`), if
+an operand requires a gradient; the kernel of the operands' device. `OpOverloadPacket` holds the
+overloads of one name. `define` and `find` keep the register of all. Users call the operators.
 """
 
 import dataclasses

@@ -2,8 +2,7 @@
 
 Contract: `parse` reads the text of a schema, `str` of a `Schema` writes it again; `Schema.bind`
 puts the arguments of a call into the schema's order, completes defaults and converts each to what
-its type says, or raises OperatorError with the declaration. Called by everything in
-`dynajit.library`.
+its type says, or raises OperatorError with the declaration.
 
 Source of the language: "func" in PyTorch's README of its native functions.
 """

@@ -4,8 +4,7 @@ called.
 Contract: an `Expression` says what a pointwise operator computes per element, in C and in CUDA C++;
 graphs have a row of it where operands and result are what the expression is about, and generated
 kernels contain its text. `c_kernel` makes a kernel of a function of C. Both are compiled when they
-are registered: what is wrong with the text is said there. Called by `library.definitions` and
-`library.graph_rows`.
+are registered: what is wrong with the text is said there.
 """
 
 import ctypes

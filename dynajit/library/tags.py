@@ -1,7 +1,7 @@
 """`torch.Tag`: what a library says of its operators to PyTorch's own tools.
 
 Contract: tags are accepted where operators are defined, and change nothing: what dynajit has to
-know of an operator its schema says. `inplace` and `out` are refused there. Called by users.
+know of an operator its schema says. `inplace` and `out` are refused there.
 """
 
 import enum

@@ -3,7 +3,7 @@
 Contract: `results` gives the types of an operator's results, `derivative` the graph of its
 gradients. The user's functions are called with `TracedTensor`s, values of a graph that is thrown
 away, or kept as the derivative; `isinstance(x, Tensor)` holds for them. Functions that ask for
-contents raise. Called by `library.graph_rows`.
+contents raise.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """`AdaptiveLogSoftmaxWithLoss`: a softmax over many classes that computes rare ones when needed.
 
 Contract: as in PyTorch. Frequent classes (the smallest numbers) stand in the head, beside one entry
-per cluster of rare classes; a cluster's own layer has the classes within it. Called by model code.
+per cluster of rare classes; a cluster's own layer has the classes within it.
 
 Source: E. Grave et al., "Efficient softmax approximation for GPUs", arXiv:1609.04309.
 """

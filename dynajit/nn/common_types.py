@@ -1,6 +1,6 @@
 """Types of layers' arguments by PyTorch's names: one number, or one per dim.
 
-Contract: for annotations only; nothing is checked. Called by users.
+Contract: for annotations only; nothing is checked.
 """
 
 from typing import TypeVar

@@ -1,11 +1,10 @@
 """What a module's call is compiled to, kept apart from the state that modules share.
 
-`dynajit.compile(module)` makes a second object of the module's class with the very same
-`__dict__`: whatever is set on one is there on the other. What only one of them has stands in the
-slot `Module._own_call`: the compiled call, bound to the original module; None in the original.
-The dict's entry `_compiled_call` is None until either kind of compiled call exists, so that calls
-and guards of all other modules never look at the slot. Called by `nn.module` and
-`dynajit.compile`.
+`dynajit.compile(module)` makes a second object of the module's class with the very same `__dict__`:
+whatever is set on one is there on the other. What only one of them has stands in the slot
+`Module._own_call`: the compiled call, bound to the original module; None in the original. The
+dict's entry `_compiled_call` is None until either kind of compiled call exists, so that calls and
+guards of all other modules never look at the slot.
 """
 
 from typing import Any, Final

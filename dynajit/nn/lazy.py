@@ -1,8 +1,8 @@
 """Layers whose sizes come from their first input, such as `LazyLinear`.
 
-Contract: as in PyTorch. Until the first call the parameters are uninitialized; that call gives
-them sizes and start values, and the layer's class becomes the ordinary one. Called by model code;
-`nn.parameter` has the uninitialized parameters.
+Contract: as in PyTorch. Until the first call the parameters are uninitialized; that call gives them
+sizes and start values, and the layer's class becomes the ordinary one. `nn.parameter` has the
+uninitialized parameters.
 """
 
 from itertools import chain

@@ -1,8 +1,7 @@
 """`embedding` and `embedding_bag` of `nn.functional`: they shorten rows of their table.
 
 Contract: what capture inlines, unlike the library's functions: so it sees the writes, as it does
-any write of the program's own. The arithmetic is `ops.functions.networks.embedding`. Called by
-`nn.functional` and `nn.embedding`.
+any write of the program's own. The arithmetic is `ops.functions.networks.embedding`.
 """
 
 from collections.abc import Callable

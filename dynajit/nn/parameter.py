@@ -2,7 +2,7 @@
 
 Contract: as in PyTorch; results of operations on them are plain tensors. Uninitialized ones have a
 dtype and a device, but no sizes: until `materialize` gives them some, every operation on them is
-refused. Called by `nn.module` and by model code; uninitialized ones by `nn.lazy`.
+refused.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """State dicts of modules: what is saved, how it is loaded, and what did not fit.
 
-Called by `nn.module`. A state dict is an ordered dict from dotted name to tensor with an attribute
-`_metadata` of version numbers, as in PyTorch.
+A state dict is an ordered dict from dotted name to tensor with an attribute `_metadata` of version
+numbers, as in PyTorch.
 """
 
 import warnings

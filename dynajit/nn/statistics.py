@@ -1,8 +1,7 @@
 """`batch_norm` and `instance_norm` of `nn.functional`: they write running statistics.
 
 Contract: what capture inlines, unlike the library's functions: so it sees the writes, as it does
-any write of the program's own. The arithmetic is `ops.rows.networks.batch_normalization`. Called by
-`nn.functional` and `nn.batch_normalization`.
+any write of the program's own. The arithmetic is `ops.rows.networks.batch_normalization`.
 """
 
 from typing import Any

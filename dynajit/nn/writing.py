@@ -1,7 +1,7 @@
 """The `inplace` argument of functions: the result is written into the input.
 
 Contract: what capture inlines, unlike the library's functions: so it sees the write, as it does any
-write of the program's own. Called by `nn.functional`.
+write of the program's own.
 """
 
 import inspect

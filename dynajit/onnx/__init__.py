@@ -1,7 +1,7 @@
 """ONNX files by PyTorch's path: refused.
 
 Contract: what programs register for an export is accepted, since it is never asked for; the export
-itself raises. Called by users.
+itself raises.
 """
 
 from enum import Enum, IntEnum

@@ -1,6 +1,6 @@
 """How programs say what an export shall write, by PyTorch's path: accepted, and never called.
 
-Contract: decorators give back what they decorate. Called by programs when they are imported.
+Contract: decorators give back what they decorate.
 """
 
 from collections.abc import Callable

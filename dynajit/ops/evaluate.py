@@ -7,9 +7,8 @@ compute in float32 and round once. Floating-point exceptions give inf and nan, s
 
 What depends only on the operands' dtypes (promotion, casts), or on their shapes and the attributes
 (the checks of movement), is worked out once per row and combination, in `PLANS`: the common case
-costs little more than the NumPy call, and eager runs it in C.
-On a GPU scalar bodies call NumPy's functions, too: NumPy hands them over to CuPy (NEP 13 and 18).
-Called by the eager handler, `ir.interpret`, constant folding and tests.
+costs little more than the NumPy call, and eager runs it in C. On a GPU scalar bodies call NumPy's
+functions, too: NumPy hands them over to CuPy (NEP 13 and 18).
 """
 
 import contextvars

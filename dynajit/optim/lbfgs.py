@@ -1,7 +1,6 @@
 """L-BFGS: the quasi-Newton method of limited memory, with or without a line search.
 
 Contract: as `torch.optim.LBFGS`: one group, and `step` takes a closure that it calls several times.
-Called by programs.
 
 Sources: J. Nocedal, S. Wright, Numerical Optimization, algorithms 7.4 and 3.5.
 """

@@ -2,8 +2,7 @@
 
 Contract: steps are counted in tensors, and what depends on the count is computed from
 `known_number`: in Python floats, but in float64 tensors without dimensions in a graph, so that a
-compiled step never asks for the number. `radam` computes in such tensors always. Called by `adam`,
-`nadam` and `radam`.
+compiled step never asks for the number. `radam` computes in such tensors always.
 """
 
 from typing import Any

@@ -2,8 +2,7 @@
 
 Contract: values that cannot be right are ValueErrors with PyTorch's texts; options that choose one
 of PyTorch's implementations (`foreach`, `fused`, `capturable`) are accepted, since they change no
-number, and `differentiable=True` is refused by name. Called by the optimisers, and by optimisers of
-other libraries through `dynajit.optim.optimizer`.
+number, and `differentiable=True` is refused by name.
 """
 
 from collections.abc import Callable

@@ -2,8 +2,7 @@
 
 Contract: `with_step_hooks(step)` is `step` that calls the optimiser's and everybody's hooks and
 notes that a step was made, which schedulers ask. A compiled step inlines it: while there are no
-hooks, it costs the guards that say so. Called by `Optimizer`, for its own `step` and for those of
-classes derived from it.
+hooks, it costs the guards that say so.
 """
 
 from collections import OrderedDict

@@ -1,6 +1,6 @@
 """Averages of weights: `AveragedModel`, `SWALR`, `update_bn`.
 
-Contract: as `torch.optim.swa_utils`. Called by training programs.
+Contract: as `torch.optim.swa_utils`.
 
 Source: P. Izmailov et al., arXiv:1803.05407.
 """

@@ -1,4 +1,4 @@
-"""A line search for the strong Wolfe conditions. Called by `optim.lbfgs`.
+"""A line search for the strong Wolfe conditions.
 
 Contract: functions of numbers and of one evaluation function, which is not called more often than
 it is allowed to.

@@ -4,9 +4,9 @@ An internal error leaves a folder with `reproduction.py`: the function's source,
 arguments like those of the failing call, and the traceback.
 
 Files, in the order of the stages: `0_bytecode.txt`, `1_graph.py`, `2_passes.txt`, `3_forward.py`,
-`4_backward.py`, `5_forward.c`, `6_backward.c`, `7_bytecode_new.txt`, `8_breaks.txt`,
-`9_guards.py`. Of kernels of a GPU the text is `5_forward.cu`, and `5_forward_steps.txt` says how
-they are launched. Called by `dynajit.compile` once per compilation.
+`4_backward.py`, `5_forward.c`, `6_backward.c`, `7_bytecode_new.txt`, `8_breaks.txt`, `9_guards.py`.
+Of kernels of a GPU the text is `5_forward.cu`, and `5_forward_steps.txt` says how they are
+launched.
 """
 
 import dis

@@ -1,8 +1,8 @@
 """`fn.report()`, the first-call summary and `dj.compile_stats()`: what happened so far.
 
-Called by `dynajit.compile`. A report is a snapshot; it holds no reference to user objects, only
-their texts. `Family` gathers what belongs to one `dj.compile` call: the function itself, its rests
-after breaks, and the functions captured below it.
+A report is a snapshot; it holds no reference to user objects, only their texts. `Family` gathers
+what belongs to one `dj.compile` call: the function itself, its rests after breaks, and the
+functions captured below it.
 """
 
 import weakref

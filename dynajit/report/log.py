@@ -1,8 +1,7 @@
 """`DYNAJIT_LOG` and `set_logs`: channels printed to stderr as things happen.
 
 Channels: `summary` (one line after a function's first call), `breaks` (also `graph_breaks`),
-`guards`, `recompiles`, `graph`, `kernels`, `perf`. Called by `dynajit.compile` once per compilation
-and recompilation; prints nothing by default.
+`guards`, `recompiles`, `graph`, `kernels`, `perf`.
 """
 
 import sys

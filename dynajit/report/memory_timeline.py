@@ -2,7 +2,7 @@
 
 Contract: each allocation is an area, as high as its bytes and as long as it lived; areas lie on one
 another, so that the whole is what was taken. Time runs by events, since most of them crowd into
-moments. Small allocations are one area on top. Called by `dynajit.cuda.memory.save_timeline`.
+moments. Small allocations are one area on top.
 """
 
 import zlib

@@ -2,7 +2,7 @@
 
 Contract: `sym` windows are symmetric, others leave out the last element of a symmetric one that is
 longer by one. They are computed in float64 and rounded once to float32 or float64. A window of one
-element is 1. Called by users.
+element is 1.
 
 Source: F. J. Harris, "On the use of windows for harmonic analysis", Proceedings of the IEEE 66
 (1978); A. H. Nuttall, IEEE Transactions on Acoustics 29 (1981).

@@ -1,7 +1,7 @@
 """`assert_close`: two values are equal within tolerances, or an AssertionError says where not.
 
 Contract: tensors, arrays, numbers, booleans, None, and sequences and mappings of them, compared in
-NumPy. Tolerances that are not given follow from the dtypes. Called by users' tests.
+NumPy. Tolerances that are not given follow from the dtypes.
 
 Source: the PyTorch 2.x documentation of `torch.testing.assert_close`.
 """

@@ -1,4 +1,4 @@
-"""`make_tensor`: random tensors with a given dtype, range and memory layout. Called by tests."""
+"""`make_tensor`: random tensors with a given dtype, range and memory layout."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,6 +1,6 @@
 """PyTorch's private `utils._device`: which functions make tensors on the default device.
 
-Contract: a program that runs a module's constructors elsewhere asks for the list. Called by users.
+Contract: a program that runs a module's constructors elsewhere asks for the list.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """PyTorch's private `utils._python_dispatch`: there is no `__torch_dispatch__`.
 
-Contract: questions are answered; modes are refused when they are made. Called by users.
+Contract: questions are answered; modes are refused when they are made.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Memory shared with other libraries by PyTorch's path: DLPack capsules and what makes them.
 
 Contract: `from_dlpack` takes a capsule, too, as `to_dlpack` makes it; a capsule is used up by one
-call. Called by users.
+call.
 """
 
 from typing import Any

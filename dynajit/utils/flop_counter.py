@@ -5,7 +5,6 @@ backward, two operations per multiplication and addition: products of matrices, 
 convolutions and their gradients, attention, recurrent layers. Compiled functions run as plain
 Python there, and are counted; the backward of a compiled call made before the block is not. What a
 node of the tape computes in backward belongs to the modules that were running when it was made.
-Called by users, and by `utils.summary`.
 
 PyTorch's numbers, except where those are not what is computed: its gradient of a grouped
 convolution's weight counts all input channels for every group, and its CPU attention and recurrent

@@ -1,7 +1,7 @@
 """`summary(model, input)`: the modules of a model, their results' shapes, parameters, operations.
 
 Contract: the model runs once, in evaluation mode and without recording, so its statistics, its
-gradients and the random numbers stay as they are; lazy layers take their sizes. Called by users.
+gradients and the random numbers stay as they are; lazy layers take their sizes.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 Contract: files are written by the `tensorboard` package, which is loaded when the first writer is
 made; what it cannot draw without more of PyTorch (graphs, embeddings, videos, ...) is refused by
-name. Called by users.
+name.
 
 Source: formats of events as tensorboard's own plugins read them.
 """

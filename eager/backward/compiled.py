@@ -4,7 +4,7 @@ Contract: a compiled call takes tensors and Python numbers in the order of its g
 returns a tuple with one Tensor per graph output (a literal output stays a number). A training call
 is one node; its backward is the compiled backward program, except under `create_graph=True`, where
 the forward graph is replayed op by op on tensors and differentiated by the tape. Outputs that are
-views of inputs are the caller's business. Called by the backend that joins the layers.
+views of inputs are the caller's business.
 """
 
 import weakref

@@ -2,9 +2,8 @@
 
 Contract: nodes run in descending order of their sequence number, each once, after every gradient
 for it has arrived; nothing recurses. Formulas run with gradients off, or on where
-`create_graph=True`, so that their result can be differentiated again. Saved tensors are released
-as nodes run unless the graph is retained. Called by `Tensor.backward`, `dynajit.autograd` and
-`gradcheck`.
+`create_graph=True`, so that their result can be differentiated again. Saved tensors are released as
+nodes run unless the graph is retained.
 """
 
 import heapq

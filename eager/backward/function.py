@@ -2,7 +2,7 @@
 
 Contract: `forward` runs unrecorded; the outputs get one node whose gradient is `backward`. With
 `create_graph=True` `backward` itself is recorded, so a Function can be differentiated twice where
-its backward uses differentiable operations. Called by users and by module hooks.
+its backward uses differentiable operations.
 """
 
 import functools

@@ -3,7 +3,7 @@
 Contract: numbers come from the default generator of a device, by rejection, so how many are drawn
 depends on them: this works eagerly, and ends the graph of a compiled region. What is accepted is
 found on the host, for tensors on a GPU, too. The gradient with respect to the concentration is that
-of the draw with its probability held fixed. Called by `dynajit.distributions`.
+of the draw with its probability held fixed.
 
 Sources: G. Marsaglia and W. W. Tsang, ACM TOMS 26 (2000), for the draws; M. Figurnov et al.,
 arXiv:1805.08498, for the gradient.

@@ -2,8 +2,8 @@
 
 Contract: analytical Jacobians come from the tape, numerical ones from central differences in
 float64; a mismatch shows both. A complex number counts as two elements, its real and its imaginary
-part: the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy. Inputs are perturbed in
-place and restored. Called by users and by the conformance tests.
+part: the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy. Inputs are perturbed in place
+and restored.
 """
 
 import itertools

@@ -5,7 +5,7 @@ what their formulas need is computed again when the first of them is asked for i
 of the function on the same arguments, under the same autocast and, if wanted, with the same random
 numbers. The nodes of both runs correspond in the order in which they were made. `reentrant` records
 nothing, and runs the function again as one node's backward. Nodes of compiled functions keep what
-they saved. Called by `dynajit.utils.checkpoint`.
+they saved.
 
 Source: T. Chen et al., "Training deep nets with sublinear memory cost", arXiv:1604.06174.
 """

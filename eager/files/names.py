@@ -3,8 +3,8 @@
 Contract: a checkpoint is a pickle whose classes and functions are named as PyTorch names them.
 `found` gives the object here for such a name, among them functions that make a tensor out of a
 storage and its sizes, which trust nothing that they are given. `Name` is an object that a pickle
-shall spell under PyTorch's name. Called by `eager.files.reading` and `eager.files.writing`;
-`nn.parameter` and `nn.pickled_modules` declare what they alone can make.
+shall spell under PyTorch's name. `nn.parameter` and `nn.pickled_modules` declare what they alone
+can make.
 """
 
 from collections import Counter, OrderedDict

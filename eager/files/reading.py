@@ -1,10 +1,9 @@
 """Checkpoints read: PyTorch's zip files, and the kind that it wrote before 1.6.
 
-Contract: with `weights_only` a file runs no code: its pickle may name only what
-`eager.files.names` knows and what the user has declared safe, calls nothing else, and sets
-attributes of nothing but tensors, ordered dicts and instances of classes declared safe. Without,
-Python's pickle does what the file says. Storages are read once, tensors that shared memory share
-it again. Called by `eager.files.serialization`.
+Contract: with `weights_only` a file runs no code: its pickle may name only what `eager.files.names`
+knows and what the user has declared safe, calls nothing else, and sets attributes of nothing but
+tensors, ordered dicts and instances of classes declared safe. Without, Python's pickle does what
+the file says. Storages are read once, tensors that shared memory share it again.
 """
 
 import io

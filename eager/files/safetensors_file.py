@@ -1,7 +1,7 @@
 """safetensors files read, through the library of that name.
 
 Contract: the library checks every size and place that the header says before anything is read; the
-file runs no code. Called by `eager.files.serialization`.
+file runs no code.
 """
 
 from typing import Any, Final

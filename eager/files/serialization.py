@@ -1,8 +1,8 @@
 """`save` and `load`: PyTorch's checkpoints, and safetensors files for reading.
 
 Contract: `save` writes what PyTorch's `save` writes, `load` reads both its present and its older
-kind, and safetensors files. With `weights_only`, the default, loading runs no code from the file.
-A path is replaced only when all is written. Called by users and by the demo.
+kind, and safetensors files. With `weights_only`, the default, loading runs no code from the file. A
+path is replaced only when all is written.
 """
 
 import io

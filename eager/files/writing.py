@@ -2,8 +2,8 @@
 
 Contract: what is written is read by PyTorch's `load(weights_only=True)` as long as it holds
 tensors, parameters, numbers, texts, dtypes, sizes, devices and containers of them. Tensors that
-share memory share it in the file. All other objects are pickled as Python does, under the names
-of their own classes. Called by `eager.files.serialization`.
+share memory share it in the file. All other objects are pickled as Python does, under the names of
+their own classes.
 """
 
 import io

@@ -3,7 +3,7 @@
 Contract: the dtype is that of the process (`core.types.dtypes`), float32 at first. What was derived
 under another one is forgotten: plans of rows here, compiled functions by `dynajit.compile`. The
 device is that of the thread, none at first, which means the CPU; it lies in the autocast word,
-which compiled functions compare already. Called by users, and by `with device("cuda"):`.
+which compiled functions compare already.
 """
 
 import threading

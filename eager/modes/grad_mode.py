@@ -2,8 +2,7 @@
 
 Contract: the flags live in C (`_tensor`), one pair per thread, new threads start with gradients on.
 Every class here is an ordinary Python class whose `__enter__` and `__exit__` call one primitive,
-`_set_grad_enabled(flag) -> flag before`, so capture can follow them. Called by user code and by
-every part of eager that runs formulas.
+`_set_grad_enabled(flag) -> flag before`, so capture can follow them.
 """
 
 import functools

@@ -1,9 +1,8 @@
 """Random number generators: a seed and a position in its stream, one per device.
 
-Contract: the whole state is (seed, offset); the numbers themselves come from the counter-based
-rows of `ops.rows.random`, which receive seed and offset as inputs. Reserving blocks moves the
-offset by a rule that depends only on shape and dtype. Called by `ops.table.dispatch.reserve_random`
-(through `reserve`, installed by `eager`), by data loading, and by users.
+Contract: the whole state is (seed, offset); the numbers themselves come from the counter-based rows
+of `ops.rows.random`, which receive seed and offset as inputs. Reserving blocks moves the offset by
+a rule that depends only on shape and dtype.
 """
 
 import os

@@ -3,8 +3,7 @@
 Contract: within `limited`, in its thread, a write is refused before it happens unless it goes to
 memory that the block was given, or to a tensor made within the block: any other tensor would see
 the writes of all samples, one after the other, of which only the last would be left. PyTorch
-refuses them, too, if what is written depends on the sample. Called by `dynajit.mapped`, and asked
-by whatever writes to tensors for a user.
+refuses them, too, if what is written depends on the sample.
 """
 
 import threading

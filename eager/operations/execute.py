@@ -4,7 +4,7 @@ Contract: `handle(op, inputs, attributes)` unwraps arrays, evaluates the row, wr
 records a tape node where gradients are on, an input requires one and the result has a floating or
 complex dtype. The result of a view row shares the storage (version counter) of its input. A
 composite runs its function on the tensors; one with its own derivative runs unrecorded and is one
-node. Called by `ops.table.dispatch`, for what `_rows.attempt` declines: most calls never come here.
+node.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 """Where the elements of a tensor lie in memory: strides, offsets, storage, views.
 
 Contract: answers come from the array; strides and offsets count elements. `view` gives a true view
-of the same memory or an error, never a silent copy. Called by the `Tensor` class, which mixes
-`LayoutMethods` in.
+of the same memory or an error, never a silent copy.
 """
 
 from typing import Any, Final

@@ -3,8 +3,7 @@
 Contract: such a tensor holds a `MirroredArray`; `tensor.array` are its values, computed each time
 they are asked for, and `tensor._memory` is what it shares with the tensor it was made of. Views of
 it see the memory in the same way (`seen_by`), all other rows get its values (`resolved`), and a
-write goes through `store`, which puts into memory what the values are seen as. Called by
-`eager.operations.execute`, `eager.operations.inplace` and the methods that say where elements lie.
+write goes through `store`, which puts into memory what the values are seen as.
 """
 
 from collections.abc import Sequence

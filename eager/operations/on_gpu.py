@@ -2,7 +2,7 @@
 
 Contract: `run` evaluates a row with CuPy on the device of its tensor operands, or on the one that a
 creation row names. All tensors are on one device; a zero-dim tensor of the CPU goes along with
-pointwise rows, as in PyTorch, and is passed by value. Called by `execute.handle`.
+pointwise rows, as in PyTorch, and is passed by value.
 """
 
 import contextlib

@@ -3,7 +3,7 @@
 Contract: `run` gives an array without elements of the type that the row infers, as graphs do. Views
 get the strides and the memory that views of arrays have; results whose row says how they lie, lie
 so; others lie row by row, until `eager.operations.execute` lays them out as those of arrays. A row
-whose shape depends on elements refuses. Called by `eager.operations.on_gpu`.
+whose shape depends on elements refuses.
 """
 
 from typing import Any

@@ -3,7 +3,6 @@
 Contract: the tensor shows its memory as the out-of-place form would, with that form's history, and
 a write is counted. Views of a tensor that was made before keep their shapes; writes through them
 that a gradient would have to follow are refused. `resize_` grows no memory that others may hold.
-Called by the `Tensor` class, which mixes `ReshapingMethods` in.
 """
 
 import math

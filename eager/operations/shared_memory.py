@@ -4,7 +4,7 @@ Contract: the elements lie in a file that has no name, mapped into every process
 tensor: a child that was forked, and a process that got it as an argument or through a queue of
 `multiprocessing` (what is pickled is then the open file). A write in one is seen by all; nothing
 orders the writes. Loaded by the first call; `Tensor.is_shared` asks `is_shared`, which needs no
-file. Called by `eager.operations.layout`.
+file.
 """
 
 import mmap

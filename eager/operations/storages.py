@@ -2,8 +2,7 @@
 
 Contract: a storage shows the memory itself: what is written into it is seen by its tensors, without
 a version being counted. Its size is that of the memory and never changes. Two storages are equal
-where they are the same memory. Called by `layout.LayoutMethods`, by checkpoints, and by programs
-that use `tensor.storage()`.
+where they are the same memory.
 """
 
 import mmap

@@ -4,12 +4,11 @@ Contract: as in PyTorch, results of operations on a tensor of a derived class ar
 which is what `Tensor.__torch_function__` does (`wrapped_call`); a class with a method of that name
 decides by itself. Parameters, buffers and sparse tensors override nothing. `ops.table.overriding`
 says how calls come here. Such a class has a handler of its own, which is asked where a row gets one
-of its tensors from code that was not called by the program, such as a layer's.
+of its tensors from code that the program did not call, such as a layer's.
 
 What the C base of tensors keeps (`shape`, `dtype`, `grad` and their kin) is asked about by
 properties of classes with a method of their own (`_ask_about_fields`). Gradients are computed
-without asking. `note_class` is called by `Tensor.__init_subclass__`, `install_methods` once by
-`eager.tensor.tensor`.
+without asking.
 """
 
 from collections.abc import Iterable

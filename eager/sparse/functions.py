@@ -1,7 +1,7 @@
 """Functions of sparse tensors: `sparse_coo_tensor` and what `dynajit.sparse` publishes.
 
 Contract: as `eager.sparse.sparse_tensor` says of the tensors. The classes by element type have no
-instances of their own, as in `eager.tensor.legacy`. Called by users.
+instances of their own, as in `eager.tensor.legacy`.
 """
 
 from collections.abc import Sequence

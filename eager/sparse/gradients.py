@@ -1,7 +1,7 @@
 """Rows of a table looked up so that its gradient is sparse: it holds the rows that were asked for.
 
 Contract: the gradient is a sparse tensor of the table's size with one sparse dim, not coalesced. It
-may be asked for with `create_graph`. Captured functions break here. Called by `nn.lookups`.
+may be asked for with `create_graph`. Captured functions break here.
 """
 
 from typing import Any

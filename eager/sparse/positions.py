@@ -1,8 +1,7 @@
 """Positions in sparse tensors, and sums of what they give, computed with dense tensors.
 
 Contract: positions are int64 tensors (d, n), one column each; a position's number is its place in
-row-major order. All is done by rows, so the tape records it. Called by `sparse`,
-`eager.sparse.rows` and `eager.sparse.functions`.
+row-major order. All is done by rows, so the tape records it.
 """
 
 import math

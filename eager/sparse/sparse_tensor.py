@@ -6,8 +6,7 @@ everything is done with the two tensors by ordinary rows, so gradients, devices 
 theirs, and what has no meaning here refuses by name (`array` does, too, so nothing can take a
 sparse tensor for a dense one). Rows come to `handle`, by the dispatch rule; `eager.sparse.rows`
 says what each does. Loaded when the first sparse tensor is made: what runs without them asks for
-`layout`. Called by `eager.sparse.functions`, `eager.sparse.gradients`, `to_sparse` and
-`nn.parameter`.
+`layout`.
 """
 
 import copy

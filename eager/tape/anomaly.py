@@ -2,7 +2,7 @@
 
 Contract: within `detect_anomaly()` every recorded operation keeps the stack of the call that made
 it; an error in its backward, or a NaN that it produces, shows that stack. Off, it costs one look-up
-per recorded operation. Called by users; read by `node` and `tape`.
+per recorded operation.
 """
 
 import traceback

@@ -3,8 +3,7 @@
 Contract: `edges[i]` is where the gradient of input i goes: a Node, a leaf tensor (it accumulates),
 or None; `indices[i]` says which output of that node the input was. `sequence` grows with time, so
 every edge leads to a smaller sequence and descending order is a topological order. Nothing here
-recurses along edges; long chains are freed by CPython's trashcan. Called by `execute` (records),
-`tape` (runs), `function` and `compiled` (their own nodes).
+recurses along edges; long chains are freed by CPython's trashcan.
 """
 
 import functools

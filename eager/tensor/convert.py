@@ -1,7 +1,7 @@
 """Python data to arrays, with PyTorch's dtype rules.
 
 Contract: every function returns a new native-endian array whose dtype is a tensor dtype, on the
-device that was asked for, or raises. Called by the constructors in `tensor` and `creation`.
+device that was asked for, or raises.
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 Contract: the default generator of the device (or the given one) gives the seed of NumPy's sampler,
 so equal states give equal draws, which are made on the host for tensors on a GPU, too. The gradient
-of rates is 0. This works eagerly, and ends the graph of a compiled region. Called by users.
+of rates is 0. This works eagerly, and ends the graph of a compiled region.
 """
 
 from typing import Any

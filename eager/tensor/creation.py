@@ -1,8 +1,7 @@
 """Tensors from data: `tensor`, `as_tensor`, `from_numpy`, `asarray`, `empty`.
 
 Contract: `tensor` always copies; `as_tensor` and `asarray` share memory where dtype allows;
-`from_numpy` always shares. Filled and random tensors are rows (`ops.functions`). Called by users,
-`nn`, `optim` and `utils`.
+`from_numpy` always shares. Filled and random tensors are rows (`ops.functions`).
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """How tensors print: `tensor([1., 2.], requires_grad=True)`.
 
 Contract: four digits after the point, one width for all elements, scientific notation where the
-range asks for it, three elements at each edge of large tensors: the layout that PyTorch users
-know; `set_printoptions` changes the numbers. Called by `Tensor.__repr__`.
+range asks for it, three elements at each edge of large tensors: the layout that PyTorch users know;
+`set_printoptions` changes the numbers.
 """
 
 import math

@@ -3,7 +3,7 @@
 Contract: arrays carry shape, strides and elements; views are array views that share `storage`.
 Operations come from `ops.methods.methods` and run through `execute.handle`; in-place forms come
 from `inplace`, layout questions from `layout`, gradients from `tape`. The class is an ordinary
-Python class that users and `nn.Parameter` subclass. Called by everyone above layer 2.
+Python class that users and `nn.Parameter` subclass.
 """
 
 import copy

@@ -1,7 +1,6 @@
 """Names of tensor classes by element type, such as "torch.FloatTensor": what `Tensor.type` speaks.
 
-Contract: PyTorch's names, since programs compare with them and pass them. Called by
-`eager.tensor.tensor`.
+Contract: PyTorch's names, since programs compare with them and pass them.
 """
 
 from typing import Any, Final

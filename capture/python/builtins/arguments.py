@@ -1,6 +1,6 @@
 """Do the arguments of a call fit a built-in callable? Asked before its handler sees them.
 
-So handlers may take their arguments by position without counting. Called by the executor's calls.
+So handlers may take their arguments by position without counting.
 """
 
 import functools

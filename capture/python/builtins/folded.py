@@ -1,9 +1,8 @@
 """Functions of the standard library without effects: computed when everything is known.
 
 `FOLDED` may be given lists, dicts and sets, which they only read; what they return is made anew.
-Instances of `VALUES` never change, so that their methods are such functions too. Called by the
-executor's calls; where an argument is not known, a Python function is inlined and a C function
-is a break.
+Instances of `VALUES` never change, so that their methods are such functions too. Where an argument
+is not known, a Python function is inlined and a C function is a break.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """Calls of C functions and classes that have a Python form (`capture.library`): inlined.
 
-Called by the executor's calls and attributes. Wrong arguments are refused by the original.
+Wrong arguments are refused by the original.
 """
 
 import functools

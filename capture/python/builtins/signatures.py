@@ -2,8 +2,7 @@
 
 Contract: a signature is known by the function, whose code and defaults are guarded; its parameters
 are a dict of known objects that nothing changes. Functions that say another signature
-(`__wrapped__`, `__signature__`), classes and other callables are left to Python. Called by the
-executor's calls and by `capture.python.attributes`.
+(`__wrapped__`, `__signature__`), classes and other callables are left to Python.
 """
 
 import inspect

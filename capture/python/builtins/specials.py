@@ -1,7 +1,4 @@
-"""Special methods of built-in containers called by name: `items.__len__()`, `a.__add__(b)`.
-
-Called by `capture.python.builtins.methods`.
-"""
+"""Special methods of built-in containers, asked for by name: `items.__len__()`, `a.__add__(b)`."""
 
 from typing import Any, Final
 

@@ -1,6 +1,6 @@
 """Methods of str and bytes that take values which are not known: `join`, `format`, `format_map`.
 
-Called by `capture.python.builtins.methods`; every other method of a text is computed on the spot.
+Every other method of a text is computed on the spot.
 """
 
 from typing import Any, Final

@@ -3,7 +3,7 @@
 What is asserted is assumed to hold, and its truth is the divisor of an integer division that nobody
 reads (`unread_results` keeps it). Where it does not hold, the launch refuses its values as those of
 any other zero divisor: the original runs instead, as plain Python (`plain_run`), asks the tensor
-itself and raises AssertionError, or whatever its message leads to. Called by the handlers of jumps.
+itself and raises AssertionError, or whatever its message leads to.
 """
 
 from typing import Any, Final

@@ -2,8 +2,7 @@
 
 Contract: an operator says itself what nodes it is (`GraphCallable.recorded`); capture guards what
 that depends on. What it writes to arguments becomes writes like those of `copy_`, after the call.
-Where the kernel could see its own writes in another operand, the call is a break. Called by
-`capture.python.calls`.
+Where the kernel could see its own writes in another operand, the call is a break.
 """
 
 from typing import Any

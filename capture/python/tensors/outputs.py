@@ -3,7 +3,7 @@
 Contract: arguments get the names that the function itself knows, then the function is called as if
 it stood there. A result goes into `out` by a write that is followed like that of `copy_`, where
 eager execution would write it as it is: of out's shape, dtype and device, with no gradient. All
-else is a break, and the real call does it, or raises. Called by `capture.python.calls`.
+else is a break, and the real call does it, or raises.
 """
 
 from collections.abc import Iterator

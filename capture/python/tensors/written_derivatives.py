@@ -7,11 +7,9 @@ of a row that carries a derivative (`ops.rows.written_derivatives`). Whatever el
 undone: guards stay, and a backward that does more than compute breaks the graph, as does a forward
 that writes to what existed before, since backward runs later.
 
-Of several results one row computes all: they are laid one after the other, and cut apart again.
-A result that shares memory with an argument is a copy here, and neither is written in the same
-graph. Where both outlive the region somebody could tell: capture starts again, and breaks at the
-call. Called by the executor, as handlers of `capture.python.builtins.table`, and by
-`capture.region.finish`.
+Of several results one row computes all: they are laid one after the other, and cut apart again. A
+result that shares memory with an argument is a copy here, and neither is written in the same graph.
+Where both outlive the region somebody could tell: capture starts again, and breaks at the call.
 """
 
 from collections.abc import Sequence

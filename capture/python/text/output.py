@@ -1,9 +1,9 @@
 """Text that the program writes: recorded in order, and written after the launch.
 
-`print`, `write` of a text stream, calls of a logger and warnings do not end a graph. What they
-show is taken when they are called: texts of objects are computed, containers are copied, tensors
-are held as they are at that point. The effects are replayed in the order of the program, before
-all writes to objects. Called by `capture.python.builtins.output`.
+`print`, `write` of a text stream, calls of a logger and warnings do not end a graph. What they show
+is taken when they are called: texts of objects are computed, containers are copied, tensors are
+held as they are at that point. The effects are replayed in the order of the program, before all
+writes to objects.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@ Text may be written after the launch only where writing it changes nothing that 
 can read: by streams whose `write` is not Python code, by the handlers of `logging`, by `warnings`
 itself. Each function guards what it found, or raises the break. A writer that appends to a list
 (`warnings.catch_warnings(record=True)`, pytest's handler) names that list: code that reads it
-breaks before it does (`Recorder.add_output`). Called by `capture.python.builtins.output`.
+breaks before it does (`Recorder.add_output`).
 """
 
 import logging

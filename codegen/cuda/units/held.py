@@ -2,7 +2,6 @@
 
 Contract: a lane meets the same packs in every phase, so what it held in one is its own in the next
 and no barrier is needed. In shared memory a lane reads and writes whole packs, without conflicts.
-Called by `codegen.cuda.rows`.
 """
 
 from collections.abc import Collection, Sequence

@@ -2,7 +2,7 @@
 
 Contract: `hoist(kernel)` computes the same. What depends on no loop and takes long (the powers of
 an optimiser's bias corrections, in float64) would be computed anew by every thread; here it is done
-by a kernel of one element, which leaves it in memory. Called by `codegen.cuda.text`.
+by a kernel of one element, which leaves it in memory.
 """
 
 from collections.abc import Iterable

@@ -3,10 +3,9 @@
 Contract: a thread works on `width` neighbours along one loop, from `BASE` on. A load or store is a
 pack if its offset is the loop's variable plus what every neighbour shares and what is a multiple of
 the width; multiples of symbolic sizes are asked for at run time, and so is the pointers' alignment
-(one flag of the kernel: `VECTOR`). Where the flag is not set, packs are read
-and written element by element: the same numbers. A load that only some elements need is a pack if
-the choice is the same for all of one pack. Random words come four at a time.
-Called by the printers of CUDA kernels.
+(one flag of the kernel: `VECTOR`). Where the flag is not set, packs are read and written element by
+element: the same numbers. A load that only some elements need is a pack if the choice is the same
+for all of one pack. Random words come four at a time.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -4,7 +4,6 @@ Contract: `compile_source(source, architecture)` is that of `nvrtc`, but a kerne
 the registers that its `__launch_bounds__` leave, and keeps values in memory, is compiled for half
 as many blocks of an SM, with twice the registers, until it fits or has an SM's registers for one
 block. How many values live at a time is the compiler's knowledge; few kernels are compiled twice.
-Called by `codegen.device.image`, and by tests of what kernels take.
 """
 
 import re

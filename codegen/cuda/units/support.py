@@ -2,7 +2,7 @@
 
 Contract: the body of a kernel is a `Scope` of `codegen.c.expressions`, as in C; here are only the
 parts that C does not have. Launch geometry depends on sizes and choices alone, never on the device,
-so results have the same bits on every GPU of an architecture. Called by the `cuda_*` printers.
+so results have the same bits on every GPU of an architecture.
 """
 
 import re

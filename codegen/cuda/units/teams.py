@@ -4,7 +4,7 @@ Contract: decided from sizes and choices alone. A row of few packs is worked on 
 a longer one by a block, with what several phases need in registers; of a row that does not fit
 there, it is in dynamic shared memory, and of one that fits nowhere it is read again. Where rows are
 so few that their blocks would not fill a GPU, each is cut into sections. Rows of symbolic length
-have several forms, of which the launch takes one by its size. Called by `codegen.cuda.rows`.
+have several forms, of which the launch takes one by its size.
 """
 
 from dataclasses import replace

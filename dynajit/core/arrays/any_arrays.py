@@ -3,7 +3,6 @@
 Contract: an array is NumPy's, CuPy's (`core.arrays.gpu.runtime`), or one without elements
 (`core.arrays.meta_arrays`), which refuses to give any; functions of two arrays take them from one
 device. What is computed for an array of a GPU runs there, whichever device is the current one.
-Called by the eager layer, whose own arithmetic goes through rows.
 """
 
 import contextlib

@@ -4,7 +4,7 @@ Contract: a `MetaArray` has a shape, a dtype and strides, takes no memory, and s
 of a GPU hold an array of CuPy: code in C that computes with NumPy's arrays declines it, and whoever
 asks for elements gets an error. Views share a `memory`, as views of arrays do, so that writes and
 histories are followed in the same way. Which array an operation gives is in
-`eager.operations.on_meta`. Called by `core.arrays.any_arrays` and the eager layer.
+`eager.operations.on_meta`.
 """
 
 import math

@@ -4,7 +4,7 @@ Contract: a `MirroredArray` is memory, an array of any kind, with what its eleme
 through to be values: `x.conj()` shares the memory of x, and so does the negated imaginary part of
 that. It stands where tensors of a GPU hold an array of CuPy: code in C that computes with NumPy's
 arrays declines it. `Tensor.array` gives the values, a new array that may not be written; who writes
-goes through `eager.operations.mirrored_views`. Called by the eager layer.
+goes through `eager.operations.mirrored_views`.
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 Contract: `matmul` is `numpy.matmul` for two arrays of at least two dims. The bits of an element
 depend on its row and its column alone, and are those of compiled functions; products with vectors,
-of other dtypes and on other CPUs are NumPy's. Called by rows of `ops`.
+of other dtypes and on other CPUs are NumPy's.
 """
 
 from dynajit.core.arrays._products import install, matmul, matmul_onto

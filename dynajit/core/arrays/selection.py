@@ -2,7 +2,7 @@
 
 Contract: `select` is `numpy.where` for three operands, also on GPU arrays. NumPy decides element by
 element, and a mask that a processor cannot foresee costs it 4 ns each; here the bits of both values
-are combined, a tenth to a quarter of that. Called by rows of `ops`.
+are combined, a tenth to a quarter of that.
 """
 
 from typing import Any, Final

@@ -2,8 +2,7 @@
 
 Contract: `start` and `start_yielding` return at once where they can. The executors of
 `concurrent.futures` take no work any more once a process begins to end, and work that is under way
-then may need to start more. Called by `codegen`, which waits for compilers, and by
-`dynajit.launches`.
+then may need to start more.
 """
 
 import contextvars

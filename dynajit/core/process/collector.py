@@ -1,11 +1,7 @@
 """The garbage collector, held back while much is made that stays.
 
-Contract: `paused()` and `seldom()` leave the collector as it was, also after an error. Called by
-`dynajit` around its imports, by `core.process.late` around those that come later, and by capture
-around a
-compile: what they make are rows, classes, graphs and kernels, and going over all of them again and
-again took a fifth of the import's time and a tenth of a compile's; going over them once, after an
-import, another tenth.
+Contract: `paused()` and `seldom()` leave the collector as it was, also after an error. Going over
+them once, after an import, another tenth.
 """
 
 import gc

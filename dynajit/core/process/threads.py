@@ -1,9 +1,8 @@
 """How many threads are used: `dj.set_num_threads` and `dj.get_num_threads`.
 
-Contract: generated kernels give the same bits for any number. The number is `Config.num_threads`
-of the process and holds for programs that exist already, too. Products of eager execution are
-NumPy's: its BLAS is told the number as well, where it is the OpenBLAS of NumPy's wheels. Called by
-users and by workers of data loaders.
+Contract: generated kernels give the same bits for any number. The number is `Config.num_threads` of
+the process and holds for programs that exist already, too. Products of eager execution are NumPy's:
+its BLAS is told the number as well, where it is the OpenBLAS of NumPy's wheels.
 """
 
 import operator

@@ -2,7 +2,7 @@
 
 `warnings.warn` notes in the globals of the module that it blames (`__warningregistry__`) what was
 shown; a program that is looking through its globals just then would notice. These notes are kept
-here. Called by every part that warns while the program runs.
+here.
 """
 
 import sys

@@ -4,7 +4,6 @@ Contract: a `DType` is a singleton per name; `result_type` follows PyTorch 2.x: 
 beat zero-dim tensors, which beat Python numbers, as long as the category (bool, integer, floating,
 complex) does not rise; within a category the numeric lattice decides. One setting, of the process:
 the floating dtype by default, float32 at first (`set_default_floating`).
-Called by op rows, eager tensors and code generation.
 """
 
 import enum

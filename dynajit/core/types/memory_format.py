@@ -1,6 +1,6 @@
 """Memory formats: the order in which a tensor's dims lie in memory, as programs ask for it.
 
-Frozen names. Elements and sizes never depend on them. Called by whatever takes `memory_format`.
+Frozen names. Elements and sizes never depend on them.
 """
 
 import enum

@@ -11,9 +11,6 @@ Questions that the ranges do not answer (`n < m`, `bool(n)`, `range(n)`, whether
 go to the `Decider` of this thread: capture decides them by the sizes of the present call and
 guards the answer. Without one, ordering and conversion are errors, and sizes that may be equal
 agree: what needs them to be equal was checked when the graph was captured.
-
-Called by the movement rows (index maps), by code generation (which prints C) and by shape guards
-(which print Python).
 """
 
 import contextlib

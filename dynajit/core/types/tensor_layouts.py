@@ -2,7 +2,7 @@
 
 Frozen names. `strided` is an array of all elements, `sparse_coo` positions and values of those that
 are not 0; the compressed ones exist to be compared with and are refused where a tensor is asked for
-in them. Called by whatever takes `layout`.
+in them.
 """
 
 import enum

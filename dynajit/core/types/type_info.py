@@ -1,7 +1,7 @@
 """`finfo` and `iinfo`: the limits of element types.
 
 Contract: frozen data with PyTorch's attribute names, made once per dtype: the functions look it up,
-which capture follows. Called by `dynajit/__init__.py`.
+which capture follows.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Processes with different numbers of batches, by PyTorch's path: the one process waits for nobody.
 
 Contract: as PyTorch's in a group of one process: the post hooks run at the end of the block, as of
-the last that joins. Called by users.
+the last that joins.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """The names of sharded modules, by PyTorch's inner path.
 
 Contract: enumerations and the records of settings can be made and passed on; the module, its
-configurations of state dicts and `fully_shard` raise when they are used. Called by users, mostly to
-ask whether a module is sharded: none is.
+configurations of state dicts and `fully_shard` raise when they are used.
 """
 
 import enum

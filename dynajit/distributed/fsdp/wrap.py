@@ -1,7 +1,7 @@
 """Which modules would be sharded, by PyTorch's path.
 
 Contract: policies are functions of a module and can be made, joined and asked; wrapping by one is
-refused. Called by users.
+refused.
 """
 
 import contextlib

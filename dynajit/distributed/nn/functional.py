@@ -1,7 +1,6 @@
 """Collectives that keep gradients, by PyTorch's path: in a group of one process they copy.
 
 Contract: the results have the values of the inputs, whose gradients are those of the results.
-Called by users.
 """
 
 from typing import Any

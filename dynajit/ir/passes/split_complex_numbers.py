@@ -1,7 +1,7 @@
 """Replace complex values by pairs of real ones, which kernels can compute.
 
 A complex input or output becomes one real array with a last dimension of 2: the same memory, seen
-as `view_as_real` sees it. Called by `codegen.pipeline` and `codegen.device.pipeline` for kernels.
+as `view_as_real` sees it.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """`nn.attention`: which kernel computes `scaled_dot_product_attention`, as programs ask it.
 
 Contract: names and checks are PyTorch's; there is one implementation, so that a choice changes
-nothing. Called by user code.
+nothing.
 """
 
 import enum

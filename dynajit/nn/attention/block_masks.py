@@ -3,7 +3,7 @@
 
 Contract: a mask is a function of (batch, head, query position, key position), integer tensors that
 broadcast, and gives bools; it is called once with all positions. The counts of blocks are
-PyTorch's; attention itself asks the function. Called by users and `flex_attention`.
+PyTorch's; attention itself asks the function.
 """
 
 import inspect

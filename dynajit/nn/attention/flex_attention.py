@@ -3,7 +3,7 @@
 Contract: the whole matrix of scores is computed, in float32 (float64 for float64), and goes once
 through `score_mod`, together with tensors of positions that broadcast; blocks of a mask save
 nothing. Gradients are available everywhere. Compiled, it is captured with the functions in one
-graph. Called by users.
+graph.
 """
 
 import math

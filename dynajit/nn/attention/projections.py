@@ -1,7 +1,6 @@
 """PyTorch's private parts of attention, which copies of its multi-head attention call.
 
-Contract: values and errors of PyTorch's functions of these names in `nn.functional`. Called by
-users.
+Contract: values and errors of PyTorch's functions of these names in `nn.functional`.
 """
 
 import warnings

@@ -1,6 +1,6 @@
 """Layers by PyTorch's paths, such as `nn.modules.batchnorm._BatchNorm`; defined in `dynajit.nn`.
 
-Contract: names only. Called by model code that imports from there.
+Contract: names only.
 """
 
 from dynajit.nn.activation import (

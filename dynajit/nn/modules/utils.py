@@ -1,7 +1,7 @@
 """Numbers as tuples, one per dim, by PyTorch's path: what layers of programs call.
 
 Contract: `_pair(3)` is `(3, 3)`, `_pair((1, 2))` is `(1, 2)`; and what strips the prefix that
-wrapped models have in their checkpoints. Called by users.
+wrapped models have in their checkpoints.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping

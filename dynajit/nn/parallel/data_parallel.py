@@ -1,7 +1,4 @@
-"""Modules on several devices, by PyTorch's path: on a CPU a module runs as it is.
-
-Called by users.
-"""
+"""Modules on several devices, by PyTorch's path: on a CPU a module runs as it is."""
 
 from typing import Any
 

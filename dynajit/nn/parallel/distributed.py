@@ -1,7 +1,7 @@
 """`DistributedDataParallel` in a group of one process: the module itself, with its wrapper's names.
 
 Contract: a group must be initialized; gradients are those of the module, since there is nobody to
-average them with. Called by users.
+average them with.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Modules whose parameters are given values later: `nn.utils.skip_init`.
 
 Contract: nobody may rely on the values; the random generators are left as they were, as in PyTorch,
-where nothing is drawn. Called by users.
+where nothing is drawn.
 """
 
 import inspect

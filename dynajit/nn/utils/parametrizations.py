@@ -1,6 +1,6 @@
 """Ready-made parametrizations: orthogonal matrices, weight norm, spectral norm.
 
-Contract: as `torch.nn.utils.parametrizations`. Called by model code.
+Contract: as `torch.nn.utils.parametrizations`.
 
 Source: M. Lezcano-Casado, D. Martinez-Rubio, arXiv:1901.08428 (orthogonal); `weight_forms` names
 those of the norms.

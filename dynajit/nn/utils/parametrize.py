@@ -2,8 +2,7 @@
 
 Contract: as `torch.nn.utils.parametrize`. The module's class becomes one derived from it, made for
 this module alone, in which the name is a property; what is trained stands below
-`module.parametrizations.<name>` as `original`, or `original0`, `original1`, ... Called by
-`parametrizations` and by model code.
+`module.parametrizations.<name>` as `original`, or `original0`, `original1`, ...
 """
 
 import copy

@@ -2,7 +2,7 @@
 
 Contract: module.name becomes name_orig (the parameter, which is trained) times name_mask (a
 buffer), computed again before every forward by a hook, with PyTorch's state dicts. Pruning again
-acts on what the mask left. Called by users.
+acts on what the mask left.
 """
 
 import numbers

@@ -1,7 +1,7 @@
 """Householder reflections: an orthogonal matrix as their product, and a matrix as reflections.
 
 Contract: reflection i is `I - t[i] v v^T` with v zero above row i, 1 in row i, and below it what
-column i of the vectors has there, as LAPACK keeps them. Called by `parametrizations`.
+column i of the vectors has there, as LAPACK keeps them.
 
 Source: G. Golub, C. Van Loan, Matrix Computations, chapter 5.1.
 """

@@ -2,7 +2,6 @@
 
 Contract: as `torch.nn.utils.spectral_norm`: the buffers `weight_u` and `weight_v` approach the
 singular vectors by each call in training. `parametrizations.spectral_norm` is the newer form.
-Called by model code.
 """
 
 from typing import Any

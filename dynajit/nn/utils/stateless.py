@@ -1,7 +1,7 @@
 """Calls of a module with other parameters and buffers than its own.
 
 Contract: the module is as before when the call has ended, however it ends; buffers that the call
-assigned anew are put into the given dict. Called by `func` and, by an older name, by users.
+assigned anew are put into the given dict.
 """
 
 import warnings

@@ -1,7 +1,6 @@
 """What the old and the new forms of weight and spectral normalization compute.
 
-Contract: functions of tensors only; the power iteration writes its two vectors in place. Called by
-`weight_norm` and `spectral_norm` (hooks) and by `parametrizations` (modules).
+Contract: functions of tensors only; the power iteration writes its two vectors in place.
 
 Source: T. Salimans, D. Kingma, arXiv:1602.07868; T. Miyato et al., arXiv:1802.05957.
 """

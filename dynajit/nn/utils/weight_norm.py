@@ -1,7 +1,7 @@
 """Weight normalization by a hook: `weight` is computed from `weight_g` and `weight_v` before each
 call. Deprecated in PyTorch and here; `parametrizations.weight_norm` is the newer form.
 
-Contract: as `torch.nn.utils.weight_norm`. Called by model code.
+Contract: as `torch.nn.utils.weight_norm`.
 """
 
 import warnings

@@ -1,8 +1,6 @@
 """How arguments of library functions are read: PyTorch's flexible forms in, strict values out.
 
-Contract: pure functions over shapes, dims, numbers and dtypes; nothing here runs an op. Called by
-the library functions (`ops.*_functions`), `ops.functions.arrangement.subscript` and
-`ops.methods.methods`.
+Contract: pure functions over shapes, dims, numbers and dtypes; nothing here runs an op.
 """
 
 import functools

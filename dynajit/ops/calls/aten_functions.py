@@ -2,7 +2,7 @@
 
 Contract: `FUNCTIONS` maps a name to a function of tensors with the parameters of PyTorch's schema;
 those whose name ends in `_` write their first argument. Operators of what is not here (products of
-compressed sparse tensors) are refused by name. Called by `ops.calls.namespaces`.
+compressed sparse tensors) are refused by name.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 Contract: PyTorch's lists for CUDA, as far as the names are here. `FUNCTIONS` is about functions
 that have one of the decorators of `ops.calls.autocast`, `ROWS` about rows, whoever calls them.
-Called by `ops.calls.autocast`.
 
 Source: PyTorch 2.x, "CUDA Ops that can autocast to float16", "... to float32", "... that promote to
 the widest input type", "Prefer binary_cross_entropy_with_logits over binary_cross_entropy".

@@ -5,8 +5,7 @@ lower-precision dtype, and whether casts may be remembered. Above these it has t
 device, which decides about library functions' results as well, and whether a `TorchFunctionMode` is
 active (`ops.table.overriding`), which nothing that was compiled may miss. 0 is the word of a
 program that used neither. The thread's word lives in C (`eager/tensor.h`), where compiled functions
-can check it in one comparison. Called by `ops.calls.autocast`, `dynajit.amp`,
-`eager.modes.defaults` and capture's reports.
+can check it in one comparison.
 
 Source: PyTorch 2.x, "Automatic Mixed Precision package" (device types, their default dtypes).
 """

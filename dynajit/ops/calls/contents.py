@@ -5,7 +5,6 @@ looks the answer up. Where operations are recorded there is no answer yet: the o
 nothing is taken for granted, and what is recorded checks it. A launch that finds it wrong refuses
 its values, and the call runs eagerly, where the same question is asked again and the error raised
 (`capture.emit.plain_run`). So such a function must not look at `dispatch.is_recording` itself.
-Called by library functions and distributions.
 """
 
 from collections.abc import Callable

@@ -4,8 +4,7 @@ Contract: `dynajit.ops.NAME` is, for a name that no module of the package has, t
 with or without operators; an operator that is defined is an attribute of its namespace. The
 namespace `aten` has the functions of the library: `torch.ops.aten.mm`, or an overload of it, as
 `torch.ops.aten.mm.default`. Operators themselves are made by `dynajit.library`; this file knows
-them as `GraphCallable`, which is all that capture has to know of them. Called by `dynajit.ops` and
-`dynajit.library`.
+them as `GraphCallable`, which is all that capture has to know of them.
 """
 
 import os

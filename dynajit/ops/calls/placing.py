@@ -2,8 +2,7 @@
 
 Contract: a result that lies already as it should is given back as it is; else it is copied by the
 row `laid_out`, which graphs record. Strides are those that eager execution gives, also while a
-graph is recorded. Called by library functions whose rows would lay their results out otherwise
-than PyTorch's kernels do.
+graph is recorded.
 """
 
 from collections.abc import Sequence

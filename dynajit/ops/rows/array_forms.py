@@ -9,7 +9,6 @@ function up to rounding, or NotImplemented for operands that are anything but th
 float32 or float64 throughout, shapes that fit, nothing empty. The function then computes or
 refuses, so a form never raises. Floating-point exceptions are silent (the caller sees to it).
 Declared as `array=` of a composite row, compared with the row's function by the conformance test.
-Called by `ops.evaluate`.
 """
 
 import math

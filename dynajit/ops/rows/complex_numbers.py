@@ -3,10 +3,9 @@
 Contract: complex64 has float32 parts, complex128 float64 ones; there is no complex dtype of 16-bit
 floats. `real`, `imag`, `view_as_real` and `view_as_complex` are views; `conj_view` and `neg_view`
 are, too, of memory that holds conjugates or negatives of their elements (`conj` is a copy). No
-formula here is that of a complex derivative, so all of them are used as they stand
-(`Op.analytic`): the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy, as in PyTorch.
-Native code computes with pairs (`ir.passes.split_complex_numbers`).
-Called by `ops.functions.elements.complex` and by the drivers of derivatives.
+formula here is that of a complex derivative, so all of them are used as they stand (`Op.analytic`):
+the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy, as in PyTorch. Native code computes
+with pairs (`ir.passes.split_complex_numbers`).
 """
 
 from typing import Any

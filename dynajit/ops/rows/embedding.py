@@ -1,7 +1,6 @@
 """Rows of a table looked up by integers: `embedding`, as composite rows.
 
-Contract: as of `composites`; integers are checked against the number of rows. Called by
-`ops.functions.networks.embedding`.
+Contract: as of `composites`; integers are checked against the number of rows.
 """
 
 from typing import Any

@@ -3,7 +3,7 @@
 Contract: attributes arrive normalised (dims counted from the front, slices clamped to the size,
 -1 resolved): `ops.functions.shapes.shape` does that. `array` of a view row returns a NumPy view
 wherever NumPy can make one; `read` is the index map that code generation substitutes, so it uses
-only arithmetic on indices. Called by the library functions, formulas, capture and code generation.
+only arithmetic on indices.
 """
 
 import math

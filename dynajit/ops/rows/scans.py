@@ -2,7 +2,6 @@
 
 Contract: rows of kind EXTERN; `dim` counts from the front; a zero-dim input is treated as one
 element. NaN sorts last ascending and first descending, as in PyTorch; sorting is stable.
-Called by the library functions (`cumsum`, `sort`, `topk`, ...).
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """Sums of rows at computed places, on NumPy's arrays: `_scatter` where it takes the operands.
 
 Contract: nothing is written where the answer is no; the caller then computes, or refuses, by other
-means. Sums have the bits of `numpy.add.at`. Called by `ops.rows.indexing` and
-`ops.rows.sparse_products`.
+means. Sums have the bits of `numpy.add.at`.
 """
 
 from typing import Any, Final

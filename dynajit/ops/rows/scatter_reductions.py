@@ -1,8 +1,7 @@
 """The row that scatters by products and extrema.
 
 Contract: `dim` counts from the front; index and source are no larger than x apart from `dim`, as
-the rows of `indexing` ask. Sums need no row: they are `scatter_add`. Called by
-`ops.functions.arrangement.scatter`.
+the rows of `indexing` ask. Sums need no row: they are `scatter_add`.
 """
 
 from typing import Any, Final

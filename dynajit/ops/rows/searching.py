@@ -2,7 +2,7 @@
 
 Contract: `dim` counts from the front. Running rows double their reach in every step (W. D. Hillis,
 G. L. Steele, "Data parallel algorithms", 1986), so a graph needs one pass per power of two, and
-NumPy's running functions are their array forms. Called by `ops.functions.arrangement.search`.
+NumPy's running functions are their array forms.
 """
 
 from typing import Any

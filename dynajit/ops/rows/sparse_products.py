@@ -1,7 +1,7 @@
 """The row that multiplies a matrix, given by positions and values, by a dense one.
 
 Contract: positions may come in any order, and more than once; products are added in the order they
-are given. Called by `eager.sparse.rows`: graphs have no sparse tensors.
+are given.
 """
 
 from typing import Any

@@ -3,10 +3,9 @@
 Contract: bool and integers give float32; 16-bit floats round once. Rows whose functions
 `ops.table.scalar` has are pointwise, so they fuse; in dtypes and on devices for which generated
 code lacks the function (`Scalar.kernels`) they are library calls. The others are calls of
-`scipy.special` in float64, broadcast and rounded once, and calls of NumPy.
-Source of formulas: NIST Digital Library of Mathematical Functions (DLMF), chapter 5 for gamma
-functions, 7 for error functions, 8 for incomplete gamma functions, 10 for Bessel functions, 25 for
-zeta functions. Called by `ops.functions.elements.special` and `ops.functions.elements.number`.
+`scipy.special` in float64, broadcast and rounded once, and calls of NumPy. Source of formulas: NIST
+Digital Library of Mathematical Functions (DLMF), chapter 5 for gamma functions, 7 for error
+functions, 8 for incomplete gamma functions, 10 for Bessel functions, 25 for zeta functions.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 Contract: P L D L^T P^T of batches of matrices, of which the lower triangle is read, with blocks of
 one and two rows in D; as LAPACK gives them, through SciPy. Contents are needed, so graphs break;
-there are no derivatives, as in PyTorch. Called by `dynajit.linalg`.
+there are no derivatives, as in PyTorch.
 
 Source: J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and solving symmetric
 linear systems", Mathematics of Computation 31 (1977).

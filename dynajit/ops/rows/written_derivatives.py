@@ -6,9 +6,6 @@ object that gives one gradient per operand. Gradients go to `gradient_sink`s, wh
 inputs of the call without needing their elements; the other operands are what backward reads.
 Where backward reads the result itself, the row is `with_derivative_of_result`: only that one keeps
 the result for backward, which later writes to it must then leave alone.
-
-Called by `capture.python.tensors.written_derivatives`, which makes the objects
-(`ir.written_derivative`).
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,7 @@
 The formulas in `Op.vjp` say what they need by the names of their parameters. This file reads those
 names once per formula (cached) and is the only place that knows what a name means.
 
-Called by the eager tape (which saves what is needed) and by `ir.autodiff`. Both follow the same
-rule afterwards: a result of None means no gradient, anything else goes through
+Both follow the same rule afterwards: a result of None means no gradient, anything else goes through
 `families.sum_to_type`, which undoes broadcasting and casts.
 
 Gradients of complex values are PyTorch's: for a real loss L and z = x + iy the gradient is

@@ -1,7 +1,4 @@
-"""How much work the body of a pointwise row is: found by running it on operands that count.
-
-Called by `ir.partition` (what to recompute) and by reports.
-"""
+"""How much work the body of a pointwise row is: found by running it on operands that count."""
 
 import functools
 from collections.abc import Mapping

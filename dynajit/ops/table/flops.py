@@ -1,9 +1,8 @@
 """Floating-point operations of the rows that are products: two per multiplication and addition.
 
 Contract: the composites among them have array functions that multiply matrices out of dispatch's
-sight, so they are counted whole; all other products (`einsum`, attention, ...) come down to the
-row `matmul`. What is not a product does not count, nor does a bias. Called by
-`utils.flop_counter`.
+sight, so they are counted whole; all other products (`einsum`, attention, ...) come down to the row
+`matmul`. What is not a product does not count, nor does a bias.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -11,8 +11,7 @@ functions get another body (`_give_body`) when somebody overrides for the first 
 which does. A row that gets such an object from other code asks, too (`ops.table.dispatch`); there
 `func` is the row.
 
-`publish_overridable` collects the functions, `eager.operations.subclasses` the methods. Called by
-`dynajit.overrides`, `ops.table.dispatch` and `nn.functional`.
+`publish_overridable` collects the functions, `eager.operations.subclasses` the methods.
 """
 
 import sys

@@ -7,8 +7,7 @@ execution would do: both ask here, since whether a reshape copies depends on it.
 may be symbolic; `Undecided` is raised where the order depends on them.
 
 Where all operands lie row by row, so do results, but of rows in `ALWAYS`; eager execution does not
-ask then. Called by `eager.operations.execute`, `eager.operations.on_meta` and
-`capture.tensors.layouts`.
+ask then.
 """
 
 from collections.abc import Callable, Mapping, Sequence

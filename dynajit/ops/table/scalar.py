@@ -16,8 +16,6 @@ are NumPy's, which hand arrays of CuPy over to CuPy's functions of the same name
 Python operators on body values mean: `+ - *` and comparisons as in C on the compute dtype (integers
 wrap; on bool, `+` is or and `*` is and), `/` on floating values only (IEEE), unary `-`, and
 `& | ^ ~` on bool and integers.
-
-Called by row bodies (through `m`), `ops.evaluate` and code generation.
 """
 
 import enum

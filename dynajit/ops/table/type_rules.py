@@ -1,9 +1,8 @@
 """Type rules that rows share: dtype rules, broadcasting, devices, dims.
 
 Contract: pure functions on types (`core.types.value_types`); nothing here knows a row. A refusal
-says what was asked (`describe`), what is wrong and what would be accepted. Called by the decorators
-in `ops.table.families`, by the row files and, for `sum_to_type`, by the eager tape and
-`ir.autodiff`. Row files import these names from `ops.table.families`.
+says what was asked (`describe`), what is wrong and what would be accepted. Row files import these
+names from `ops.table.families`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -2,7 +2,6 @@
 
 Contract: running a composite's function on `Typed` operands calls each row's `infer` and nothing
 else. They have `shape`, `dtype`, `device` and the Python operators, no methods and no contents.
-Called by `families.composite`.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Batches out of samples: tensors are stacked, numbers become tensors, containers go by element.
 
 Contract: as PyTorch's `collate`, `default_collate` and `default_convert`; Python floats become
-float64. Called by `utils.data.dataloader` and by users.
+float64.
 """
 
 import copy

@@ -3,7 +3,7 @@
 Samples are collated as in PyTorch: tensors are stacked, numbers become tensors, containers are
 collated by element. A data set that answers to a list of indices by batches of tensors
 (TensorDataset) is indexed once per batch instead of once per sample. The order depends on the
-generator only, not on the number of workers. Called by users.
+generator only, not on the number of workers.
 """
 
 import itertools

@@ -1,7 +1,4 @@
-"""Data sets with an index and a length, or with an order of their own, and ways to combine them.
-
-Called by `utils.data.dataloader` and by users.
-"""
+"""Data sets with an index and a length, or with an order of their own, and ways to combine them."""
 
 import bisect
 import math

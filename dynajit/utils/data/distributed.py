@@ -1,7 +1,7 @@
 """`DistributedSampler`: the share of a data set that one of several processes visits.
 
 Contract: the shares have equal sizes and are disjoint but for padding; all processes must use the
-same seed and epoch. Called by users.
+same seed and epoch.
 """
 
 import math

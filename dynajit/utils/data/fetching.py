@@ -1,9 +1,8 @@
 """How one batch is fetched from a data set, in this process or in a worker.
 
-Contract: a fetcher is called with the indices of a batch (or one index, where nothing is
-collated) and gives the batch; for data sets with an order of their own only the number of indices
-counts, and StopIteration says that nothing is left. Called by `utils.data.dataloader` and
-`utils.data.worker`.
+Contract: a fetcher is called with the indices of a batch (or one index, where nothing is collated)
+and gives the batch; for data sets with an order of their own only the number of indices counts, and
+StopIteration says that nothing is left.
 """
 
 from collections.abc import Callable

@@ -3,8 +3,7 @@
 Contract: tensors and arrays of at least `LARGE` bytes leave the pickle and lie in a block of shared
 memory that the sender makes under a name the receiver chose; the receiver copies them out and
 removes the block. Who asked for a batch can remove its block also when the batch never came. Where
-shared memory is missing or nearly full, everything stays in the pickle. Called by
-`utils.data.worker` (sends) and `utils.data.workers` (receives).
+shared memory is missing or nearly full, everything stays in the pickle.
 """
 
 import io

@@ -2,7 +2,7 @@
 
 Contract: tensors anywhere in a nest of containers are copied there (those that lie there already
 stay), objects with a `pin_memory` method are asked, and everything else stays as it is. Without a
-GPU nothing is copied. Called by `utils.data.dataloader`.
+GPU nothing is copied.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """Samplers: in which order a loader visits a data set.
 
-Contract: the order is a function of the generator's state; draws move the generator, as every
-draw does. Called by `utils.data.dataloader` and by users.
+Contract: the order is a function of the generator's state; draws move the generator, as every draw
+does.
 """
 
 from collections.abc import Iterator, Sequence

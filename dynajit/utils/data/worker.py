@@ -2,7 +2,7 @@
 
 Contract: messages to a worker are `Ask`, `Restart` and None (end); it answers each `Ask` with a
 `Batch`, a `Failure` or an `Exhausted`, in order, and none after `Exhausted` until a restart. A
-worker whose parent has died ends at once. Called by `utils.data.workers`, which starts it.
+worker whose parent has died ends at once.
 """
 
 import multiprocessing

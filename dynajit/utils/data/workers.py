@@ -2,7 +2,7 @@
 
 Contract: batches come in the order of their indices (or as they arrive), what a worker raises is
 raised here, and a worker that dies is an error. Workers, pipes and shared blocks are gone when the
-iterator ends, is dropped, or the interpreter exits. Called by `utils.data.dataloader`.
+iterator ends, is dropped, or the interpreter exits.
 """
 
 import os

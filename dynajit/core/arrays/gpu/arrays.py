@@ -4,7 +4,7 @@ Contract: `arrays()` has the names of `numpy` that rows call, on arrays of CuPy,
 meaning; what is not spelled here is CuPy's own. Calls run on the current device and stream.
 Differences that rows must know: CuPy's keys wrap where they are out of range (rows check them),
 results of no dimensions are arrays, and a float that does not fit an integer becomes what the GPU
-makes of it. Called by `ops.evaluate` (as `xp`) and what runs rows.
+makes of it.
 """
 
 import functools

@@ -3,8 +3,7 @@
 Contract: CUDA answers with the same error from a fault on, whatever it is asked, and whoever made
 it: the call that shows it is seldom the one that did it. `message` says that of the code of an
 error, or None for other errors; within `in_words` such errors of CuPy become `DeviceError`. Codes
-are those of `cuda.h`, which the driver and the runtime share. Called by `core.arrays.gpu.runtime`,
-the eager rows and streams, and `codegen.device.driver`.
+are those of `cuda.h`, which the driver and the runtime share.
 """
 
 from collections.abc import Mapping

@@ -4,8 +4,7 @@ Contract: `Watch` stands between CuPy and the pool that it takes memory from, on
 and counts what goes through; other programs' use of CuPy in the process counts, too. An allocation
 that fails raises `OutOfMemoryError` with the sizes, after CuPy has given back what its pool kept
 and tried again; nothing is half done then, and the error is CuPy's own as well. Numbers are bytes,
-devices are numbers from 0. Called by `core.arrays.gpu.runtime`, and by `dynajit.cuda` for the
-numbers.
+devices are numbers from 0.
 """
 
 import contextlib

@@ -5,7 +5,6 @@ is none to use and how to mend it; `module` gives CuPy or raises that sentence. 
 `cupy.ndarray`, devices have numbers from 0, and calls run on CuPy's current device and stream of
 the thread, as everything else that CuPy does. What was found out is kept (a driver does not come
 and go); `look_again` forgets it.
-Called by eager tensors, `dynajit.cuda`, code generation's launches, and `python -m dynajit doctor`.
 """
 
 import collections

@@ -3,8 +3,7 @@
 Contract: `add_at` is `numpy.add.at` in every dtype, by default through CuPy's atomic additions,
 whose order (and so the last digits of floats) varies from run to run; `combine_at` is the `at` of
 any function, in a fixed order; `set_at` is `target[key] = values`. In deterministic mode (see
-`core.process.determinism`) the order of all three is fixed. Keys are in range. Called by
-`core.arrays.gpu.arrays` and by rows.
+`core.process.determinism`) the order of all three is fixed. Keys are in range.
 """
 
 from collections.abc import Callable

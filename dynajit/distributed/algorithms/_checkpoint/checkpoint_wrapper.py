@@ -1,7 +1,7 @@
 """Modules whose activations are computed again in backward, put around others.
 
 Contract: a wrapped module has the names, parameters and state dict of the module inside; its call
-is that of `utils.checkpoint`. One process is enough for it. Called by users.
+is that of `utils.checkpoint`. One process is enough for it.
 """
 
 import enum

@@ -1,7 +1,7 @@
 """Reductions over segments that lie one after the other: `segment_reduce`.
 
 Contract: composed of rows, so it has derivatives and is captured; only the checks of the contents
-of `lengths` need them, which `unsafe` leaves out, as in PyTorch. Called by users.
+of `lengths` need them, which `unsafe` leaves out, as in PyTorch.
 """
 
 from typing import Any, Final

@@ -6,9 +6,6 @@ integer; in a graph, where its value is not known, it gives a copy. A bool mask 
 positions of its True entries, so reading through one needs its contents (eager only); setting one
 number through a mask does not. True, False and zero-dim bool tensors are masks of a new dim of size
 1. A short list of more than numbers stands for the tuple of its entries, with a warning.
-
-Called by `TensorMethods.__getitem__`, the eager tensor's `__setitem__` and capture, which turns
-assignments into `set_item`.
 """
 
 import warnings

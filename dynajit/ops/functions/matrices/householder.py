@@ -2,7 +2,7 @@
 
 Contract: reflector i of a matrix of reflectors is I - tau[i] v v^H, where v is 0 above row i, 1 in
 row i, and column i of the matrix below. Products are composed of rows, so they have derivatives;
-`geqrf` has none, as in PyTorch, and needs the contents. Called by users.
+`geqrf` has none, as in PyTorch, and needs the contents.
 
 Source: LAPACK's geqrf, orgqr and ormqr; E. Anderson et al., "LAPACK Users' Guide", SIAM 1999.
 """

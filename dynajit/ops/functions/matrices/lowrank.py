@@ -2,7 +2,7 @@
 
 Contract: `svd_lowrank` and `pca_lowrank` draw from the default generator, so their results are
 approximations that a seed repeats; they are composed of rows, so they have derivatives. `lobpcg`
-gives what its iterations converge to, by a whole factorization. Called by users.
+gives what its iterations converge to, by a whole factorization.
 
 Source: N. Halko, P.-G. Martinsson, J. Tropp, "Finding structure with randomness", SIAM Review 53
 (2011), algorithms 4.4 and 5.1.

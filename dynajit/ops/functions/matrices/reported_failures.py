@@ -3,7 +3,6 @@
 Contract: `info` (int32, one per matrix) is 0 where the method succeeded; else it says where it
 failed, counted from 1, and the result of that matrix is NaN. Gradients flow through the matrices
 that succeeded. Which ones failed is looked up in the contents, so these functions break graphs.
-Called by `dynajit.linalg`.
 """
 
 from collections.abc import Callable

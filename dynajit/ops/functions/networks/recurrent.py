@@ -2,9 +2,9 @@
 
 Contract: time comes first, (T, B, features), or packed (N, features) with `batch_sizes`; the
 weights of one layer and direction are a `LayerWeights`. One product computes what the input gives
-to the gates of all steps; the rest is the row `recurrent_states`. A graph unrolls its steps:
-more than `MOST_STEPS` in one call are refused while a graph is recorded, so capture breaks there
-and the call runs eagerly, whose loop costs little more at that length. Called by `nn.recurrent`.
+to the gates of all steps; the rest is the row `recurrent_states`. A graph unrolls its steps: more
+than `MOST_STEPS` in one call are refused while a graph is recorded, so capture breaks there and the
+call runs eagerly, whose loop costs little more at that length.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,7 @@
 """Activation functions and elementwise losses: rows of kind POINTWISE with attributes.
 
 Contract: floating inputs only; 16-bit floats compute in float32 and round once. Each has its own
-derivative, so it is one node of the tape and nothing but x is saved. Called by the library
-functions of `ops.functions.networks.nn` and by composites.
+derivative, so it is one node of the tape and nothing but x is saved.
 """
 
 import math

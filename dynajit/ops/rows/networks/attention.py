@@ -3,8 +3,7 @@
 Contract: shapes (..., length, features) with leading dims that broadcast; rows of the mask that
 allow nothing give zeros, as in PyTorch. Random numbers for dropout come in as inputs. The tape
 takes the derivative of what attention records; graphs use its formulas, whose rows take the same
-operands, so that one kernel may compute the gradients of query, key and value together. Called by
-`ops.functions.networks.nn.scaled_dot_product_attention`.
+operands, so that one kernel may compute the gradients of query, key and value together.
 
 Source: A. Vaswani et al., "Attention Is All You Need", arXiv:1706.03762; for the gradients
 T. Dao et al., "FlashAttention", arXiv:2205.14135, appendix B.

@@ -4,8 +4,7 @@ Contract: statistics are per channel (dim 1), over all other dims. Sums are floa
 input; deviations, and what becomes of an element, are computed in its dtype (float32 for 16-bit
 floats), with a product and its sum rounded once: for float32 on a CPU PyTorch's bits where there
 are dims beyond the channel's. What is written into running statistics is not decided here:
-functions give new values, `nn.statistics` writes them. Called by `nn.statistics` and
-`nn.functional`.
+functions give new values, `nn.statistics` writes them.
 """
 
 import math

@@ -7,7 +7,6 @@ node: most calls until code generation, which has kernels for them; the others u
 `expand_composites` makes them windows and matrix products, or, where each group has one channel, a
 product and a sum over the windows, which are fused. Eager execution uses
 `ops.rows.networks.convolution_forms`. 16-bit floats compute in float32 and round once.
-Called by `ops.functions.networks.convolution`.
 """
 
 from collections.abc import Sequence

@@ -7,8 +7,7 @@ columns, at most `COLUMN_BYTES` of them at a time (some images, or some rows of 
 each group has one channel there is nothing to multiply as matrices: one pass over the output per
 element of the window.
 
-Contract: that of `ops.rows.array_forms`; results are row-major. Called by
-`ops.rows.networks.convolution`.
+Contract: that of `ops.rows.array_forms`; results are row-major.
 """
 
 import functools

@@ -1,8 +1,7 @@
 """Losses as composite rows: class indices, class probabilities, and elementwise differences.
 
-Contract: `reduction` is "none", "sum" or "mean". The derivative of `nll_loss` is written without
-a scatter (a comparison with the class number), so that it fuses with the derivative of
-`log_softmax`. Called by `ops.functions.networks.nn`.
+Contract: `reduction` is "none", "sum" or "mean". The derivative of `nll_loss` is written without a
+scatter (a comparison with the class number), so that it fuses with the derivative of `log_softmax`.
 """
 
 from typing import Any

@@ -14,7 +14,6 @@ after `gates` and `weight` (G, hidden) are
 The result is the state after each step, for the LSTM the hidden state and the cell side by side.
 The derivative computes the gates of all steps again, in one product, and saves only the states.
 Every function here is written once, for rows and for arrays: `_Arrays` has the few rows they use.
-Called by `ops.functions.networks.recurrent`.
 
 Source: S. Hochreiter and J. Schmidhuber (1997); K. Cho et al., arXiv:1406.1078.
 """

@@ -5,8 +5,7 @@ element of the window; convolutions copy windows into columns of bounded size an
 
 Contract: that of `ops.rows.array_forms`: `form(xp, *arrays, **attributes)` gives a new row-major
 array, or NotImplemented for anything but the plain case, and never raises. `windows` and
-`spread_windows` are the array functions of their rows, for any operand. Called by
-`ops.rows.networks.windows`, `ops.rows.networks.convolution` and, through them, `ops.evaluate`.
+`spread_windows` are the array functions of their rows, for any operand.
 """
 
 import functools

@@ -5,8 +5,7 @@ Contract: windows slide over the last `n = len(size)` dims of x. The attributes 
 elements take no part), one entry per dim. Window o holds the elements `o * stride + k * dilation -
 before` for k in [0, size); there are as many windows as fit into the padded dim. Code generation
 inlines the index maps, so a pool is one kernel; eager execution uses
-`ops.rows.networks.window_forms`. Called by `ops.rows.networks.convolution`,
-`ops.functions.networks.pooling` and `ops.functions.networks.convolution`.
+`ops.rows.networks.window_forms`.
 """
 
 import functools
