@@ -5,7 +5,7 @@ from typing import Any
 from dynajit.capture.bytecode.versions import IS_313, IS_314
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Frame
-from dynajit.capture.python.basic import Steps, as_python, defines, type_name, unsupported
+from dynajit.capture.python.basic import Steps, as_python, at_once, defines, type_name, unsupported
 from dynajit.capture.python.containers import boolean
 from dynajit.capture.python.instances import super_value
 from dynajit.capture.python.tensors.assertions import asserts
@@ -244,13 +244,12 @@ def _take(x: Any, value: Any, limit: int) -> Steps:
     return items
 
 
-def _check_unpackable(x: Any, value: Any) -> Steps:
+@at_once
+def _check_unpackable(x: Any, value: Any) -> None:
     kind = x.type_of(value)
     if not is_iterable(kind):
         name = type_name(kind)
         raise_python(x, TypeError, f"cannot unpack non-iterable {name} object")
-    return
-    yield
 
 
 def _check_count(x: Any, value: Any, found: int, count: int) -> None:

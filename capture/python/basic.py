@@ -9,7 +9,7 @@ import enum
 import functools
 import types
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
@@ -57,6 +57,17 @@ from dynajit.ir import graph
 from dynajit.ops.native._library_call import LibraryFunction
 
 Steps = Generator[Any, Any, Any]
+
+
+def at_once(handler: Callable[..., Any]) -> Callable[..., Steps]:
+    """A handler that runs nothing of the program, as the generator that callers expect."""
+
+    @functools.wraps(handler)
+    def steps(*args: Any) -> Steps:
+        yield from ()
+        return handler(*args)
+
+    return steps
 
 
 @record

@@ -19,7 +19,15 @@ from dynajit.capture.machine.exceptions import (
     raise_python,
     write_state,
 )
-from dynajit.capture.python.basic import Steps, as_python, is_known, is_none, type_name, unsupported
+from dynajit.capture.python.basic import (
+    Steps,
+    as_python,
+    at_once,
+    is_known,
+    is_none,
+    type_name,
+    unsupported,
+)
 from dynajit.capture.python.builtins.table import SPECIAL
 from dynajit.capture.python.exceptions_in_c import (
     PARSING,
@@ -157,9 +165,9 @@ def _new_group(x: Any, cls: type, args: list[Value]) -> ExceptionValue:
     return made
 
 
-def _new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return new_native(x, as_python(x, args[0]), args[1:], keywords)
-    yield
 
 
 for _cls in vars(builtins).values():

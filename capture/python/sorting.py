@@ -5,7 +5,7 @@ from typing import Any, Final
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.python.basic import Steps, as_python, is_known, is_none
+from dynajit.capture.python.basic import Steps, as_python, at_once, is_known, is_none
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.symbolic import NONE, Constant, Value
@@ -42,7 +42,8 @@ def sort_items(x: Any, items: list[Value], keywords: dict[str, Value]) -> Steps:
     return [items[position] for position in chosen]
 
 
-def _flag(x: Any, value: Value) -> Steps:
+@at_once
+def _flag(x: Any, value: Value) -> bool:
     if not is_known(value):
         refuse(x, "sort", lambda reverse: [].sort(reverse=reverse), [value])
     found = as_python(x, value)
@@ -51,7 +52,6 @@ def _flag(x: Any, value: Value) -> Steps:
     except TypeError as error:
         raise_python(x, TypeError, *error.args)
     return bool(found)
-    yield
 
 
 def _has_own_order(measure: Value) -> bool:

@@ -16,7 +16,7 @@ from dynajit.capture.guards.parts import place_of
 from dynajit.capture.library.iteration import CallableIterator, ReversedIterator
 from dynajit.capture.machine.exceptions import Raised, raise_python
 from dynajit.capture.places.sources import InstanceDict
-from dynajit.capture.python.basic import Steps, as_python, defines, is_known, unsupported
+from dynajit.capture.python.basic import Steps, as_python, at_once, defines, is_known, unsupported
 from dynajit.capture.python.builtins.dicts import dict_of
 from dynajit.capture.python.builtins.sets import frozenset_of, set_of
 from dynajit.capture.python.builtins.table import special
@@ -80,14 +80,15 @@ def _ordered_dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Step
 
 
 @special(slice)
-def _slice(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _slice(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     parts = [NONE, args[0], NONE] if len(args) == 1 else [*args, NONE][:3]
     return SliceValue(*parts)
-    yield
 
 
 @special(range)
-def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     if any(isinstance(value, TensorValue) for value in args):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "range(tensor)")
     if any(isinstance(value, ObjectValue) and not issubclass(value.cls, int) for value in args):
@@ -96,7 +97,6 @@ def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if not all(is_known(value) for value in args):
         raise unsupported("range", *args)
     return x.fold(range, *args)
-    yield
 
 
 @special(sorted)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dynajit.capture.bytecode.versions import IS_314
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.python.basic import Steps, unsupported
+from dynajit.capture.python.basic import Steps, at_once, unsupported
 from dynajit.capture.python.containers import boolean
 from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.sets import operand_of_iterable, set_operand
@@ -65,10 +65,10 @@ def _get(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]
 
 
 def _view(kind: str) -> Handler:
-    def make(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    @at_once
+    def make(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Value:
         x.recorder.use(value)
         return DictViewValue(value, kind)
-        yield
 
     return make
 
@@ -124,22 +124,22 @@ def _update(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Val
 
 
 @method("clear")
-def _clear(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _clear(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Value:
     if isinstance(value, InstanceDictValue):
         raise unsupported("__dict__.clear", value)
     x.dict_entries(value)
     x.removed(value)
     x.heap.write(value.identity, {})
     return NONE
-    yield
 
 
 @method("copy")
-def _copy(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _copy(x: Any, value: DictValue, args: list[Value], keywords: dict[str, Value]) -> Value:
     if value.cls is defaultdict:
         raise unsupported("copy", value)
     return DictValue(x.heap.allocate(dict(x.dict_entries(value))), value.cls)
-    yield
 
 
 @method("move_to_end")

@@ -26,7 +26,13 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine import immutables
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
-from dynajit.capture.python.basic import Steps, as_python, from_python, is_known, unsupported
+from dynajit.capture.python.basic import (
+    as_python,
+    at_once,
+    from_python,
+    is_known,
+    unsupported,
+)
 from dynajit.capture.python.builtins.table import special
 from dynajit.capture.python.containers import check_digits, check_texts
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
@@ -124,14 +130,14 @@ def call_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Valu
 
 
 @special(decimal.Decimal)
-def _decimal(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _decimal(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     made = None
     if len(args) == 1 and not keywords and is_known(args[0]):
         made = immutables.exact_decimal(as_python(x, args[0]))
     if made is None:
         raise GraphBreak(breaks.UNKNOWN_CALL, "Decimal")
     return Known(made)
-    yield
 
 
 def bound_method(receiver: Value, name: str) -> Any:

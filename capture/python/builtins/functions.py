@@ -11,7 +11,15 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, raise_python
 from dynajit.capture.machine.immutables import is_immutable
-from dynajit.capture.python.basic import Steps, as_python, defines, is_known, is_none, unsupported
+from dynajit.capture.python.basic import (
+    Steps,
+    as_python,
+    at_once,
+    defines,
+    is_known,
+    is_none,
+    unsupported,
+)
 from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
 from dynajit.capture.python.containers import boolean
 from dynajit.capture.python.errors import check_count, refuse
@@ -34,13 +42,13 @@ def _len(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 
 @special(type)
-def _type(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _type(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     if len(args) == 2 and not keywords:
         refuse(x, "type", type, args)
     if len(args) != 1:
         raise GraphBreak(breaks.CLASS_DEFINITION, "type(name, bases, dict)")
     return Known(x.type_of(args[0]))
-    yield
 
 
 def _name(x: Any, function: Any, args: list[Value]) -> Any:
@@ -81,14 +89,14 @@ def _delattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 
 @special(callable)
-def _callable(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _callable(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     value = args[0]
     if isinstance(value, (FunctionValue, BoundMethod, NativeMethod, PartialValue)):
         return boolean(True)
     if isinstance(value, Known):
         return boolean(callable(as_python(x, value)))
     return boolean(defines(x.type_of(value), "__call__"))
-    yield
 
 
 @special(vars)
@@ -138,11 +146,11 @@ def _has_lasting_hash(value: Value) -> bool:
 @special(str.format)
 def _str_format(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     return (yield from format_template(x, args[0], args[1:], keywords))
-    yield
 
 
 @special(super)
-def _super(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _super(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     if not args:
         frame = x.frames[-1]
         cell = frame.cells.get("__class__")
@@ -160,7 +168,6 @@ def _super(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if len(args) != 2:
         raise unsupported("super", *args)  # one that is not bound, or an error
     return super_value(x, args[0], args[1])
-    yield
 
 
 # -- numbers and text ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import weakref
 from typing import Any
 
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.python.basic import Steps, as_python, at_once, is_known, unsupported
 from dynajit.capture.python.builtins.table import SPECIAL_CODE
 from dynajit.capture.values.symbolic import Value
 
@@ -40,14 +40,14 @@ def _implementation(
     return found
 
 
+@at_once
 def _dispatch(
     x: Any, function: types.FunctionType, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Value:
     """`generic.dispatch(cls)`."""
     if len(args) != 1 or keywords or not is_known(args[0]):
         raise unsupported("dispatch", *args)
     return _implementation(x, function, sources.Constant(function), as_python(x, args[0]))
-    yield
 
 
 def _generic(

@@ -11,7 +11,7 @@ from dynajit.capture import _capture, breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
 from dynajit.capture.python.arithmetic import BINARY, COMPARISONS, UNARY
-from dynajit.capture.python.basic import Steps, as_python, unsupported
+from dynajit.capture.python.basic import Steps, as_python, at_once, unsupported
 from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
 from dynajit.capture.python.containers import boolean, to_index
 from dynajit.capture.python.errors import check_count, refuse
@@ -28,78 +28,78 @@ from dynajit.ops.functions.elements import complex as complex_functions
 
 
 @special(_capture.release)
-def _release(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _release(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return NONE  # only the frame of a resume code asks for it, and that is not symbolic
-    yield
 
 
 # -- grad mode -----------------------------------------------------------------------------------
 
 
 @special(grad_mode._set_grad_enabled)
-def _set_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _set_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     before = x.recorder.grad_enabled
     x.recorder.set_grad_enabled(bool(as_python(x, args[0])))
     x.uses_grad_mode()
     return boolean(before)
-    yield
 
 
 @special(grad_mode.is_grad_enabled)
-def _is_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _is_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     x.uses_grad_mode()
     return boolean(x.recorder.grad_enabled)
-    yield
 
 
 @special(grad_mode._set_inference_enabled)
-def _set_inference_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _set_inference_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     before = x.recorder.inference_enabled
     x.recorder.set_inference_enabled(bool(as_python(x, args[0])))
     x.uses_inference_mode()
     return boolean(before)
-    yield
 
 
 @special(grad_mode.is_inference_mode_enabled)
-def _is_inference_mode_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _is_inference_mode_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     x.uses_inference_mode()
     return boolean(x.recorder.inference_enabled)
-    yield
 
 
 # -- autocast ------------------------------------------------------------------------------------
 
 
 @special(autocast_mode._set_autocast_word)
-def _set_autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _set_autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     before = x.recorder.autocast_word
     x.recorder.set_autocast_word(int(as_python(x, args[0])))
     x.uses_autocast()
     return constant(before)
-    yield
 
 
 @special(autocast_mode._autocast_word)
-def _autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     x.uses_autocast()
     return constant(x.recorder.autocast_word)
-    yield
 
 
 # -- GPUs: what was found once is kept ---------------------------------------------------------
 
 
 @special(gpu.is_available)
-def _is_available(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _is_available(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return boolean(gpu.is_available())
-    yield
 
 
 @special(gpu.device_count)
-def _device_count(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _device_count(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return constant(gpu.device_count())
-    yield
 
 
 # -- what the program says to the compiler ---------------------------------------------------------
@@ -112,53 +112,53 @@ def _graph_break(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps
 
 
 @special(control.is_compiling)
-def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     x.recorder.asks_compiling = True
     return boolean(True)
-    yield
 
 
 @special(instances.give_own_dict)
-def _give_own_dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _give_own_dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     if not isinstance(args[0], ObjectValue) or x.recorder.existing(args[0]) is not None:
         raise unsupported("a dict of its own", *args)
     return NONE
-    yield
 
 
 @special(creation.tensor)
-def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return x.creates_tensor(creation.tensor, args, keywords)
-    yield
 
 
 @special(creation.as_tensor)
-def _as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return x.as_tensor(args, keywords)
-    yield
 
 
 @special(complex_functions.view_as_complex)
-def _view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return x.view_as_complex(args, keywords)
-    yield
 
 
 # -- exceptions ----------------------------------------------------------------------------------
 
 
 @special(sys.exc_info)
-def _exc_info(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _exc_info(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     found = current(x)
     if not isinstance(found, ExceptionValue):
         return TupleValue((NONE, NONE, NONE))
     return TupleValue((Known(found.cls), found, member(x, found, "__traceback__")))
-    yield
 
 
-def _exception(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _exception(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return current(x)
-    yield
 
 
 if hasattr(sys, "exception"):
@@ -237,15 +237,16 @@ def _not(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 
 @special(object)
-def _object(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _object(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     if args or keywords:
         refuse(x, "object", object, args, keywords)
     return ObjectValue(x.heap.allocate(ObjectContents()), object)
-    yield
 
 
 @special(object.__new__)
-def _object_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _object_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     is_class = args and isinstance(args[0], Known) and isinstance(args[0].object, type)
     if not is_class:
         refuse(x, "__new__", object.__new__, args, keywords)
@@ -254,4 +255,3 @@ def _object_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
         raise unsupported("object.__new__", *args)
     x.refuse_arguments("__new__", cls, args[1:], keywords)
     return x.allocate(cls)
-    yield

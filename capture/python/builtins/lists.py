@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.python.basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.python.basic import Steps, as_python, at_once, is_known, unsupported
 from dynajit.capture.python.containers import items_of, live_items, to_index
 from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.iteration import extend_list
@@ -46,10 +46,10 @@ def list_method(
 
 
 @method("append")
-def _append(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _append(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Value:
     x.grow_list(value, (args[0],))
     return NONE
-    yield
 
 
 @method("extend")
@@ -84,24 +84,24 @@ def _pop(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]
 
 
 @method("clear")
-def _clear(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _clear(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Value:
     x.list_items(value)
     x.heap.write(value.identity, ())
     return NONE
-    yield
 
 
 @method("copy")
-def _copy(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _copy(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Value:
     return x.new_list(x.list_items(value))
-    yield
 
 
 @method("reverse")
-def _reverse(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _reverse(x: Any, value: ListValue, args: list[Value], keywords: dict[str, Value]) -> Value:
     x.heap.write(value.identity, tuple(reversed(x.list_items(value))))
     return NONE
-    yield
 
 
 @method("sort")

@@ -8,7 +8,7 @@ import warnings
 from typing import Any, Final
 
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.python.basic import Steps, as_python, at_once, is_known, unsupported
 from dynajit.capture.python.builtins.table import Handler, special
 from dynajit.capture.python.text.output import OutputEffect, is_stream, record, snapshot
 from dynajit.capture.python.text.output_writers import (
@@ -153,13 +153,13 @@ for _name, _level in LEVELS.items():
 
 
 @special(logging.getLogger)
-def _get_logger(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _get_logger(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     name = as_python(x, args[0]) if args and is_known(args[0]) else None
     found = logging.root if not args else logging.root.manager.loggerDict.get(name)
     if keywords or not isinstance(found, logging.Logger):
         raise refuse_output("logging.getLogger() of a new logger")
     return x.recorder.wrap(found, None)
-    yield
 
 
 # -- warnings ------------------------------------------------------------------------------------
@@ -188,7 +188,8 @@ def action_of(text: str, category: type[Warning], line: int, module: str) -> str
 
 
 @special(warnings.warn)
-def _warn(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _warn(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     given = dict(zip(("message", "category", "stacklevel"), args, strict=False)) | keywords
     level = as_python(x, given["stacklevel"]) if "stacklevel" in given else 1
     message = given.get("message", NONE)
@@ -209,4 +210,3 @@ def _warn(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
     values = (message, Known(kind), *(Known(part) for part in place))
     record(x, OutputEffect(write_warning, values, touched=touched))
     return NONE
-    yield

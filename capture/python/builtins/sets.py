@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.python.basic import Steps, is_known
+from dynajit.capture.python.basic import Steps, at_once, is_known
 from dynajit.capture.python.containers import boolean, frozen_if_set
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.sets import (
@@ -102,7 +102,8 @@ def _remove(x: Any, value: SetValue, args: list[Value]) -> Steps:
     return NONE
 
 
-def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
+@at_once
+def _pop(x: Any, value: SetValue, args: list[Value]) -> Value:
     members = set_in_order(x, value)
     if not members:
         raise_python(x, KeyError, "pop from an empty set")
@@ -119,10 +120,10 @@ def _pop(x: Any, value: SetValue, args: list[Value]) -> Steps:
         value.identity, SetEntries(rest, entries.start, steps, entries.is_ordered, entries.is_known)
     )
     return item
-    yield
 
 
-def _clear(x: Any, value: SetValue, args: list[Value]) -> Steps:
+@at_once
+def _clear(x: Any, value: SetValue, args: list[Value]) -> Value:
     entries = set_entries(x, value)
     x.removed(value)
     steps = (*entries.steps, lambda real: set.clear(real))
@@ -130,12 +131,11 @@ def _clear(x: Any, value: SetValue, args: list[Value]) -> Steps:
         value.identity, SetEntries({}, entries.start, steps, entries.is_ordered, entries.is_known)
     )
     return NONE
-    yield
 
 
-def _copy(x: Any, value: Any, args: list[Value]) -> Steps:
+@at_once
+def _copy(x: Any, value: Any, args: list[Value]) -> Value:
     return combine(x, lambda real: real.copy(), [set_operand(x, value)])
-    yield
 
 
 _HANDLERS: Final[dict[str, Callable[..., Steps]]] = {

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dynajit.capture.guards.parts import part, rely_on_code
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python, is_known, unsupported
+from dynajit.capture.python.basic import as_python, at_once, is_known, unsupported
 from dynajit.capture.python.builtins.table import special
 from dynajit.capture.values.containers import DictValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod
@@ -22,7 +22,8 @@ _PLAIN: Final = ("name", "kind", "default", "annotation")
 
 
 @special(inspect.signature)
-def _signature(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _signature(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     target = args[0] if len(args) == 1 and not keywords else None
     is_method = isinstance(target, BoundMethod)
     function = target.function if isinstance(target, BoundMethod) else target
@@ -42,7 +43,6 @@ def _signature(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
         if parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
             found = found.replace(parameters=parameters[1:])
     return Known(found)
-    yield
 
 
 def _rely_on_defaults(x: Any, function: Known) -> None:

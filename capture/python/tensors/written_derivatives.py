@@ -20,7 +20,7 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.library import autograd
 from dynajit.capture.machine.recording import Mark
-from dynajit.capture.python.basic import Steps, is_none
+from dynajit.capture.python.basic import Steps, at_once, is_none
 from dynajit.capture.python.builtins.table import special
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue, TupleValue
@@ -109,13 +109,14 @@ def _refusal(function: type, what: str) -> GraphBreak:
 
 
 @special(autograd.forward_begins)
-def _forward_begins(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _forward_begins(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return constant(x.heap.mark())
-    yield
 
 
 @special(autograd.backward_begins)
-def _backward_begins(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _backward_begins(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     start, function, arguments, context, output = args
     assert isinstance(function, Known) and isinstance(arguments, TupleValue)
     assert isinstance(context, ObjectValue)
@@ -142,7 +143,6 @@ def _backward_begins(x: Any, args: list[Value], keywords: dict[str, Value]) -> S
         for value in given
     ]
     return TupleValue((TupleValue(tuple(gradients)), Known(begun)))
-    yield
 
 
 def _check_forward(
@@ -302,7 +302,8 @@ def _forward_hands_on(x: Any, args: list[Value], keywords: dict[str, Value]) -> 
 
 
 @special(autograd.backward_ends)
-def _backward_ends(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _backward_ends(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     begun: Begun = args[0].object  # type: ignore[attr-defined]
     recorder, builder = x.recorder, x.recorder.builder
     if recorder.random_blocks is not begun.mark.random_blocks:
@@ -318,7 +319,6 @@ def _backward_ends(x: Any, args: list[Value], keywords: dict[str, Value]) -> Ste
         raise _refusal(begun.function, "sizes that backward's operands do not show")
     x.heap.restore(begun.mark.heap)
     return _results(x, begun, places, found)
-    yield
 
 
 def _reads_sizes(found: Extracted) -> bool:
