@@ -488,7 +488,7 @@ def test_operators_end_with_their_library() -> None:
 
 def test_namespaces_that_are_modules_here_are_refused() -> None:
     with pytest.raises(ValueError, match="Choose another name"):
-        sine(dj, "losses")
+        sine(dj, "rows")
     with pytest.raises(NotImplementedError, match="namespace of your own"):
         dj.library.define("aten::new_thing", "(Tensor x) -> Tensor")
 

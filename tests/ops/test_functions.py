@@ -5,8 +5,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from dynajit.eager import Generator
-from dynajit.eager.tensor import tensor
+from dynajit.eager import Generator, tensor
 from dynajit.ops import functions
 from dynajit.ops.functions.networks import nn as nn_functions
 from tests.support.rows.compare import DYNAJIT, TORCH, agree, numbers, outputs_of, torch

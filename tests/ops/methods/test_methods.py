@@ -7,8 +7,7 @@ import dynajit as dj
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
-from dynajit.eager import Tensor
-from dynajit.eager.tensor import tensor
+from dynajit.eager import Tensor, tensor
 from dynajit.ir.graph import Builder, Value
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.table import dispatch

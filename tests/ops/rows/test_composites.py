@@ -9,7 +9,7 @@ from dynajit.core.errors import ArgumentError, BoundsError, DTypeError, ShapeErr
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import symbol
 from dynajit.core.types.value_types import TensorType
-from dynajit.eager.tensor import tensor
+from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.nn import functional
 from dynajit.ops import TABLE

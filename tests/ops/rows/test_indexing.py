@@ -13,7 +13,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
-from dynajit.eager.tensor import tensor
+from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.ops import TABLE, functions
 from dynajit.ops.functions.arrangement import subscript

@@ -5,7 +5,7 @@ import pytest
 
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
 from dynajit.core.types.symint import symbol
-from dynajit.eager.tensor import tensor
+from dynajit.eager import tensor
 from dynajit.ops import TABLE, functions
 from dynajit.ops.rows.movement import matching_groups
 from tests.support.rows.compare import agree

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from dynajit.core.types import dtypes
-from dynajit.eager import Tensor
-from dynajit.eager.tensor import tensor
+from dynajit.eager import Tensor, tensor
 from dynajit.nn import functional
 from dynajit.ops import functions
 
