@@ -95,7 +95,7 @@ def main(name: str, folder: Path) -> None:
     warnings.simplefilter("ignore")
     torch = library(name)
     torch.set_num_threads(1)
-    from tests.fuzz.programs import PROGRAMS
+    from programs import PROGRAMS
 
     own = folder / name
     (own / "compiled").mkdir(parents=True)
