@@ -337,7 +337,7 @@ def test_fullgraph_names_the_line(function, x, y):
     try:
         region = session.capture(function, (x, y), fullgraph=True)
     except GraphBreakError as error:
-        assert "test_06_breaks.py:" in str(error)
+        assert "test_006_breaks.py:" in str(error)
         assert "Hint: " in str(error) or "cannot" in str(error)
     else:
         assert region is not None
