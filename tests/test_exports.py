@@ -128,6 +128,19 @@ def test_the_version_is_the_packages() -> None:
     assert package.__version__ == package.version.__version__
 
 
+def test_every_folder_of_modules_is_a_package() -> None:
+    """setup.py installs what has an `__init__.py`, and no other folder."""
+    from pathlib import Path
+
+    root = Path(__file__).resolve().parent.parent
+    modules = [
+        path
+        for folder in ("dynajit", "eager", "capture", "codegen")
+        for path in (root / folder).rglob("*.py")
+    ]
+    assert [] == [str(path) for path in modules if not (path.parent / "__init__.py").is_file()]
+
+
 def test_import_loads_nothing_heavy() -> None:
     """SciPy, networkx, scikit-learn and matplotlib are loaded when first needed."""
     import subprocess

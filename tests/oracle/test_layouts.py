@@ -228,7 +228,7 @@ def samples_of(operator: Any) -> list[Any]:
         return []
     found = []
     samples = operator.sample_inputs("cpu", kind)
-    for sample in samples if MOST_SAMPLES > 1 else itertools.islice(samples, 10):
+    for sample in samples if MOST_SAMPLES > 1 else itertools.islice(samples, 24):
         first = first_tensor(sample)
         if first is not None and first.ndim > 1 and is_dense(first):
             found.append(sample)

@@ -1,0 +1,1 @@
+"""Programs on a GPU: the driver, images of kernels, launch plans, tuning."""
