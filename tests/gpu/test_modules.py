@@ -223,7 +223,9 @@ def test_a_layer_does_on_the_gpu_what_it_does_on_the_cpu(name: str) -> None:
 
     assert len(expected) == len(actual)
     for a, b in zip(expected, actual, strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
+        # Among sums of hundreds an element may be nothing but rounding: the slope of keys' biases.
+        rounding = 2 * np.finfo(np.float32).eps * float(np.abs(np.asarray(a)).max(initial=0))
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=max(2e-5, rounding))
 
 
 def test_every_layer_is_in_the_table() -> None:

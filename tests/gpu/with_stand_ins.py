@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+# Links are not followed: `.ci/gpu` runs from a tree of links in which the packages lie together.
+ROOT = Path(__file__).absolute().parents[2]
 for folder in (ROOT / "tests" / "stand_in", ROOT):
     sys.path.insert(0, str(folder))
 

@@ -267,16 +267,11 @@ def test_a_message_names_the_call_the_tensors_and_the_index(call: str, words: An
 # -- PyTorch's own tables --------------------------------------------------------------------------
 
 
-def table(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """PyTorch's operators. Their samples look for the test that asks, by reading the source of
-    every frame: not here, for it takes most of the time."""
+def table() -> list[Any]:
+    """PyTorch's operators."""
     pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
-    from torch.testing._internal import common_utils
-    from torch.testing._internal.common_methods_invocations import op_db
-    from torch.testing._internal.opinfo import core
+    from tests.support.pytorch.operator_table import op_db
 
-    for module in (common_utils, core):
-        monkeypatch.setattr(module, "extract_test_fn", lambda: None)
     return list(op_db)
 
 
@@ -299,7 +294,7 @@ def test_what_pytorchs_table_of_operators_refuses_raises_pytorchs_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Arguments that are taken here are a matter of `test_pytorch_samples.py`."""
-    operators = table(monkeypatch)
+    operators = table()
     from tests.support.pytorch import left_out
     from tests.support.pytorch.pytorch_values import Untranslated
 
@@ -335,7 +330,7 @@ def test_a_dtype_that_pytorch_has_no_kernel_for_raises_pytorchs_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Dtypes that are taken here are no matter of this test."""
-    operators = table(monkeypatch)
+    operators = table()
     from tests.support.pytorch import left_out
     from tests.support.pytorch.pytorch_values import Untranslated
 

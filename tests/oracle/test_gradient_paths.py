@@ -21,10 +21,9 @@ import dynajit as dj
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
 
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
-
 from tests.oracle import test_pytorch_samples as samples  # noqa: E402
 from tests.support.pytorch import left_out  # noqa: E402
+from tests.support.pytorch.operator_table import op_db  # noqa: E402
 from tests.support.pytorch.pytorch_values import Translation, Untranslated, flat  # noqa: E402
 
 MOST_SAMPLES = int(os.environ.get("DYNAJIT_PYTORCH_SAMPLES", "8"))

@@ -25,11 +25,11 @@ from dynajit.core.errors import UnsupportedError
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
 
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 from torch.testing._internal.opinfo.core import UnaryUfuncInfo  # noqa: E402
 
 from tests.support.pytorch import left_out  # noqa: E402
 from tests.support.pytorch.integer_programs import PROGRAMS  # noqa: E402
+from tests.support.pytorch.operator_table import op_db  # noqa: E402
 from tests.support.pytorch.pytorch_values import (  # noqa: E402
     Translation,
     Untranslated,

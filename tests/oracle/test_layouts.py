@@ -28,9 +28,8 @@ from dynajit.core.errors import UnsupportedError
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest", reason="PyTorch's table of operators imports expecttest")
 
-from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
-
 from tests.support.pytorch import left_out  # noqa: E402
+from tests.support.pytorch.operator_table import op_db  # noqa: E402
 from tests.support.pytorch.pytorch_values import (  # noqa: E402
     Translation,
     Untranslated,

@@ -3,7 +3,7 @@
 A `Translation` turns the arguments of one call into dynajit's: one object stays one object, and
 views stay views of storage with the same contents. Functions that PyTorch's tests write around an
 operator are made anew with dynajit in the place of `torch`. What has no counterpart raises
-`Untranslated`. Called by `test_pytorch_samples.py` only, where PyTorch is installed.
+`Untranslated`. Imports PyTorch.
 """
 
 import functools
