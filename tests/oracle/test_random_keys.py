@@ -479,3 +479,14 @@ def test_random_keys_do_so_in_compiled_code(kind, dynamic):
         return dj.compile(function, backend="numpy", dynamic=dynamic)
 
     compare(COUNT // 10, f"{kind} compiled", PROGRAMS[kind], kind == "put", through)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_new_dim_gets_its_stride_when_all_numbers_have_chosen(dynamic):
+    def read(x, t):
+        return x[-1, t, -1, None]
+
+    expected = read(torch.ones(3, 4, 2), torch.tensor(1))
+    actual = dj.compile(read, dynamic=dynamic)(dj.ones(3, 4, 2), dj.tensor(1))
+
+    assert expected.stride() == actual.stride()

@@ -72,7 +72,7 @@ def get_item(x: Any, key: Any) -> Any:
     if type(key) is int and x.shape:  # the plan would say the same in twice the time
         return TABLE.select(x, dim=0, index=position(key, x.shape[0], 0))
     entries = as_entries(key)
-    nested = _split_zero_dim(x, entries)
+    nested = _split_zero_dim(x, entries) or _split_new_dims(x, entries)
     if nested is not None:
         return get_item(get_item(x, nested[0]), nested[1])
     plan = read_entries(x, entries)
@@ -308,6 +308,22 @@ def _split_zero_dim(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[
     if not ranks or min(ranks) or len(tensors) == ranks.count(0):
         return None
     return split_entries(x, entries)
+
+
+def _split_new_dims(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """Two keys to apply in turn where zero-dim index tensors meet None, else None.
+
+    The stride of a new dim is made of those that remain when all numbers have chosen.
+    """
+    tensors = [entry for entry in entries if is_tensor(entry)]
+    if not tensors or not any(entry is None for entry in entries):
+        return None
+    if any(entry.shape or _is_truth(entry) for entry in tensors):
+        return None
+    expanded = _expanded(x, entries)
+    kept = [entry if entry is None else slice(None) for entry in expanded
+            if entry is None or isinstance(entry, slice)]  # fmt: skip
+    return tuple(entry for entry in expanded if entry is not None), tuple(kept)
 
 
 def split_entries(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
