@@ -10,12 +10,9 @@ from typing import Any, Final
 
 from dynajit.core.errors import ShapeError
 from dynajit.ops import functions
+from dynajit.ops.functions import published
 
-_UNARY: Final = (
-    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor",
-    "frac", "lgamma", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
-)  # fmt: skip
+_UNARY: Final = tuple(name for name, facts in published().items() if facts.foreach)
 _BINARY: Final = ("add", "sub", "mul", "div", "pow")
 _LIMITS: Final = {
     "clamp_max": "minimum", "clamp_min": "maximum", "maximum": "maximum", "minimum": "minimum",

@@ -7,15 +7,14 @@ under these names by `dynajit`.
 from collections.abc import Callable
 from typing import Any, Final
 
+from dynajit.ops.calls.public import InPlace
+from dynajit.ops.functions import published
+
 NAMES: Final = (
-    "abs_", "acos_", "acosh_", "addmv_", "arccos_", "arccosh_", "arcsin_", "arcsinh_", "arctan_",
-    "arctanh_", "asin_", "asinh_", "atan_", "atanh_", "ceil_", "clamp_", "clamp_max_", "clamp_min_",
-    "clip_", "cos_", "cosh_", "deg2rad_", "detach_", "erf_", "erfc_", "exp2_", "exp_", "expm1_",
-    "fill_", "fix_", "floor_", "frac_", "gcd_", "i0_", "index_put_", "lcm_", "ldexp_", "log10_",
-    "log1p_", "log2_", "log_", "logit_", "nan_to_num_", "neg_", "negative_", "rad2deg_",
-    "reciprocal_", "relu_", "resize_as_", "round_", "rsqrt_", "sigmoid_", "sin_", "sinc_", "sinh_",
-    "sqrt_", "square_", "tan_", "tanh_", "trunc_", "xlogy_", "zero_",
+    *(f"{name}_" for name, facts in published().items() if facts.in_place is InPlace.BOTH),
+    "detach_", "fill_", "resize_as_", "zero_",
 )  # fmt: skip
+"""Those of functions that say so, and those that have no function that writes nothing."""
 
 
 def _function(name: str) -> Callable[..., Any]:

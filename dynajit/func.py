@@ -18,7 +18,7 @@ from dynajit.eager.tensor.tensor import Tensor
 from dynajit.mapped import vmap
 from dynajit.nn.batch_normalization import _BatchNorm
 from dynajit.nn.utils.stateless import called_with
-from dynajit.ops.functions import ones_like, stack
+from dynajit.ops import functions
 
 
 def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:
@@ -123,7 +123,7 @@ def grad_and_value(
                     f"{output.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
                 )
             watched = _is_watched(outer, [output, *flatten(aux)[0]], tracked)
-            found = reverse([output], tracked, [ones_like(output)], watched, watched)
+            found = reverse([output], tracked, [functions.ones_like(output)], watched, watched)
         gradient = unflatten([_without_history(g, watched) for g in found], structure)
         value = _without_history(output, watched)
         return gradient, ((value, _without_history(aux, watched)) if has_aux else value)
@@ -448,7 +448,7 @@ def _stacked_leaf(tensors: list[Tensor], name: str) -> Tensor:
     kinds = {x.requires_grad for x in tensors}
     if len(kinds) > 1:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
-    together: Tensor = stack(tensors)
+    together: Tensor = functions.stack(tensors)
     return together.detach().requires_grad_() if kinds == {True} else together
 
 

@@ -17,7 +17,7 @@ from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.modes.random import default_generator
 from dynajit.eager.modes.write_limits import limited
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.functions import stack
+from dynajit.ops import functions
 
 RANDOMNESS: Final = ("error", "different", "same")
 
@@ -202,7 +202,7 @@ def _stacked(values: list[Any], dim: int) -> Any:
     rank = values[0].ndim + 1
     if not -rank <= dim < rank:
         raise BoundsError(f"vmap: out_dim={dim} is out of range for an output of rank {rank}.")
-    return stack(values, dim=dim)
+    return functions.stack(values, dim=dim)
 
 
 def _empty(

@@ -21,7 +21,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.functions import stack
+from dynajit.ops import functions
 from dynajit.ops.functions.creation.creation import full
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
@@ -167,7 +167,7 @@ class GradScaler:
             flags.setdefault(gradient.device, []).append(gradient.isfinite().all())
             gradient.mul_(inverse)
         return {
-            device: stack(finite).all().logical_not().to(dtypes.float32)
+            device: functions.stack(finite).all().logical_not().to(dtypes.float32)
             for device, finite in flags.items()
         }
 

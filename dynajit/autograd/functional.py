@@ -13,7 +13,7 @@ from dynajit.capture.control import disable
 from dynajit.core.errors import ArgumentError, AutogradError
 from dynajit.eager.modes.grad_mode import enable_grad
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.functions import ones_like
+from dynajit.ops import functions
 
 
 def _tuple(given: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
@@ -66,7 +66,7 @@ def _vectors(v: Any, like: Sequence[Tensor], several: bool, what: str) -> list[T
                 f"The vector v can only be None if {what} contains a single Tensor with a single "
                 "element"
             )
-        return [ones_like(like[0])]
+        return [functions.ones_like(like[0])]
     _, found = _tuple(v, "vector v")
     if len(found) != len(like):
         raise AutogradError(
@@ -163,7 +163,7 @@ def jacobian(
         several_out, outputs = _called(func, tracked)
         if strict:
             probe = reverse(
-                outputs, tracked, [ones_like(y) for y in outputs], False, True, missing=True
+                outputs, tracked, [functions.ones_like(y) for y in outputs], False, True, missing=True
             )
             _check_dependence(outputs, probe, strict)
         rows = [
@@ -204,7 +204,7 @@ def hessian(
     def gradient(*tracked: Tensor) -> Any:
         several_out, outputs = _called(func, tracked)
         value = _require_scalar(outputs, several_out)
-        found = reverse([value], tracked, [ones_like(value)], True, missing=strict)
+        found = reverse([value], tracked, [functions.ones_like(value)], True, missing=strict)
         _check_dependence(outputs, found, strict)
         return tuple(found) if several else found[0]
 
@@ -229,7 +229,7 @@ def vhp(
         tracked = _prepared(given, create_graph)
         several_out, outputs = _called(func, tracked)
         value = _require_scalar(outputs, several_out)
-        gradients = reverse([value], tracked, [ones_like(value)], True, missing=strict)
+        gradients = reverse([value], tracked, [functions.ones_like(value)], True, missing=strict)
         _check_dependence(outputs, gradients, strict)
         found = reverse(gradients, tracked, vectors, create_graph, retain_graph=True)
     return _given_back(outputs, False, create_graph), _given_back(found, several, create_graph)

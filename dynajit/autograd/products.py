@@ -11,7 +11,7 @@ from dynajit.eager.backward.engine import grad
 from dynajit.eager.modes.grad_mode import enable_grad
 from dynajit.eager.tape.node import Node
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.functions import stack, zeros_like
+from dynajit.ops import functions
 
 
 def reverse(
@@ -45,7 +45,7 @@ def reverse(
     if missing:
         return list(found)
     return [
-        zeros_like(x) if gradient is None else gradient
+        functions.zeros_like(x) if gradient is None else gradient
         for x, gradient in zip(inputs, found, strict=True)
     ]
 
@@ -61,7 +61,7 @@ def forward(
     By two backward runs: the first is linear in its vectors, whose derivative is the answer.
     """
     with enable_grad():
-        dummies = [zeros_like(y).requires_grad_() for y in outputs]
+        dummies = [functions.zeros_like(y).requires_grad_() for y in outputs]
         gradients = reverse(outputs, inputs, dummies, create_graph=True, missing=True)
         known = [(g, v) for g, v in zip(gradients, vectors, strict=True) if g is not None]
         return reverse(
@@ -79,7 +79,7 @@ def jacobian_of(
     flat = output.reshape(-1)
     count = flat.shape[0]
     rows = [
-        reverse([flat[i]], inputs, [zeros_like(flat[i]) + 1], create_graph, retain_graph=True)
+        reverse([flat[i]], inputs, [functions.zeros_like(flat[i]) + 1], create_graph, retain_graph=True)
         for i in range(count)
     ]
     found = []
@@ -88,7 +88,7 @@ def jacobian_of(
         if not count:
             found.append(x.new_zeros(shape))
             continue
-        found.append(stack([row[number] for row in rows]).reshape(shape))
+        found.append(functions.stack([row[number] for row in rows]).reshape(shape))
     return found
 
 

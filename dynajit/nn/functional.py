@@ -281,21 +281,5 @@ __all__ = [
 ]
 
 # The ones that write into `out`, or take NumPy's names of arguments.
-publish(
-    globals(),
-    (
-        "avg_pool2d",
-        "avg_pool3d",
-        "cosine_similarity",
-        "gelu",
-        "hardshrink",
-        "linear",
-        "logsigmoid",
-        "normalize",
-        "pairwise_distance",
-        "pdist",
-        "softplus",
-        "softshrink",
-    ),
-)
+publish(globals(), "nn.functional")
 publish_overridable(globals(), __all__)

@@ -44,7 +44,9 @@ from dynajit.eager.operations.strided_views import again
 from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.ops.calls.arguments import NUMBERS, constant, fitting, is_tensor
 from dynajit.ops.calls.autocast import disabled
+from dynajit.ops.calls.public import InPlace
 from dynajit.ops.evaluate import QUIET
+from dynajit.ops.functions import published
 from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.creation.creation import reserve
 from dynajit.ops.functions.creation.random_fills import FILLS
@@ -96,25 +98,10 @@ MSG_READ_ONLY: Final = (
     "Write to a clone()."
 )
 
-# Out-of-place methods with an in-place form of the same arguments.
-NAMES: Final = (
-    "abs", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arcsin", "arctan", "asin",
-    "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-    "ceil", "clamp", "clamp_max", "clamp_min", "clip", "cos", "cosh", "cumprod", "cumsum", "div",
-    "divide", "eq", "erf", "exp", "exp2", "expm1", "floor", "floor_divide", "fmod", "frac", "ge",
-    "gt", "index_add", "index_copy", "index_fill", "le", "leaky_relu", "lerp", "lgamma", "log",
-    "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
-    "lt", "masked_fill", "masked_scatter", "mul", "multiply", "nan_to_num", "ne", "neg",
-    "negative", "pow", "reciprocal", "relu", "remainder", "round", "rsqrt", "scatter",
-    "scatter_add", "sigmoid", "sign", "silu", "sin", "sinh", "sqrt", "square", "sub", "subtract",
-    "tan", "tanh", "tril", "triu", "trunc", "index_put", "true_divide", "sgn", "xlogy", "erfc",
-    "addmm", "baddbmm", "addmv", "hypot", "arctan2", "arcsinh", "arccosh", "arctanh", "absolute",
-    "fix", "float_power", "greater", "greater_equal", "less", "less_equal", "not_equal",
-    "bitwise_left_shift", "bitwise_right_shift", "addbmm", "addr", "copysign", "deg2rad", "digamma",
-    "erfinv", "gcd", "lcm", "heaviside", "i0", "igamma", "igammac", "ldexp", "mvlgamma",
-    "nextafter", "polygamma", "put", "rad2deg", "renorm", "scatter_reduce", "index_reduce", "sinc",
-    "acosh", "conj_physical",
-)  # fmt: skip
+NAMES: Final = frozenset(
+    name for name, facts in published().items() if facts.in_place is not InPlace.ABSENT
+)
+"""Out-of-place methods with an in-place form of the same arguments."""
 
 
 LARGE: Final = 1 << 14
@@ -975,6 +962,6 @@ class InPlaceMethods:
         return copy_into(self, FILLS[name](draw, self.dtype, *numbers), f"{name}_")
 
 
-for _name in NAMES:
+for _name in sorted(NAMES):
     if hasattr(TensorMethods, _name):
         setattr(InPlaceMethods, f"{_name}_", _in_place(_name))

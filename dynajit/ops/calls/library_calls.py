@@ -1,6 +1,6 @@
 """Library functions as programs call them: `out=`, other names of arguments, older overloads.
 
-Contract: the functions of `ops.*_functions` know their own parameters only. What PyTorch takes
+Contract: the functions of `ops.functions` know their own parameters only. What PyTorch takes
 besides, for all of its functions alike, is here, and costs calls without it a few nanoseconds in C
 (`_library_call.c`):
 
@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from dynajit.core.errors import ArgumentError, DeviceError, DTypeError
 from dynajit.ops.calls.arguments import device_of, dtype_of, is_tensor, require_tensor
+from dynajit.ops.calls.public import Out, published
 from dynajit.ops.native._library_call import LibraryFunction, LibraryMethod, register
 from dynajit.ops.table import dispatch
 
@@ -34,80 +35,35 @@ _ALIASES: Final = {"axis": "dim", "keepdims": "keepdim", "x2": "other"}
 _ALIASES_OF_FIRST: Final = ("x", "a", "x1", "input")
 _FIRST: Final = ("input", "A", "x")
 
-#: Functions that PyTorch has written in Python: they know the names of their parameters only.
-PLAINLY_NAMED: Final = frozenset((
-    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "cdist", "einsum",
-    "is_tensor", "lu", "normalize", "split", "stft", "tensordot", "unique", "unique_consecutive",
-    "unravel_index",
-))  # fmt: skip
-
-WITHOUT_OUT: Final = frozenset((
-    "adaptive_avg_pool1d", "adjoint", "allclose", "argsort", "argwhere", "as_strided", "atleast_1d",
-    "atleast_2d", "atleast_3d", "avg_pool1d", "bartlett_window", "bincount", "blackman_window",
-    "block_diag", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "can_cast",
-    "cartesian_prod", "cdist", "celu", "channel_shuffle", "chunk", "clone", "combinations", "conj",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "corrcoef", "cosine_similarity", "count_nonzero", "cov", "cumulative_trapezoid", "detach",
-    "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "dist", "dropout", "dsplit", "einsum",
-    "empty_like", "equal", "fftshift", "flatten", "flip", "fliplr", "flipud", "full_like",
-    "gradient", "group_norm", "hamming_window", "hann_window", "hsplit", "ifftshift", "imag",
-    "index_fill", "index_put", "is_complex", "is_conj", "is_floating_point", "is_neg", "is_nonzero",
-    "is_same_size", "is_signed", "is_tensor", "isclose", "isfinite", "isinf", "isnan", "isreal",
-    "istft", "kaiser_window", "layer_norm", "logdet", "masked_fill", "masked_scatter", "matrix_exp",
-    "max_pool1d", "max_pool2d", "max_pool3d", "meshgrid", "moveaxis", "movedim", "narrow", "numel",
-    "ones_like", "pairwise_distance", "pdist", "permute", "pinverse", "pixel_shuffle",
-    "pixel_unshuffle", "positive", "prelu", "promote_types", "put", "rand_like", "randint_like",
-    "randn_like", "ravel", "real", "relu", "repeat_interleave", "reshape", "resolve_conj",
-    "resolve_neg", "result_type", "rms_norm", "roll", "rot90", "rrelu", "rsub", "select",
-    "select_scatter", "selu", "split", "split_with_sizes", "squeeze", "std_mean", "stft",
-    "swapaxes", "swapdims", "t", "tensor_split", "tile", "trace", "transpose", "trapezoid", "trapz",
-    "tril_indices", "triu_indices", "unbind", "unflatten", "unique", "unique_consecutive",
-    "unravel_index", "unsqueeze", "vander", "var_mean", "view_as_complex", "view_as_real", "vsplit",
-    "zeros_like",
-))  # fmt: skip
-"""Functions of which PyTorch has no form with `out=`."""
-
-#: Functions that make tensors: of the dtype and on the device of `out`.
-FACTORIES: Final = frozenset((
-    "arange", "empty", "eye", "fftfreq", "full", "linspace", "logspace", "normal", "ones", "rand",
-    "randint", "randn", "randperm", "rfftfreq", "zeros",
-))  # fmt: skip
-
-#: Functions that compute in the dtype of `out`, as if it were given as `dtype=`.
-OF_DTYPE: Final = frozenset(("cumprod", "cumsum", "nansum", "prod", "sum"))
-
-#: Functions whose result is not cast: `out` has to have its dtype.
-OF_SAME_DTYPE: Final = frozenset((
-    "abs", "absolute", "addbmm", "addmm", "addmv", "all", "amax", "amin", "any", "argmax", "argmin",
-    "avg_pool2d", "avg_pool3d", "baddbmm", "bitwise_not", "bmm", "bucketize", "ceil", "complex",
-    "conj_physical", "cross", "det", "diag", "dot", "eigvalsh", "fix", "float_power", "floor",
-    "frac", "gather", "gelu", "hardshrink", "heaviside", "histc", "index_select", "inner", "inv",
-    "inverse", "isin", "isneginf", "isposinf", "lerp", "linear", "log_softmax", "logcumsumexp",
-    "logsigmoid", "masked_select", "matmul", "matrix_norm", "mm", "msort", "multinomial", "mv",
-    "nan_to_num", "nanquantile", "neg", "negative", "nonzero", "norm", "polar", "quantile",
-    "renorm", "round", "searchsorted", "sgn", "sign", "signbit", "slice_scatter", "softmax",
-    "softplus", "softshrink", "solve", "spmm", "svdvals", "take", "take_along_dim", "tensordot",
-    "tril", "triu", "trunc", "vdot", "vecdot", "vector_norm", "where",
-))  # fmt: skip
+_out: Final[dict[LibraryFunction, Out]] = {}
+"""What `out=` means to each."""
 
 
-def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
-    """Let functions of a module's namespace take what PyTorch's take; see the top.
+def publish(namespace: dict[str, Any], home: str, names: Iterable[str] | None = None) -> list[str]:
+    """Put public functions into a module's namespace, such that they take what PyTorch's take; see
+    the top.
 
     Args:
         namespace: `globals()` of the module.
-        names: of the functions; other things among them stay.
+        home: whose functions: "" for `dynajit` itself, "linalg", ...
+        names: of the functions; None: all.
+
+    Returns:
+        Their names in order, for `__all__`.
     """
-    for name in names:
-        function = namespace[name]
-        if isinstance(function, FunctionType):
-            foreign = _aliases_for(name, function)
-            if name not in WITHOUT_OUT:
-                foreign = (*foreign, "out")
-            if foreign or name in _OLDER:
-                namespace[name] = LibraryFunction(
-                    function, foreign, _adapted, name, namespace["__name__"], _most(function)
-                )
+    found = published(home)
+    for name in found if names is None else names:
+        function, facts = found[name].function, found[name]
+        foreign = _aliases_for(function, facts.numpy_names)
+        if facts.out is not Out.ABSENT:
+            foreign = (*foreign, "out")
+        if isinstance(function, FunctionType) and (foreign or name in _OLDER):
+            function = LibraryFunction(
+                function, foreign, _adapted, name, namespace["__name__"], _most(function)
+            )
+            _out[function] = facts.out
+        namespace[name] = function
+    return sorted(found)
 
 
 def adapt_methods(*owners: type) -> None:
@@ -119,7 +75,9 @@ def adapt_methods(*owners: type) -> None:
         for name, function in tuple(vars(owner).items()):
             if not isinstance(function, FunctionType) or name.startswith("_"):
                 continue
-            foreign = tuple(n for n in _aliases_for(name, function) if n in ("axis", "keepdims"))
+            facts = published().get(name)
+            known = _aliases_for(function, facts is None or facts.numpy_names)
+            foreign = tuple(n for n in known if n in ("axis", "keepdims"))
             if foreign or name in _OLDER:
                 method = LibraryMethod(function, foreign, _adapted, name, owner, _most(function))
                 setattr(owner, name, method)
@@ -150,9 +108,9 @@ def is_older_form(target: LibraryFunction, count: int) -> bool:
     return count > target.most
 
 
-def _aliases_for(name: str, function: FunctionType) -> tuple[str, ...]:
+def _aliases_for(function: Callable[..., Any], numpy_names: bool) -> tuple[str, ...]:
     """NumPy's names that a function takes for parameters of its own."""
-    if name in PLAINLY_NAMED:
+    if not numpy_names:
         return ()
     own = _names(function)
     found = [alias for alias, known in _ALIASES.items() if known in own and alias not in own]
@@ -207,21 +165,20 @@ def _adapted(target: LibraryFunction, args: tuple[Any, ...], named: dict[str, An
     function = target.__wrapped__
     if out is None:
         return function(*args, **named)
-    return _into(target.__name__, function, out, args, named)
+    return _into(target, out, args, named)
 
 
-def _into(
-    name: str, function: Callable[..., Any], out: Any, args: tuple[Any, ...], named: dict[str, Any]
-) -> Any:
+def _into(target: LibraryFunction, out: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    name, function, meaning = target.__name__, target.__wrapped__, _out[target]
     wants_gradient = False
-    if name in FACTORIES and not any(map(is_tensor, args)):
+    if meaning is Out.FACTORY and not any(map(is_tensor, args)):
         wants_gradient = bool(named.pop("requires_grad", False))
         named = {**named, **_place_of(name, out, named)}
-    elif name in OF_DTYPE and named.get("dtype") is None and is_tensor(out):
+    elif meaning is Out.AS_DTYPE and named.get("dtype") is None and is_tensor(out):
         named = {**named, "dtype": out.dtype}
     written = dispatch.write_into(
         out, name, lambda: function(*args, **named), (args, tuple(named.values())),
-        casts=name not in OF_SAME_DTYPE, warns=name not in FACTORIES,
+        casts=meaning is not Out.SAME_DTYPE, warns=meaning is not Out.FACTORY,
     )  # fmt: skip
     return written.requires_grad_(True) if wants_gradient else written
 

@@ -16,6 +16,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, LinAlgError, ShapeError, UnsupportedError
 from dynajit.core.process.optional import load
 from dynajit.ops.calls.arguments import constant
+from dynajit.ops.calls.public import public
 
 
 class LDL(NamedTuple):
@@ -33,6 +34,7 @@ class LDLInfo(NamedTuple):
     info: Any
 
 
+@public("linalg")
 def ldl_factor(A: Any, *, hermitian: bool = False) -> LDL:
     """The factors of symmetric (`hermitian`: Hermitian) matrices.
 
@@ -44,6 +46,7 @@ def ldl_factor(A: Any, *, hermitian: bool = False) -> LDL:
     return LDL(found.LD, found.pivots)
 
 
+@public("linalg")
 def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False) -> LDLInfo:
     """The factors, and which are singular.
 
@@ -79,6 +82,7 @@ def ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False
     return LDLInfo(*(constant(part, A.device) for part in (factors, pivots, info)))
 
 
+@public("linalg")
 def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
     """x with A x = B, of the factors of A.
 

@@ -40,6 +40,7 @@ from dynajit.ops.calls.arguments import (
 )
 from dynajit.ops.calls.autocast import full_precision, lower_precision
 from dynajit.ops.calls.placing import as_computed, contiguous, copied_by_rows
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.creation.creation import meshgrid
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.matrix import mm, outer, plus_product
@@ -53,6 +54,7 @@ from dynajit.ops.table.type_rules import broadcast_shapes as common_shape
 # splitting
 
 
+@public(out=Out.ABSENT)
 def tensor_split(
     input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
     sections: Any = None,
@@ -111,21 +113,25 @@ def _split_along(name: str, least: int, input: Any, sections: Any, dim: int) -> 
     return tensor_split(input, sections, dim)
 
 
+@public(out=Out.ABSENT)
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views along the second dim (the only one of a vector), of equal sizes or up to indices."""
     return _split_along("hsplit", 1, input, indices_or_sections, 0 if len(input.shape) == 1 else 1)
 
 
+@public(out=Out.ABSENT)
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views along the first dim, of equal sizes or up to indices."""
     return _split_along("vsplit", 2, input, indices_or_sections, 0)
 
 
+@public(out=Out.ABSENT)
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views along the third dim, of equal sizes or up to indices."""
     return _split_along("dsplit", 3, input, indices_or_sections, 2)
 
 
+@public(out=Out.ABSENT)
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Views of the given sizes along `dim`."""
     return split(input, list(split_sizes), dim)
@@ -145,11 +151,13 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
     )
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors with at least one dim."""
     return _each(tensors, lambda x: x if x.shape else reshape(x, 1))
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dims; a vector becomes a row."""
 
@@ -168,21 +176,25 @@ def _atleast_3d(x: Any) -> Any:
     return unsqueeze(x, 2) if rank == 2 else x
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with at least three dims; a matrix gets a last dim of size 1."""
     return _each(tensors, _atleast_3d)
 
 
+@public()
 def dstack(tensors: Sequence[Any]) -> Any:
     """Joined along the third dim."""
     return cat([_atleast_3d(x) for x in tensors], dim=2)
 
 
+@public()
 def column_stack(tensors: Sequence[Any]) -> Any:
     """Joined along the second dim; vectors are columns."""
     return cat([x if len(x.shape) > 1 else reshape(x, -1, 1) for x in tensors], dim=1)
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def block_diag(*tensors: Any) -> Any:
     """The matrix with the given ones along its diagonal and zeros elsewhere.
 
@@ -205,6 +217,7 @@ def block_diag(*tensors: Any) -> Any:
     return cat(rows, dim=0)
 
 
+@public(out=Out.ABSENT)
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of one element of each vector, (n, number of vectors).
 
@@ -219,6 +232,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stack([reshape(grid, -1) for grid in meshgrid(*tensors)], dim=1)
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All r elements of a vector in the order of their positions, (n, r).
@@ -248,6 +262,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 # turning and mirroring
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turned by k quarters from the first of two dims towards the second.
@@ -272,6 +287,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     return transpose(TABLE.flip(input, dims=(a,)), a, b)
 
 
+@public(out=Out.ABSENT)
 def fliplr(input: Any) -> Any:
     """The second dim in reverse order."""
     if len(input.shape) < 2:
@@ -279,6 +295,7 @@ def fliplr(input: Any) -> Any:
     return TABLE.flip(input, dims=(1,))
 
 
+@public(out=Out.ABSENT)
 def flipud(input: Any) -> Any:
     """The first dim in reverse order."""
     if not input.shape:
@@ -290,6 +307,7 @@ def flipud(input: Any) -> Any:
 # diagonals and products of matrices
 
 
+@public(out=Out.ABSENT)
 @full_precision
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
@@ -299,6 +317,7 @@ def trace(input: Any) -> Any:
     return TABLE.sum(on_diagonal, dim=(0,), keepdim=False)
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last dim of input as a diagonal and zeros elsewhere."""
@@ -320,12 +339,14 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return contiguous(movedim(whole, (-2, -1), (a, b)))
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def diagflat(input: Any, offset: int = 0) -> Any:
     """The matrix that has the flattened input as its diagonal."""
     return diag(reshape(input, -1), offset)
 
 
+@public()
 def kron(input: Any, other: Any) -> Any:
     """Kronecker product: every element of input times all of other, dim by dim."""
     rank = max(len(input.shape), len(other.shape))
@@ -336,6 +357,7 @@ def kron(input: Any, other: Any) -> Any:
     return reshape(TABLE.mul(left, right), tuple(n * m for n, m in zip(a, b, strict=True)))
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Powers of the elements of a vector, (n, N): from N - 1 down to 0, or rising.
@@ -357,6 +379,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return stack(rows if increasing else rows[::-1], dim=1)
 
 
+@public(out=Out.SAME_DTYPE)
 def inner(input: Any, other: Any) -> Any:
     """Products summed over the last dims of both; with a zero-dim operand the product."""
     if not input.shape or not other.shape:
@@ -374,6 +397,7 @@ def inner(input: Any, other: Any) -> Any:
     return reshape(product, (*rows, *columns))
 
 
+@public(out=Out.SAME_DTYPE)
 def vdot(input: Any, other: Any) -> Any:
     """Sum of the products of two vectors of one length, the first one conjugated."""
     if len(input.shape) != 1 or len(other.shape) != 1:
@@ -384,6 +408,7 @@ def vdot(input: Any, other: Any) -> Any:
     return inner(conj(input), other)
 
 
+@public()
 def ger(input: Any, vec2: Any) -> Any:
     """`outer` by its older name."""
     return outer(input, vec2)
@@ -400,6 +425,7 @@ def _factor_of_outer(name: str, value: Any, tensors: Sequence[Any]) -> Any:
     return bool(value) if dtype is dtypes.bool_ else value
 
 
+@public(in_place=InPlace.METHOD)
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2); with beta 0 input is not read."""
     product = outer(vec1, vec2)
@@ -413,6 +439,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     return TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled)
 
 
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
 @lower_precision
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * the sum of the products of two batches of matrices, which is the
@@ -430,6 +457,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     return plus_product(input, TABLE.matmul(left, right), beta, alpha)
 
 
+@public()
 @lower_precision
 def chain_matmul(*matrices: Any) -> Any:
     """The product of matrices, from left to right; of one a copy."""
@@ -446,6 +474,7 @@ def chain_matmul(*matrices: Any) -> Any:
 # other views, and copies of them
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def broadcast_shapes(*shapes: Any) -> Shape:
     """The shape to which tensors of these shapes broadcast (an int is a shape of one dim)."""
     given = [integers(shape, "broadcast_shapes") for shape in shapes]
@@ -454,6 +483,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     return kinds[0](found) if kinds else found  # of a tensor's shape, another such shape
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """Per dim of `shape`, the index of the elements at positions of the flattened tensor.
 
@@ -471,6 +501,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     return tuple(reversed(found))
 
 
+@public(out=Out.ABSENT)
 def as_strided(
     input: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
@@ -526,6 +557,7 @@ def strided_extent(size: Sequence[int], stride: Sequence[int], offset: int, avai
         )
 
 
+@public()
 @with_integers
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """`narrow` as a copy."""
@@ -541,6 +573,7 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     return copied_by_rows(sliced(input, d, first, first + length))
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """input with the slice at `index` of `dim` replaced by src."""
@@ -552,6 +585,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     return slice_scatter(input, unsqueeze(src, d), d, at, at + 1)
 
 
+@public(out=Out.SAME_DTYPE)
 @with_integers
 def slice_scatter(
     input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None,
@@ -580,6 +614,7 @@ def slice_scatter(
     )
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """input with a diagonal of two dims replaced by src."""

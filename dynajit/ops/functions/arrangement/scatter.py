@@ -23,6 +23,7 @@ from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import cast, describe_tensor, dim_of, misplaced
 from dynajit.ops.calls.placing import as_computed, contiguous, copied_by_rows
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.shapes.index import _source_for as source_for
 from dynajit.ops.functions.shapes.index import positions_along, source_of_zero_dims
 from dynajit.ops.functions.shapes.shape import reshape
@@ -32,6 +33,7 @@ from dynajit.ops.table.op_table import TABLE
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
+@public(in_place=InPlace.METHOD)
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
@@ -95,6 +97,7 @@ def _start_of(reduce: str, dtype: dtypes.DType) -> Any:
     return int(limits.min if reduce == "amax" else limits.max)
 
 
+@public(in_place=InPlace.METHOD)
 def index_reduce(
     input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
@@ -128,6 +131,7 @@ def index_reduce(
     return _combined(input, wide, source, d, reduce, include_self)
 
 
+@public(out=Out.ABSENT, in_place=InPlace.METHOD)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """input with elements of source at the positions `index` of the flattened tensor, set or
     added."""
@@ -149,6 +153,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     return as_computed(reshape(flat, tuple(input.shape)), input)
 
 
+@public(out=Out.ABSENT, in_place=InPlace.METHOD)
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """input with the elements of source, one after another, where the bool mask holds.
 

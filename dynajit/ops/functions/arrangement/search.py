@@ -25,6 +25,7 @@ from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, dim_of, is_tensor, with_integers
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.reductions.reduction import ValuesIndices, sort
 from dynajit.ops.functions.shapes.shape import reshape, unsqueeze
 from dynajit.ops.table.op_table import TABLE
@@ -39,6 +40,7 @@ def _selected(values: Any, inverse: Any, counts: Any, asked: tuple[bool, bool]) 
     return (values, *(_whole(part, values) for part in extra)) if extra else values
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -114,6 +116,7 @@ def _groups(rows: Any) -> tuple[Any, Any, Any]:
     return starts, number, np.diff(np.append(starts, len(rows)))
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -135,6 +138,7 @@ def unique_consecutive(
     return _selected(found, number, lengths, (return_inverse, return_counts))
 
 
+@public(out=Out.SAME_DTYPE)
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False,
          invert: bool = False) -> Any:  # fmt: skip
     """Whether each element is one of the test elements; either may be a number."""
@@ -159,6 +163,7 @@ def _as_tensor(value: Any, like: Any) -> Any:
 # places in an order
 
 
+@public(out=Out.SAME_DTYPE)
 def searchsorted(
     sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool | None = None,
     side: str | None = None, sorter: Any = None,
@@ -231,6 +236,7 @@ def _check_sorter(sequence: Any, sorter: Any) -> None:
         )
 
 
+@public(out=Out.SAME_DTYPE)
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """Number of the bucket between sorted boundaries that each value falls into; see
     `searchsorted`."""
@@ -242,6 +248,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
+@public(out=Out.SAME_DTYPE)
 def msort(input: Any) -> Any:
     """input sorted along its first dim."""
     return sort(input, 0).values
@@ -251,11 +258,13 @@ def msort(input: Any) -> Any:
 # running extrema, the most frequent element
 
 
+@public()
 def cummax(input: Any, dim: int) -> ValuesIndices:
     """(largest elements so far along `dim`, where they stand: the last of equal ones)."""
     return _running(input, dim, True)
 
 
+@public()
 def cummin(input: Any, dim: int) -> ValuesIndices:
     """(smallest elements so far along `dim`, where they stand: the last of equal ones)."""
     return _running(input, dim, False)
@@ -267,6 +276,7 @@ def _running(input: Any, dim: int, largest: bool) -> ValuesIndices:
     return ValuesIndices(TABLE.gather(input, found, dim=d), found)
 
 
+@public(out=Out.SAME_DTYPE)
 def logcumsumexp(input: Any, dim: int) -> Any:
     """log of the running sum of exponentials along `dim`, without overflow."""
     d = dim_of(input, dim, "logcumsumexp")
@@ -277,6 +287,7 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     return TABLE.logcumsumexp(input, dim=d, reverse=False)
 
 
+@public()
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The most frequent element along `dim` (the smallest of several) and its last position."""
     d = dim_of(input, dim, "mode")
@@ -320,6 +331,7 @@ class Histogram(NamedTuple):
     bin_edges: Any
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number from 0 on occurs in a vector of integers (or their summed weights).
@@ -358,6 +370,7 @@ def _range(x: Any, low: float, high: float) -> tuple[float, float]:
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
+@public(out=Out.SAME_DTYPE)
 @with_integers
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """Counts of the elements in `bins` equal bins from min to max (both 0: of the elements).
@@ -375,6 +388,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return constant(counts.astype(input.dtype.numpy), input.device)
 
 
+@public()
 def histogram(
     input: Any, bins: Any, *, range: tuple[float, float] | None = None, weight: Any = None,
     density: bool = False,

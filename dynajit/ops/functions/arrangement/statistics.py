@@ -15,6 +15,7 @@ from dynajit.ops.calls.arguments import cast, dim_of, is_tensor, with_integers
 from dynajit.ops.calls.autocast import full_precision, only_on_cuda
 from dynajit.ops.calls.contents import accepts, holds
 from dynajit.ops.calls.placing import contiguous
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.matrix import mm
 from dynajit.ops.functions.reductions.pair import distance
@@ -35,6 +36,7 @@ def _dims_of(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     return normalize_dims(dim, len(input.shape), function)
 
 
+@public(out=Out.AS_DTYPE)
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum along `dim` of the elements that are numbers."""
     live = input if not input.dtype.is_floating_point else TABLE.where(_is_number(input), input, 0)
@@ -45,6 +47,7 @@ def _is_number(x: Any) -> Any:
     return TABLE.eq(x, x)
 
 
+@public()
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean along `dim` of the elements that are numbers; NaN where there are none."""
     if not input.dtype.is_floating_point:
@@ -57,6 +60,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     return TABLE.div(total, cast(count, total.dtype))
 
 
+@public()
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle of the elements that are numbers, the lower of two; with `dim` (values,
     indices). NaN where there are none."""
@@ -83,6 +87,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
+@public(out=Out.SAME_DTYPE)
 @full_precision
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
@@ -101,6 +106,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
+@public(out=Out.SAME_DTYPE)
 @full_precision
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
@@ -192,6 +198,7 @@ def _at_quantiles(x: Any, parts: Any, interpolation: str, skips: bool) -> Any:
 # covariances
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Covariances of the rows of input, each a variable with one observation per column; of one
@@ -268,6 +275,7 @@ def _weighted_factor(total: Any, weights: Any, aweights: Any, correction: int) -
     return TABLE.sub(total, TABLE.mul(share, correction))
 
 
+@public(out=Out.ABSENT)
 def corrcoef(input: Any) -> Any:
     """Correlation coefficients of the rows of input, between -1 and 1 (so are both parts of complex
     ones)."""
@@ -321,6 +329,7 @@ def _one_spacing(x: Any, dx: Any, name: str) -> None:
         raise ArgumentError(f"{name}(): expected x or dx, not both.")
 
 
+@public(also=("trapz",), out=Out.ABSENT)
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Integral of y along `dim` by the trapezoidal rule, over points x or steps of dx (1)."""
     _one_spacing(x, dx, "trapezoid")
@@ -332,6 +341,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
 trapz = trapezoid
 
 
+@public(out=Out.ABSENT)
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """Running integrals of y along `dim`, one element fewer than y; see `trapezoid`."""
     _one_spacing(x, dx, "cumulative_trapezoid")
@@ -339,6 +349,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
     return TABLE.cumsum(areas, dim=dim % len(areas.shape))
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> Any:
     """Slopes of input along each of `dim`: differences of second order inside, and of
@@ -426,6 +437,7 @@ def _number(step: Any, like: Any) -> Any:
 # distances
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 @full_precision
 def cdist(
     x1: Any, x2: Any, p: float = 2.0,
@@ -480,11 +492,13 @@ def _distances_by_product(x1: Any, x2: Any) -> Any:
     return TABLE.where(differs, TABLE.sqrt(TABLE.where(differs, apart, 1)), 0)
 
 
+@public(out=Out.ABSENT)
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """Norm of order p of input - other."""
     return norm(TABLE.sub(input, other), p)
 
 
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
 @only_on_cuda
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """input with each slice along `dim` whose norm of order p is above maxnorm scaled down to it.

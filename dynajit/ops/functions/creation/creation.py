@@ -40,6 +40,7 @@ from dynajit.ops.calls.arguments import (
     unchanged_by,
     with_integers,
 )
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.random_fills import check_bounds, check_probabilities, integers
 from dynajit.ops.functions.reductions.reduction import topk
 from dynajit.ops.rows.random import blocks_of
@@ -85,6 +86,7 @@ def _finish(result: Any, requires_grad: bool, options: Mapping[str, Any] = _NONE
     return result.requires_grad_(True) if requires_grad else result
 
 
+@public(out=Out.FACTORY)
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
          requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """One number everywhere; without dtype that of the number, or of a tensor's kind of number."""
@@ -163,15 +165,16 @@ def _constant_like(name: str, value: float) -> Any:
     return function
 
 
-zeros = _constant("zeros", 0)
-ones = _constant("ones", 1)
+zeros = public(out=Out.FACTORY)(_constant("zeros", 0))
+ones = public(out=Out.FACTORY)(_constant("ones", 1))
 # Reading memory that nobody wrote would make results depend on what ran before.
-empty = _constant("empty", 0)
-zeros_like = _constant_like("zeros_like", 0)
-ones_like = _constant_like("ones_like", 1)
-empty_like = _constant_like("empty_like", 0)
+empty = public(out=Out.FACTORY)(_constant("empty", 0))
+zeros_like = public(out=Out.ABSENT)(_constant_like("zeros_like", 0))
+ones_like = public(out=Out.ABSENT)(_constant_like("ones_like", 1))
+empty_like = public(out=Out.ABSENT)(_constant_like("empty_like", 0))
 
 
+@public(out=Out.ABSENT)
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
               requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """One number everywhere, with the shape, dtype and device of input."""
@@ -221,6 +224,7 @@ def new_empty_strided(input: Any, size: Any, stride: Any, *, requires_grad: bool
     return made.requires_grad_(True) if requires_grad else made
 
 
+@public(out=Out.FACTORY)
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
            **options: Any) -> Any:  # fmt: skip
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.
@@ -291,6 +295,7 @@ def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any,
     return values.get("start", 0), values["end"], values.get("step", 1)
 
 
+@public(out=Out.FACTORY)
 @with_integers
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
@@ -332,6 +337,7 @@ def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
     )
 
 
+@public(out=Out.FACTORY)
 @with_integers
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None,
              device: Any = None, **options: Any) -> Any:  # fmt: skip
@@ -343,6 +349,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
     return _finish(result, bool(options.get("requires_grad")), options)
 
 
+@public(out=Out.FACTORY)
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
         requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Ones on the diagonal of an n by m (n) matrix, else zeros."""
@@ -355,6 +362,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
     return _finish(cast(hit, _dtype(dtype)), requires_grad, options)
 
 
+@public(out=Out.ABSENT)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Grids of coordinates from one-dimensional tensors; "xy" swaps the first two dims."""
     if indexing not in ("ij", "xy"):
@@ -382,6 +390,7 @@ def _positions_in(
     return _finish(cast(constant(positions, device_of(device)), kind), False, options)
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
                  **options: Any) -> Any:  # fmt: skip
@@ -390,6 +399,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     return _positions_in("tril_indices", positions, dtype, device, options)
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
                  **options: Any) -> Any:  # fmt: skip
@@ -447,6 +457,7 @@ def _draw(
     return _finish(result, requires_grad, options)
 
 
+@public(out=Out.FACTORY)
 def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None,
          requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Uniform in [0, 1)."""
@@ -454,6 +465,7 @@ def rand(*size: Any, generator: Any = None, dtype: Any = None, device: Any = Non
     return _draw("rand", shape, dtype, device, generator, requires_grad, options)
 
 
+@public(out=Out.FACTORY)
 def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = None,
           requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Standard normal."""
@@ -461,6 +473,7 @@ def randn(*size: Any, generator: Any = None, dtype: Any = None, device: Any = No
     return _draw("randn", shape, dtype, device, generator, requires_grad, options)
 
 
+@public(out=Out.ABSENT)
 def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
               requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Uniform in [0, 1), with the shape, dtype and device of input."""
@@ -471,6 +484,7 @@ def rand_like(input: Any, *, dtype: Any = None, device: Any = None, generator: A
     return _finish(_drawn_like(input, drawn, options), requires_grad, options)
 
 
+@public(out=Out.ABSENT)
 def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: Any = None,
                requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Standard normal, with the shape, dtype and device of input."""
@@ -481,6 +495,7 @@ def randn_like(input: Any, *, dtype: Any = None, device: Any = None, generator: 
     return _finish(_drawn_like(input, drawn, options), requires_grad, options)
 
 
+@public(out=Out.FACTORY)
 def randint(*bounds: Any, size: Any = None, generator: Any = None, dtype: Any = None,
             device: Any = None, requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Integers in [low, high): `randint(high, size)` or `randint(low, high, size)`."""
@@ -511,6 +526,7 @@ def _integers(low: int, high: int, shape: Shape, dtype: DType, device: Any, gene
     return cast(integers(draw, low, high), dtype)
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
                  device: Any = None, **options: Any) -> Any:  # fmt: skip
@@ -533,6 +549,7 @@ def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
     return _finish(result, bool(options.get("requires_grad")), options)
 
 
+@public(out=Out.FACTORY)
 @with_integers
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None,
              **options: Any) -> Any:  # fmt: skip
@@ -543,6 +560,7 @@ def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = 
     return _finish(result, bool(options.get("requires_grad")), options)
 
 
+@public(out=Out.FACTORY)
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None,
            dtype: Any = None, device: Any = None, **options: Any) -> Any:  # fmt: skip
     """Normal with the given mean and standard deviation (numbers or tensors).
@@ -570,6 +588,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     return _finish(result, bool(options.get("requires_grad")), options)
 
 
+@public()
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
     """1 with the probability in input (or p), else 0; shape and dtype of input.
 
@@ -605,6 +624,7 @@ def _check_distribution(p: Any) -> None:
         )
 
 
+@public(out=Out.SAME_DTYPE)
 @with_integers
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None

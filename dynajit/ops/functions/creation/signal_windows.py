@@ -13,6 +13,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, device_of
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.table.op_table import TABLE
 
 
@@ -46,6 +47,7 @@ def _cosines(position: Any, *weights: float) -> Any:
     return total
 
 
+@public(out=Out.ABSENT)
 def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Any:
     """A raised cosine that is 0 at its ends."""
     return _window(
@@ -53,6 +55,7 @@ def hann_window(window_length: int, periodic: bool = True, **options: Any) -> An
     )
 
 
+@public(out=Out.ABSENT)
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46,
     **options: Any,
@@ -63,6 +66,7 @@ def hamming_window(
     )
 
 
+@public(out=Out.ABSENT)
 def blackman_window(window_length: int, periodic: bool = True, **options: Any) -> Any:
     """A sum of two cosines that is 0 at its ends."""
     return _window(
@@ -71,6 +75,7 @@ def blackman_window(window_length: int, periodic: bool = True, **options: Any) -
     )  # fmt: skip
 
 
+@public(out=Out.ABSENT)
 def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -> Any:
     """A triangle that is 0 at its ends."""
 
@@ -80,6 +85,7 @@ def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -
     return _window("bartlett_window", window_length, periodic, triangle, options)
 
 
+@public(out=Out.ABSENT)
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any
 ) -> Any:

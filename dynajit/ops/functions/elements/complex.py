@@ -19,11 +19,13 @@ from dynajit.ops.calls.arguments import (
     unchanged_by,
 )
 from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.table.families import floating_of
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.overriding import PRIORITY
 
 
+@public(out=Out.SAME_DTYPE)
 def complex(real: Any, imag: Any) -> Any:
     """Complex numbers with the parts `real` and `imag`. Shape: broadcast.
 
@@ -35,6 +37,7 @@ def complex(real: Any, imag: Any) -> Any:
     return TABLE.complex(real, imag)
 
 
+@public(out=Out.SAME_DTYPE)
 @full_precision
 def polar(abs: Any, angle: Any) -> Any:
     """Complex numbers of magnitude `abs` at `angle` radians. Shape: broadcast.
@@ -52,6 +55,7 @@ def polar(abs: Any, angle: Any) -> Any:
     return TABLE.complex(TABLE.mul(abs, TABLE.cos(angle)), TABLE.mul(abs, TABLE.sin(angle)))
 
 
+@public(out=Out.ABSENT)
 def real(input: Any) -> Any:
     """The real parts, as a view; a real tensor itself."""
     if not input.dtype.is_complex:
@@ -59,6 +63,7 @@ def real(input: Any) -> Any:
     return TABLE.real(input)
 
 
+@public(out=Out.ABSENT)
 def imag(input: Any) -> Any:
     """The imaginary parts, as a view.
 
@@ -70,6 +75,7 @@ def imag(input: Any) -> Any:
     return TABLE.imag(input)
 
 
+@public(out=Out.ABSENT)
 def view_as_real(input: Any) -> Any:
     """A complex tensor seen as pairs of its parts. Shape: (*input.shape, 2).
 
@@ -82,6 +88,7 @@ def view_as_real(input: Any) -> Any:
     return TABLE.view_as_real(input)
 
 
+@public(out=Out.ABSENT)
 @full_precision
 def view_as_complex(input: Any) -> Any:
     """Pairs along the last dimension seen as complex numbers. Shape: input.shape[:-1].
@@ -105,31 +112,37 @@ def view_as_complex(input: Any) -> Any:
     return TABLE.view_as_complex(input)
 
 
+@public(out=Out.ABSENT)
 def conj(input: Any) -> Any:
     """Complex conjugates, as a view through which writes reach `input`; a real tensor itself."""
     return TABLE.conj_view(input) if input.dtype.is_complex else input
 
 
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
 def conj_physical(input: Any) -> Any:
     """Complex conjugates, a new tensor; a real tensor itself."""
     return TABLE.conj(input) if input.dtype.is_complex else input
 
 
+@public(out=Out.ABSENT)
 def resolve_conj(input: Any) -> Any:
     """The tensor itself, or a copy of a conjugate view."""
     return TABLE.clone(input) if is_conj(input) else input
 
 
+@public(out=Out.ABSENT)
 def resolve_neg(input: Any) -> Any:
     """The tensor itself, or a copy of a negated view."""
     return TABLE.clone(input) if is_neg(input) else input
 
 
+@public(out=Out.ABSENT)
 def is_conj(input: Any) -> bool:
     """Whether the memory of the tensor holds the conjugates of its elements."""
     return bool(input._mirrors()[0])
 
 
+@public(out=Out.ABSENT)
 def is_neg(input: Any) -> bool:
     """Whether the memory of the tensor holds the negatives of its elements."""
     return bool(input._mirrors()[1])
@@ -145,6 +158,7 @@ def conj_view(input: Any) -> Any:
     return TABLE.conj_view(input)
 
 
+@public()
 def angle(input: Any) -> Any:
     """Angles in (-pi, pi]; of real numbers pi below 0, else 0, and NaN of NaN."""
     if input.dtype.is_complex:
@@ -156,12 +170,14 @@ def angle(input: Any) -> Any:
     return unchanged_by(TABLE.where(TABLE.isnan(x), math.nan, turned), x)
 
 
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
 def sgn(input: Any) -> Any:
     """The sign of real numbers; of complex ones the number of magnitude 1 (or 0) in their
     direction."""
     return TABLE.sgn(input) if input.dtype.is_complex else TABLE.sign(input)
 
 
+@public(out=Out.ABSENT)
 def isreal(input: Any) -> Any:
     """True where the imaginary part is 0: everywhere in real tensors."""
     if input.dtype.is_complex:
@@ -169,6 +185,7 @@ def isreal(input: Any) -> Any:
     return TABLE.full(True, shape=tuple(input.shape), dtype=dtypes.bool_, device=input.device)
 
 
+@public(out=Out.ABSENT)
 def adjoint(input: Any) -> Any:
     """The last two dims swapped, and complex numbers conjugated.
 

@@ -20,6 +20,7 @@ from dynajit.ops.calls.arguments import (  # fmt: skip
     rounded_once,
     unchanged_by,
 )
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.elementwise import pow
 from dynajit.ops.rows.composites import wide
 from dynajit.ops.table.families import floating_of
@@ -52,6 +53,7 @@ def floating(x: Any) -> Any:
 # signs and comparisons
 
 
+@public(out=Out.SAME_DTYPE)
 def signbit(input: Any) -> Any:
     """True where the sign is negative, as of -0."""
     if input.dtype is dtypes.bool_:
@@ -63,6 +65,7 @@ def signbit(input: Any) -> Any:
     return TABLE.logical_or(below, minus_zero)
 
 
+@public(in_place=InPlace.METHOD)
 def copysign(input: Any, other: Any) -> Any:
     """The magnitude of input with the sign of other."""
     x, y = pair(input, other)
@@ -71,6 +74,7 @@ def copysign(input: Any, other: Any) -> Any:
     return TABLE.copysign(x, y)
 
 
+@public(out=Out.ABSENT)
 def positive(input: Any) -> Any:
     """input itself.
 
@@ -82,11 +86,13 @@ def positive(input: Any) -> Any:
     return input
 
 
+@public(out=Out.SAME_DTYPE)
 def isposinf(input: Any) -> Any:
     """True where input is inf."""
     return _is_infinity(input, math.inf)
 
 
+@public(out=Out.SAME_DTYPE)
 def isneginf(input: Any) -> Any:
     """True where input is -inf."""
     return _is_infinity(input, -math.inf)
@@ -98,34 +104,40 @@ def _is_infinity(x: Any, value: float) -> Any:
     return TABLE.full(False, shape=tuple(x.shape), dtype=dtypes.bool_, device=x.device)
 
 
+@public(out=Out.ABSENT)
 def is_nonzero(input: Any) -> bool:
     """Whether the only element is not 0; needs the contents."""
     return bool(input)
 
 
+@public(out=Out.ABSENT)
 def is_signed(input: Any) -> bool:
     """Whether the dtype has negative numbers."""
     return input.dtype.is_signed  # type: ignore[no-any-return]
 
 
+@public(out=Out.ABSENT)
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have one shape."""
     ours, others = tuple(input.shape), tuple(other.shape)
     return len(ours) == len(others) and all(map(equals, ours, others))
 
 
+@public()
 def fmax(input: Any, other: Any) -> Any:
     """The larger of two elements; a number where the other is NaN."""
     chosen = TABLE.logical_or(TABLE.ge(input, other), TABLE.isnan(other))
     return TABLE.where(chosen, input, other)
 
 
+@public()
 def fmin(input: Any, other: Any) -> Any:
     """The smaller of two elements; a number where the other is NaN."""
     chosen = TABLE.logical_or(TABLE.le(input, other), TABLE.isnan(other))
     return TABLE.where(chosen, input, other)
 
 
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
 def heaviside(input: Any, values: Any) -> Any:
     """0 below 0, 1 above, and `values` at 0.
 
@@ -143,37 +155,44 @@ def heaviside(input: Any, values: Any) -> Any:
 # angles, logarithms, quotients
 
 
+@public(in_place=InPlace.BOTH)
 def deg2rad(input: Any) -> Any:
     """Degrees as radians."""
     return TABLE.mul(floating(input), math.pi / 180)
 
 
+@public(in_place=InPlace.BOTH)
 def rad2deg(input: Any) -> Any:
     """Radians as degrees."""
     return TABLE.mul(floating(input), 180 / math.pi)
 
 
+@public(in_place=InPlace.METHOD)
 def hypot(input: Any, other: Any) -> Any:
     """sqrt(input^2 + other^2) without overflow."""
     return TABLE.hypot(input, other)
 
 
+@public()
 @rounded_once
 def logaddexp2(input: Any, other: Any) -> Any:
     """log2(2^input + 2^other), without overflow."""
     return TABLE.logaddexp2(input, other)
 
 
+@public(also=("special.xlogy",), in_place=InPlace.BOTH)
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0 and other is a number."""
     return TABLE.xlogy(*(floating(v) for v in pair(input, other)))
 
 
+@public("special")
 def xlog1py(input: Any, other: Any) -> Any:
     """input * log1p(other), 0 where input is 0 and other is a number."""
     return TABLE.xlog1py(*(floating(v) for v in pair(input, other)))
 
 
+@public(also=("special.sinc",), in_place=InPlace.BOTH)
 def sinc(input: Any) -> Any:
     """sin(pi * x) / (pi * x), 1 at 0."""
     value = floating(input)
@@ -183,11 +202,13 @@ def sinc(input: Any) -> Any:
     return cast(TABLE.where(is_flat, 1, TABLE.div(TABLE.sin(angle), angle)), value.dtype)
 
 
+@public(in_place=InPlace.BOTH)
 def gcd(input: Any, other: Any) -> Any:
     """Greatest common divisor of integers."""
     return TABLE.gcd(input, other)
 
 
+@public(in_place=InPlace.BOTH)
 def lcm(input: Any, other: Any) -> Any:
     """Least common multiple of integers."""
     return TABLE.lcm(input, other)
@@ -197,16 +218,19 @@ def lcm(input: Any, other: Any) -> Any:
 # parts of floats
 
 
+@public(in_place=InPlace.METHOD)
 def nextafter(input: Any, other: Any) -> Any:
     """The next number after input towards other."""
     return TABLE.nextafter(input, other)
 
 
+@public(in_place=InPlace.BOTH)
 def ldexp(input: Any, other: Any) -> Any:
     """input * 2^other."""
     return TABLE.mul(input, pow(2.0, other))
 
 
+@public()
 def frexp(input: Any) -> MantissaExponent:
     """(mantissa in [0.5, 1), int32 exponent) with input = mantissa * 2^exponent.
 

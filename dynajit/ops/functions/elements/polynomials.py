@@ -19,6 +19,7 @@ from dynajit.core.process.optional import load
 from dynajit.core.types import dtypes
 from dynajit.ops.calls.arguments import cast, constant, is_tensor, require_tensor
 from dynajit.ops.calls.placing import as_computed
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.elements.number import floating
 from dynajit.ops.table.op_table import TABLE
 
@@ -121,20 +122,29 @@ def _function(name: str, is_shifted: bool = False) -> Callable[[Any, Any], Any]:
     return function
 
 
-chebyshev_polynomial_t = _function("chebyshev_polynomial_t")
-chebyshev_polynomial_u = _function("chebyshev_polynomial_u")
-chebyshev_polynomial_v = _function("chebyshev_polynomial_v")
-chebyshev_polynomial_w = _function("chebyshev_polynomial_w")
-hermite_polynomial_h = _function("hermite_polynomial_h")
-hermite_polynomial_he = _function("hermite_polynomial_he")
-laguerre_polynomial_l = _function("laguerre_polynomial_l")
-legendre_polynomial_p = _function("legendre_polynomial_p")
-shifted_chebyshev_polynomial_t = _function("chebyshev_polynomial_t", is_shifted=True)
-shifted_chebyshev_polynomial_u = _function("chebyshev_polynomial_u", is_shifted=True)
-shifted_chebyshev_polynomial_v = _function("chebyshev_polynomial_v", is_shifted=True)
-shifted_chebyshev_polynomial_w = _function("chebyshev_polynomial_w", is_shifted=True)
+chebyshev_polynomial_t = public("special")(_function("chebyshev_polynomial_t"))
+chebyshev_polynomial_u = public("special")(_function("chebyshev_polynomial_u"))
+chebyshev_polynomial_v = public("special")(_function("chebyshev_polynomial_v"))
+chebyshev_polynomial_w = public("special")(_function("chebyshev_polynomial_w"))
+hermite_polynomial_h = public("special")(_function("hermite_polynomial_h"))
+hermite_polynomial_he = public("special")(_function("hermite_polynomial_he"))
+laguerre_polynomial_l = public("special")(_function("laguerre_polynomial_l"))
+legendre_polynomial_p = public("special")(_function("legendre_polynomial_p"))
+shifted_chebyshev_polynomial_t = public("special")(
+    _function("chebyshev_polynomial_t", is_shifted=True)
+)
+shifted_chebyshev_polynomial_u = public("special")(
+    _function("chebyshev_polynomial_u", is_shifted=True)
+)
+shifted_chebyshev_polynomial_v = public("special")(
+    _function("chebyshev_polynomial_v", is_shifted=True)
+)
+shifted_chebyshev_polynomial_w = public("special")(
+    _function("chebyshev_polynomial_w", is_shifted=True)
+)
 
 
+@public("special")
 def airy_ai(x: Any) -> Any:
     """Airy's function Ai, by SciPy; needs the contents, and has no derivative here.
 
@@ -156,6 +166,7 @@ def airy_ai(x: Any) -> Any:
     return constant(found.astype(dtype.numpy), x.device)
 
 
+@public("special")
 def spherical_bessel_j0(x: Any) -> Any:
     """sin(x) / x; 1 at 0, and 0 at infinity.
 

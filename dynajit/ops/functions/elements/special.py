@@ -11,6 +11,7 @@ from typing import Any
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.ops.calls.arguments import require_tensor, size, with_integers
 from dynajit.ops.calls.placing import contiguous
+from dynajit.ops.calls.public import InPlace, public
 from dynajit.ops.functions.elements.elementwise import sigmoid
 from dynajit.ops.functions.elements.number import floating, pair
 from dynajit.ops.table.op_table import TABLE
@@ -38,29 +39,46 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
     return function
 
 
-bessel_j0 = _unary("bessel_j0")
-bessel_j1 = _unary("bessel_j1")
-bessel_y0 = _unary("bessel_y0")
-bessel_y1 = _unary("bessel_y1")
-erfcx = _unary("erfcx")
-erfinv = _unary("erfinv")
-i0 = modified_bessel_i0 = _unary("i0")
-i0e = _unary("i0e")
-i1 = modified_bessel_i1 = _unary("i1")
-i1e = _unary("i1e")
-lgamma = gammaln = _unary("lgamma")
-log_ndtr = _unary("log_ndtr")
-modified_bessel_k0 = _unary("modified_bessel_k0")
-modified_bessel_k1 = _unary("modified_bessel_k1")
-ndtri = _unary("ndtri")
-scaled_modified_bessel_k0 = _unary("scaled_modified_bessel_k0")
-scaled_modified_bessel_k1 = _unary("scaled_modified_bessel_k1")
-igamma = gammainc = _binary("igamma")
-igammac = gammaincc = _binary("igammac")
-zeta = _binary("zeta")
+bessel_j0 = public("special")(_unary("bessel_j0"))
+bessel_j1 = public("special")(_unary("bessel_j1"))
+bessel_y0 = public("special")(_unary("bessel_y0"))
+bessel_y1 = public("special")(_unary("bessel_y1"))
+erfcx = public("special")(_unary("erfcx"))
+erfinv = public(also=("special.erfinv",), in_place=InPlace.METHOD)(_unary("erfinv"))
+i0 = modified_bessel_i0 = public(
+    also=(
+        "special.i0",
+        "special.modified_bessel_i0",
+    ),
+    in_place=InPlace.BOTH,
+)(_unary("i0"))
+i0e = public("special")(_unary("i0e"))
+i1 = modified_bessel_i1 = public("special", also=("special.modified_bessel_i1",))(_unary("i1"))
+i1e = public("special")(_unary("i1e"))
+lgamma = gammaln = public(also=("special.gammaln",), in_place=InPlace.METHOD, foreach=True)(
+    _unary("lgamma")
+)
+log_ndtr = public("special")(_unary("log_ndtr"))
+modified_bessel_k0 = public("special")(_unary("modified_bessel_k0"))
+modified_bessel_k1 = public("special")(_unary("modified_bessel_k1"))
+ndtri = public("special")(_unary("ndtri"))
+scaled_modified_bessel_k0 = public("special")(_unary("scaled_modified_bessel_k0"))
+scaled_modified_bessel_k1 = public("special")(_unary("scaled_modified_bessel_k1"))
+igamma = gammainc = public(also=("special.gammainc",), in_place=InPlace.METHOD)(_binary("igamma"))
+igammac = gammaincc = public(also=("special.gammaincc",), in_place=InPlace.METHOD)(
+    _binary("igammac")
+)
+zeta = public("special")(_binary("zeta"))
 expit = sigmoid
 
 
+@public(
+    also=(
+        "special.digamma",
+        "special.psi",
+    ),
+    in_place=InPlace.METHOD,
+)
 def digamma(input: Any) -> Any:
     """Derivative of the logarithm of the gamma function."""
     return TABLE.polygamma(require_tensor(input, "digamma"), n=0)
@@ -69,6 +87,7 @@ def digamma(input: Any) -> Any:
 psi = digamma
 
 
+@public(also=("special.polygamma",), in_place=InPlace.METHOD)
 def polygamma(n: Any, input: Any) -> Any:
     """n-th derivative of digamma.
 
@@ -86,6 +105,7 @@ def polygamma_method(input: Any, n: Any) -> Any:
     return polygamma(n, input)
 
 
+@public("special", name="multigammaln", also=("mvlgamma",), in_place=InPlace.METHOD)
 @with_integers
 def multigammaln(input: Any, p: int) -> Any:
     """Logarithm of the multivariate gamma function of dimension p.
@@ -107,11 +127,13 @@ def multigammaln(input: Any, p: int) -> Any:
 mvlgamma = multigammaln
 
 
+@public("special")
 def entr(input: Any) -> Any:
     """-x * log(x); 0 at 0 and -inf below."""
     return TABLE.entr(input)
 
 
+@public("special")
 def ndtr(input: Any) -> Any:
     """The normal distribution function: the part of it that lies below each element."""
     x = TABLE.mul(floating(input), -math.sqrt(0.5))

@@ -16,6 +16,7 @@ from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.types.dtypes import int64
 from dynajit.ops.calls.arguments import constant
 from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.shapes.shape import sliced, unsqueeze
 from dynajit.ops.functions.shapes.shape import transpose as exchanged
@@ -61,6 +62,7 @@ def geqrf(input: Any) -> Reflectors:
     return Reflectors(constant(a, input.device), constant(tau, input.device))
 
 
+@public("linalg")
 @full_precision
 def householder_product(A: Any, tau: Any) -> Any:
     """The first n columns of the product of reflectors.

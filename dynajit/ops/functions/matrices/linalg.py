@@ -12,6 +12,7 @@ from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import cast, is_tensor, unchanged_by, with_integers
 from dynajit.ops.calls.autocast import full_precision
 from dynajit.ops.calls.placing import by_columns, contiguous, copied_by_columns, copied_by_rows
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.elements.complex import adjoint as adjoint_of
 from dynajit.ops.functions.matrices.matrix import matmul
@@ -74,6 +75,7 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+@public("linalg")
 @with_integers
 def matrix_power(A: Any, n: int) -> Any:
     """A multiplied with itself n times; with a negative n its inverse."""
@@ -94,6 +96,7 @@ def matrix_power(A: Any, n: int) -> Any:
     return copied_by_rows(A) if n == 1 else result
 
 
+@public(also=("linalg.matrix_exp",), out=Out.ABSENT)
 def matrix_exp(A: Any) -> Any:
     """Exponential of square matrices; of bfloat16 computed in float32."""
     if A.dtype is dtypes.bfloat16:
@@ -101,6 +104,7 @@ def matrix_exp(A: Any) -> Any:
     return TABLE.matrix_exponential(A)
 
 
+@public("linalg", out=Out.ABSENT)
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """A diagonal of the last two dims, as the last dim."""
     return diagonal_of(A, offset, dim1, dim2)
@@ -110,6 +114,7 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
 # inverses and solutions
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 @full_precision
 def inv(A: Any) -> Any:
     """Inverse of square matrices.
@@ -127,6 +132,7 @@ def is_vector(A: Any, B: Any) -> bool:
     )
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 @full_precision
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """x with A x = B (`left=False`: x A = B); B holds matrices or vectors.
@@ -151,6 +157,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     return by_columns(result) if len(result.shape) > 1 else result
 
 
+@public("linalg")
 @full_precision
 @with_integers
 def tensorinv(input: Any, ind: int = 2) -> Any:
@@ -169,6 +176,7 @@ def tensorinv(input: Any, ind: int = 2) -> Any:
     return reshape(inv(reshape(input, (numel(first), numel(rest)))), (*rest, *first))
 
 
+@public("linalg")
 @full_precision
 def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     """X with tensordot(input, X, X.ndim) = other; `dims` go behind the other dims first.
@@ -188,6 +196,7 @@ def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     return reshape(solve(reshape(input, (count, count)), reshape(other, (count,))), shape)
 
 
+@public("linalg")
 def solve_triangular(
     A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
@@ -213,6 +222,7 @@ def _tolerance(A: Any, rtol: Any, atol: Any, name: str) -> tuple[float, float]:
     return float(rtol), float(atol or 0.0)
 
 
+@public("linalg")
 def pinv(
     A: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
 ) -> Any:
@@ -221,6 +231,7 @@ def pinv(
     return TABLE.pseudo_inverse(A, rtol=relative, atol=absolute, hermitian=hermitian)
 
 
+@public("linalg")
 @full_precision
 def matrix_rank(
     A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
@@ -237,6 +248,7 @@ def matrix_rank(
     return TABLE.sum(TABLE.gt(values, least), dim=(last,), keepdim=False)
 
 
+@public("linalg")
 @full_precision
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """x that makes A x - B smallest, by the pseudo-inverse, which gives the shortest x.
@@ -279,11 +291,13 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     return LeastSquares(reshape(solution, shape), residuals, ranks, values)
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 def det(A: Any) -> Any:
     """Determinants of square matrices."""
     return TABLE.determinant(A)
 
 
+@public("linalg")
 def slogdet(A: Any) -> SignLogDet:
     """(sign, logarithm of the magnitude) of determinants; 0 and -inf of singular matrices."""
     return SignLogDet(TABLE.determinant_sign(A), TABLE.log_determinant(A))
@@ -293,6 +307,7 @@ def slogdet(A: Any) -> SignLogDet:
 # factorizations
 
 
+@public("linalg")
 @full_precision
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """Lower triangular L with L L^H = A (`upper=True`: L^H).
@@ -304,6 +319,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
     return by_columns(adjoint_of(lower)) if upper else lower
 
 
+@public("linalg")
 @full_precision
 def qr(A: Any, mode: str = "reduced") -> QR:
     """Q with orthonormal columns and upper triangular R, Q R = A.
@@ -330,6 +346,7 @@ def _symmetric(A: Any, UPLO: str) -> Any:
     return TABLE.symmetric_eigen(A, upper=UPLO.upper() == "U")
 
 
+@public("linalg")
 @full_precision
 def eigh(A: Any, UPLO: str = "L") -> Eigen:
     """Real eigenvalues in rising order and eigenvectors (columns) of symmetric or Hermitian
@@ -346,12 +363,14 @@ def eigh(A: Any, UPLO: str = "L") -> Eigen:
     return Eigen(TABLE.clone(values), copied_by_columns(part(TABLE, both, -1, 0, n)))
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 @full_precision
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric or Hermitian matrices, in rising order."""
     return eigh(A, UPLO).eigenvalues
 
 
+@public("linalg")
 @full_precision
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """U, singular values from the largest to the smallest, and V^H, with U diag(S) V^H = A.
@@ -370,12 +389,14 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
     return SVD(copied_by_columns(transpose(u, -2, -1)), values, copied_by_columns(vh))
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 @full_precision
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
     """Singular values, from the largest to the smallest."""
     return svd(A, False).S
 
 
+@public("linalg")
 def lu_factor(A: Any, *, pivot: bool = True) -> LU:
     """L (without its diagonal of ones) and U in one matrix, and int32 pivots counted from 1."""
     if not pivot:
@@ -415,12 +436,14 @@ def triangles_of(factors: Any) -> tuple[Any, Any]:
     return TABLE.add(lower, unit), upper
 
 
+@public("linalg", numpy_names=False)
 def lu(A: Any, *, pivot: bool = True) -> PLU:
     """P, L and U with P L U = A."""
     factors, pivots = lu_factor(A, pivot=pivot)
     return PLU(permutation(pivots, A.shape[-2], A.dtype), *triangles_of(factors))
 
 
+@public("linalg")
 def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """x with A x = B of the factors of A; `left=False`: x A = B; `adjoint`: of A^H."""
     if not left:
@@ -436,6 +459,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     return by_columns(TABLE.triangular_solve(LU, outer, upper=True, unit=False))
 
 
+@public("linalg", out=Out.ABSENT)
 @with_integers
 def vander(x: Any, *, N: int | None = None) -> Any:
     """Powers 0, 1, ..., N - 1 of each element, N being the size of the last dim by default.
@@ -454,6 +478,7 @@ def vander(x: Any, *, N: int | None = None) -> Any:
     return contiguous(TABLE.pow(TABLE.reshape(x, shape=(*x.shape, 1)), powers))
 
 
+@public("linalg")
 @full_precision
 def eig(A: Any) -> Eigen:
     """Complex eigenvalues, in LAPACK's order, and eigenvectors (columns of length 1).
@@ -467,6 +492,7 @@ def eig(A: Any) -> Eigen:
     return Eigen(TABLE.clone(values), copied_by_columns(part(TABLE, both, -1, 0, n)))
 
 
+@public("linalg")
 @full_precision
 def eigvals(A: Any) -> Any:
     """Complex eigenvalues of square matrices, in LAPACK's order."""

@@ -34,6 +34,7 @@ from dynajit.ops.calls.arguments import (
 from dynajit.ops.calls.arguments import is_tensor as is_tensor_operand
 from dynajit.ops.calls.autocast import lower_precision, only_on_cuda
 from dynajit.ops.calls.placing import contiguous
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.elementwise import add, mul
 from dynajit.ops.functions.shapes.shape import reshape, transpose, unsqueeze
 from dynajit.ops.rows.composites import as_rows
@@ -41,6 +42,7 @@ from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.type_rules import normalize_dim
 
 
+@public(also=("linalg.matmul",), out=Out.SAME_DTYPE)
 @lower_precision
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product with the rules of `@`.
@@ -88,6 +90,7 @@ def _of_rank(name: str, operands: Sequence[tuple[Any, int]]) -> None:
             )
 
 
+@public(out=Out.SAME_DTYPE)
 @lower_precision
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
@@ -95,6 +98,7 @@ def mm(input: Any, mat2: Any) -> Any:
     return TABLE.matmul(input, mat2)
 
 
+@public(out=Out.SAME_DTYPE)
 @lower_precision
 def spmm(input: Any, mat2: Any) -> Any:
     """Product of two matrices: PyTorch's name for a sparse first one."""
@@ -102,6 +106,7 @@ def spmm(input: Any, mat2: Any) -> Any:
     return TABLE.matmul(input, mat2)
 
 
+@public(out=Out.SAME_DTYPE)
 @lower_precision
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices, (b, n, k) and (b, k, m), without broadcasting."""
@@ -111,12 +116,14 @@ def bmm(input: Any, mat2: Any) -> Any:
     return TABLE.matmul(input, mat2)
 
 
+@public(out=Out.SAME_DTYPE)
 def mv(input: Any, vec: Any) -> Any:
     """Product of a matrix and a vector."""
     _of_rank("mv", [(input, 2), (vec, 1)])
     return _product(input, vec) if input.device is CPU else matmul(input, vec)
 
 
+@public(out=Out.SAME_DTYPE)
 def dot(input: Any, tensor: Any) -> Any:
     """Sum of the products of two vectors of one length."""
     _of_rank("dot", [(input, 1), (tensor, 1)])
@@ -128,6 +135,7 @@ def dot(input: Any, tensor: Any) -> Any:
     return _product(input, tensor)
 
 
+@public()
 def outer(input: Any, vec2: Any) -> Any:
     """All products of the elements of two vectors, (n, m)."""
     _of_rank("outer", [(input, 1), (vec2, 1)])
@@ -159,18 +167,21 @@ def plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     return result
 
 
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
 @lower_precision
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2); with beta 0 input is not read."""
     return plus_product(input, mm(mat1, mat2), beta, alpha)
 
 
+@public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH)
 @only_on_cuda
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
     return plus_product(input, mv(mat, vec), beta, alpha)
 
 
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
 @lower_precision
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2), batched."""
@@ -196,6 +207,7 @@ def _alike_along(x: Any, dims: Sequence[int], other: Any, others: Sequence[int])
     return cast(TABLE.sum(x, dim=tuple(sorted(longer)), keepdim=True), x.dtype) if longer else x
 
 
+@public(out=Out.SAME_DTYPE, numpy_names=False)
 @only_on_cuda
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Products summed over the last `dims` dims of a and the first of b, or over listed dims.
@@ -227,6 +239,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 # einsum
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def einsum(equation: Any, *operands: Any) -> Any:
     """Sums of products of elements, by subscripts such as "bij,bjk->bik".
 

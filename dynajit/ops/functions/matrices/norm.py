@@ -12,6 +12,7 @@ from dynajit.core.types.symint import equals
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast
 from dynajit.ops.calls.autocast import full_precision, lower_precision, only_on_cuda
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.linalg import inv, svdvals
 from dynajit.ops.functions.reductions.reduction import norm as norm_of_elements
@@ -30,6 +31,7 @@ def _floating(name: str, x: Any, dtype: Any = None) -> Any:
     return x
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 def vector_norm(
     x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -37,6 +39,7 @@ def vector_norm(
     return norm_of_elements(_floating("vector_norm", x, dtype), ord, dim, keepdim)
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 def matrix_norm(
     A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -78,6 +81,7 @@ def _largest(sizes: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     return (TABLE.sum if empty else TABLE.amax)(sizes, dim=dim, keepdim=keepdim)
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 def norm(
     A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -103,6 +107,7 @@ def norm(
     raise ShapeError(f"linalg.norm: If ord={ord!r}, dim must specify 1 or 2 dimensions. Got {dims}")
 
 
+@public("linalg")
 @full_precision
 def cond(A: Any, p: Any = None) -> Any:
     """Condition numbers: by singular values (p 2, -2 or None), or norm(A) * norm(inv(A))."""
@@ -119,6 +124,7 @@ def cond(A: Any, p: Any = None) -> Any:
 # products
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 @lower_precision
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """Sums of products along `dim`, broadcast; x is conjugated."""
@@ -127,6 +133,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     return cast(TABLE.sum(product, dim=(d,), keepdim=False), product.dtype)
 
 
+@public("linalg", out=Out.SAME_DTYPE)
 @only_on_cuda
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """Cross products of vectors of 3 elements along `dim`, broadcast.
@@ -152,6 +159,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     return TABLE.sub(TABLE.mul(turned(a, 1), turned(b, 2)), TABLE.mul(turned(a, 2), turned(b, 1)))
 
 
+@public("linalg")
 @lower_precision
 def multi_dot(tensors: Sequence[Any]) -> Any:
     """Product of matrices in the order that needs the fewest multiplications.

@@ -14,6 +14,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import LinAlgError
 from dynajit.ops.calls.arguments import constant
 from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.matrices.linalg import cholesky, inv, is_vector, lu_factor, solve
 from dynajit.ops.functions.shapes.shape import reshape
@@ -49,6 +50,7 @@ class LUInfo(NamedTuple):
     info: Any
 
 
+@public("linalg")
 @full_precision
 def inv_ex(A: Any, *, check_errors: bool = False) -> InverseInfo:
     """Inverses of square matrices, and the infos: the first pivot of LU that is 0.
@@ -67,6 +69,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> InverseInfo:
     return InverseInfo(result, constant(info, A.device))
 
 
+@public("linalg")
 @full_precision
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
     """Lower (`upper`: upper) triangular factors, and the infos: the first leading minor that is not
@@ -93,6 +96,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
     return CholeskyInfo(_filled(result, failed), constant(info, A.device))
 
 
+@public("linalg")
 @full_precision
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolutionInfo:
     """As `linalg.solve`, and the infos: the first pivot of LU that is 0.
@@ -113,6 +117,7 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     return SolutionInfo(_filled(result, marks), constant(info, A.device))
 
 
+@public("linalg")
 def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> LUInfo:
     """As `linalg.lu_factor`, and the infos: the first element on U's diagonal that is 0.
 

@@ -18,6 +18,7 @@ from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls.arguments import is_integer, require_tensor
 from dynajit.ops.calls.arguments import size as size_argument
 from dynajit.ops.calls.autocast import lower_precision
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import complex as of_parts
 from dynajit.ops.rows.networks.windows import Geometry, remembered, window_counts
 from dynajit.ops.table.op_table import TABLE
@@ -288,6 +289,7 @@ def _convolve(
     return batched(input, n, function, run, function)
 
 
+@public(out=Out.ABSENT)
 @lower_precision
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -297,6 +299,7 @@ def conv1d(
     return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(out=Out.ABSENT)
 @lower_precision
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -306,6 +309,7 @@ def conv2d(
     return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
 
 
+@public(out=Out.ABSENT)
 @lower_precision
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -365,6 +369,7 @@ def _convolve_transposed(
     return batched(input, n, function, run, function)
 
 
+@public(out=Out.ABSENT)
 @lower_precision
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -376,6 +381,7 @@ def conv_transpose1d(
     )
 
 
+@public(out=Out.ABSENT)
 @lower_precision
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -387,6 +393,7 @@ def conv_transpose2d(
     )
 
 
+@public(out=Out.ABSENT)
 @lower_precision
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,

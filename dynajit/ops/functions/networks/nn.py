@@ -30,6 +30,7 @@ from dynajit.ops.calls.arguments import cast, constant, dim_of, require_tensor, 
 from dynajit.ops.calls.autocast import lower_precision, only_on_cuda, widened
 from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.placing import as_suggested, contiguous
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation import creation as creation_functions
 from dynajit.ops.functions.matrices.matrix import matmul
 from dynajit.ops.functions.reductions.reduction import norm
@@ -42,6 +43,7 @@ from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dims
 # activations
 
 
+@public("nn.functional", out=Out.SAME_DTYPE)
 def gelu(input: Any, approximate: str = "none") -> Any:
     """Gaussian error linear unit; `approximate` is "none" or "tanh"."""
     if approximate not in ("none", "tanh"):
@@ -61,11 +63,13 @@ def mish(input: Any) -> Any:
     return TABLE.mish(input)
 
 
+@public("nn.functional", out=Out.SAME_DTYPE)
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta."""
     return TABLE.softplus(input, beta=float(beta), threshold=float(threshold))
 
 
+@public("nn.functional", out=Out.SAME_DTYPE)
 def logsigmoid(input: Any) -> Any:
     """log(sigmoid(x))."""
     return TABLE.log_sigmoid(input)
@@ -78,6 +82,7 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
     return TABLE.leaky_relu(input, negative_slope=float(negative_slope))
 
 
+@public(out=Out.ABSENT)
 @lower_precision
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
@@ -105,11 +110,13 @@ def elu(input: Any, alpha: float = 1.0) -> Any:
     return TABLE.elu(input, alpha=float(alpha), scale=1.0)
 
 
+@public(out=Out.ABSENT)
 def selu(input: Any) -> Any:
     """Scaled elu. Source of the constants: G. Klambauer et al., arXiv:1706.02515."""
     return TABLE.elu(input, alpha=1.6732632423543772, scale=1.0507009873554805)
 
 
+@public(out=Out.ABSENT)
 def celu(input: Any, alpha: float = 1.0) -> Any:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
 
@@ -165,6 +172,7 @@ def tanhshrink(input: Any) -> Any:
     return TABLE.sub(input, TABLE.tanh(input))
 
 
+@public()
 def threshold(input: Any, threshold: float, value: float) -> Any:
     """x above the threshold, else value; NaN stays."""
     value = arguments.fitting(value, input.dtype, "threshold")
@@ -179,11 +187,13 @@ def _shrunk(name: str, input: Any, lambd: float, moved: Any) -> Any:
     return TABLE.where(inside, 0.0, moved)
 
 
+@public(also=("nn.functional.hardshrink",), out=Out.SAME_DTYPE)
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x where |x| > lambd, else 0."""
     return _shrunk("hardshrink", input, lambd, input)
 
 
+@public("nn.functional", out=Out.SAME_DTYPE)
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x moved towards 0 by lambd, and 0 where it would cross.
 
@@ -233,11 +243,13 @@ def _along(name: str, input: Any, dim: int | None, third: Any, dtype: Any) -> An
     return TABLE[name](x, dim=d)
 
 
+@public(also=("special.softmax",), out=Out.SAME_DTYPE)
 def softmax(input: Any, dim: int | None = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """exp(x) over its sum along `dim`."""
     return _along("softmax", input, dim, _stacklevel, dtype)
 
 
+@public(also=("special.log_softmax",), out=Out.SAME_DTYPE)
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """log(softmax(x)) along `dim`."""
     return _along("log_softmax", input, dim, _stacklevel, dtype)
@@ -252,6 +264,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 # layers
 
 
+@public("nn.functional", out=Out.SAME_DTYPE)
 @lower_precision
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.T + bias; of a weight with one dim the products with it, without a bias.
@@ -333,6 +346,7 @@ def check_probability(p: float) -> None:
         )
 
 
+@public(out=Out.ABSENT)
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """input with elements zeroed with probability p and the others scaled by 1 / (1 - p)."""
     check_probability(p)
@@ -343,6 +357,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
     return TABLE.dropout(input, seed, offset, p=float(p), shift=shift)
 
 
+@public(out=Out.ABSENT)
 def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5,
@@ -355,6 +370,7 @@ def layer_norm(
 _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
+@public(out=Out.ABSENT)
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
@@ -365,6 +381,7 @@ def rms_norm(
     return TABLE.rms_norm(input, weight, normalized_shape=shape, eps=float(eps))
 
 
+@public(out=Out.ABSENT)
 @only_on_cuda
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
@@ -389,12 +406,14 @@ def group_norm(
     return as_suggested(cast(result, input.dtype), input)
 
 
+@public("nn.functional", numpy_names=False)
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """input over its norm along `dim`, which counts as at least eps."""
     length = norm(input, p, dim, keepdim=True)
     return TABLE.div(input, TABLE.clamp_min(length, eps))
 
 
+@public(also=("nn.functional.cosine_similarity",), out=Out.ABSENT)
 @only_on_cuda
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Product of x1 and x2 along `dim` over the product of their norms (each at least eps).
@@ -414,6 +433,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return TABLE.sum(TABLE.mul(x1, x2), dim=d, keepdim=False)
 
 
+@public(also=("nn.functional.pairwise_distance",), out=Out.ABSENT)
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:

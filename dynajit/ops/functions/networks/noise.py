@@ -12,12 +12,14 @@ from dynajit.core.errors import ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import Shape
 from dynajit.ops.calls.arguments import cast, dim_of
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.creation import rand, rand_like
 from dynajit.ops.functions.networks.nn import check_probability, leaky_relu, softmax
 from dynajit.ops.functions.reductions.reduction import argmax
 from dynajit.ops.table.op_table import TABLE
 
 
+@public(out=Out.ABSENT)
 def rrelu(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Any:

@@ -27,6 +27,7 @@ from dynajit.ops.calls.arguments import (
 from dynajit.ops.calls.arguments import size as size_argument
 from dynajit.ops.calls.autocast import full_precision, widened
 from dynajit.ops.calls.placing import as_suggested, contiguous
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.networks.convolution import (
     batched,
     per_dim,
@@ -140,6 +141,7 @@ def _flat_positions(choice: Any, sizes: Shape, size: tuple[int, ...], geometry: 
     return total
 
 
+@public(out=Out.ABSENT)
 def max_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -148,6 +150,7 @@ def max_pool1d(
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@public(out=Out.ABSENT)
 def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -157,6 +160,7 @@ def max_pool2d(
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@public(out=Out.ABSENT)
 def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -225,6 +229,7 @@ def _divisors(
     return found
 
 
+@public(out=Out.ABSENT)
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -233,6 +238,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
+@public("nn.functional", out=Out.SAME_DTYPE)
 @with_integers
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -244,6 +250,7 @@ def avg_pool2d(
     )
 
 
+@public("nn.functional", out=Out.SAME_DTYPE)
 @full_precision
 @with_integers
 def avg_pool3d(
@@ -406,6 +413,7 @@ def _laid_out(result: Any, x: Any) -> Any:
     return as_suggested(result, x, rows=True)
 
 
+@public(out=Out.ABSENT)
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows over (N, C, L) or (C, L)."""
     return _adaptive_avg_pool(1, input, output_size)

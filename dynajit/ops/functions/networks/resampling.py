@@ -25,6 +25,7 @@ from dynajit.core.types.symint import equals
 from dynajit.core.types.value_types import Size
 from dynajit.ops.calls.arguments import cast, constant, sizes, with_integers
 from dynajit.ops.calls.placing import as_suggested, copied_by_rows
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.networks.convolution import per_dim
 from dynajit.ops.functions.networks.nn import check_probability, dropout
 from dynajit.ops.functions.networks.pooling import (
@@ -302,6 +303,7 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 # shuffled pixels
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(*, C * r * r, H, W) -> (*, C, H * r, W * r).
@@ -323,6 +325,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     return as_suggested(result, input)
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """(*, C, H * r, W * r) -> (*, C * r * r, H, W)."""
@@ -341,6 +344,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return as_suggested(result, input)
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Channels (dim 1) of `groups` groups, taken in turn from each.

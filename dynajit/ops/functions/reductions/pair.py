@@ -14,6 +14,7 @@ from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import constant
 from dynajit.ops.calls.autocast import only_on_cuda
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.reductions.reduction import norm
 from dynajit.ops.table.op_table import TABLE
 
@@ -51,6 +52,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     return result if bias is None else TABLE.add(result, bias)
 
 
+@public(also=("nn.functional.pdist",), out=Out.ABSENT)
 @only_on_cuda
 def pdist(input: Any, p: float = 2.0) -> Any:
     """Distances of all pairs of rows of (N, D), row by row of the upper triangle.

@@ -21,6 +21,7 @@ from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, describe_tensor, dim_of, with_integers
 from dynajit.ops.calls.autocast import full_precision
 from dynajit.ops.calls.placing import as_computed
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.elementwise import isclose, maximum, minimum, nonzero
 from dynajit.ops.functions.shapes.shape import reshape
 from dynajit.ops.rows.composites import wide
@@ -52,6 +53,7 @@ def _dims(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     return normalize_dims(dim, len(input.shape), call)
 
 
+@public(out=Out.AS_DTYPE)
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum along `dim`; bool and integers sum in int64."""
     dims = _dims(input, dim, "sum")
@@ -65,6 +67,7 @@ def _in_dtype(result: Any, dtype: Any) -> Any:
     return result if dtype is None else cast(result, arguments.dtype_of(dtype))
 
 
+@public(out=Out.AS_DTYPE)
 @full_precision
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product along `dim`."""
@@ -73,6 +76,7 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     return _in_dtype(TABLE.prod(x, dim=dims, keepdim=keepdim), dtype)
 
 
+@public()
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean along `dim` of a floating tensor.
 
@@ -93,6 +97,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     return dim, arguments.operand(correction)
 
 
+@public()
 def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Any:  # fmt: skip
     """Variance along `dim`, divided by the count less `correction` (1); of complex numbers the
@@ -105,6 +110,7 @@ def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return TABLE.var(input, dim=_dims(input, dim, "var"), keepdim=keepdim, correction=amount)
 
 
+@public()
 def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Any:  # fmt: skip
     """Square root of `var`."""
@@ -114,6 +120,7 @@ def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return TABLE.std(input, dim=_dims(input, dim, "std"), keepdim=keepdim, correction=amount)
 
 
+@public(out=Out.ABSENT)
 def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> Any:  # fmt: skip
     """(var, mean)."""
@@ -121,6 +128,7 @@ def var_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
     return var(input, dim, correction=amount, keepdim=keepdim), mean(input, dim, keepdim)
 
 
+@public(out=Out.ABSENT)
 def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
              correction: float | None = None) -> Any:  # fmt: skip
     """(std, mean)."""
@@ -128,11 +136,13 @@ def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
     return std(input, dim, correction=amount, keepdim=keepdim), mean(input, dim, keepdim)
 
 
+@public(out=Out.SAME_DTYPE)
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Largest element; equal ones share the gradient."""
     return TABLE.amax(input, dim=_dims(input, dim, "amax"), keepdim=keepdim)
 
 
+@public(out=Out.SAME_DTYPE)
 def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Smallest element; equal ones share the gradient."""
     return TABLE.amin(input, dim=_dims(input, dim, "amin"), keepdim=keepdim)
@@ -142,12 +152,14 @@ def _orderable(input: Any) -> Any:
     return TABLE.cast(input, dtype=dtypes.uint8) if input.dtype is dtypes.bool_ else input
 
 
+@public(out=Out.SAME_DTYPE)
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Position of the largest element (the first of equal ones): of the flattened input without
     `dim`, else along it."""
     return _arg(TABLE.argmax, input, dim, keepdim)
 
 
+@public(out=Out.SAME_DTYPE)
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Position of the smallest element; see `argmax`."""
     return _arg(TABLE.argmin, input, dim, keepdim)
@@ -163,6 +175,7 @@ def _arg(row: Any, input: Any, dim: int | None, keepdim: bool) -> Any:
     return row(input, dim=dims, keepdim=keepdim)
 
 
+@public()
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim` (values, indices); with a tensor the elementwise maximum."""
     if other is not None:
@@ -174,6 +187,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _extremum(TABLE.argmax, input, dim, keepdim)
 
 
+@public()
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with `dim` (values, indices); with a tensor the elementwise
     minimum."""
@@ -206,17 +220,20 @@ class LowestHighest(NamedTuple):
     max: Any
 
 
+@public()
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> LowestHighest:
     """(smallest, largest)."""
     dims = () if dim is None else dim
     return LowestHighest(amin(input, dims, keepdim), amax(input, dims, keepdim))
 
 
+@public(out=Out.SAME_DTYPE)
 def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """True where some element is not 0; an empty `dim` reduces nothing."""
     return TABLE.any(input, dim=_dims_or_none(input, dim, "any"), keepdim=keepdim)
 
 
+@public(out=Out.SAME_DTYPE)
 def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """True where no element is 0; an empty `dim` reduces nothing."""
     return TABLE.all(input, dim=_dims_or_none(input, dim, "all"), keepdim=keepdim)
@@ -227,11 +244,13 @@ def _dims_or_none(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     return () if isinstance(dim, (tuple, list)) and not dim else _dims(input, dim, function)
 
 
+@public(out=Out.ABSENT)
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """Number of elements that are not 0, int64."""
     return TABLE.sum(TABLE.ne(input, 0), dim=_dims(input, dim, "count_nonzero"), keepdim=False)
 
 
+@public(also=("special.logsumexp",))
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log of the sum of exponentials along `dim`, without overflow."""
     x = cast(input, floating_of(input.dtype))
@@ -252,6 +271,7 @@ def _complex_logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return reshape(TABLE.add(total, level), shape)
 
 
+@public(out=Out.SAME_DTYPE)
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
          dtype: Any = None) -> Any:  # fmt: skip
     """Vector norm along `dim` (all dims by default) of order p: 2 or "fro", 1, 0, inf, -inf, or
@@ -318,12 +338,14 @@ def _norm_of_order(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) ->
 # scans and sorting
 
 
+@public(out=Out.AS_DTYPE, in_place=InPlace.METHOD)
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along `dim`; bool and integers sum in int64."""
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
     return _in_dtype(TABLE.cumsum(x, dim=dim_of(input, dim, "cumsum"), reverse=False), dtype)
 
 
+@public(out=Out.AS_DTYPE, in_place=InPlace.METHOD)
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running products along `dim`."""
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
@@ -361,6 +383,7 @@ def sum_to_size(input: Any, *sizes_: Any, size: Any = None) -> Any:
     return reshape(TABLE.sum(input, dim=dims, keepdim=True), shape)
 
 
+@public()
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along `dim`, n times, with tensors before and behind input.
 
@@ -396,6 +419,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return input
 
 
+@public(out=Out.ABSENT)
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Positions that put input in order along `dim`; always stable."""
     d = dim_of(input, dim, "argsort")
@@ -406,6 +430,7 @@ def _positions(input: Any, dim: int, descending: bool) -> Any:
     return TABLE.argsort(input, dim=dim, descending=descending, start=0, stop=None)
 
 
+@public()
 def sort(
     input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> ValuesIndices:
@@ -418,6 +443,7 @@ def sort(
     return ValuesIndices(as_computed(values, input), as_computed(indices, input))
 
 
+@public()
 def topk(
     input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
@@ -432,6 +458,7 @@ def topk(
     return ValuesIndices(TABLE.gather(input, order, dim=d), order)
 
 
+@public()
 @with_integers
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest element along `dim` (counted from 1) and its position."""
@@ -443,6 +470,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Values
     return _element(input, order, d, keepdim)
 
 
+@public()
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element, the lower of two; with `dim` (values, indices). The first NaN wins."""
     if dim is None:
@@ -475,6 +503,7 @@ def _element(input: Any, position: Any, dim: int, keepdim: bool) -> ValuesIndice
 # whole-tensor questions
 
 
+@public(out=Out.ABSENT)
 def allclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
@@ -482,36 +511,43 @@ def allclose(
     return bool(all(isclose(input, other, rtol, atol, equal_nan)))
 
 
+@public(out=Out.ABSENT)
 def equal(input: Any, other: Any) -> bool:
     """True if shapes and all elements are equal; needs the contents."""
     return tuple(input.shape) == tuple(other.shape) and bool(all(TABLE.eq(input, other)))
 
 
+@public(out=Out.ABSENT)
 def argwhere(input: Any) -> Any:
     """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
     return nonzero(input)
 
 
+@public(name="numel", out=Out.ABSENT)
 def element_count(input: Any) -> Any:
     """Number of elements."""
     return numel(tuple(input.shape))
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def is_tensor(obj: Any) -> bool:
     """True for tensors, and for nothing else."""
     return not isinstance(obj, type) and arguments.is_tensor(obj)
 
 
+@public(out=Out.ABSENT)
 def is_floating_point(input: Any) -> bool:
     """True for floating dtypes."""
     return bool(input.dtype.is_floating_point)
 
 
+@public(out=Out.ABSENT)
 def is_complex(input: Any) -> bool:
     """True for complex dtypes."""
     return bool(input.dtype.is_complex)
 
 
+@public(out=Out.ABSENT)
 def promote_types(type1: DType, type2: DType) -> DType:
     """The dtype that holds both."""
     return dtypes.promote(type1, type2)

@@ -25,6 +25,7 @@ from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.calls.autocast import widest
 from dynajit.ops.calls.placing import contiguous
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.shapes.shape import reshape, sliced, unsqueeze
 from dynajit.ops.rows.composites import count_operand
 from dynajit.ops.table.op_table import TABLE
@@ -34,6 +35,12 @@ from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dim
 # joining and splitting
 
 
+@public(
+    also=(
+        "concat",
+        "concatenate",
+    )
+)
 @widest
 def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any:
     """Tensors one after another along `dim`; dtypes are promoted; 1-d empty ones are skipped.
@@ -65,6 +72,7 @@ def _require_tensors(given: Sequence[Any], function: str) -> None:
             arguments.require_tensor(x, function, f"tensors[{i}]")
 
 
+@public()
 @widest
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension."""
@@ -77,6 +85,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     return TABLE.stack(*[x if x.dtype is dtype else cast(x, dtype) for x in given], dim=d)
 
 
+@public()
 def hstack(tensors: Sequence[Any]) -> Any:
     """Joined along the second dim; one-dimensional tensors along their only one."""
     given = list(tensors)
@@ -87,6 +96,7 @@ def hstack(tensors: Sequence[Any]) -> Any:
     return cat(given, dim=0 if len(given[0].shape) == 1 else 1)
 
 
+@public()
 def vstack(tensors: Sequence[Any]) -> Any:
     """Joined along the first dim; one-dimensional tensors are rows."""
     rows = [reshape(x, 1, -1) if len(x.shape) < 2 else x for x in tensors]
@@ -100,6 +110,7 @@ def _given_together(source: Any, parts: Iterable[Any]) -> tuple[Any, ...]:
     return found
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of at most `split_size` along `dim`, or of the sizes in a list."""
     return _given_together(tensor, unsafe_split(tensor, split_size_or_sections, dim))
@@ -149,6 +160,7 @@ def _even_parts(step: Any, n: Any) -> Shape:
     return tuple(min(step, n - first) for first in range(0, n, step))
 
 
+@public(out=Out.ABSENT)
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal size along `dim` (the last may be smaller)."""
     return _given_together(input, unsafe_chunk(input, chunks, dim))
@@ -170,6 +182,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     return unsafe_split(input, -(-n // chunks), d)
 
 
+@public(out=Out.ABSENT)
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """The slices along `dim`, without that dimension."""
     d = dim_of(input, dim, "unbind")
@@ -185,6 +198,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 # gather and scatter
 
 
+@public(out=Out.SAME_DTYPE)
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Elements of input at `index` along `dim`; a number counts as a vector of one element, and an
     index without elements may have any shape."""
@@ -200,6 +214,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     return reshape(found, tuple(index.shape))
 
 
+@public(out=Out.SAME_DTYPE)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """`gather` with broadcasting of the other dims; with `dim`, negative indices count from the
     end."""
@@ -235,6 +250,7 @@ def source_of_zero_dims(function: str, source: Any) -> Any:
     return reshape(source, 1)
 
 
+@public(out=Out.SAME_DTYPE)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Slices of input along `dim` at the positions in a 1-d (or zero-dim) index."""
     d = dim_of(input, dim, "index_select")
@@ -248,6 +264,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return TABLE.index_select(input, index, dim=d)
 
 
+@public(out=Out.SAME_DTYPE)
 def take(input: Any, index: Any) -> Any:
     """Elements of the flattened input at `index`, in the shape of `index`."""
     if not index.shape:
@@ -273,6 +290,7 @@ def _source_for(input: Any, index: Any, source: Any) -> Any:
     return TABLE.slice(source, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape))
 
 
+@public(in_place=InPlace.METHOD)
 def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
     reduce: str | None = None,
@@ -291,12 +309,14 @@ def scatter(
     raise ArgumentRuntimeError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
 
 
+@public(in_place=InPlace.METHOD)
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """input plus `src` at `index` along `dim`."""
     d = dim_of(input, dim, "scatter_add")
     return TABLE.scatter_add(input, index, _source_for(input, index, src), dim=d)
 
 
+@public(in_place=InPlace.METHOD)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """input plus slices of `alpha * source` at the positions in `index` along `dim`."""
     d = dim_of(input, dim, "index_add")
@@ -309,6 +329,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return TABLE.index_add(input, index, scaled, dim=d)
 
 
+@public(in_place=InPlace.METHOD)
 @widest
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """input with slices along `dim` replaced at the positions in `index`."""
@@ -324,6 +345,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return contiguous(TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,)))
 
 
+@public(out=Out.ABSENT, in_place=InPlace.METHOD)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """input with `value` in the slices along `dim` at the positions in `index`."""
     d = dim_of(input, dim, "index_fill")
@@ -348,6 +370,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return TABLE.index_put(input, unsqueeze(index, 0), filled, dims=(d,))
 
 
+@public(out=Out.ABSENT, in_place=InPlace.METHOD)
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """input with `value`, a number or a tensor without dims, where the bool mask is True."""
     if arguments.require_tensor(mask, "masked_fill", "mask").dtype is not dtypes.bool_:
@@ -372,6 +395,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return contiguous(cast(TABLE.where(mask, value, input), input.dtype))
 
 
+@public(out=Out.ABSENT, in_place=InPlace.BOTH)
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """`input[indices] = values` (or `+=`), as a new tensor; indices are tensors of integers, or
     masks of the dims that they cover.

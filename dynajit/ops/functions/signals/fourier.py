@@ -15,6 +15,7 @@ from dynajit.core.types.value_types import Size
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, device_of, require_tensor
 from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.creation import arange
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.shapes.shape import roll
@@ -140,10 +141,11 @@ def _one(name: str, inverse: bool) -> Callable[..., Any]:
     return function
 
 
-fft = _one("fft", False)
-ifft = _one("ifft", True)
+fft = public("fft")(_one("fft", False))
+ifft = public("fft")(_one("ifft", True))
 
 
+@public("fft")
 @full_precision
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The frequencies 0 to n // 2 of real numbers along `dim`.
@@ -157,6 +159,7 @@ def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
     return TABLE.half_fourier(x, dim=d, norm=_division(norm, False))
 
 
+@public("fft")
 @full_precision
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Real numbers, n of them along `dim` (2 (m - 1) by default), from m frequencies."""
@@ -173,6 +176,7 @@ def _to_real(x: Any, dim: int, size: Any, division: str) -> Any:
     return TABLE.real_fourier(half, dim=dim, size=size, norm=division)
 
 
+@public("fft")
 @full_precision
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Real frequencies, n of them along `dim` (2 (m - 1) by default), of numbers of which the m
@@ -180,6 +184,7 @@ def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
     return irfft(conj(require_tensor(input, "hfft")), n, dim, _swapped(norm))
 
 
+@public("fft")
 @full_precision
 def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `hfft`: n // 2 + 1 complex numbers from n real frequencies.
@@ -211,10 +216,11 @@ def _several(name: str, inverse: bool) -> Callable[..., Any]:
     return function
 
 
-fftn = _several("fftn", False)
-ifftn = _several("ifftn", True)
+fftn = public("fft")(_several("fftn", False))
+ifftn = public("fft")(_several("ifftn", True))
 
 
+@public("fft")
 @full_precision
 def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Transform of real numbers over `dim`; of the last one only the frequencies 0 to n // 2.
@@ -235,6 +241,7 @@ def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -
     return TABLE.fourier(half, dims=tuple(dims[:-1]), inverse=False, norm=division)
 
 
+@public("fft")
 @full_precision
 def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """The inverse of `rfftn`; the last size is 2 (m - 1) by default.
@@ -254,11 +261,13 @@ def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) 
     return _to_real(x, dims[-1], None if isinstance(last, int) and last == -1 else last, division)
 
 
+@public("fft")
 def hfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """`hfft` over the last of `dim`, and `fft` over the others."""
     return irfftn(conj(require_tensor(input, "hfftn")), s, dim, _swapped(norm))
 
 
+@public("fft")
 def ihfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """`ihfft` over the last of `dim`, and `ifft` over the others.
 
@@ -278,12 +287,12 @@ def _two(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return over_two
 
 
-fft2 = _two("fft2", fftn)
-ifft2 = _two("ifft2", ifftn)
-rfft2 = _two("rfft2", rfftn)
-irfft2 = _two("irfft2", irfftn)
-hfft2 = _two("hfft2", hfftn)
-ihfft2 = _two("ihfft2", ihfftn)
+fft2 = public("fft")(_two("fft2", fftn))
+ifft2 = public("fft")(_two("ifft2", ifftn))
+rfft2 = public("fft")(_two("rfft2", rfftn))
+irfft2 = public("fft")(_two("irfft2", irfftn))
+hfft2 = public("fft")(_two("hfft2", hfftn))
+ihfft2 = public("fft")(_two("ihfft2", ihfftn))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -296,6 +305,7 @@ def _frequencies(whole: Any, n: int, d: float, dtype: Any, device: Any, requires
     return result.requires_grad_(True) if requires_grad else result
 
 
+@public("fft", out=Out.FACTORY)
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None,
             requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
     """The frequencies of `fft` for n points at distances d: 0, 1, ..., -2, -1, over n d."""
@@ -306,6 +316,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None,
     return _frequencies(whole, n, d, dtype, device, requires_grad)
 
 
+@public("fft", out=Out.FACTORY)
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **ignored: Any) -> Any:  # fmt: skip
     """The frequencies of `rfft` for n points at distances d: 0, 1, ..., n // 2, over n d."""
@@ -322,6 +333,7 @@ def _shifted_dims(input: Any, dim: Any, name: str) -> list[int]:
     return [normalize_dim(d, rank, f"fft.{name}") for d in given]
 
 
+@public("fft", out=Out.ABSENT)
 def fftshift(input: Any, dim: Any = None) -> Any:
     """input rolled so that the frequency 0 is in the middle of each of `dim` (all of them)."""
     dims = _shifted_dims(input, dim, "fftshift")
@@ -330,6 +342,7 @@ def fftshift(input: Any, dim: Any = None) -> Any:
     return roll(input, [input.shape[d] // 2 for d in dims], dims)
 
 
+@public("fft", out=Out.ABSENT)
 def ifftshift(input: Any, dim: Any = None) -> Any:
     """The inverse of `fftshift`."""
     dims = _shifted_dims(input, dim, "ifftshift")

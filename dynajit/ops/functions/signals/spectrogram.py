@@ -17,6 +17,7 @@ from dynajit.core.types.device import Device
 from dynajit.core.types.value_types import Size
 from dynajit.ops.calls.arguments import describe_tensor, is_tensor, require_tensor, with_integers
 from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import view_as_real
 from dynajit.ops.functions.networks.nn import pad
 from dynajit.ops.functions.shapes.shape import sliced, squeeze, transpose, unsqueeze
@@ -66,6 +67,7 @@ def _frames(
     return _Frames(n_fft, hop, window)
 
 
+@public(out=Out.ABSENT, numpy_names=False)
 @full_precision
 @with_integers
 def stft(
@@ -127,6 +129,7 @@ def stft(
     return result if return_complex or return_complex is None else view_as_real(result)
 
 
+@public(out=Out.ABSENT)
 @with_integers
 def istft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,

@@ -1,0 +1,94 @@
+"""Public functions and what PyTorch says of them, said where each function is defined.
+
+Contract: `@public(...)` above a library function names the namespaces that publish it and holds its
+facts. Nothing else lists functions: `dynajit`, `dynajit.linalg` and their kin are filled from
+`published`, `ops.calls.library_calls` reads what `out=` means, eager makes in-place
+methods and `_foreach_*` functions of those that say they have them. A namespace is complete once
+the modules that define its functions are imported: `dynajit`'s is where `ops.functions` is.
+"""
+
+import enum
+from collections.abc import Callable
+from typing import Any, Final, TypedDict, TypeVar, Unpack
+
+from dynajit.core.records import record
+
+Defined = TypeVar("Defined", bound=Callable[..., Any])
+
+
+class Out(enum.Enum):
+    """What `out=` means to a function."""
+
+    CAST = "the result is cast to the dtype of `out`"
+    SAME_DTYPE = "`out` has to have the dtype of the result"
+    AS_DTYPE = "the function computes in the dtype of `out`, as if it were given as `dtype=`"
+    FACTORY = "the function makes a tensor: of the dtype and on the device of `out`"
+    ABSENT = "PyTorch has no form with `out=`"
+
+
+class InPlace(enum.Enum):
+    """The forms of a function that write its first operand."""
+
+    ABSENT = "none"
+    METHOD = "the method `name_`"
+    BOTH = "the method and the function `name_`"
+
+
+class Facts(TypedDict, total=False):
+    """What `public` takes by name.
+
+    Args:
+        out: what `out=` means.
+        numpy_names: False: PyTorch's function is written in Python and knows the names of its
+            parameters only, not NumPy's (`axis`, `keepdims`, `x`, ...).
+        in_place: of the names in `dynajit` itself.
+        foreach: there are `_foreach_name` and `_foreach_name_` for lists of tensors, by its own
+            name only.
+    """
+
+    out: Out
+    numpy_names: bool
+    in_place: InPlace
+    foreach: bool
+
+
+@record
+class Public:
+    """A function under one of its names; see `Facts`."""
+
+    name: str
+    function: Callable[..., Any]
+    out: Out = Out.CAST
+    numpy_names: bool = True
+    in_place: InPlace = InPlace.ABSENT
+    foreach: bool = False
+
+
+_NAMESPACES: Final[dict[str, dict[str, Public]]] = {}
+
+
+def public(
+    namespace: str = "", *, name: str = "", also: tuple[str, ...] = (), **facts: Unpack[Facts]
+) -> Callable[[Defined], Defined]:
+    """Publish the function below.
+
+    Args:
+        namespace: below `dynajit`, such as "linalg"; "" is `dynajit` itself.
+        name: if it is not the function's own.
+        also: further names, as paths below `dynajit`: "absolute", "special.erf".
+    """
+
+    def enter(function: Defined) -> Defined:
+        own = name or function.__name__
+        for path in (f"{namespace}.{own}", *also):
+            home, _, last = path.rpartition(".")
+            said = facts if last == own else {**facts, "foreach": False}
+            _NAMESPACES.setdefault(home, {})[last] = Public(last, function, **said)
+        return function
+
+    return enter
+
+
+def published(namespace: str = "") -> dict[str, Public]:
+    """The functions of a namespace by name, as far as their modules are imported."""
+    return _NAMESPACES[namespace]
