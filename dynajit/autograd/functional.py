@@ -163,7 +163,12 @@ def jacobian(
         several_out, outputs = _called(func, tracked)
         if strict:
             probe = reverse(
-                outputs, tracked, [functions.ones_like(y) for y in outputs], False, True, missing=True
+                outputs,
+                tracked,
+                [functions.ones_like(y) for y in outputs],
+                False,
+                True,
+                missing=True,
             )
             _check_dependence(outputs, probe, strict)
         rows = [

@@ -79,7 +79,9 @@ def jacobian_of(
     flat = output.reshape(-1)
     count = flat.shape[0]
     rows = [
-        reverse([flat[i]], inputs, [functions.zeros_like(flat[i]) + 1], create_graph, retain_graph=True)
+        reverse(
+            [flat[i]], inputs, [functions.zeros_like(flat[i]) + 1], create_graph, retain_graph=True
+        )
         for i in range(count)
     ]
     found = []
