@@ -21,6 +21,7 @@ from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import numel
+from dynajit.ops.table.scalar import SCALARS, Effort
 
 _interned: Final["WeakValueDictionary[tuple[Any, ...], Any]"] = WeakValueDictionary()
 
@@ -284,19 +285,15 @@ OPERATORS: Final = {
 
 COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 
-EXPENSIVE: Final = frozenset(
-    (
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin",
-        "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "tanh", "atan2", "erf", "erfc",
-        "lgamma", "pow", "fmod", "remainder", "floor_divide", "erfinv", "ndtri", "log_ndtr", "i0",
-        "i0e", "i1", "i1e", "bessel_j0", "bessel_j1",
-    )
-)  # fmt: skip
-"""Functions worth storing instead of computing twice."""
-
 COST_EXPENSIVE: Final = 12
 COST_DIVISION: Final = 4
 COST_WORD: Final = 40
+
+
+def is_expensive(function: str) -> bool:
+    """Whether a function of row bodies is worth storing instead of computing twice."""
+    row = SCALARS.get(function)
+    return row is not None and row.effort is Effort.MANY
 
 
 def cost(expression: Expression) -> int:
@@ -304,7 +301,7 @@ def cost(expression: Expression) -> int:
     if isinstance(expression, Word):
         return COST_WORD
     if isinstance(expression, Apply):
-        if expression.function in EXPENSIVE:
+        if is_expensive(expression.function):
             return COST_EXPENSIVE
         return COST_DIVISION if expression.function in ("div", "sqrt", "rsqrt", "reciprocal") else 1
     return 0 if isinstance(expression, (Literal, Parameter, Accumulated, Slot)) else 1

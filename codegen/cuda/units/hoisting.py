@@ -11,7 +11,6 @@ from typing import Final
 
 from dynajit.codegen.loops import rewriting
 from dynajit.codegen.loops.loop_ir import (
-    EXPENSIVE,
     Apply,
     Axis,
     Buffer,
@@ -21,6 +20,7 @@ from dynajit.codegen.loops.loop_ir import (
     RowKernel,
     Store,
     Word,
+    is_expensive,
     is_size,
     product_of,
     typical,
@@ -69,7 +69,7 @@ def _shared(roots: Iterable[Expression]) -> list[Expression]:
             continue
         if all(operand in fixed for operand in e.operands):
             fixed.add(e)
-            is_heavy = isinstance(e, Apply) and e.function in EXPENSIVE
+            is_heavy = isinstance(e, Apply) and is_expensive(e.function)
             if is_heavy or any(operand in heavy for operand in e.operands):
                 heavy.add(e)
     used = {operand for e in order if e not in fixed for operand in e.operands} | set(roots)

@@ -2,21 +2,11 @@
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from dynajit.core.types import dtypes
 from dynajit.ops.table.op_table import Kind, Op
-
-# Scalar functions that take one or two instructions; every other one is a polynomial or a loop.
-CHEAP_FUNCTIONS: Final = frozenset(
-    {
-        "abs", "neg", "sign", "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "trunc", "round",
-        "maximum", "minimum", "isnan", "isinf", "isfinite", "where", "cast", "index",
-        "logical_and", "logical_or", "logical_xor", "logical_not",
-        "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift",
-        "fma",
-    }
-)  # fmt: skip
+from dynajit.ops.table.scalar import SCALARS, Effort
 
 
 def is_transcendental(op: Op, attributes: Mapping[str, Any]) -> bool:
@@ -26,7 +16,10 @@ def is_transcendental(op: Op, attributes: Mapping[str, Any]) -> bool:
         op: a row of kind POINTWISE.
         attributes: of the call; all of them.
     """
-    return not functions_called(op, tuple(attributes.items())) <= CHEAP_FUNCTIONS
+    return any(
+        name not in SCALARS or SCALARS[name].effort is not Effort.FEW
+        for name in functions_called(op, tuple(attributes.items()))
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -55,6 +55,14 @@ class Result(enum.Enum):
     GIVEN = "given"  # named by an argument (`cast`), or int64 (`index`)
 
 
+class Effort(enum.Enum):
+    """How much work one element is."""
+
+    FEW = "one or two instructions"
+    SOME = "more, or not known: a function of the program's own"
+    MANY = "a polynomial or a loop: worth storing instead of computing twice"
+
+
 @record
 class Scalar:
     """One scalar function.
@@ -72,6 +80,7 @@ class Scalar:
         kernels: names of the dtypes of which generated C has it; None: all. A row of the same name
             is computed by itself, as library calls are, in other dtypes, and on a GPU without a
             template.
+        effort: of one element.
     """
 
     name: str
@@ -83,6 +92,7 @@ class Scalar:
     cuda: str | None
     document: str
     kernels: frozenset[str] | None = None
+    effort: Effort = Effort.SOME
 
 
 _rows: dict[str, Scalar] = {}
@@ -130,6 +140,7 @@ def _scalar(
     integer: str | None = None,
     cuda: str | None = "",
     kernels: frozenset[str] | None = None,
+    effort: Effort = Effort.FEW,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter the decorated NumPy function; an empty template means the helper `dj_<name>_<s>`.
 
@@ -147,7 +158,9 @@ def _scalar(
         whole = helper if integer == "" else integer
         gpu = helper if gpu == "dj" else gpu
         document = (function.__doc__ or "").strip()
-        _rows[name] = Scalar(name, arity, result, function, c, whole, gpu, document, kernels)
+        _rows[name] = Scalar(
+            name, arity, result, function, c, whole, gpu, document, kernels, effort
+        )
         return function
 
     return decorate
@@ -201,43 +214,43 @@ def reciprocal(x: Any) -> Any:
     return np.reciprocal(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def exp(x: Any) -> Any:
     """Exponential; 0 at -inf, inf at inf."""
     return np.exp(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def exp2(x: Any) -> Any:
     """2 to the power x; exact at integers."""
     return np.exp2(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def expm1(x: Any) -> Any:
     """exp(x) - 1 without cancellation; -1 at -inf; keeps -0."""
     return np.expm1(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def log(x: Any) -> Any:
     """Natural logarithm; -inf at 0, NaN below 0, inf at inf."""
     return np.log(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def log2(x: Any) -> Any:
     """Base-2 logarithm; edges as log."""
     return np.log2(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def log10(x: Any) -> Any:
     """Base-10 logarithm; edges as log."""
     return np.log10(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def log1p(x: Any) -> Any:
     """log(1 + x) without cancellation; -inf at -1, NaN below; keeps -0."""
     return np.log1p(x)
@@ -247,79 +260,79 @@ def log1p(x: Any) -> Any:
 # trigonometric and hyperbolic functions
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def sin(x: Any) -> Any:
     """Sine of radians; NaN at infinities; keeps -0."""
     return np.sin(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def cos(x: Any) -> Any:
     """Cosine of radians; NaN at infinities."""
     return np.cos(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def tan(x: Any) -> Any:
     """Tangent of radians; NaN at infinities; keeps -0."""
     return np.tan(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def asin(x: Any) -> Any:
     """Inverse sine; NaN outside [-1, 1]; keeps -0."""
     return np.arcsin(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def acos(x: Any) -> Any:
     """Inverse cosine; NaN outside [-1, 1]."""
     return np.arccos(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def atan(x: Any) -> Any:
     """Inverse tangent; +-pi/2 at infinities; keeps -0."""
     return np.arctan(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def sinh(x: Any) -> Any:
     """Hyperbolic sine; keeps -0."""
     return np.sinh(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def cosh(x: Any) -> Any:
     """Hyperbolic cosine; inf at infinities."""
     return np.cosh(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def asinh(x: Any) -> Any:
     """Inverse hyperbolic sine; keeps -0."""
     return np.arcsinh(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def acosh(x: Any) -> Any:
     """Inverse hyperbolic cosine; NaN below 1."""
     return np.arccosh(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def atanh(x: Any) -> Any:
     """Inverse hyperbolic tangent; +-inf at +-1, NaN beyond; keeps -0."""
     return np.arctanh(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent; +-1 at infinities; keeps -0."""
     return np.tanh(x)
 
 
-@_scalar(2)
+@_scalar(2, effort=Effort.MANY)
 def atan2(y: Any, x: Any) -> Any:
     """Angle of the point (x, y), C99 rules for signed zeros and infinities."""
     return np.arctan2(y, x)
@@ -348,19 +361,19 @@ def _special_in_double(name: str, x: Any) -> Any:
     return _special(name, x.astype(np.float64) if gpu.is_gpu_array(x) else x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def erf(x: Any) -> Any:
     """Error function; +-1 at infinities; keeps -0."""
     return _special("erf", x) if gpu.is_gpu_array(x) else erf_of_array(x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def erfc(x: Any) -> Any:
     """1 - erf(x) without cancellation; 2 at -inf, 0 at inf."""
     return _special("erfc", x)
 
 
-@_scalar(1)
+@_scalar(1, effort=Effort.MANY)
 def lgamma(x: Any) -> Any:
     """Logarithm of the magnitude of the gamma function; inf at 0 and negative integers."""
     return _special("gammaln", x)
@@ -370,61 +383,61 @@ _SINGLE: Final = frozenset({"float32"})
 _REAL: Final = frozenset({"float32", "float64"})
 
 
-@_scalar(1, cuda=None, kernels=_REAL)
+@_scalar(1, cuda=None, kernels=_REAL, effort=Effort.MANY)
 def erfinv(x: Any) -> Any:
     """Inverse of erf; infinite at -1 and 1, NaN beyond; keeps -0."""
     return _special_in_double("erfinv", x) if gpu.is_gpu_array(x) else _vecmath.erfinv(x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
 def ndtri(x: Any) -> Any:
     """Inverse of the normal distribution function; infinite at 0 and 1, NaN beyond."""
     return _special_in_double("ndtri", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
 def log_ndtr(x: Any) -> Any:
     """Logarithm of the normal distribution function; -inf at -inf, 0 at inf."""
     return _special_in_double("log_ndtr", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
 def i0(x: Any) -> Any:
     """Modified Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch."""
     return _special_in_double("i0", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
 def i0e(x: Any) -> Any:
     """exp(-|x|) * i0(x); 0 at infinities."""
     return _special_in_double("i0e", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
 def i1(x: Any) -> Any:
     """Modified Bessel function of the first kind of order 1; odd; NaN at infinities."""
     return _special_in_double("i1", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
 def i1e(x: Any) -> Any:
     """exp(-|x|) * i1(x); odd, 0 at infinities."""
     return _special_in_double("i1e", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
 def bessel_j0(x: Any) -> Any:
     """Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch."""
     return _special_in_double("j0", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
 def bessel_j1(x: Any) -> Any:
     """Bessel function of the first kind of order 1; odd; NaN at infinities."""
     return _special_in_double("j1", x)
 
 
-@_scalar(2, cuda=None, kernels=_REAL)
+@_scalar(2, cuda=None, kernels=_REAL, effort=Effort.SOME)
 def nextafter(x: Any, y: Any) -> Any:
     """The next number after x towards y; y where they are equal."""
     is_own = x.dtype in (np.float32, np.float64) and not _is_on_gpu(x, y)
@@ -451,7 +464,7 @@ def _power_by_number(x: Any, y: Any) -> Any:
     return whole_power(x, y) if is_fast and is_whole_power(float(y)) else np.power(x, y)
 
 
-@_scalar(2, integer="")
+@_scalar(2, integer="", effort=Effort.MANY)
 def pow_(x: Any, y: Any) -> Any:
     """x to the power y; C99 rules for floats (pow(x, 0) and pow(1, y) are 1, NaN included).
 
@@ -478,7 +491,7 @@ def _refuse_zero(name: str, y: Any) -> None:
         )
 
 
-@_scalar(2, integer="", cuda="fmod{f}({0}, {1})")
+@_scalar(2, integer="", cuda="fmod{f}({0}, {1})", effort=Effort.MANY)
 def fmod(x: Any, y: Any) -> Any:
     """Remainder with the sign of x (C); NaN if y is 0 or x infinite; integers by 0 are refused."""
     if _is_integer(y):
@@ -486,7 +499,7 @@ def fmod(x: Any, y: Any) -> Any:
     return np.fmod(x, y)
 
 
-@_scalar(2, integer="", cuda="dj")
+@_scalar(2, integer="", cuda="dj", effort=Effort.MANY)
 def remainder(x: Any, y: Any) -> Any:
     """Remainder with the sign of y (Python); NaN if y is 0; integers by 0 are refused.
 
@@ -499,7 +512,7 @@ def remainder(x: Any, y: Any) -> Any:
     return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
-@_scalar(2, integer="", cuda="dj")
+@_scalar(2, integer="", cuda="dj", effort=Effort.MANY)
 def floor_divide(x: Any, y: Any) -> Any:
     """Quotient rounded to -inf (Python); floats by 0 give x / 0; integers by 0 are refused.
 
@@ -700,19 +713,19 @@ def right_shift(x: Any, y: Any) -> Any:
 # complex numbers (no target has them)
 
 
-@_scalar(1, Result.GIVEN, floating=None)
+@_scalar(1, Result.GIVEN, floating=None, effort=Effort.SOME)
 def real(x: Any) -> Any:
     """The real part of a complex number."""
     return x.real
 
 
-@_scalar(1, Result.GIVEN, floating=None)
+@_scalar(1, Result.GIVEN, floating=None, effort=Effort.SOME)
 def imag(x: Any) -> Any:
     """The imaginary part of a complex number."""
     return x.imag
 
 
-@_scalar(2, Result.GIVEN, floating=None)
+@_scalar(2, Result.GIVEN, floating=None, effort=Effort.SOME)
 def complex_(real: Any, imag: Any) -> Any:
     """The complex number with these parts, which may be infinite."""
     real, imag = np.broadcast_arrays(real, imag)
@@ -812,7 +825,7 @@ def _are_within(index: Any, lowest: Any, size: Any) -> bool:
 
 _rows["index"] = Scalar(
     "index", 0, Result.GIVEN, NumpyScalars.index, None, None, None,
-    "int64 index along a dimension of the result.",
+    "int64 index along a dimension of the result.", effort=Effort.FEW,
 )  # fmt: skip
 
 for _name, _row in SCALARS.items():
