@@ -146,7 +146,7 @@ class Builder(graph.Builder):
 
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
         """Record an op; with grad mode off, operands are detached first."""
-        operands = [*for_row(op.name, tuple(self.lift(operand) for operand in inputs))]
+        operands = [*for_row(op, tuple(self.lift(operand) for operand in inputs))]
         wanted = attributes.get("device", CPU)
         if wanted is not CPU:
             attributes = {**attributes, "device": self.resolve_device(wanted, op.name)}

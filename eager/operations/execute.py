@@ -71,7 +71,7 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     if kind is Kind.COMPOSITE:
         try:
             if _autocast_word() & CUDA_ENABLED and is_on_gpu(inputs):
-                inputs = for_row(op.name, inputs)
+                inputs = for_row(op, inputs)
                 with disabled():
                     return _composite(op, inputs, attributes)
             return _composite(op, inputs, attributes)
@@ -79,7 +79,7 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
             _explain(op, inputs, error)
             raise
     if attributes.get("device", CPU) is not CPU or is_on_gpu(inputs):
-        inputs = for_row(op.name, inputs)
+        inputs = for_row(op, inputs)
         array = on_gpu.run(op, inputs, attributes)
     else:
         array = evaluate(op, arrays(inputs), attributes)
@@ -97,7 +97,7 @@ def _view(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         return record_view(op, inputs, attributes, source._memory, held)
     given = (_tensor.wrap_view(source._memory, source, None),) if is_mirrored else inputs
     if is_on_gpu(given):
-        array = on_gpu.run(op, for_row(op.name, given), attributes)
+        array = on_gpu.run(op, for_row(op, given), attributes)
     else:
         array = evaluate(op, arrays(given), attributes)
     if not is_mirrored:

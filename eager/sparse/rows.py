@@ -26,12 +26,6 @@ from dynajit.ops.table.op_table import TABLE, Op
 #: What a row does with sparse operands: `run(*inputs, **attributes)`.
 ROWS: Final[dict[Op, Callable[..., Any]]] = {}
 
-#: Rows of one operand that map 0 to 0, but are no sums: they need every position once.
-_KEEP_ZERO: Final = (
-    "abs", "sign", "sqrt", "square", "relu", "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh",
-    "atanh", "expm1", "log1p", "floor", "ceil", "trunc", "round",
-)  # fmt: skip
-
 
 def _for(row: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate what a row does with sparse operands."""
@@ -84,8 +78,9 @@ def _keep_zero(row: Op, x: Any) -> Any:
     return once.like(row(once._elements))
 
 
-for _name in _KEEP_ZERO:
-    ROWS[TABLE[_name]] = functools.partial(_keep_zero, TABLE[_name])
+for _row in TABLE:
+    if _row.keeps_zero:
+        ROWS[_row] = functools.partial(_keep_zero, _row)
 
 
 @_for(TABLE.pow)

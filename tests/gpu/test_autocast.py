@@ -8,8 +8,6 @@ import pytest
 
 import dynajit as dj
 from dynajit.nn import functional as F
-from dynajit.ops.calls import autocast_on_cuda
-from dynajit.ops.table.op_table import TABLE
 
 HALF = pytest.mark.parametrize("dtype", [dj.float16, dj.bfloat16], ids=str)
 
@@ -158,18 +156,6 @@ def test_recurrent_layers_run_in_the_lower_dtype() -> None:
         output, _ = layer(drawn(2, 5, 4))
 
     assert dj.float16 is output.dtype
-
-
-def test_the_lists_name_what_there_is() -> None:
-    """Every row of them exists; functions are decorated, or it would have no effect."""
-    assert [] == [name for name in autocast_on_cuda.ROWS if not hasattr(TABLE, name)]
-    undecorated = []
-    for name in autocast_on_cuda.FUNCTIONS:
-        places = (module for module in (F, dj.linalg, dj) if hasattr(module, name))
-        function = getattr(next(places), name)
-        if not hasattr(function, "__wrapped__"):
-            undecorated.append(name)
-    assert [] == undecorated
 
 
 def scaled_step(scaler: Any, factor: float) -> Any:

@@ -1,16 +1,15 @@
 """Which dtype a library function computes in under autocast: PyTorch's lists for CPU and CUDA.
 
-Contract: a library function that stands on one of the lists says so by a decorator where it is
-defined: `lower_precision`, `full_precision` (float32) or `widest`, which are about tensors of the
-CPU; `autocast_on_cuda` says what its name means for those of a GPU. All others take their operands
-as they come. Where autocast is on, the decorator casts tensors among the arguments (float16,
-bfloat16 and float32; neither float64 nor integers nor Python numbers), and the function runs with
-autocast off, so what it is made of is not cast again. Rows of CUDA's list (`exp`, `sum`, ...) have
-no decorator: who runs a row on a GPU, or records it, asks `for_row`. Casts are ordinary rows:
-gradients come back in the dtype that an operand had, and graphs hold the casts. Used by the modules
-of library functions; eager names who keeps the thread's word.
+Contract: a library function that stands on one of the lists says so where it is defined:
+`@autocast(cpu=..., cuda=...)`, by the device of its tensors. All others take their operands as they
+come. Where autocast is on, the decorator casts tensors among the arguments (float16, bfloat16 and
+float32; neither float64 nor integers nor Python numbers), and the function runs with autocast off,
+so what it is made of is not cast again. Rows of CUDA's list (`exp`, `sum`, ...) say so on the row:
+who runs a row on a GPU, or records it, asks `for_row`. Casts are ordinary rows: gradients come back
+in the dtype that an operand had, and graphs hold the casts. Eager says who keeps the thread's word.
 
-Source: PyTorch 2.x, "Automatic Mixed Precision package", CPU and CUDA op-specific behaviour.
+Source: PyTorch 2.x, "Automatic Mixed Precision package", CPU and CUDA op-specific behaviour, and
+"Prefer binary_cross_entropy_with_logits over binary_cross_entropy".
 """
 
 import contextlib
@@ -25,13 +24,20 @@ from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import ScalarType
 from dynajit.ops.calls import autocast_words as words
 from dynajit.ops.calls.arguments import cast, is_tensor
-from dynajit.ops.calls.autocast_on_cuda import FUNCTIONS, MSG_BANNED, ROWS, Rule
 from dynajit.ops.calls.autocast_words import CPU_ENABLED, CUDA_ENABLED
+from dynajit.ops.table.op_table import Autocast, Op
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _ENABLED: Final = CPU_ENABLED | CUDA_ENABLED
 _CAST: Final = (dtypes.float16, dtypes.bfloat16, dtypes.float32)
+
+
+MSG_BANNED: Final = (
+    "binary_cross_entropy: torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are "
+    "unsafe to autocast: a sigmoid in float16 gives 0 and 1, whose logarithms are infinite.  Use "
+    "binary_cross_entropy_with_logits or BCEWithLogitsLoss, which contain the sigmoid."
+)
 
 
 class _Thread:
@@ -109,76 +115,66 @@ def _kind_of_device(arguments: Iterable[Any]) -> str:
     return "cpu" if all(x.device is CPU for x in _tensors(arguments)) else "cuda"
 
 
-def _dtype_by(rule: Rule, lower: DType, name: str, arguments: Iterable[Any]) -> DType:
+def _dtype_by(rule: Autocast, lower: DType, name: str, arguments: Iterable[Any]) -> DType:
     """The dtype of a call.
 
     Raises:
         AutogradError: the function must not be called under autocast.
         DTypeError: tensors of the other 16-bit dtype are to be joined.
     """
-    if rule is Rule.BANNED:
+    if rule is Autocast.BANNED:
         raise AutogradError(MSG_BANNED)
-    if rule is Rule.WIDEST:
+    if rule is Autocast.WIDEST:
         return _widest(arguments, lower, name)
-    return lower if rule is Rule.LOWER else dtypes.float32
+    return lower if rule is Autocast.LOWER else dtypes.float32
 
 
-def _decorated(function: Function, on_cpu: Rule | None) -> Function:
-    name = function.__name__
-    rules = {"cpu": on_cpu, "cuda": FUNCTIONS.get(name)}
+def autocast(
+    *, cpu: Autocast | None = None, cuda: Autocast | None = None
+) -> Callable[[Function], Function]:
+    """Decorate a function that does not take its operands as they come.
 
-    def cast_and_called(word: int, args: Any, keywords: dict[str, Any]) -> Any:
-        given = [*args, *keywords.values()]
-        kind = _kind_of_device(given)
-        rule = rules[kind]
-        if rule is None or not words.is_enabled(word, kind):
-            return function(*args, **keywords)
-        dtype = _dtype_by(rule, words.dtype_of(word, kind), name, given)
-        with word_set(word & ~_ENABLED):
-            operands = [_converted(value, dtype, kind) for value in args]
-            named = {name: _converted(value, dtype, kind) for name, value in keywords.items()}
-            return function(*operands, **named)
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **keywords: Any) -> Any:
-        word = _thread.read()
-        if not word & _ENABLED:
-            return function(*args, **keywords)
-        return cast_and_called(word, args, keywords)
-
-    return wrapper  # type: ignore[return-value]
-
-
-def lower_precision(function: Function) -> Function:
-    """Decorate a function that computes in autocast's dtype: products and convolutions."""
-    return _decorated(function, Rule.LOWER)
-
-
-def full_precision(function: Function) -> Function:
-    """Decorate a function that computes in float32: losses, decompositions and others."""
-    return _decorated(function, Rule.FULL)
-
-
-def widest(function: Function) -> Function:
-    """Decorate a function that joins tensors: in float32 if one has it, else in autocast's dtype.
-
-    The function then raises a DTypeError for tensors of the other 16-bit dtype.
+    Args:
+        cpu: what is done to tensors of the CPU; `Autocast.WIDEST` makes the function raise a
+            DTypeError for tensors of the other 16-bit dtype.
+        cuda: to those of a GPU.
     """
-    return _decorated(function, Rule.WIDEST)
+    rules = {"cpu": cpu, "cuda": cuda}
+
+    def decorate(function: Function) -> Function:
+        name = function.__name__
+
+        def cast_and_called(word: int, args: Any, keywords: dict[str, Any]) -> Any:
+            given = [*args, *keywords.values()]
+            kind = _kind_of_device(given)
+            rule = rules[kind]
+            if rule is None or not words.is_enabled(word, kind):
+                return function(*args, **keywords)
+            dtype = _dtype_by(rule, words.dtype_of(word, kind), name, given)
+            with word_set(word & ~_ENABLED):
+                operands = [_converted(value, dtype, kind) for value in args]
+                named = {key: _converted(value, dtype, kind) for key, value in keywords.items()}
+                return function(*operands, **named)
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **keywords: Any) -> Any:
+            word = _thread.read()
+            if not word & _ENABLED:
+                return function(*args, **keywords)
+            return cast_and_called(word, args, keywords)
+
+        return wrapper  # type: ignore[return-value]
+
+    return decorate
 
 
-def only_on_cuda(function: Function) -> Function:
-    """Decorate a function that stands on CUDA's list alone."""
-    return _decorated(function, None)
-
-
-def for_row(name: str, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def for_row(row: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands of a row, one of which is on a GPU, as autocast wants them."""
     word = _thread.read()
-    rule = ROWS.get(name) if word & CUDA_ENABLED else None
+    rule = row.autocast if word & CUDA_ENABLED else None
     if rule is None:
         return inputs
-    dtype = _dtype_by(rule, words.dtype_of(word, "cuda"), name, inputs)
+    dtype = _dtype_by(rule, words.dtype_of(word, "cuda"), row.name, inputs)
     with word_set(word & ~_ENABLED):
         return tuple(_converted(value, dtype, "cuda") for value in inputs)
 
@@ -198,7 +194,7 @@ def _widest(arguments: Iterable[Any], lower: DType, name: str) -> DType:
 
 
 def widened(x: Any) -> Any:
-    """x in float32, if autocast is on and casts it: `full_precision` for one operand."""
+    """x in float32, if autocast is on and casts it: `Autocast.FULL` for one operand."""
     if not _thread.read() & _ENABLED or not is_cast(x) or lower_dtype(x.device) is None:
         return x
     return cast(x, dtypes.float32)

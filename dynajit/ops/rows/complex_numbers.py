@@ -14,6 +14,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import equals
 from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import (
     broadcast_shapes,
     common_device,
@@ -184,13 +185,19 @@ def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
     vjp={"real": lambda ops, g: ops.real(g), "imag": lambda ops, g: ops.imag(g)},
     analytic=False,
     name="complex",
+    layout=result_layouts.iterated,
 )
 def complex_(xp: Any, real: Any, imag: Any) -> Any:
     """The complex numbers with these parts. Shape: broadcast."""
     return SCALARS["complex"].numpy(real, imag)
 
 
-@extern(infer=_same_infer("conj"), vjp={"x": lambda ops, g: ops.conj(g)}, analytic=False)
+@extern(
+    infer=_same_infer("conj"),
+    vjp={"x": lambda ops, g: ops.conj(g)},
+    analytic=False,
+    layout=result_layouts.iterated,
+)
 def conj(xp: Any, x: Any) -> Any:
     """Complex conjugates. Shape, dtype: as x."""
     return xp.conj(x)
@@ -203,7 +210,9 @@ def _sgn_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     return ops.where(ops.eq(size, 0), 0.0, turn) * (out * 1j)
 
 
-@extern(infer=_same_infer("sgn"), vjp={"x": _sgn_vjp}, analytic=False)
+@extern(
+    infer=_same_infer("sgn"), vjp={"x": _sgn_vjp}, analytic=False, layout=result_layouts.iterated
+)
 def sgn(xp: Any, x: Any) -> Any:
     """x / |x|, and 0 at 0. Shape, dtype: as x."""
     size = xp.abs(x)
@@ -216,7 +225,12 @@ def _angle_vjp(ops: Any, g: Any, x: Any) -> Any:
     return ops.where(ops.eq(square, 0), 0.0, g / square) * (x * 1j)
 
 
-@extern(infer=_parts_infer("angle"), vjp={"x": _angle_vjp}, analytic=False)
+@extern(
+    infer=_parts_infer("angle"),
+    vjp={"x": _angle_vjp},
+    analytic=False,
+    layout=result_layouts.iterated,
+)
 def angle(xp: Any, x: Any) -> Any:
     """Angles of complex x in (-pi, pi], in radians. Shape: as x."""
     return xp.arctan2(x.imag, x.real)

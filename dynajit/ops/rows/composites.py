@@ -17,7 +17,9 @@ from dynajit.core.types.value_types import Size, TensorType, ValueType, numel
 from dynajit.ops.native import _native_forms, _philox
 from dynajit.ops.rows import array_forms
 from dynajit.ops.rows.linear_algebra import transposed
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import composite, describe, reduced_shape, require_tensor
+from dynajit.ops.table.op_table import Autocast
 
 # ---------------------------------------------------------------------------------------------
 # helpers
@@ -191,7 +193,12 @@ def _norm_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
     return ops.where(ops.eq(length, 0), 0.0, slope) * wide(ops, x)
 
 
-@composite(infer=_reduces("norm"), array=array_forms.euclidean_norm, vjp={"x": _norm_vjp})
+@composite(
+    infer=_reduces("norm"),
+    array=array_forms.euclidean_norm,
+    vjp={"x": _norm_vjp},
+    autocast=Autocast.FULL,
+)
 def euclidean_norm(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Square root of the sum of squares; derivative 0 where that is 0."""
     require_floating("norm", x)
@@ -217,6 +224,7 @@ def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     native=_native_forms.softmax,
     slopes={"x": _native_forms.softmax_slope},
     domain=(-20.0, 20.0),
+    autocast=Autocast.FULL,
 )
 def softmax(ops: Any, x: Any, *, dim: int) -> Any:
     """exp(x) over its sum along `dim`; a slice of only -inf gives NaN."""
@@ -241,6 +249,7 @@ def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     native=_native_forms.log_softmax,
     slopes={"x": _native_forms.log_softmax_slope},
     domain=(-20.0, 20.0),
+    autocast=Autocast.FULL,
 )
 def log_softmax(ops: Any, x: Any, *, dim: int) -> Any:
     """log(softmax(x)), accurate for small probabilities."""
@@ -383,6 +392,7 @@ _rms_norm_infer = _norm_infer("rms_norm")
         "x": _native_forms.layer_norm_slope_x,
         "weight": _native_forms.layer_norm_slope_weight,
     },
+    autocast=Autocast.FULL,
 )
 def layer_norm(
     ops: Any,
@@ -429,6 +439,7 @@ def _rms_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: f
     array=array_forms.rms_norm,
     row_major=True,
     vjp={"x": _rms_norm_vjp_x, "weight": _rms_norm_vjp_weight},
+    layout=result_layouts.suggested,
 )
 def rms_norm(
     ops: Any, x: Any, weight: Any, *, normalized_shape: tuple[Size, ...], eps: float
@@ -513,6 +524,7 @@ def keep_scale(
         "x": lambda ops, g, seed, offset, p, shift: ops.dropout(g, seed, offset, p=p, shift=shift)
     },
     native=_philox.dropout,
+    layout=result_layouts.iterated,
 )
 def dropout(ops: Any, x: Any, seed: Any, offset: Any, *, p: float, shift: Any = 0) -> Any:
     """x with each element zeroed with probability p and the others scaled by 1 / (1 - p).

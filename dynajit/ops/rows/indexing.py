@@ -29,7 +29,9 @@ from dynajit.core.types.symint import agree, fits_within, shapes_agree
 from dynajit.core.types.value_types import Shape, TensorType, ValueType
 from dynajit.ops.native import _native_places
 from dynajit.ops.rows.scatter_forms import rows_added
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import common_device, describe, movement, require_tensor, scatter
+from dynajit.ops.table.op_table import Autocast
 from dynajit.ops.table.scalar import NumpyScalars
 
 
@@ -264,6 +266,7 @@ def _scatter_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) ->
         "source": lambda ops, g, index, dim: ops.gather(g, index, dim=dim),
     },
     native=_native_places.scatter_add,
+    autocast=Autocast.WIDEST,
 )
 def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] += source[i][j]` (dim 0), as a new value."""
@@ -349,6 +352,7 @@ def _advanced(x: Any, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
             _zeros(ops, x_type, g.dtype, g.device), indices, g, dims=dims
         )
     },
+    layout=result_layouts.chosen,
 )
 def index(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """Advanced indexing: dimension `dims[k]` of x is read at `indices[k]`."""
@@ -397,6 +401,8 @@ def _index_put_array(xp: Any, x: Any, indices: Any, source: Any, *, dims: tuple[
         ),
         "source": lambda ops, g, indices, dims: ops.index(g, indices, dims=dims),
     },
+    layout=result_layouts.as_first,
+    autocast=Autocast.WIDEST,
 )
 def index_put(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x with `x[..., indices, ...] = source`, as a new value."""
@@ -420,6 +426,7 @@ def _index_accumulate_array(
         "x": lambda g: g,
         "source": lambda ops, g, indices, dims: ops.index(g, indices, dims=dims),
     },
+    layout=result_layouts.as_first,
 )
 def index_accumulate(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x with `x[..., indices, ...] += source`, repeated indices included, as a new value."""

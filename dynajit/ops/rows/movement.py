@@ -15,6 +15,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops.native import _native_forms, _native_orders
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import common_device, composite, describe, movement, require_tensor
 
 
@@ -248,6 +249,7 @@ def _slice_scatter_array(
         ),
         "source": lambda ops, g, start, stop, step: ops.slice(g, start=start, stop=stop, step=step),
     },
+    layout=result_layouts.as_first,
 )
 def slice_scatter(
     m: Any, load: Any, index: Any, types: Any, *, start: Shape, stop: Shape, step: tuple[int, ...]
@@ -326,7 +328,7 @@ def _pad_vjp(ops: Any, g: Any, x_type: TensorType, before: Shape) -> Any:
     return ops.slice(g, start=before, stop=stop, step=(1,) * len(before))
 
 
-@movement(infer=_pad_infer, array=_pad_array, vjp={"x": _pad_vjp})
+@movement(infer=_pad_infer, array=_pad_array, vjp={"x": _pad_vjp}, layout=result_layouts.suggested)
 def pad(
     m: Any, load: Any, index: Any, types: Any, *, before: Shape, after: Shape, value: Any
 ) -> Any:
@@ -345,6 +347,7 @@ def pad(
     infer=lambda x, *, dims: _tensor("flip", x).with_shape(x.shape),
     array=lambda xp, x, *, dims: xp.flip(x, dims).copy(),
     vjp={"x": lambda ops, g, dims: ops.flip(g, dims=dims)},
+    layout=result_layouts.as_first,
 )
 def flip(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x in reverse order along `dims`, as a copy."""
@@ -402,6 +405,7 @@ def _cat_array(xp: Any, *tensors: Any, dim: int) -> Any:
     array=_cat_array,
     vjp={"tensors": _cat_vjp},
     native=_native_forms.cat,
+    layout=result_layouts.suggested_by_all,
 )
 def cat(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """The inputs one after another along `dim`; other sizes, dtypes and devices are equal."""
@@ -427,7 +431,7 @@ def _stack_array(xp: Any, *tensors: Any, dim: int) -> Any:
     return _cat_array(xp, *[tensor.reshape(wide) for tensor in tensors], dim=dim)
 
 
-@composite(array=_stack_array, native=_native_forms.stack)
+@composite(array=_stack_array, native=_native_forms.stack, layout=result_layouts.stacked)
 def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     """The inputs, all of one shape, side by side along a new dimension `dim`."""
     shape = tuple(tensors[0].shape)
@@ -460,6 +464,7 @@ def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
     infer=lambda x: _tensor("clone", x).with_shape(x.shape),
     array=lambda xp, x: xp.array(x, order="C" if x.flags.c_contiguous else "K"),
     vjp={"x": lambda g: g},
+    layout=result_layouts.as_first,
 )
 def clone(m: Any, load: Any, index: Any, types: Any) -> Any:
     """A copy of x without gaps, its dims in the same order in memory."""
@@ -478,6 +483,7 @@ def _in_order(xp: Any, x: Any, *, order: Any) -> Any:
     array=_in_order,
     vjp={"x": lambda g: g},
     native=_native_forms.laid_out,
+    layout=result_layouts.named,
 )
 def laid_out(m: Any, load: Any, index: Any, types: Any, *, order: Any) -> Any:
     """A copy of x with its dims in an order in memory: `order` from the outermost on."""

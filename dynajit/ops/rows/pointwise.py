@@ -21,6 +21,7 @@ from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType
 from dynajit.ops.native import _native_forms
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import (
     FLOATING,
     FLOATING_ONLY,
@@ -38,6 +39,7 @@ from dynajit.ops.table.families import (
     promoted_dtype,
     scalar_operand,
 )
+from dynajit.ops.table.op_table import Autocast
 from dynajit.ops.table.scalar import NumpyScalars
 
 LN_2: Final = math.log(2.0)
@@ -137,20 +139,25 @@ def _abs_vjp(ops: Any, g: Any, x: Any) -> Any:
     return g * (ops.sgn(x) if x.dtype.is_complex else ops.sign(x))
 
 
-@pointwise(dtype=MAGNITUDE, vjp={"x": _abs_vjp}, analytic=False)
+@pointwise(dtype=MAGNITUDE, vjp={"x": _abs_vjp}, analytic=False, keeps_zero=True)
 def abs(m: Any, x: Any) -> Any:
     """Magnitude; derivative 0 at 0. Shape: as x. Dtype: as x, of complex x that of its parts;
     bool is refused."""
     return m.abs(x)
 
 
-@pointwise(dtype=REAL, vjp={"x": lambda ops, g: _zeros(ops, g)})
+@pointwise(dtype=REAL, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
 def sign(m: Any, x: Any) -> Any:
     """-1, 0 or 1; 0 for NaN and -0. Shape, dtype: as x."""
     return m.sign(x)
 
 
-@pointwise(dtype=FLOATING, vjp={"x": lambda g, out: -g * out * out}, domain=(0.5, 3.0))
+@pointwise(
+    dtype=FLOATING,
+    vjp={"x": lambda g, out: -g * out * out},
+    domain=(0.5, 3.0),
+    autocast=Autocast.FULL,
+)
 def reciprocal(m: Any, x: Any) -> Any:
     """1 / x. Shape: as x. Dtype: floating."""
     return m.reciprocal(x)
@@ -164,6 +171,8 @@ def _square_dtype(promoted: DType) -> DType:
     dtype=_square_dtype,
     compute=lambda dtype: dtypes.compute_dtype(_square_dtype(dtype)),
     vjp={"x": lambda g, x: g * (2 * x)},
+    autocast=Autocast.FULL,
+    keeps_zero=True,
 )
 def square(m: Any, x: Any) -> Any:
     """x * x. Shape: as x. Dtype: as x; bool gives int64."""
@@ -229,6 +238,7 @@ def _pow_array(xp: Any, x: Any, y: Any) -> Any:
     array=_pow_array,
     vjp={"x": _pow_base_vjp, "y": _pow_exponent_vjp},
     domain=(0.3, 3.0),
+    autocast=Autocast.FULL,
 )
 def pow(m: Any, x: Any, y: Any) -> Any:
     """x to the power y. Shape: broadcast. Dtype: promoted; bool with bool is refused.
@@ -295,6 +305,7 @@ def sigmoid(m: Any, x: Any) -> Any:
     vjp={"x": lambda ops, g, out: ops.where(ops.le(out, 0), 0.0, g)},
     bends=True,
     native=_native_forms.relu,
+    keeps_zero=True,
 )
 def relu(m: Any, x: Any) -> Any:
     """max(x, 0); NaN stays; derivative 0 at 0. Shape, dtype: as x; bool is refused."""
@@ -380,25 +391,25 @@ def clamp_max(m: Any, x: Any, max: Any) -> Any:
     return m.minimum(x, max)
 
 
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)})
+@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
 def floor(m: Any, x: Any) -> Any:
     """Largest integer not above x. Shape, dtype: as x; bool is refused."""
     return m.floor(x)
 
 
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)})
+@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
 def ceil(m: Any, x: Any) -> Any:
     """Smallest integer not below x. Shape, dtype: as x; bool is refused."""
     return m.ceil(x)
 
 
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)})
+@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
 def trunc(m: Any, x: Any) -> Any:
     """Integer part. Shape, dtype: as x; bool is refused."""
     return m.trunc(x)
 
 
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)})
+@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
 def round(m: Any, x: Any) -> Any:
     """Nearest integer, halves to even. Shape, dtype: as x; bool is refused."""
     return m.round(x)
@@ -666,6 +677,7 @@ def _full_infer(value: ValueType, *, shape: Shape, dtype: DType, device: Any) ->
     vjp={"value": lambda g: g},
     analytic=False,
     native=_native_forms.full,
+    layout=result_layouts.row_major,
 )
 def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU) -> Any:
     """One number everywhere. value: a number or zero-dim tensor. Shape, dtype: as given."""
@@ -676,7 +688,7 @@ def _integer_infer(*, value: Size) -> TensorType:
     return TensorType((), dtypes.int64)
 
 
-@pointwise(infer=_integer_infer)
+@pointwise(infer=_integer_infer, layout=result_layouts.row_major)
 def integer(m: Any, *, value: Size) -> Any:
     """A size, or an expression of sizes, as a number: known when the graph runs.
 
@@ -700,7 +712,12 @@ def _arange_compute(promoted: DType) -> DType:
     return dtypes.int64 if promoted.category <= Category.INTEGER else dtypes.float64
 
 
-@pointwise(infer=_arange_infer, compute=_arange_compute, native=_native_forms.arange)
+@pointwise(
+    infer=_arange_infer,
+    compute=_arange_compute,
+    native=_native_forms.arange,
+    layout=result_layouts.row_major,
+)
 def arange(m: Any, start: Any, step: Any, *, size: Size, dtype: DType, device: Device = CPU) -> Any:
     """start + i * step for i in 0 .. size - 1. Shape: (size,). Dtype: `dtype`.
 

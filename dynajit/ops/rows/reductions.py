@@ -16,6 +16,7 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.ops.native import _native_orders
 from dynajit.ops.native._sums import add_reduce, sum_of
 from dynajit.ops.table.families import ACCUMULATED, POSITION, REAL, TRUTH, reduced_shape, reduction
+from dynajit.ops.table.op_table import Autocast
 
 
 def keep_dims(ops: Any, value: Any, x_type: TensorType, dim: tuple[int, ...], keepdim: bool) -> Any:
@@ -78,6 +79,7 @@ def _block_sums(xp: Any, x: Any, d: int) -> Any:
     identity=lambda dtype: (0,),
     vjp={"x": _sum_vjp},
     analytic=False,
+    autocast=Autocast.FULL,
 )
 def sum(m: Any, a: Any, b: Any) -> Any:
     """Sum along `dim`; 0 where empty. Dtype: as x if floating, else int64.
@@ -120,6 +122,7 @@ def _prod_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     identity=lambda dtype: (1,),
     vjp={"x": _prod_vjp},
     domain=(0.3, 1.7),
+    autocast=Autocast.FULL,
 )
 def prod(m: Any, a: Any, b: Any) -> Any:
     """Product along `dim`; 1 where empty. Dtype: as x if floating, else int64."""

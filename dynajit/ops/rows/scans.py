@@ -15,6 +15,7 @@ from dynajit.core.types.symint import fits_within
 from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.native import _native_orders
 from dynajit.ops.table.families import describe, extern, require_tensor
+from dynajit.ops.table.op_table import Autocast
 
 
 def _scan_infer(name: str) -> Any:
@@ -60,7 +61,11 @@ def _cumsum_vjp(ops: Any, g: Any, dim: int, reverse: bool) -> Any:
 
 
 @extern(
-    infer=_scan_infer("cumsum"), vjp={"x": _cumsum_vjp}, widens=True, native=_native_orders.cumsum
+    infer=_scan_infer("cumsum"),
+    vjp={"x": _cumsum_vjp},
+    widens=True,
+    native=_native_orders.cumsum,
+    autocast=Autocast.FULL,
 )
 def cumsum(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """Sums of the elements up to each position along `dim`, or from it on if `reverse`.
@@ -95,7 +100,7 @@ def _cumprod_vjp(ops: Any, g: Any, x: Any, out: Any, dim: int, reverse: bool) ->
     return ops.where(is_zero, at_zero, ops.div(with_x, ops.where(is_zero, 1, x)))
 
 
-@extern(infer=_scan_infer("cumprod"), vjp={"x": _cumprod_vjp}, widens=True)
+@extern(infer=_scan_infer("cumprod"), vjp={"x": _cumprod_vjp}, widens=True, autocast=Autocast.FULL)
 def cumprod(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """Products of the elements up to each position along `dim`, or from it on if `reverse`."""
     return _scan(xp, xp.cumprod, x, dim, reverse)

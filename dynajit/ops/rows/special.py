@@ -22,6 +22,7 @@ from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.native import _vecmath
 from dynajit.ops.rows.pointwise import RefusedDerivative
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import (
     REAL_FLOATING,
     DTypeRule,
@@ -34,7 +35,7 @@ from dynajit.ops.table.families import (
     pointwise,
     promoted_dtype,
 )
-from dynajit.ops.table.op_table import Op
+from dynajit.ops.table.op_table import Autocast, Op
 from dynajit.ops.table.scalar import SCALARS
 
 # ---------------------------------------------------------------------------------------------
@@ -180,6 +181,7 @@ def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> A
     dtype=REAL_FLOATING,
     vjp={"x": lambda ops, g, out: g * (0.5 * math.sqrt(math.pi)) * ops.exp(out * out)},
     domain=(-0.9, 0.9),
+    autocast=Autocast.FULL,
 )
 def erfinv(m: Any, x: Any) -> Any:
     """Inverse of erf; infinite at -1 and 1, NaN outside. Shape: as x. Dtype: floating."""
@@ -314,8 +316,9 @@ def _from_scipy(
 
     array.__doc__ = document
     row = extern(
-        infer=_elementwise_infer(name, inputs), vjp=vjp, domain=domain, name=name, widens=True
-    )
+        infer=_elementwise_infer(name, inputs), vjp=vjp, domain=domain, name=name, widens=True,
+        layout=result_layouts.iterated,
+    )  # fmt: skip
     return row(array)
 
 
@@ -366,6 +369,7 @@ _from_scipy(
     },
     domain=(1.5, 4.0),
     widens=True,
+    layout=result_layouts.iterated,
 )
 def zeta(xp: Any, x: Any, y: Any) -> Any:
     """Hurwitz zeta function of exponent x > 1 from y > 0 on; no derivative by x.
@@ -396,13 +400,13 @@ def _whole_infer(name: str) -> Callable[..., TensorType]:
     return infer
 
 
-@extern(infer=_whole_infer("gcd"))
+@extern(infer=_whole_infer("gcd"), layout=result_layouts.iterated)
 def gcd(xp: Any, x: Any, y: Any) -> Any:
     """Greatest common divisor, not negative. Shape: broadcast. Dtype: promoted, integer."""
     return xp.gcd(x, y)
 
 
-@extern(infer=_whole_infer("lcm"))
+@extern(infer=_whole_infer("lcm"), layout=result_layouts.iterated)
 def lcm(xp: Any, x: Any, y: Any) -> Any:
     """Least common multiple, not negative. Shape: broadcast. Dtype: promoted, integer."""
     return xp.lcm(x, y)

@@ -23,7 +23,7 @@ are re-exported, so a row file imports everything from here.
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 from dynajit.core.errors import (
     ArgumentError,
@@ -47,6 +47,7 @@ from dynajit.ops.table.op_table import (
     Pointwise,
     Random,
     Reduction,
+    RowFacts,
     Scatter,
 )
 from dynajit.ops.table.type_rules import (
@@ -150,6 +151,7 @@ def pointwise(
     analytic: bool = True,
     bends: bool = False,
     native: Function | None = None,
+    **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
 
@@ -187,6 +189,7 @@ def pointwise(
                 document=body.__doc__ or "",
                 analytic=analytic,
                 bends=bends,
+                **facts,
             )
         )
 
@@ -238,6 +241,7 @@ def reduction(
     name: str | None = None,
     analytic: bool = True,
     native: Function | None = None,
+    **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind REDUCTION from `combine(m, a, b)` over accumulator tuples.
 
@@ -262,6 +266,7 @@ def reduction(
                 domain=domain,
                 document=combine.__doc__ or "",
                 analytic=analytic,
+                **facts,
             )
         )
 
@@ -307,6 +312,7 @@ def movement(
     name: str | None = None,
     native: Function | None = None,
     mirrors: bool = False,
+    **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind MOVEMENT from `read(m, load, index, types, *, **attributes)`.
 
@@ -322,7 +328,7 @@ def movement(
         row = name or read.__name__
         return TABLE.enter(
             Op(row, Kind.MOVEMENT, inputs, attributes, infer, rule, vjp or {}, variadic, domain,
-               document, analytic=False)
+               document, analytic=False, **facts)
         )  # fmt: skip
 
     return decorate
@@ -337,6 +343,7 @@ def scatter(
     vjp: Formulas | None = None,
     name: str | None = None,
     native: Function | None = None,
+    **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind SCATTER from `write(m, load, index, types, *, **attributes)`.
 
@@ -351,7 +358,7 @@ def scatter(
         row = name or write.__name__
         return TABLE.enter(
             Op(row, Kind.SCATTER, inputs, attributes, infer, rule, vjp or {}, variadic,
-               document=document)
+               document=document, **facts)
         )  # fmt: skip
 
     return decorate
@@ -363,6 +370,7 @@ def random(
     infer: Callable[..., ValueType] | None = None,
     name: str | None = None,
     native: Function | None = None,
+    **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind RANDOM from `body(m, words, dtype, *, **attributes)`.
 
@@ -385,6 +393,7 @@ def random(
                 infer or creation_infer,
                 Random(words, body, native),
                 document=body.__doc__ or "",
+                **facts,
             )
         )
 
@@ -409,6 +418,7 @@ def extern(
     analytic: bool = True,
     native: Function | None = None,
     refuses: bool = False,
+    **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind EXTERN from `array(xp, *inputs, *, **attributes)`.
 
@@ -421,7 +431,7 @@ def extern(
         return TABLE.enter(
             Op(row, Kind.EXTERN, inputs, attributes, infer,
                Extern(array, widens, direct, native, refuses),
-               vjp or {}, variadic, domain, array.__doc__ or "", analytic)
+               vjp or {}, variadic, domain, array.__doc__ or "", analytic, **facts)
         )  # fmt: skip
 
     return decorate
@@ -439,6 +449,7 @@ def composite(
     row_major: bool = False,
     native: Function | None = None,
     slopes: Mapping[str, Function] | None = None,
+    **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind COMPOSITE from `function(ops, *inputs, *, **attributes)`.
 
@@ -456,7 +467,7 @@ def composite(
         return TABLE.enter(
             Op(row, Kind.COMPOSITE, inputs, attributes, rule,
                Composite(function, array, on_tape, row_major, native, slopes or {}), vjp or {},
-               variadic, domain, function.__doc__ or "", analytic)
+               variadic, domain, function.__doc__ or "", analytic, **facts)
         )  # fmt: skip
 
     return decorate

@@ -21,7 +21,7 @@ Adding an op: write one decorated function in one of the row files (`pointwise`,
 import enum
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypedDict
 
 from dynajit.core.errors import ArgumentError, InternalError
 from dynajit.core.records import record
@@ -43,6 +43,31 @@ class Kind(enum.Enum):
     RANDOM = "random"
     SCATTER = "scatter"
     COMPOSITE = "composite"
+
+
+class Autocast(enum.Enum):
+    """The dtype in which a function or row computes where autocast is on."""
+
+    LOWER = "autocast's dtype"
+    FULL = "float32"
+    WIDEST = "float32 if an operand has it, else autocast's dtype"
+    BANNED = "refused"
+
+
+class RowFacts(TypedDict, total=False):
+    """Facts that rows of all kinds may have, by name.
+
+    Args:
+        layout: where the elements of the result lie: a rule of `ops.table.result_layouts`. Without
+            one the rule of the row's kind holds.
+        autocast: on GPUs, whoever calls the row. Source: PyTorch 2.x, "CUDA Ops that can autocast
+            to float16", "... to float32", "... that promote to the widest input type".
+        keeps_zero: 0 gives 0, element by element: sparse operands stay sparse.
+    """
+
+    layout: Callable[..., Any] | None
+    autocast: Autocast | None
+    keeps_zero: bool
 
 
 class _Required:
@@ -262,6 +287,7 @@ class Op(RowCall):
             zeros, as in PyTorch, where the formulas alone would have none.
         opaque: a function of the program's own, which may give something else in every call: it is
             never computed ahead, and gets tensors as it was given them.
+        layout, autocast, keeps_zero: see `RowFacts`.
     """
 
     name: str
@@ -277,6 +303,9 @@ class Op(RowCall):
     analytic: bool = True
     bends: bool = False
     opaque: bool = False
+    layout: Callable[..., Any] | None = None
+    autocast: Autocast | None = None
+    keeps_zero: bool = False
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager

@@ -1,4 +1,4 @@
-"""Where the elements of a row's result lie in memory: PyTorch's rules, by row.
+"""Where the elements of a row's result lie in memory: PyTorch's rules; a row names its own.
 
 Contract: `strides_of_result` says for operands of known sizes and strides which strides the result
 of a row has that is no view: always without gaps, the dims in an order that follows from the
@@ -83,16 +83,16 @@ def preserved_order(tensor: Any) -> Order:
 
 def lies_row_by_row(op: Op) -> bool:
     """True for rows whose results lie row by row whatever the layout of the operands."""
-    return _rule_of(op) is _row_major
+    return _rule_of(op) is row_major
 
 
 def lies_as_operands(op: Op) -> bool:
     """True for rows whose results have the order of dims of the first operand that tells it."""
-    return _rule_of(op) in (_iterated, _as_first)
+    return _rule_of(op) in (iterated, as_first)
 
 
 def _rule_of(op: Op) -> Rule:
-    return _RULES.get(op.name) or _BY_KIND.get(op.kind, _row_major)
+    return op.layout or (iterated if op.kind is Kind.POINTWISE else row_major)
 
 
 def dense_strides(shape: Shape, order: Order) -> Shape:
@@ -149,11 +149,11 @@ def _is(a: Size, symbol: str, b: Size) -> bool:
 # rules
 
 
-def _row_major(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def row_major(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     return None
 
 
-def _iterated(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def iterated(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     """The dims as the first operand to tell two of them apart has them."""
     return order_of(shape, [laid for laid in operands if laid is not None])
 
@@ -208,12 +208,12 @@ def _swaps(shape: Shape, steps: Sequence[Sequence[Size]], inner: int, outer: int
     return 0
 
 
-def _as_first(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def as_first(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     """The dims in the order of the first operand, which has as many."""
-    return _iterated(shape, operands[:1], attributes)
+    return iterated(shape, operands[:1], attributes)
 
 
-def _named(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def named(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     order: tuple[int, ...] = attributes["order"]
     return order
 
@@ -222,14 +222,14 @@ def channels_last_order(rank: int) -> Order:
     return (0, *range(2, rank), 1)
 
 
-def _suggested(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def suggested(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     """Channels last where the first operand looks so."""
     first = operands[0]
     assert first is not None
     return channels_last_order(len(shape)) if is_channels_last(*first) else None
 
 
-def _averaged(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def averaged(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     """Channels last where the input looks so, with one or two dims beside."""
     first = operands[0]
     assert first is not None
@@ -238,7 +238,7 @@ def _averaged(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, A
     return channels_last_order(len(shape))
 
 
-def _suggested_by_any(
+def suggested_by_any(
     shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]
 ) -> Order:
     """Channels last where the input or the weight looks so; of one dim the weight alone."""
@@ -255,12 +255,12 @@ def with_rows(shape: Shape, strides: Shape) -> tuple[Shape, Shape]:
     return (*shape[:2], 1, shape[2]), (*strides[:2], strides[2] * shape[2], strides[2])
 
 
-def _transposed(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def transposed(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     """As a convolution, but row by row in three dims."""
-    return None if len(shape) > 4 else _suggested_by_any(shape, operands, attributes)
+    return None if len(shape) > 4 else suggested_by_any(shape, operands, attributes)
 
 
-def _suggested_by_all(
+def suggested_by_all(
     shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]
 ) -> Order:
     """Channels last where all operands look so."""
@@ -270,7 +270,7 @@ def _suggested_by_all(
     return channels_last_order(len(shape))
 
 
-def _chosen(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def chosen(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     """Of `index`: dims that are kept as they lie in x, new ones as they lie in the indices."""
     x, indices = operands
     assert x is not None and indices is not None
@@ -329,7 +329,7 @@ def _between_ones(sizes: Shape, strides: Shape, before: int, behind: int) -> tup
     return (*[1] * before, *sizes, *[1] * behind), (*outer, *found, *[last] * behind)
 
 
-def _attended(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def attended(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     """As the query, where PyTorch computes all in one kernel; else row by row."""
     query, key, value, mask = operands[:4]
     assert query is not None and key is not None and value is not None
@@ -349,49 +349,16 @@ def _same(a: Size, b: Size) -> bool:
     return a is b or _is(a, "==", b)
 
 
-def _stacked(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
+def stacked(shape: Shape, operands: Sequence[Laid], attributes: Mapping[str, Any]) -> Order:
     """As `cat` along the dim that the new one then divides."""
     new, rank = attributes["dim"], len(shape) - 1
-    joined = _suggested_by_all(shape[:new] + shape[new + 1 :], operands, attributes)
+    joined = suggested_by_all(shape[:new] + shape[new + 1 :], operands, attributes)
     if new == rank or joined is None:
         return None
     order = [d if d < new else d + 1 for d in joined]
     order.insert(order.index(new + 1), new)
     return tuple(order)
 
-
-_BY_KIND: Final[Mapping[Kind, Rule]] = {Kind.POINTWISE: _iterated}
-
-_RULES: Final[Mapping[str, Rule]] = {
-    **dict.fromkeys(("full", "integer", "arange"), _row_major),
-    **dict.fromkeys(
-        (
-            "complex", "conj", "sgn", "angle", "erfcx", "bessel_y0", "bessel_y1",
-            "modified_bessel_k0", "modified_bessel_k1", "scaled_modified_bessel_k0",
-            "scaled_modified_bessel_k1", "igamma", "igammac", "zeta", "gcd", "lcm", "dropout",
-            "mse_loss", "l1_loss",
-        ),
-        _iterated,
-    ),
-    **dict.fromkeys(
-        (
-            "clone", "flip", "to_device", "slice_scatter", "index_put",
-            "index_accumulate",
-        ),
-        _as_first,
-    ),
-    **dict.fromkeys(
-        ("batch_norm", "max_pool", "max_pool_choice", "pad", "rms_norm"), _suggested
-    ),
-    "sum_pool": _averaged,
-    "laid_out": _named,
-    "index": _chosen,
-    "scaled_dot_product_attention": _attended,
-    "convolution": _suggested_by_any,
-    "convolution_input": _transposed,
-    "cat": _suggested_by_all,
-    "stack": _stacked,
-}  # fmt: skip
 
 #: Rows whose results lie as they say, also where all operands lie row by row.
 ALWAYS: Final = frozenset({"laid_out"})

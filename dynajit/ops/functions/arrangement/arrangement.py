@@ -38,7 +38,7 @@ from dynajit.ops.calls.arguments import (
     unchanged_by,
     with_integers,
 )
-from dynajit.ops.calls.autocast import full_precision, lower_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import as_computed, contiguous, copied_by_rows
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.creation.creation import meshgrid
@@ -47,7 +47,7 @@ from dynajit.ops.functions.matrices.matrix import mm, outer, plus_product
 from dynajit.ops.functions.shapes.index import cat, split, stack, symint_sum
 from dynajit.ops.functions.shapes.shape import diag, movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table.families import normalize_dim
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import broadcast_shapes as common_shape
 
 # ---------------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ def flipud(input: Any) -> Any:
 
 
 @public(out=Out.ABSENT)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
     if len(input.shape) != 2:
@@ -440,7 +440,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
 
 
 @public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * the sum of the products of two batches of matrices, which is the
     product of all rows side by side with all columns one below the other."""
@@ -458,7 +458,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 
 
 @public()
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def chain_matmul(*matrices: Any) -> Any:
     """The product of matrices, from left to right; of one a copy."""
     given = spread(matrices)

@@ -12,7 +12,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, equals
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import cast, dim_of, is_tensor, with_integers
-from dynajit.ops.calls.autocast import full_precision, only_on_cuda
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import accepts, holds
 from dynajit.ops.calls.placing import contiguous
 from dynajit.ops.calls.public import InPlace, Out, public
@@ -23,7 +23,7 @@ from dynajit.ops.functions.reductions.reduction import ValuesIndices, diff, mean
 from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.rows.composites import count_operand, wide
 from dynajit.ops.table.families import floating_of, normalize_dims
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import broadcast_shapes
 
 # ---------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 @public(out=Out.SAME_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
@@ -107,7 +107,7 @@ def quantile(
 
 
 @public(out=Out.SAME_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
@@ -438,7 +438,7 @@ def _number(step: Any, like: Any) -> Any:
 
 
 @public(out=Out.ABSENT, numpy_names=False)
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def cdist(
     x1: Any, x2: Any, p: float = 2.0,
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
@@ -499,7 +499,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 
 
 @public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
-@only_on_cuda
+@autocast(cuda=Autocast.FULL)
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """input with each slice along `dim` whose norm of order p is above maxnorm scaled down to it.
 

@@ -18,10 +18,10 @@ from dynajit.ops.calls.arguments import (
     require_tensor,
     unchanged_by,
 )
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.table.families import floating_of
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.overriding import PRIORITY
 
 
@@ -38,7 +38,7 @@ def complex(real: Any, imag: Any) -> Any:
 
 
 @public(out=Out.SAME_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def polar(abs: Any, angle: Any) -> Any:
     """Complex numbers of magnitude `abs` at `angle` radians. Shape: broadcast.
 
@@ -89,7 +89,7 @@ def view_as_real(input: Any) -> Any:
 
 
 @public(out=Out.ABSENT)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def view_as_complex(input: Any) -> Any:
     """Pairs along the last dimension seen as complex numbers. Shape: input.shape[:-1].
 

@@ -272,7 +272,7 @@ def pow(input: Any, exponent: Any) -> Any:
             )
         return TABLE.pow(x, y)
     if y == 3:
-        (x,) = for_row("pow", (x,))
+        (x,) = for_row(TABLE.pow, (x,))
     return number_power(TABLE, x, y)
 
 

@@ -15,12 +15,12 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.types.dtypes import int64
 from dynajit.ops.calls.arguments import constant
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.shapes.shape import sliced, unsqueeze
 from dynajit.ops.functions.shapes.shape import transpose as exchanged
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 class Reflectors(NamedTuple):
@@ -63,7 +63,7 @@ def geqrf(input: Any) -> Reflectors:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def householder_product(A: Any, tau: Any) -> Any:
     """The first n columns of the product of reflectors.
 
@@ -93,7 +93,7 @@ def orgqr(input: Any, input2: Any) -> Any:
     return householder_product(input, input2)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False) -> Any:
     """Q times a matrix, where Q is the whole product of reflectors, (*, m, m).
 

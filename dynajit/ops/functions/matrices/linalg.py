@@ -10,7 +10,7 @@ from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedErr
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import cast, is_tensor, unchanged_by, with_integers
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import by_columns, contiguous, copied_by_columns, copied_by_rows
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.creation import eye
@@ -19,7 +19,7 @@ from dynajit.ops.functions.matrices.matrix import matmul
 from dynajit.ops.functions.shapes.shape import diagonal as diagonal_of
 from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.rows.factorizations import part
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 class QR(NamedTuple):
@@ -115,7 +115,7 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
 
 
 @public("linalg", out=Out.SAME_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def inv(A: Any) -> Any:
     """Inverse of square matrices.
 
@@ -133,7 +133,7 @@ def is_vector(A: Any, B: Any) -> bool:
 
 
 @public("linalg", out=Out.SAME_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     """x with A x = B (`left=False`: x A = B); B holds matrices or vectors.
 
@@ -158,7 +158,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 @with_integers
 def tensorinv(input: Any, ind: int = 2) -> Any:
     """Inverse of the map from the dims behind the first `ind` to those first ones.
@@ -177,7 +177,7 @@ def tensorinv(input: Any, ind: int = 2) -> Any:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def tensorsolve(input: Any, other: Any, dims: Any = None) -> Any:
     """X with tensordot(input, X, X.ndim) = other; `dims` go behind the other dims first.
 
@@ -232,7 +232,7 @@ def pinv(
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def matrix_rank(
     A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
 ) -> Any:
@@ -249,7 +249,7 @@ def matrix_rank(
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     """x that makes A x - B smallest, by the pseudo-inverse, which gives the shortest x.
 
@@ -308,7 +308,7 @@ def slogdet(A: Any) -> SignLogDet:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def cholesky(A: Any, *, upper: bool = False) -> Any:
     """Lower triangular L with L L^H = A (`upper=True`: L^H).
 
@@ -320,7 +320,7 @@ def cholesky(A: Any, *, upper: bool = False) -> Any:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def qr(A: Any, mode: str = "reduced") -> QR:
     """Q with orthonormal columns and upper triangular R, Q R = A.
 
@@ -347,7 +347,7 @@ def _symmetric(A: Any, UPLO: str) -> Any:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def eigh(A: Any, UPLO: str = "L") -> Eigen:
     """Real eigenvalues in rising order and eigenvectors (columns) of symmetric or Hermitian
     matrices.
@@ -364,14 +364,14 @@ def eigh(A: Any, UPLO: str = "L") -> Eigen:
 
 
 @public("linalg", out=Out.SAME_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of symmetric or Hermitian matrices, in rising order."""
     return eigh(A, UPLO).eigenvalues
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """U, singular values from the largest to the smallest, and V^H, with U diag(S) V^H = A.
 
@@ -390,7 +390,7 @@ def svd(A: Any, full_matrices: bool = True, *, driver: str | None = None) -> SVD
 
 
 @public("linalg", out=Out.SAME_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def svdvals(A: Any, *, driver: str | None = None) -> Any:
     """Singular values, from the largest to the smallest."""
     return svd(A, False).S
@@ -479,7 +479,7 @@ def vander(x: Any, *, N: int | None = None) -> Any:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def eig(A: Any) -> Eigen:
     """Complex eigenvalues, in LAPACK's order, and eigenvectors (columns of length 1).
 
@@ -493,7 +493,7 @@ def eig(A: Any) -> Eigen:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def eigvals(A: Any) -> Any:
     """Complex eigenvalues of square matrices, in LAPACK's order."""
     return eig(A).eigenvalues

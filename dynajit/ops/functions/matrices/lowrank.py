@@ -12,17 +12,17 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
 from dynajit.ops.calls.arguments import with_integers
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.functions.creation.creation import randn
 from dynajit.ops.functions.matrices.linalg import SVD as Factors
 from dynajit.ops.functions.matrices.linalg import cholesky, eigh, qr, solve_triangular, svd
 from dynajit.ops.functions.matrices.matrix import matmul
 from dynajit.ops.functions.reductions.reduction import mean
 from dynajit.ops.functions.shapes.shape import flip, sliced, transpose
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL)
 @with_integers
 def svd_lowrank(
     A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None
@@ -82,7 +82,7 @@ def pca_lowrank(
     return svd_lowrank(centred, q, niter)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL)
 @with_integers
 def lobpcg(
     A: Any,

@@ -32,18 +32,18 @@ from dynajit.ops.calls.arguments import (
     unchanged_by,
 )
 from dynajit.ops.calls.arguments import is_tensor as is_tensor_operand
-from dynajit.ops.calls.autocast import lower_precision, only_on_cuda
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import contiguous
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.elementwise import add, mul
 from dynajit.ops.functions.shapes.shape import reshape, transpose, unsqueeze
 from dynajit.ops.rows.composites import as_rows
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import normalize_dim
 
 
 @public(also=("linalg.matmul",), out=Out.SAME_DTYPE)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product with the rules of `@`.
 
@@ -91,7 +91,7 @@ def _of_rank(name: str, operands: Sequence[tuple[Any, int]]) -> None:
 
 
 @public(out=Out.SAME_DTYPE)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
     _of_rank("mm", [(input, 2), (mat2, 2)])
@@ -99,7 +99,7 @@ def mm(input: Any, mat2: Any) -> Any:
 
 
 @public(out=Out.SAME_DTYPE)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def spmm(input: Any, mat2: Any) -> Any:
     """Product of two matrices: PyTorch's name for a sparse first one."""
     _of_rank("spmm", [(input, 2), (mat2, 2)])
@@ -107,7 +107,7 @@ def spmm(input: Any, mat2: Any) -> Any:
 
 
 @public(out=Out.SAME_DTYPE)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices, (b, n, k) and (b, k, m), without broadcasting."""
     _of_rank("bmm", [(input, 3), (mat2, 3)])
@@ -168,21 +168,21 @@ def plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
 
 
 @public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2); with beta 0 input is not read."""
     return plus_product(input, mm(mat1, mat2), beta, alpha)
 
 
 @public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH)
-@only_on_cuda
+@autocast(cuda=Autocast.LOWER)
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
     return plus_product(input, mv(mat, vec), beta, alpha)
 
 
 @public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2), batched."""
     return plus_product(input, bmm(batch1, batch2), beta, alpha)
@@ -208,7 +208,7 @@ def _alike_along(x: Any, dims: Sequence[int], other: Any, others: Sequence[int])
 
 
 @public(out=Out.SAME_DTYPE, numpy_names=False)
-@only_on_cuda
+@autocast(cuda=Autocast.WIDEST)
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Products summed over the last `dims` dims of a and the first of b, or over listed dims.
 

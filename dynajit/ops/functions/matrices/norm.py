@@ -11,14 +11,14 @@ from dynajit.core.errors import ArgumentRuntimeError, DTypeError, ShapeError
 from dynajit.core.types.symint import equals
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast
-from dynajit.ops.calls.autocast import full_precision, lower_precision, only_on_cuda
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.linalg import inv, svdvals
 from dynajit.ops.functions.reductions.reduction import norm as norm_of_elements
 from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, unsqueeze
 from dynajit.ops.table.families import broadcast_shapes, normalize_dim
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 def _floating(name: str, x: Any, dtype: Any = None) -> Any:
@@ -108,7 +108,7 @@ def norm(
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def cond(A: Any, p: Any = None) -> Any:
     """Condition numbers: by singular values (p 2, -2 or None), or norm(A) * norm(inv(A))."""
     if p in (None, 2, -2):
@@ -125,7 +125,7 @@ def cond(A: Any, p: Any = None) -> Any:
 
 
 @public("linalg", out=Out.SAME_DTYPE)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """Sums of products along `dim`, broadcast; x is conjugated."""
     product = TABLE.mul(conj(x), y)
@@ -134,7 +134,7 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
 
 
 @public("linalg", out=Out.SAME_DTYPE)
-@only_on_cuda
+@autocast(cuda=Autocast.WIDEST)
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """Cross products of vectors of 3 elements along `dim`, broadcast.
 
@@ -160,7 +160,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 
 @public("linalg")
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def multi_dot(tensors: Sequence[Any]) -> Any:
     """Product of matrices in the order that needs the fewest multiplications.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.types.symint import equals
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import copied_by_columns
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import adjoint
@@ -26,7 +26,7 @@ from dynajit.ops.functions.matrices.linalg import cholesky as lower_cholesky
 from dynajit.ops.functions.matrices.linalg import lu_solve as solve_by_factors
 from dynajit.ops.functions.matrices.linalg import svd as whole_svd
 from dynajit.ops.functions.matrices.norm import cross as cross_products
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 __all__ = [
     "cholesky",
@@ -71,7 +71,7 @@ def inverse(input: Any) -> Any:
 
 
 @public(out=Out.ABSENT)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """Pseudo-inverses; singular values of at most `rcond` times the largest count as zero."""
     return linalg.pinv(input, rcond)
@@ -111,7 +111,7 @@ def logdet(input: Any) -> Any:
 
 
 @public()
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
     """U, singular values and V with U diag(S) V^H = input; `some`: as many columns as needed."""
     u, s, vh = whole_svd(input, not some)
@@ -127,14 +127,14 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 
 @public()
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def cholesky(input: Any, upper: bool = False) -> Any:
     """Lower (or upper) triangular factor of positive-definite matrices; see `linalg.cholesky`."""
     return lower_cholesky(input, upper=upper)
 
 
 @public()
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """x with A x = input; `input2` is the Cholesky factor of A."""
     lower = adjoint(input2) if upper else input2
@@ -143,7 +143,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
 
 
 @public()
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """The inverse of A, of its Cholesky factor."""
     lower = adjoint(input) if upper else input
@@ -152,7 +152,7 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
 
 
 @public()
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def triangular_solve(
     b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -179,7 +179,7 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
 
 
 @public()
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """x with A x = b, of the factors of A."""
     return solve_by_factors(LU_data, LU_pivots, b)

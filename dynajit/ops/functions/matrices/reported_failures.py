@@ -13,12 +13,12 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import LinAlgError
 from dynajit.ops.calls.arguments import constant
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.matrices.linalg import cholesky, inv, is_vector, lu_factor, solve
 from dynajit.ops.functions.shapes.shape import reshape
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 class InverseInfo(NamedTuple):
@@ -51,7 +51,7 @@ class LUInfo(NamedTuple):
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def inv_ex(A: Any, *, check_errors: bool = False) -> InverseInfo:
     """Inverses of square matrices, and the infos: the first pivot of LU that is 0.
 
@@ -70,7 +70,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> InverseInfo:
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> CholeskyInfo:
     """Lower (`upper`: upper) triangular factors, and the infos: the first leading minor that is not
     positive.
@@ -97,7 +97,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> C
 
 
 @public("linalg")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -> SolutionInfo:
     """As `linalg.solve`, and the infos: the first pivot of LU that is 0.
 

@@ -17,11 +17,11 @@ from dynajit.core.types.symint import agree, equals
 from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls.arguments import is_integer, require_tensor
 from dynajit.ops.calls.arguments import size as size_argument
-from dynajit.ops.calls.autocast import lower_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import complex as of_parts
 from dynajit.ops.rows.networks.windows import Geometry, remembered, window_counts
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 def per_dim(value: Any, n: int, name: str, function: str) -> tuple[int, ...]:
@@ -290,7 +290,7 @@ def _convolve(
 
 
 @public(out=Out.ABSENT)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -300,7 +300,7 @@ def conv1d(
 
 
 @public(out=Out.ABSENT)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -310,7 +310,7 @@ def conv2d(
 
 
 @public(out=Out.ABSENT)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
@@ -370,7 +370,7 @@ def _convolve_transposed(
 
 
 @public(out=Out.ABSENT)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -382,7 +382,7 @@ def conv_transpose1d(
 
 
 @public(out=Out.ABSENT)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
@@ -394,7 +394,7 @@ def conv_transpose2d(
 
 
 @public(out=Out.ABSENT)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
     output_padding: Any = 0, groups: int = 1, dilation: Any = 1,

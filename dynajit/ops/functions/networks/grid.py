@@ -21,15 +21,15 @@ from dynajit.core.types.symint import agree, equals, shapes_agree
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, unchanged_by
-from dynajit.ops.calls.autocast import full_precision, lower_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.rows.composites import count_operand
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.WIDEST)
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
@@ -233,7 +233,7 @@ def _cubic(t: Any, is_far: bool) -> Any:
 # grids
 
 
-@lower_precision
+@autocast(cpu=Autocast.LOWER)
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:
     """The places that affine maps give to the elements of an output.
 

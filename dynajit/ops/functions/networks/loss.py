@@ -18,11 +18,11 @@ from dynajit.core.errors import (
 )
 from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.ops.calls.arguments import describe_tensor, misplaced, require_tensor, size
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import are_probabilities
 from dynajit.ops.functions.networks.nn import pairwise_distance
 from dynajit.ops.rows.networks.losses import reduce_loss
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
@@ -47,7 +47,7 @@ def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -
     return reduction
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -89,7 +89,7 @@ def _no_class(name: str, words: str, input: Any, target: Any) -> BoundsError:
     return misplaced(words, f"{call}: a target is no class")
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
@@ -122,7 +122,7 @@ def _check_class_weight(function: str, input: Any, weight: Any) -> None:
         )
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def mse_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", weight: Any = None,
@@ -143,7 +143,7 @@ def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
     return reduce_loss(TABLE, loss, reduction)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", weight: Any = None,
@@ -155,7 +155,7 @@ def l1_loss(
     return _weighted(TABLE.l1_loss(input, target, reduction="none"), weight, reduction)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def smooth_l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", beta: float = 1.0,
@@ -174,7 +174,7 @@ def smooth_l1_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
@@ -191,7 +191,7 @@ def huber_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.BANNED)
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
@@ -224,7 +224,7 @@ def binary_cross_entropy(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", pos_weight: Any = None,
@@ -244,7 +244,7 @@ def binary_cross_entropy_with_logits(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def kl_div(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", log_target: bool = False,
@@ -262,7 +262,7 @@ def kl_div(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def soft_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:
@@ -271,7 +271,7 @@ def soft_margin_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
@@ -283,7 +283,7 @@ def hinge_embedding_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
@@ -300,7 +300,7 @@ def margin_ranking_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2,
     eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
@@ -323,7 +323,7 @@ def triplet_margin_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: Any = None,
     eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",

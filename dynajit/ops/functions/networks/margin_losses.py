@@ -11,12 +11,12 @@ from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, equals
 from dynajit.ops.calls.arguments import cast, is_tensor
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import occurs
 from dynajit.ops.functions.networks.loss import reduction_of
 from dynajit.ops.functions.networks.nn import pairwise_distance
 from dynajit.ops.rows.networks.losses import reduce_loss
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 def gaussian_nll_loss(
@@ -68,7 +68,7 @@ def _variances(var: Any, shape: tuple[Any, ...]) -> Any:
     )
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
@@ -97,7 +97,7 @@ def cosine_embedding_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
     size_average: Any = None, reduce: Any = None, reduction: str = "mean",
@@ -163,7 +163,7 @@ def _rows(input: Any, target: Any, target_rank: int, function: str) -> tuple[Any
     return wide, TABLE.reshape(target, shape=(1, *target.shape))
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
 ) -> Any:

@@ -15,7 +15,7 @@ from dynajit.core.errors import ExpectationError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, equals, shapes_agree
 from dynajit.ops.calls.arguments import whole_number
-from dynajit.ops.calls.autocast import lower_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.functions.networks.nn import (
     dropout,
     linear,
@@ -25,10 +25,10 @@ from dynajit.ops.functions.networks.nn import (
 )
 from dynajit.ops.functions.shapes.index import cat, chunk, split, unbind
 from dynajit.ops.functions.shapes.shape import expand, permute, reshape, transpose, unsqueeze
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def multi_head_attention_forward(
     query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Any, in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: bool,

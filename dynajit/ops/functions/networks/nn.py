@@ -27,7 +27,7 @@ from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, dim_of, require_tensor, with_integers
-from dynajit.ops.calls.autocast import lower_precision, only_on_cuda, widened
+from dynajit.ops.calls.autocast import autocast, widened
 from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.placing import as_suggested, contiguous
 from dynajit.ops.calls.public import Out, public
@@ -36,7 +36,7 @@ from dynajit.ops.functions.matrices.matrix import matmul
 from dynajit.ops.functions.reductions.reduction import norm
 from dynajit.ops.functions.shapes.shape import repeat_interleave
 from dynajit.ops.rows.random import blocks_of
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dims
 
 # ---------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
 
 
 @public(out=Out.ABSENT)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
     if len(require_tensor(weight, "prelu", "weight").shape) > 1:
@@ -265,7 +265,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 
 @public("nn.functional", out=Out.SAME_DTYPE)
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.T + bias; of a weight with one dim the products with it, without a bias.
 
@@ -382,7 +382,7 @@ def rms_norm(
 
 
 @public(out=Out.ABSENT)
-@only_on_cuda
+@autocast(cuda=Autocast.FULL)
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Any:
@@ -414,7 +414,7 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> A
 
 
 @public(also=("nn.functional.cosine_similarity",), out=Out.ABSENT)
-@only_on_cuda
+@autocast(cuda=Autocast.FULL)
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     """Product of x1 and x2 along `dim` over the product of their norms (each at least eps).
 
@@ -441,7 +441,7 @@ def pairwise_distance(
     return norm(TABLE.add(TABLE.sub(x1, x2), eps), p, -1, keepdim)
 
 
-@lower_precision
+@autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,

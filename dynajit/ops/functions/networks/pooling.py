@@ -25,7 +25,7 @@ from dynajit.ops.calls.arguments import (
     with_integers,
 )
 from dynajit.ops.calls.arguments import size as size_argument
-from dynajit.ops.calls.autocast import full_precision, widened
+from dynajit.ops.calls.autocast import autocast, widened
 from dynajit.ops.calls.placing import as_suggested, contiguous
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.networks.convolution import (
@@ -36,7 +36,7 @@ from dynajit.ops.functions.networks.convolution import (
 )
 from dynajit.ops.rows.composites import count_operand
 from dynajit.ops.rows.networks.windows import Geometry, remembered
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 def _geometry(
@@ -251,7 +251,7 @@ def avg_pool2d(
 
 
 @public("nn.functional", out=Out.SAME_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 @with_integers
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -424,7 +424,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     return _adaptive_avg_pool(2, input, output_size)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows over (N, C, D, H, W) or (C, D, H, W)."""
     return _adaptive_avg_pool(3, input, output_size)
@@ -482,7 +482,7 @@ def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = Fal
     return _adaptive_max_pool(2, input, output_size, return_indices)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Largest elements of `output_size` windows over (N, C, D, H, W) or (C, D, H, W)."""
     return _adaptive_max_pool(3, input, output_size, return_indices)
@@ -526,7 +526,7 @@ def _max_unpool(
     return as_suggested(result, input) if n < 3 else contiguous(result)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
@@ -535,7 +535,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,
@@ -544,7 +544,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
     output_size: Any = None,

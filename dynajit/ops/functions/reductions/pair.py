@@ -13,13 +13,13 @@ from dynajit.core.errors import ShapeError
 from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import constant
-from dynajit.ops.calls.autocast import only_on_cuda
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.reductions.reduction import norm
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
-@only_on_cuda
+@autocast(cuda=Autocast.WIDEST)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """x1 (*, I) @ weight[o] (O, I, J) @ x2 (*, J) + bias (O): (*, O).
 
@@ -53,7 +53,7 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @public(also=("nn.functional.pdist",), out=Out.ABSENT)
-@only_on_cuda
+@autocast(cuda=Autocast.FULL)
 def pdist(input: Any, p: float = 2.0) -> Any:
     """Distances of all pairs of rows of (N, D), row by row of the upper triangle.
 

@@ -19,7 +19,7 @@ from dynajit.core.types.symint import agree, equals, fits_within
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, describe_tensor, dim_of, with_integers
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import as_computed
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.elementwise import isclose, maximum, minimum, nonzero
@@ -27,7 +27,7 @@ from dynajit.ops.functions.shapes.shape import reshape
 from dynajit.ops.rows.composites import wide
 from dynajit.ops.rows.factorizations import part
 from dynajit.ops.table.families import floating_of, normalize_dims, reduced_shape
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.result_layouts import lies_by_rows
 
 
@@ -68,7 +68,7 @@ def _in_dtype(result: Any, dtype: Any) -> Any:
 
 
 @public(out=Out.AS_DTYPE)
-@full_precision
+@autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product along `dim`."""
     dims = _dims(input, dim, "prod")

@@ -23,12 +23,12 @@ from dynajit.core.types.symint import equals, shapes_agree
 from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
-from dynajit.ops.calls.autocast import widest
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import contiguous
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.shapes.shape import reshape, sliced, unsqueeze
 from dynajit.ops.rows.composites import count_operand
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dim
 
 # ---------------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dim
         "concatenate",
     )
 )
-@widest
+@autocast(cpu=Autocast.WIDEST)
 def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any:
     """Tensors one after another along `dim`; dtypes are promoted; 1-d empty ones are skipped.
 
@@ -73,7 +73,7 @@ def _require_tensors(given: Sequence[Any], function: str) -> None:
 
 
 @public()
-@widest
+@autocast(cpu=Autocast.WIDEST)
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension."""
     given = list(tensors)
@@ -330,7 +330,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 
 
 @public(in_place=InPlace.METHOD)
-@widest
+@autocast(cpu=Autocast.WIDEST)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """input with slices along `dim` replaced at the positions in `index`."""
     d = dim_of(input, dim, "index_copy")

@@ -14,13 +14,13 @@ from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import Size
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, device_of, require_tensor
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.creation import arange
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.shapes.shape import roll
 from dynajit.ops.table.families import floating_of, normalize_dim
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 #: norm -> what a forward and what an inverse transform divides by (`ops.rows.fourier`).
 _DIVISIONS: Final = {
@@ -126,7 +126,7 @@ def _resized_all(x: Any, dims: Sequence[int], sizes: Sequence[Any]) -> Any:
 
 
 def _one(name: str, inverse: bool) -> Callable[..., Any]:
-    @full_precision
+    @autocast(cpu=Autocast.FULL)
     def function(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
         x = _complex_numbers(input, name)
         d = _dim(x, dim, name)
@@ -146,7 +146,7 @@ ifft = public("fft")(_one("ifft", True))
 
 
 @public("fft")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The frequencies 0 to n // 2 of real numbers along `dim`.
 
@@ -160,7 +160,7 @@ def rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 
 
 @public("fft")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Real numbers, n of them along `dim` (2 (m - 1) by default), from m frequencies."""
     x = _complex_numbers(input, "irfft")
@@ -177,7 +177,7 @@ def _to_real(x: Any, dim: int, size: Any, division: str) -> Any:
 
 
 @public("fft")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """Real frequencies, n of them along `dim` (2 (m - 1) by default), of numbers of which the m
     given are the first half: the others are their conjugates."""
@@ -185,7 +185,7 @@ def hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = Non
 
 
 @public("fft")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None) -> Any:
     """The inverse of `hfft`: n // 2 + 1 complex numbers from n real frequencies.
 
@@ -201,7 +201,7 @@ def ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
 
 
 def _several(name: str, inverse: bool) -> Callable[..., Any]:
-    @full_precision
+    @autocast(cpu=Autocast.FULL)
     def function(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
         x = _complex_numbers(input, name)
         dims, sizes = _sized(x, s, dim, name)
@@ -221,7 +221,7 @@ ifftn = public("fft")(_several("ifftn", True))
 
 
 @public("fft")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """Transform of real numbers over `dim`; of the last one only the frequencies 0 to n // 2.
 
@@ -242,7 +242,7 @@ def rfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -
 
 
 @public("fft")
-@full_precision
+@autocast(cpu=Autocast.FULL)
 def irfftn(input: Any, s: Any = None, dim: Any = None, norm: str | None = None) -> Any:
     """The inverse of `rfftn`; the last size is 2 (m - 1) by default.
 

@@ -16,13 +16,13 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.value_types import Size
 from dynajit.ops.calls.arguments import describe_tensor, is_tensor, require_tensor, with_integers
-from dynajit.ops.calls.autocast import full_precision
+from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import view_as_real
 from dynajit.ops.functions.networks.nn import pad
 from dynajit.ops.functions.shapes.shape import sliced, squeeze, transpose, unsqueeze
 from dynajit.ops.functions.signals.fourier import fft, ifft, irfft, rfft
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Autocast
 
 
 @record
@@ -68,7 +68,7 @@ def _frames(
 
 
 @public(out=Out.ABSENT, numpy_names=False)
-@full_precision
+@autocast(cpu=Autocast.FULL)
 @with_integers
 def stft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,

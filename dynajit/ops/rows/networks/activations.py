@@ -12,6 +12,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.ops.native import _native_forms
 from dynajit.ops.rows.composites import narrow, wide
 from dynajit.ops.table.families import DTypeRule, pointwise
+from dynajit.ops.table.op_table import Autocast
 
 SQRT_HALF: Final = math.sqrt(0.5)
 SQRT_TWO_OVER_PI: Final = math.sqrt(2.0 / math.pi)
@@ -82,7 +83,9 @@ def _softplus_vjp(ops: Any, g: Any, x: Any, beta: float, threshold: float) -> An
     return ops.where(ops.gt(x * beta, threshold), g, g * ops.sigmoid(x * beta))
 
 
-@pointwise(dtype=FLOATING_INPUT, vjp={"x": _softplus_vjp}, domain=(-10.0, 10.0))
+@pointwise(
+    dtype=FLOATING_INPUT, vjp={"x": _softplus_vjp}, domain=(-10.0, 10.0), autocast=Autocast.FULL
+)
 def softplus(m: Any, x: Any, *, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds `threshold`."""
     z = x * beta

@@ -17,6 +17,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.rows.composites import count_operand, keep_scale, narrow, operand_type, wide
 from dynajit.ops.rows.linear_algebra import transposed
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import broadcast_shapes, composite, describe, require_tensor
 
 MINUS_INFINITY = float("-inf")
@@ -169,6 +170,7 @@ def _gradient_of(row: str) -> Any:
         "attn_mask": _gradient_of("attention_mask_gradient"),
     },
     on_tape=False,
+    layout=result_layouts.attended,
 )
 def scaled_dot_product_attention(
     ops: Any,

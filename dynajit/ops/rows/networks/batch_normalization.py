@@ -35,6 +35,7 @@ from dynajit.ops.rows.composites import (
     require_floating,
     wide,
 )
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import composite
 from dynajit.ops.table.op_table import TABLE
 
@@ -211,6 +212,7 @@ def _form(xp: Any, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     vjp={"x": _vjp_x, "weight": _vjp_weight, "bias": _vjp_bias},
     native=_native_batch_norm.batch_norm,
     slopes={"x": _native_batch_norm.slope_x, "weight": _native_batch_norm.slope_weight},
+    layout=result_layouts.suggested,
 )
 def batch_norm(ops: Any, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     """x (N, C, *) with mean 0 and (biased) variance 1 per channel, times weight plus bias (C) or

@@ -19,6 +19,7 @@ from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, n
 from dynajit.ops.rows.composites import narrow, operand_type, wide
 from dynajit.ops.rows.networks import convolution_forms
 from dynajit.ops.rows.networks.windows import Geometry, require_windows, window_counts
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import composite, describe, require_tensor
 
 
@@ -243,6 +244,7 @@ def _convolution_vjp_bias(ops: Any, g: Any) -> Any:
         "weight": _convolution_vjp_weight,
         "bias": _convolution_vjp_bias,
     },
+    layout=result_layouts.suggested_by_any,
 )
 def convolution(
     ops: Any, x: Any, weight: Any, bias: Any, *, stride: Any, before: Any, after: Any,
@@ -302,6 +304,7 @@ def _input_vjp_weight(
     infer=_input_infer,
     array=convolution_forms.convolution_input,
     vjp={"y": _input_vjp_y, "weight": _input_vjp_weight},
+    layout=result_layouts.transposed,
 )
 def convolution_input(
     ops: Any, y: Any, weight: Any, *, shape: Shape, stride: Any, before: Any, after: Any,

@@ -13,6 +13,7 @@ from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ops.native import _native_forms
 from dynajit.ops.rows import array_forms
 from dynajit.ops.rows.composites import count_operand, narrow, wide
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import composite
 
 
@@ -223,7 +224,11 @@ def _loss_dtype(x: Any, y: Any) -> Any:
     return dtypes.result_type([(v.dtype, len(v.shape)) for v in (x, y)])
 
 
-@composite(array=array_forms.mse_loss, vjp=_difference_formulas(lambda ops, d: 2.0 * d))
+@composite(
+    array=array_forms.mse_loss,
+    vjp=_difference_formulas(lambda ops, d: 2.0 * d),
+    layout=result_layouts.iterated,
+)
 def mse_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Squared difference. Shape: broadcast, or () when reduced."""
     if x.dtype.is_complex or y.dtype.is_complex:
@@ -238,7 +243,12 @@ def _direction(ops: Any, d: Any) -> Any:
     return ops.sgn(d) if d.dtype.is_complex else ops.sign(d)
 
 
-@composite(array=array_forms.l1_loss, vjp=_difference_formulas(_direction), analytic=False)
+@composite(
+    array=array_forms.l1_loss,
+    vjp=_difference_formulas(_direction),
+    analytic=False,
+    layout=result_layouts.iterated,
+)
 def l1_loss(ops: Any, x: Any, y: Any, *, reduction: str = "mean") -> Any:
     """Absolute difference; derivative 0 where equal. Shape: broadcast, or () when reduced."""
     d = wide(ops, x) - wide(ops, y)

@@ -27,6 +27,7 @@ from dynajit.ops.rows.composites import (
     wide,
 )
 from dynajit.ops.rows.networks import window_forms
+from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import composite, describe, movement, require_tensor
 
 
@@ -312,6 +313,7 @@ def _sum_pool_vjp(
     vjp={"x": _sum_pool_vjp},
     native=_native_windows.sum_pool,
     slopes={"x": _native_windows.sum_pool_slope},
+    layout=result_layouts.averaged,
 )
 def sum_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -340,6 +342,7 @@ def _max_pool_vjp(
     vjp={"x": _max_pool_vjp},
     native=_native_windows.max_pool,
     slopes={"x": _native_windows.max_pool_slope},
+    layout=result_layouts.suggested,
 )
 def max_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -359,6 +362,7 @@ def max_pool(
     array=window_forms.max_pool_choice,
     vjp={"x": None},
     native=_native_windows.max_pool_choice,
+    layout=result_layouts.suggested,
 )
 def max_pool_choice(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
