@@ -31,18 +31,15 @@ from dynajit.capture.values.storage import (
 )
 from dynajit.capture.values.symbolic import NONE, NOT_IMPLEMENTED, Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
+from dynajit.core.operators import BINARY, COMPARISONS
 
 Arguments = list[Value]
 Keywords = dict[str, Value]
 
-_BINARY: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift",
-                  "rshift", "and", "or", "xor", "matmul")  # fmt: skip
-_COMPARED: Final = ("eq", "ne", "lt", "le", "gt", "ge")
-
 #: Methods that take another operand: an instance of a derived class stands for its storage.
 _OPERATORS: Final = frozenset(
-    f"__{prefix}{name}__" for name in _BINARY for prefix in ("", "r", "i")
-) | frozenset(f"__{name}__" for name in _COMPARED)
+    f"__{prefix}{name}__" for name in (*BINARY, "divmod") for prefix in ("", "r", "i")
+) | frozenset(f"__{name}__" for name in COMPARISONS)
 
 _NUMBERS: Final = (int, float, complex)
 

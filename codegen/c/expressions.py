@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dynajit.codegen.loops.loop_ir import (
-    COMPARISONS,
     OPERATORS,
     Accumulated,
     Apply,
@@ -30,6 +29,7 @@ from dynajit.codegen.loops.loop_ir import (
     is_size,
 )
 from dynajit.core.errors import InternalError
+from dynajit.core.operators import COMPARISONS
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number

@@ -283,8 +283,6 @@ OPERATORS: Final = {
 }  # fmt: skip
 """Operators of row bodies that are no scalar functions, and their C spelling."""
 
-COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
-
 COST_EXPENSIVE: Final = 12
 COST_DIVISION: Final = 4
 COST_WORD: Final = 40

@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.codegen.loops.loop_ir import (
-    COMPARISONS,
     Apply,
     Cast,
     Compare,
@@ -25,6 +24,7 @@ from dynajit.codegen.loops.loop_ir import (
     Select,
 )
 from dynajit.core.errors import InternalError
+from dynajit.core.operators import COMPARISONS
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number

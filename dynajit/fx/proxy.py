@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from dynajit.core.operators import BINARY, COMPARISONS, UNARY
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.memory_format import MemoryFormat
@@ -247,13 +248,6 @@ def _unpacked(frame: Any) -> int | None:
     return None
 
 
-_BINARY: Final = (
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and_",
-    "or_", "xor",
-)  # fmt: skip
-_OTHERS: Final = ("eq", "ne", "lt", "le", "gt", "ge", "getitem", "neg", "pos", "invert", "abs")
-
-
 def _operation(function: Callable[..., Any], is_reflected: bool) -> Callable[..., Any]:
     def method(self: Proxy, *others: Any) -> Proxy:
         args = (*others, self) if is_reflected else (self, *others)
@@ -262,10 +256,10 @@ def _operation(function: Callable[..., Any], is_reflected: bool) -> Callable[...
     return method
 
 
-for _name in (*_BINARY, *_OTHERS):
-    setattr(Proxy, f"__{_name.rstrip('_')}__", _operation(getattr(operator, _name), False))
-for _name in _BINARY:
-    setattr(Proxy, f"__r{_name.rstrip('_')}__", _operation(getattr(operator, _name), True))
+for _name in (*BINARY, *COMPARISONS, *UNARY, "getitem"):
+    setattr(Proxy, f"__{_name}__", _operation(getattr(operator, f"__{_name}__"), False))
+for _name in BINARY:
+    setattr(Proxy, f"__r{_name}__", _operation(getattr(operator, f"__{_name}__"), True))
 Proxy.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 __all__ = [

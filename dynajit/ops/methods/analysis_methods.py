@@ -12,6 +12,7 @@ from dynajit.ops.functions.elements import elementwise, special
 from dynajit.ops.functions.elements import number as numbers
 from dynajit.ops.functions.matrices import householder
 from dynajit.ops.functions.matrices import older_linalg as linalg
+from dynajit.ops.functions.matrices.linalg import matrix_exp
 from dynajit.ops.functions.networks import nn as layers
 from dynajit.ops.functions.reductions import reduction as reductions
 from dynajit.ops.functions.signals import spectrogram as spectrograms
@@ -131,7 +132,7 @@ class AnalysisMethods:
     logdet = linalg.logdet
     lu = linalg.lu
     lu_solve = linalg.lu_solve
-    matrix_exp = linalg.matrix_exp
+    matrix_exp = matrix_exp
     matrix_power = linalg.matrix_power
     pinverse = linalg.pinverse
     qr = linalg.qr

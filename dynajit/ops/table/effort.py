@@ -4,6 +4,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from dynajit.core.operators import BINARY, COMPARISONS, UNARY
 from dynajit.core.types import dtypes
 from dynajit.ops.table.op_table import Kind, Op
 from dynajit.ops.table.scalar import SCALARS, Effort
@@ -57,11 +58,8 @@ def _install_operators() -> None:
     def result(*operands: Any) -> _Scalar:
         return _Scalar()
 
-    binary = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor",
-              "lshift", "rshift")  # fmt: skip
-    names = [f"__{prefix}{name}__" for name in binary for prefix in ("", "r")]
-    names += [f"__{name}__" for name in ("neg", "pos", "abs", "invert")]
-    names += [f"__{name}__" for name in ("lt", "le", "gt", "ge", "eq", "ne")]
+    names = [f"__{prefix}{name}__" for name in BINARY for prefix in ("", "r")]
+    names += [f"__{name}__" for name in (*UNARY, *COMPARISONS)]
     for name in names:
         setattr(_Scalar, name, result)
 

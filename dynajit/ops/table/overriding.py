@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType
 from typing import Any, Final
 
+from dynajit.core.operators import ORDER
 from dynajit.core.records import record
 from dynajit.ops.native._library_call import (
     LibraryFunction,
@@ -213,7 +214,7 @@ def active_modes() -> tuple[Any, ...]:
 # -- bodies of functions that look at their arguments ----------------------------------------------
 
 _OPERATORS: Final = {
-    **{f"__{name}__": name for name in ("add", "sub", "mul", "matmul", "lt", "le", "gt", "ge")},
+    **{f"__{name}__": name for name in ("add", "sub", "mul", "matmul", *ORDER)},
     **{"__radd__": "add", "__rmul__": "mul", "__truediv__": "div", "__mod__": "remainder"},
     **{f"__{name}__": f"__{name}__" for name in (
         "rsub", "rtruediv", "floordiv", "rfloordiv", "rmod", "pow", "rpow", "rmatmul", "and",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core.errors import InternalError
+from dynajit.core.operators import COMPARISONS
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
@@ -86,7 +87,7 @@ def _install_operators() -> None:
     for operator, row in binary.items():
         setattr(Typed, f"__{operator}__", _operator(row, swap=False))
         setattr(Typed, f"__r{operator}__", _operator(row, swap=True))
-    for operator in ("lt", "le", "gt", "ge", "eq", "ne"):
+    for operator in COMPARISONS:
         setattr(Typed, f"__{operator}__", _operator(operator, swap=False))
     for operator, row in (("neg", "neg"), ("invert", "bitwise_not")):
         setattr(Typed, f"__{operator}__", _unary(row))

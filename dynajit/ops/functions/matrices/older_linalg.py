@@ -17,7 +17,6 @@ from dynajit.ops.functions.matrices.linalg import (
     LU,
     PLU,
     lu_factor,
-    matrix_exp,
     permutation,
     solve_triangular,
     triangles_of,
@@ -27,26 +26,6 @@ from dynajit.ops.functions.matrices.linalg import lu_solve as solve_by_factors
 from dynajit.ops.functions.matrices.linalg import svd as whole_svd
 from dynajit.ops.functions.matrices.norm import cross as cross_products
 from dynajit.ops.table.op_table import TABLE, Autocast
-
-__all__ = [
-    "cholesky",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "cross",
-    "det",
-    "inverse",
-    "logdet",
-    "lu",
-    "lu_solve",
-    "lu_unpack",
-    "matrix_exp",
-    "matrix_power",
-    "pinverse",
-    "qr",
-    "slogdet",
-    "svd",
-    "triangular_solve",
-]
 
 
 class SVD(NamedTuple):
