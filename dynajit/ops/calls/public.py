@@ -2,8 +2,8 @@
 
 Contract: `@public(...)` above a library function names the namespaces that publish it and holds its
 facts. Nothing else lists functions: `dynajit`, `dynajit.linalg` and their kin are filled from
-`published`, `ops.calls.library_calls` reads what `out=` means, eager makes in-place
-methods and `_foreach_*` functions of those that say they have them. A namespace is complete once
+`published`, `ops.calls.library_calls` reads what `out=` means, `ops.methods` takes over methods,
+eager makes in-place forms and `dynajit._foreach` functions of lists. A namespace is complete once
 the modules that define its functions are imported: `dynajit`'s is where `ops.functions` is.
 """
 
@@ -42,6 +42,7 @@ class Facts(TypedDict, total=False):
         numpy_names: False: PyTorch's function is written in Python and knows the names of its
             parameters only, not NumPy's (`axis`, `keepdims`, `x`, ...).
         in_place: of the names in `dynajit` itself.
+        method: tensors have methods of the names in `dynajit` itself.
         foreach: there are `_foreach_name` and `_foreach_name_` for lists of tensors, by its own
             name only.
     """
@@ -49,6 +50,7 @@ class Facts(TypedDict, total=False):
     out: Out
     numpy_names: bool
     in_place: InPlace
+    method: bool
     foreach: bool
 
 
@@ -61,6 +63,7 @@ class Public:
     out: Out = Out.CAST
     numpy_names: bool = True
     in_place: InPlace = InPlace.ABSENT
+    method: bool = False
     foreach: bool = False
 
 

@@ -4,22 +4,22 @@ Contract: a method reads only `shape`, `dtype` and `device` of its operands and 
 rows and library functions, so the same text runs eagerly and while a graph is recorded. Nothing
 here writes in place: the eager tensor adds those forms, and whatever needs the contents.
 
-Most methods are library functions whose first parameter is the tensor.
+Most methods are library functions whose first parameter is the tensor: those that say so.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import DTypeError, DTypeTypeError
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import placing
 from dynajit.ops.calls.arguments import NUMBERS, dim_of, is_operand, is_tensor, operand
 from dynajit.ops.calls.library_calls import adapt_methods
+from dynajit.ops.functions import published
 from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.creation import creation
 from dynajit.ops.functions.elements import elementwise
 from dynajit.ops.functions.matrices import matrix
-from dynajit.ops.functions.networks import nn
 from dynajit.ops.functions.reductions import reduction as reductions
 from dynajit.ops.functions.shapes import index as indices
 from dynajit.ops.functions.shapes import shape as shapes
@@ -215,189 +215,32 @@ class ShapeMethods:
         return shapes.view_as(self, other)
 
     ndimension = dim
-    numel = reductions.element_count
     nelement = reductions.element_count
     view = shapes.view
     view_as = shapes.view_as
-    reshape = shapes.reshape
-    flatten = shapes.flatten
-    unflatten = shapes.unflatten
-    ravel = shapes.ravel
-    squeeze = shapes.squeeze
-    unsqueeze = shapes.unsqueeze
-    permute = shapes.permute
-    transpose = shapes.transpose
-    swapaxes = shapes.swapaxes
-    swapdims = shapes.transpose
-    t = shapes.t
-    movedim = shapes.movedim
-    moveaxis = shapes.movedim
-    flip = shapes.flip
-    roll = shapes.roll
     expand = shapes.expand
     expand_as = shapes.expand_as
-    broadcast_to = shapes.broadcast_to
     repeat = shapes.repeat
-    tile = shapes.tile
-    repeat_interleave = shapes.repeat_interleave
-    narrow = shapes.narrow
-    select = shapes.select
 
     def split(self: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
         """Views of at most `split_size` along `dim`, or of the sizes in a list."""
         return indices.split(self, split_size, dim)
 
-    chunk = indices.chunk
     unsafe_chunk = indices.unsafe_chunk
     unsafe_split = indices.unsafe_split
-    unbind = indices.unbind
-    tril = shapes.tril
-    triu = shapes.triu
-    diag = shapes.diag
-    diagonal = shapes.diagonal
-    unfold = shapes.unfold
-    gather = indices.gather
-    take = indices.take
-    take_along_dim = indices.take_along_dim
-    index_select = indices.index_select
-    scatter = indices.scatter
-    scatter_add = indices.scatter_add
-    index_add = indices.index_add
-    index_copy = indices.index_copy
-    index_fill = indices.index_fill
-    index_put = indices.index_put
-    masked_fill = indices.masked_fill
-    clone = elementwise.clone
-    contiguous = placing.contiguous
-    detach = elementwise.detach
-
-
-class ReductionMethods:
-    """Sums, extrema, norms, scans, sorting."""
-
-    __slots__ = ()
-
-    sum = reductions.sum
-    prod = reductions.prod
-    mean = reductions.mean
-    var = reductions.var
-    std = reductions.std
-    max = reductions.max
-    min = reductions.min
-    amax = reductions.amax
-    amin = reductions.amin
-    aminmax = reductions.aminmax
-    argmax = reductions.argmax
-    argmin = reductions.argmin
-    any = reductions.any
-    all = reductions.all
-    count_nonzero = reductions.count_nonzero
-    logsumexp = reductions.logsumexp
-    norm = reductions.norm
     sum_to_size = reductions.sum_to_size
-    cumsum = reductions.cumsum
-    cumprod = reductions.cumprod
-    diff = reductions.diff
-    sort = reductions.sort
-    argsort = reductions.argsort
-    topk = reductions.topk
-    kthvalue = reductions.kthvalue
-    median = reductions.median
-    allclose = reductions.allclose
-    equal = reductions.equal
-    is_floating_point = reductions.is_floating_point
-    is_complex = reductions.is_complex
-    softmax = nn.softmax
-    log_softmax = nn.log_softmax
+    unfold = shapes.unfold
+    contiguous = placing.contiguous
 
 
 class ElementwiseMethods:
-    """Arithmetic, functions of one element, comparison, logic, conversion."""
+    """Choice, and conversion of elements."""
 
     __slots__ = ()
 
     def where(self, condition: Any, other: Any) -> Any:
         """self where the condition holds, else other."""
         return elementwise.where(condition, self, other)
-
-    abs = absolute = elementwise.abs
-    acos = arccos = elementwise.acos
-    acosh = elementwise.acosh
-    add = elementwise.add
-    addcdiv = elementwise.addcdiv
-    addcmul = elementwise.addcmul
-    asin = arcsin = elementwise.asin
-    asinh = elementwise.asinh
-    atan = arctan = elementwise.atan
-    atan2 = elementwise.atan2
-    atanh = elementwise.atanh
-    bitwise_and = elementwise.bitwise_and
-    bitwise_left_shift = elementwise.bitwise_left_shift
-    bitwise_not = elementwise.bitwise_not
-    bitwise_or = elementwise.bitwise_or
-    bitwise_right_shift = elementwise.bitwise_right_shift
-    bitwise_xor = elementwise.bitwise_xor
-    ceil = elementwise.ceil
-    clamp = clip = elementwise.clamp
-    clamp_max = elementwise.clamp_max
-    clamp_min = elementwise.clamp_min
-    cos = elementwise.cos
-    cosh = elementwise.cosh
-    div = divide = true_divide = elementwise.div
-    eq = elementwise.eq
-    erf = elementwise.erf
-    erfc = elementwise.erfc
-    exp = elementwise.exp
-    exp2 = elementwise.exp2
-    expm1 = elementwise.expm1
-    float_power = elementwise.float_power
-    floor = elementwise.floor
-    floor_divide = elementwise.floor_divide
-    fmod = elementwise.fmod
-    frac = elementwise.frac
-    ge = greater_equal = elementwise.ge
-    gt = greater = elementwise.gt
-    isclose = elementwise.isclose
-    isfinite = elementwise.isfinite
-    isinf = elementwise.isinf
-    isnan = elementwise.isnan
-    le = less_equal = elementwise.le
-    lerp = elementwise.lerp
-    log = elementwise.log
-    log10 = elementwise.log10
-    log1p = elementwise.log1p
-    log2 = elementwise.log2
-    logaddexp = elementwise.logaddexp
-    logical_and = elementwise.logical_and
-    logical_not = elementwise.logical_not
-    logical_or = elementwise.logical_or
-    logical_xor = elementwise.logical_xor
-    logit = elementwise.logit
-    lt = less = elementwise.lt
-    masked_select = elementwise.masked_select
-    maximum = elementwise.maximum
-    minimum = elementwise.minimum
-    mul = multiply = elementwise.mul
-    nan_to_num = elementwise.nan_to_num
-    ne = not_equal = elementwise.ne
-    neg = negative = elementwise.neg
-    nonzero = elementwise.nonzero
-    pow = elementwise.pow
-    reciprocal = elementwise.reciprocal
-    relu = elementwise.relu
-    remainder = elementwise.remainder
-    round = elementwise.round
-    rsqrt = elementwise.rsqrt
-    sigmoid = elementwise.sigmoid
-    sign = elementwise.sign
-    sin = elementwise.sin
-    sinh = elementwise.sinh
-    sqrt = elementwise.sqrt
-    square = elementwise.square
-    sub = subtract = elementwise.sub
-    tan = elementwise.tan
-    tanh = elementwise.tanh
-    trunc = elementwise.trunc
 
     to = elementwise.to
     type_as = elementwise.type_as
@@ -415,20 +258,19 @@ class ElementwiseMethods:
     bool = elementwise.to_bool
 
 
-class MatrixMethods:
-    """Products."""
+class FunctionMethods:
+    """The library's functions that say they are methods, too (`ops.calls.public`)."""
 
     __slots__ = ()
 
-    matmul = matrix.matmul
-    mm = matrix.mm
-    bmm = matrix.bmm
-    mv = matrix.mv
-    dot = matrix.dot
-    outer = matrix.outer
-    addmm = matrix.addmm
-    addmv = matrix.addmv
-    baddbmm = matrix.baddbmm
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+for _facts in published().values():
+    if _facts.method:
+        setattr(FunctionMethods, _facts.name, _facts.function)
 
 
 class CreationMethods:
@@ -441,16 +283,13 @@ class CreationMethods:
     new_ones = creation.new_ones
     new_empty = creation.new_empty
     new_empty_strided = creation.new_empty_strided
-    bernoulli = creation.bernoulli
-    multinomial = creation.multinomial
 
 
 class TensorMethods(
     Operators,
     ShapeMethods,
-    ReductionMethods,
+    FunctionMethods,
     ElementwiseMethods,
-    MatrixMethods,
     CreationMethods,
     AnalysisMethods,
     KindMethods,

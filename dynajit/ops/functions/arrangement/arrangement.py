@@ -54,7 +54,7 @@ from dynajit.ops.table.type_rules import broadcast_shapes as common_shape
 # splitting
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def tensor_split(
     input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
     sections: Any = None,
@@ -113,25 +113,25 @@ def _split_along(name: str, least: int, input: Any, sections: Any, dim: int) -> 
     return tensor_split(input, sections, dim)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def hsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views along the second dim (the only one of a vector), of equal sizes or up to indices."""
     return _split_along("hsplit", 1, input, indices_or_sections, 0 if len(input.shape) == 1 else 1)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def vsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views along the first dim, of equal sizes or up to indices."""
     return _split_along("vsplit", 2, input, indices_or_sections, 0)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     """Views along the third dim, of equal sizes or up to indices."""
     return _split_along("dsplit", 3, input, indices_or_sections, 2)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Views of the given sizes along `dim`."""
     return split(input, list(split_sizes), dim)
@@ -262,7 +262,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 # turning and mirroring
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @with_integers
 def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     """Turned by k quarters from the first of two dims towards the second.
@@ -287,7 +287,7 @@ def rot90(input: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:
     return transpose(TABLE.flip(input, dims=(a,)), a, b)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def fliplr(input: Any) -> Any:
     """The second dim in reverse order."""
     if len(input.shape) < 2:
@@ -295,7 +295,7 @@ def fliplr(input: Any) -> Any:
     return TABLE.flip(input, dims=(1,))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def flipud(input: Any) -> Any:
     """The first dim in reverse order."""
     if not input.shape:
@@ -307,7 +307,7 @@ def flipud(input: Any) -> Any:
 # diagonals and products of matrices
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @autocast(cpu=Autocast.FULL)
 def trace(input: Any) -> Any:
     """The sum of the diagonal of a matrix."""
@@ -317,7 +317,7 @@ def trace(input: Any) -> Any:
     return TABLE.sum(on_diagonal, dim=(0,), keepdim=False)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @with_integers
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Matrices with the last dim of input as a diagonal and zeros elsewhere."""
@@ -339,14 +339,14 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     return contiguous(movedim(whole, (-2, -1), (a, b)))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @with_integers
 def diagflat(input: Any, offset: int = 0) -> Any:
     """The matrix that has the flattened input as its diagonal."""
     return diag(reshape(input, -1), offset)
 
 
-@public()
+@public(method=True)
 def kron(input: Any, other: Any) -> Any:
     """Kronecker product: every element of input times all of other, dim by dim."""
     rank = max(len(input.shape), len(other.shape))
@@ -379,7 +379,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return stack(rows if increasing else rows[::-1], dim=1)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def inner(input: Any, other: Any) -> Any:
     """Products summed over the last dims of both; with a zero-dim operand the product."""
     if not input.shape or not other.shape:
@@ -397,7 +397,7 @@ def inner(input: Any, other: Any) -> Any:
     return reshape(product, (*rows, *columns))
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def vdot(input: Any, other: Any) -> Any:
     """Sum of the products of two vectors of one length, the first one conjugated."""
     if len(input.shape) != 1 or len(other.shape) != 1:
@@ -408,7 +408,7 @@ def vdot(input: Any, other: Any) -> Any:
     return inner(conj(input), other)
 
 
-@public()
+@public(method=True)
 def ger(input: Any, vec2: Any) -> Any:
     """`outer` by its older name."""
     return outer(input, vec2)
@@ -425,7 +425,7 @@ def _factor_of_outer(name: str, value: Any, tensors: Sequence[Any]) -> Any:
     return bool(value) if dtype is dtypes.bool_ else value
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2); with beta 0 input is not read."""
     product = outer(vec1, vec2)
@@ -439,7 +439,7 @@ def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> 
     return TABLE.add(input if beta == 1 else TABLE.mul(input, beta), scaled)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * the sum of the products of two batches of matrices, which is the
@@ -557,7 +557,7 @@ def strided_extent(size: Sequence[int], stride: Sequence[int], offset: int, avai
         )
 
 
-@public()
+@public(method=True)
 @with_integers
 def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     """`narrow` as a copy."""
@@ -573,7 +573,7 @@ def narrow_copy(input: Any, dim: int, start: int, length: int) -> Any:
     return copied_by_rows(sliced(input, d, first, first + length))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @with_integers
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """input with the slice at `index` of `dim` replaced by src."""
@@ -585,7 +585,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     return slice_scatter(input, unsqueeze(src, d), d, at, at + 1)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 @with_integers
 def slice_scatter(
     input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None,
@@ -614,7 +614,7 @@ def slice_scatter(
     )
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @with_integers
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """input with a diagonal of two dims replaced by src."""

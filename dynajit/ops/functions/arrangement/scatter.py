@@ -33,7 +33,7 @@ from dynajit.ops.table.op_table import TABLE
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def scatter_reduce(
     input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
@@ -97,7 +97,7 @@ def _start_of(reduce: str, dtype: dtypes.DType) -> Any:
     return int(limits.min if reduce == "amax" else limits.max)
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def index_reduce(
     input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True
 ) -> Any:
@@ -131,7 +131,7 @@ def index_reduce(
     return _combined(input, wide, source, d, reduce, include_self)
 
 
-@public(out=Out.ABSENT, in_place=InPlace.METHOD)
+@public(out=Out.ABSENT, in_place=InPlace.METHOD, method=True)
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """input with elements of source at the positions `index` of the flattened tensor, set or
     added."""
@@ -153,7 +153,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     return as_computed(reshape(flat, tuple(input.shape)), input)
 
 
-@public(out=Out.ABSENT, in_place=InPlace.METHOD)
+@public(out=Out.ABSENT, in_place=InPlace.METHOD, method=True)
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """input with the elements of source, one after another, where the bool mask holds.
 

@@ -40,7 +40,7 @@ def _selected(values: Any, inverse: Any, counts: Any, asked: tuple[bool, bool]) 
     return (values, *(_whole(part, values) for part in extra)) if extra else values
 
 
-@public(out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False, method=True)
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -116,7 +116,7 @@ def _groups(rows: Any) -> tuple[Any, Any, Any]:
     return starts, number, np.diff(np.append(starts, len(rows)))
 
 
-@public(out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False, method=True)
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -248,7 +248,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def msort(input: Any) -> Any:
     """input sorted along its first dim."""
     return sort(input, 0).values
@@ -258,13 +258,13 @@ def msort(input: Any) -> Any:
 # running extrema, the most frequent element
 
 
-@public()
+@public(method=True)
 def cummax(input: Any, dim: int) -> ValuesIndices:
     """(largest elements so far along `dim`, where they stand: the last of equal ones)."""
     return _running(input, dim, True)
 
 
-@public()
+@public(method=True)
 def cummin(input: Any, dim: int) -> ValuesIndices:
     """(smallest elements so far along `dim`, where they stand: the last of equal ones)."""
     return _running(input, dim, False)
@@ -276,7 +276,7 @@ def _running(input: Any, dim: int, largest: bool) -> ValuesIndices:
     return ValuesIndices(TABLE.gather(input, found, dim=d), found)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def logcumsumexp(input: Any, dim: int) -> Any:
     """log of the running sum of exponentials along `dim`, without overflow."""
     d = dim_of(input, dim, "logcumsumexp")
@@ -287,7 +287,7 @@ def logcumsumexp(input: Any, dim: int) -> Any:
     return TABLE.logcumsumexp(input, dim=d, reverse=False)
 
 
-@public()
+@public(method=True)
 def mode(input: Any, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The most frequent element along `dim` (the smallest of several) and its last position."""
     d = dim_of(input, dim, "mode")
@@ -331,7 +331,7 @@ class Histogram(NamedTuple):
     bin_edges: Any
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @with_integers
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each number from 0 on occurs in a vector of integers (or their summed weights).
@@ -370,7 +370,7 @@ def _range(x: Any, low: float, high: float) -> tuple[float, float]:
     return (low - 0.5, high + 0.5) if low == high else (low, high)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 @with_integers
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """Counts of the elements in `bins` equal bins from min to max (both 0: of the elements).
@@ -388,7 +388,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return constant(counts.astype(input.dtype.numpy), input.device)
 
 
-@public()
+@public(method=True)
 def histogram(
     input: Any, bins: Any, *, range: tuple[float, float] | None = None, weight: Any = None,
     density: bool = False,

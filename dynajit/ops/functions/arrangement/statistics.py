@@ -36,7 +36,7 @@ def _dims_of(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     return normalize_dims(dim, len(input.shape), function)
 
 
-@public(out=Out.AS_DTYPE)
+@public(out=Out.AS_DTYPE, method=True)
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum along `dim` of the elements that are numbers."""
     live = input if not input.dtype.is_floating_point else TABLE.where(_is_number(input), input, 0)
@@ -47,7 +47,7 @@ def _is_number(x: Any) -> Any:
     return TABLE.eq(x, x)
 
 
-@public()
+@public(method=True)
 def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean along `dim` of the elements that are numbers; NaN where there are none."""
     if not input.dtype.is_floating_point:
@@ -60,7 +60,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
     return TABLE.div(total, cast(count, total.dtype))
 
 
-@public()
+@public(method=True)
 def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle of the elements that are numbers, the lower of two; with `dim` (values,
     indices). NaN where there are none."""
@@ -87,7 +87,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 @autocast(cpu=Autocast.FULL)
 def quantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
@@ -106,7 +106,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 @autocast(cpu=Autocast.FULL)
 def nanquantile(
     input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *,
@@ -198,7 +198,7 @@ def _at_quantiles(x: Any, parts: Any, interpolation: str, skips: bool) -> Any:
 # covariances
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @with_integers
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Covariances of the rows of input, each a variable with one observation per column; of one
@@ -275,7 +275,7 @@ def _weighted_factor(total: Any, weights: Any, aweights: Any, correction: int) -
     return TABLE.sub(total, TABLE.mul(share, correction))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def corrcoef(input: Any) -> Any:
     """Correlation coefficients of the rows of input, between -1 and 1 (so are both parts of complex
     ones)."""
@@ -492,13 +492,13 @@ def _distances_by_product(x1: Any, x2: Any) -> Any:
     return TABLE.where(differs, TABLE.sqrt(TABLE.where(differs, apart, 1)), 0)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def dist(input: Any, other: Any, p: float = 2) -> Any:
     """Norm of order p of input - other."""
     return norm(TABLE.sub(input, other), p)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 @autocast(cuda=Autocast.FULL)
 def renorm(input: Any, p: float, dim: int, maxnorm: float) -> Any:
     """input with each slice along `dim` whose norm of order p is above maxnorm scaled down to it.

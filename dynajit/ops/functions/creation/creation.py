@@ -588,7 +588,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     return _finish(result, bool(options.get("requires_grad")), options)
 
 
-@public()
+@public(method=True)
 def bernoulli(input: Any, p: Any = None, *, generator: Any = None) -> Any:
     """1 with the probability in input (or p), else 0; shape and dtype of input.
 
@@ -624,7 +624,7 @@ def _check_distribution(p: Any) -> None:
         )
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 @with_integers
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None

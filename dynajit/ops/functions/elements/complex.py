@@ -112,37 +112,37 @@ def view_as_complex(input: Any) -> Any:
     return TABLE.view_as_complex(input)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def conj(input: Any) -> Any:
     """Complex conjugates, as a view through which writes reach `input`; a real tensor itself."""
     return TABLE.conj_view(input) if input.dtype.is_complex else input
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def conj_physical(input: Any) -> Any:
     """Complex conjugates, a new tensor; a real tensor itself."""
     return TABLE.conj(input) if input.dtype.is_complex else input
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def resolve_conj(input: Any) -> Any:
     """The tensor itself, or a copy of a conjugate view."""
     return TABLE.clone(input) if is_conj(input) else input
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def resolve_neg(input: Any) -> Any:
     """The tensor itself, or a copy of a negated view."""
     return TABLE.clone(input) if is_neg(input) else input
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def is_conj(input: Any) -> bool:
     """Whether the memory of the tensor holds the conjugates of its elements."""
     return bool(input._mirrors()[0])
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def is_neg(input: Any) -> bool:
     """Whether the memory of the tensor holds the negatives of its elements."""
     return bool(input._mirrors()[1])
@@ -158,7 +158,7 @@ def conj_view(input: Any) -> Any:
     return TABLE.conj_view(input)
 
 
-@public()
+@public(method=True)
 def angle(input: Any) -> Any:
     """Angles in (-pi, pi]; of real numbers pi below 0, else 0, and NaN of NaN."""
     if input.dtype.is_complex:
@@ -170,14 +170,14 @@ def angle(input: Any) -> Any:
     return unchanged_by(TABLE.where(TABLE.isnan(x), math.nan, turned), x)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def sgn(input: Any) -> Any:
     """The sign of real numbers; of complex ones the number of magnitude 1 (or 0) in their
     direction."""
     return TABLE.sgn(input) if input.dtype.is_complex else TABLE.sign(input)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def isreal(input: Any) -> Any:
     """True where the imaginary part is 0: everywhere in real tensors."""
     if input.dtype.is_complex:
@@ -185,7 +185,7 @@ def isreal(input: Any) -> Any:
     return TABLE.full(True, shape=tuple(input.shape), dtype=dtypes.bool_, device=input.device)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def adjoint(input: Any) -> Any:
     """The last two dims swapped, and complex numbers conjugated.
 

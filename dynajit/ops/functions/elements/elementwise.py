@@ -89,79 +89,97 @@ def _named(function: Callable[..., Any], name: str, row: Op) -> Callable[..., An
     return function
 
 
-abs = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True)(_unary("abs"))
-absolute = public(name="absolute", out=Out.SAME_DTYPE, in_place=InPlace.METHOD)(abs)
-acos = public(also=("arccos",), in_place=InPlace.BOTH, foreach=True)(_unary("acos"))
-acosh = public(also=("arccosh",), in_place=InPlace.BOTH)(_unary("acosh"))
-asin = public(also=("arcsin",), in_place=InPlace.BOTH, foreach=True)(_unary("asin"))
-asinh = public(also=("arcsinh",), in_place=InPlace.BOTH)(_unary("asinh"))
-atan = public(also=("arctan",), in_place=InPlace.BOTH, foreach=True)(_unary("atan"))
-atanh = public(also=("arctanh",), in_place=InPlace.BOTH)(_unary("atanh"))
-bitwise_not = public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)(_unary("bitwise_not"))
-ceil = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True)(_unary("ceil"))
-cos = public(in_place=InPlace.BOTH, foreach=True)(_unary("cos"))
-cosh = public(in_place=InPlace.BOTH, foreach=True)(_unary("cosh"))
-erf = public(also=("special.erf",), in_place=InPlace.BOTH, foreach=True)(_unary("erf"))
-erfc = public(also=("special.erfc",), in_place=InPlace.BOTH, foreach=True)(_unary("erfc"))
-exp = public(in_place=InPlace.BOTH, foreach=True)(_unary("exp"))
-exp2 = public(also=("special.exp2",), in_place=InPlace.BOTH)(_unary("exp2"))
-expm1 = public(also=("special.expm1",), in_place=InPlace.BOTH, foreach=True)(_unary("expm1"))
-floor = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True)(_unary("floor"))
-isfinite = public(out=Out.ABSENT)(_unary("isfinite"))
-isinf = public(out=Out.ABSENT)(_unary("isinf"))
-isnan = public(out=Out.ABSENT)(_unary("isnan"))
-log = public(in_place=InPlace.BOTH, foreach=True)(_unary("log"))
-log10 = public(in_place=InPlace.BOTH, foreach=True)(_unary("log10"))
-log1p = public(also=("special.log1p",), in_place=InPlace.BOTH, foreach=True)(_unary("log1p"))
-log2 = public(in_place=InPlace.BOTH, foreach=True)(_unary("log2"))
-logical_not = public(in_place=InPlace.METHOD)(_unary("logical_not"))
-neg = public(also=("negative",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True)(
-    _unary("neg")
+abs = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)(_unary("abs"))
+absolute = public(name="absolute", out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)(abs)
+acos = public(also=("arccos",), in_place=InPlace.BOTH, foreach=True, method=True)(_unary("acos"))
+acosh = public(also=("arccosh",), in_place=InPlace.BOTH, method=True)(_unary("acosh"))
+asin = public(also=("arcsin",), in_place=InPlace.BOTH, foreach=True, method=True)(_unary("asin"))
+asinh = public(also=("arcsinh",), in_place=InPlace.BOTH, method=True)(_unary("asinh"))
+atan = public(also=("arctan",), in_place=InPlace.BOTH, foreach=True, method=True)(_unary("atan"))
+atanh = public(also=("arctanh",), in_place=InPlace.BOTH, method=True)(_unary("atanh"))
+bitwise_not = public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)(
+    _unary("bitwise_not")
 )
-reciprocal = public(in_place=InPlace.BOTH, foreach=True)(_unary("reciprocal"))
-relu = public(out=Out.ABSENT, in_place=InPlace.BOTH)(_unary("relu"))
-rsqrt = public(in_place=InPlace.BOTH, foreach=True)(_unary("rsqrt"))
-sigmoid = public(also=("special.expit",), in_place=InPlace.BOTH, foreach=True)(_unary("sigmoid"))
-sign = public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, foreach=True)(_unary("sign"))
-sin = public(in_place=InPlace.BOTH, foreach=True)(_unary("sin"))
-sinh = public(in_place=InPlace.BOTH, foreach=True)(_unary("sinh"))
-sqrt = public(in_place=InPlace.BOTH, foreach=True)(_unary("sqrt"))
-square = public(in_place=InPlace.BOTH)(_unary("square"))
-tan = public(in_place=InPlace.BOTH, foreach=True)(_unary("tan"))
-tanh = public(in_place=InPlace.BOTH, foreach=True)(_unary("tanh"))
-trunc = public(also=("fix",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True)(
+ceil = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)(_unary("ceil"))
+cos = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("cos"))
+cosh = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("cosh"))
+erf = public(also=("special.erf",), in_place=InPlace.BOTH, foreach=True, method=True)(_unary("erf"))
+erfc = public(also=("special.erfc",), in_place=InPlace.BOTH, foreach=True, method=True)(
+    _unary("erfc")
+)
+exp = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("exp"))
+exp2 = public(also=("special.exp2",), in_place=InPlace.BOTH, method=True)(_unary("exp2"))
+expm1 = public(also=("special.expm1",), in_place=InPlace.BOTH, foreach=True, method=True)(
+    _unary("expm1")
+)
+floor = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)(
+    _unary("floor")
+)
+isfinite = public(out=Out.ABSENT, method=True)(_unary("isfinite"))
+isinf = public(out=Out.ABSENT, method=True)(_unary("isinf"))
+isnan = public(out=Out.ABSENT, method=True)(_unary("isnan"))
+log = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("log"))
+log10 = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("log10"))
+log1p = public(also=("special.log1p",), in_place=InPlace.BOTH, foreach=True, method=True)(
+    _unary("log1p")
+)
+log2 = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("log2"))
+logical_not = public(in_place=InPlace.METHOD, method=True)(_unary("logical_not"))
+neg = public(
+    also=("negative",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True
+)(_unary("neg"))
+reciprocal = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("reciprocal"))
+relu = public(out=Out.ABSENT, in_place=InPlace.BOTH, method=True)(_unary("relu"))
+rsqrt = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("rsqrt"))
+sigmoid = public(also=("special.expit",), in_place=InPlace.BOTH, foreach=True, method=True)(
+    _unary("sigmoid")
+)
+sign = public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, foreach=True, method=True)(
+    _unary("sign")
+)
+sin = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("sin"))
+sinh = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("sinh"))
+sqrt = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("sqrt"))
+square = public(in_place=InPlace.BOTH, method=True)(_unary("square"))
+tan = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("tan"))
+tanh = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("tanh"))
+trunc = public(also=("fix",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)(
     _unary("trunc")
 )
-detach = public(out=Out.ABSENT)(_unary("detach"))
+detach = public(out=Out.ABSENT, method=True)(_unary("detach"))
 
-atan2 = public(also=("arctan2",), in_place=InPlace.METHOD)(_binary("atan2"))
-bitwise_and = public(in_place=InPlace.METHOD)(_binary("bitwise_and"))
-bitwise_left_shift = public(name="bitwise_left_shift", in_place=InPlace.METHOD)(
+atan2 = public(also=("arctan2",), in_place=InPlace.METHOD, method=True)(_binary("atan2"))
+bitwise_and = public(in_place=InPlace.METHOD, method=True)(_binary("bitwise_and"))
+bitwise_left_shift = public(name="bitwise_left_shift", in_place=InPlace.METHOD, method=True)(
     _binary("left_shift")
 )
-bitwise_or = public(in_place=InPlace.METHOD)(_binary("bitwise_or"))
-bitwise_right_shift = public(name="bitwise_right_shift", in_place=InPlace.METHOD)(
+bitwise_or = public(in_place=InPlace.METHOD, method=True)(_binary("bitwise_or"))
+bitwise_right_shift = public(name="bitwise_right_shift", in_place=InPlace.METHOD, method=True)(
     _binary("right_shift")
 )
-bitwise_xor = public(in_place=InPlace.METHOD)(_binary("bitwise_xor"))
-eq = public(in_place=InPlace.METHOD)(_binary("eq"))
-floor_divide = public(in_place=InPlace.METHOD)(_binary("floor_divide", takes_numbers=True))
-fmod = public(in_place=InPlace.METHOD)(_binary("fmod"))
-ge = public(also=("greater_equal",), in_place=InPlace.METHOD)(_binary("ge"))
-gt = public(also=("greater",), in_place=InPlace.METHOD)(_binary("gt"))
-le = public(also=("less_equal",), in_place=InPlace.METHOD)(_binary("le"))
-logical_and = public(in_place=InPlace.METHOD)(_binary("logical_and"))
-logical_or = public(in_place=InPlace.METHOD)(_binary("logical_or"))
-logical_xor = public(in_place=InPlace.METHOD)(_binary("logical_xor"))
-lt = public(also=("less",), in_place=InPlace.METHOD)(_binary("lt"))
-maximum = public()(_binary("maximum"))
-minimum = public()(_binary("minimum"))
-mul = public(also=("multiply",), in_place=InPlace.METHOD)(_binary("mul", takes_numbers=True))
-ne = public(also=("not_equal",), in_place=InPlace.METHOD)(_binary("ne"))
-remainder = public(in_place=InPlace.METHOD)(_binary("remainder"))
+bitwise_xor = public(in_place=InPlace.METHOD, method=True)(_binary("bitwise_xor"))
+eq = public(in_place=InPlace.METHOD, method=True)(_binary("eq"))
+floor_divide = public(in_place=InPlace.METHOD, method=True)(
+    _binary("floor_divide", takes_numbers=True)
+)
+fmod = public(in_place=InPlace.METHOD, method=True)(_binary("fmod"))
+ge = public(also=("greater_equal",), in_place=InPlace.METHOD, method=True)(_binary("ge"))
+gt = public(also=("greater",), in_place=InPlace.METHOD, method=True)(_binary("gt"))
+le = public(also=("less_equal",), in_place=InPlace.METHOD, method=True)(_binary("le"))
+logical_and = public(in_place=InPlace.METHOD, method=True)(_binary("logical_and"))
+logical_or = public(in_place=InPlace.METHOD, method=True)(_binary("logical_or"))
+logical_xor = public(in_place=InPlace.METHOD, method=True)(_binary("logical_xor"))
+lt = public(also=("less",), in_place=InPlace.METHOD, method=True)(_binary("lt"))
+maximum = public(method=True)(_binary("maximum"))
+minimum = public(method=True)(_binary("minimum"))
+mul = public(also=("multiply",), in_place=InPlace.METHOD, method=True)(
+    _binary("mul", takes_numbers=True)
+)
+ne = public(also=("not_equal",), in_place=InPlace.METHOD, method=True)(_binary("ne"))
+remainder = public(in_place=InPlace.METHOD, method=True)(_binary("remainder"))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy of input in a memory format, by default that of input; gradients flow through."""
     order = order_in(memory_format, len(input.shape))
@@ -199,7 +217,7 @@ def _is_literal(value: Any, number: float) -> bool:
     return not is_tensor(value) and bool(value == number)
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other. Shape: broadcast. Dtype: promoted."""
     if _are_numbers(input, other):
@@ -209,7 +227,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return TABLE.add(operand(input), _scaled(operand(other), alpha))
 
 
-@public(name="sub", also=("subtract",), in_place=InPlace.METHOD)
+@public(name="sub", also=("subtract",), in_place=InPlace.METHOD, method=True)
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input - alpha * other. Shape: broadcast. Dtype: promoted; bool is refused."""
     if _are_numbers(input, other):
@@ -231,6 +249,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         "true_divide",
     ),
     in_place=InPlace.METHOD,
+    method=True,
 )
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Quotient: true, or rounded to zero ("trunc") or down ("floor") in the promoted dtype."""
@@ -252,7 +271,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return TABLE.floor_divide(TABLE.sub(x, TABLE.fmod(x, y)), y)
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. Shape: broadcast. Dtype: promoted.
 
@@ -282,7 +301,7 @@ def _wide(value: Any) -> Any:
     return cast(value, dtypes.complex128 if value.dtype.is_complex else dtypes.float64)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def float_power(input: Any, exponent: Any) -> Any:
     """Power in float64, or complex128."""
     base = _wide(input)
@@ -306,7 +325,7 @@ def _limit(value: Any, other: Any, function: str) -> Any:
     return fitting(value, other.dtype, function)
 
 
-@public(also=("clip",), in_place=InPlace.BOTH)
+@public(also=("clip",), in_place=InPlace.BOTH, method=True)
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     """input cut to [min, max]; either bound may be None, a number or a tensor."""
     if min is None and max is None:
@@ -319,39 +338,41 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return TABLE.clamp(input, low, high)
 
 
-@public(in_place=InPlace.BOTH)
+@public(in_place=InPlace.BOTH, method=True)
 def clamp_min(input: Any, min: Any) -> Any:
     """input, at least `min`."""
     return TABLE.clamp_min(input, _limit(min, input, "clamp_min"))
 
 
-@public(in_place=InPlace.BOTH)
+@public(in_place=InPlace.BOTH, method=True)
 def clamp_max(input: Any, max: Any) -> Any:
     """input, at most `max`."""
     return TABLE.clamp_max(input, _limit(max, input, "clamp_max"))
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """input + weight * (end - input)."""
     return TABLE.lerp(input, end, operand(weight))
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 @rounded_once
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 * tensor2."""
     return add(input, TABLE.mul(tensor1, tensor2), alpha=value)
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 @rounded_once
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 / tensor2."""
     return add(input, TABLE.div(tensor1, tensor2), alpha=value)
 
 
-@public(also=("special.round",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True)
+@public(
+    also=("special.round",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True
+)
 def round(input: Any, *, decimals: int = 0) -> Any:
     """Nearest integer (halves to even), or nearest multiple of 10 ** -decimals."""
     if type(decimals) is not int:
@@ -362,13 +383,13 @@ def round(input: Any, *, decimals: int = 0) -> Any:
     return cast(TABLE.div(TABLE.round(TABLE.mul(input, scale)), scale), input.dtype)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)
 def frac(input: Any) -> Any:
     """What trunc cuts off, with the sign of input."""
     return TABLE.sub(input, TABLE.trunc(input))
 
 
-@public()
+@public(method=True)
 @rounded_once
 def logaddexp(input: Any, other: Any) -> Any:
     """log(exp(input) + exp(other)), without overflow."""
@@ -390,7 +411,7 @@ def _real_part(x: Any) -> Any:
     return TABLE.real(x) if is_tensor(x) and x.dtype.is_complex else x
 
 
-@public(also=("special.logit",), in_place=InPlace.BOTH)
+@public(also=("special.logit",), in_place=InPlace.BOTH, method=True)
 def logit(input: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), of input cut to [eps, 1 - eps]."""
     return TABLE.logit(
@@ -398,7 +419,7 @@ def logit(input: Any, eps: float | None = None) -> Any:
     )
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, method=True)
 def nan_to_num(
     input: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
@@ -448,7 +469,7 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     return TABLE.where(condition, operand(input), operand(other))
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
     array = arguments.require_tensor(input, "nonzero").array
@@ -462,7 +483,7 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     return TABLE.full(0, shape=(count, 0), dtype=dtypes.int64, device=input.device)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where the bool mask holds, in one dimension; needs the contents."""
     shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)], "masked_select")
@@ -473,7 +494,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     return TABLE.index(wide, TABLE.stack(*found, dim=0), dims=tuple(range(len(shape))))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def isclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Any:

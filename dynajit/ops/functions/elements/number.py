@@ -53,7 +53,7 @@ def floating(x: Any) -> Any:
 # signs and comparisons
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def signbit(input: Any) -> Any:
     """True where the sign is negative, as of -0."""
     if input.dtype is dtypes.bool_:
@@ -65,7 +65,7 @@ def signbit(input: Any) -> Any:
     return TABLE.logical_or(below, minus_zero)
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def copysign(input: Any, other: Any) -> Any:
     """The magnitude of input with the sign of other."""
     x, y = pair(input, other)
@@ -74,7 +74,7 @@ def copysign(input: Any, other: Any) -> Any:
     return TABLE.copysign(x, y)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def positive(input: Any) -> Any:
     """input itself.
 
@@ -86,13 +86,13 @@ def positive(input: Any) -> Any:
     return input
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def isposinf(input: Any) -> Any:
     """True where input is inf."""
     return _is_infinity(input, math.inf)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def isneginf(input: Any) -> Any:
     """True where input is -inf."""
     return _is_infinity(input, -math.inf)
@@ -104,40 +104,40 @@ def _is_infinity(x: Any, value: float) -> Any:
     return TABLE.full(False, shape=tuple(x.shape), dtype=dtypes.bool_, device=x.device)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def is_nonzero(input: Any) -> bool:
     """Whether the only element is not 0; needs the contents."""
     return bool(input)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def is_signed(input: Any) -> bool:
     """Whether the dtype has negative numbers."""
     return input.dtype.is_signed  # type: ignore[no-any-return]
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have one shape."""
     ours, others = tuple(input.shape), tuple(other.shape)
     return len(ours) == len(others) and all(map(equals, ours, others))
 
 
-@public()
+@public(method=True)
 def fmax(input: Any, other: Any) -> Any:
     """The larger of two elements; a number where the other is NaN."""
     chosen = TABLE.logical_or(TABLE.ge(input, other), TABLE.isnan(other))
     return TABLE.where(chosen, input, other)
 
 
-@public()
+@public(method=True)
 def fmin(input: Any, other: Any) -> Any:
     """The smaller of two elements; a number where the other is NaN."""
     chosen = TABLE.logical_or(TABLE.le(input, other), TABLE.isnan(other))
     return TABLE.where(chosen, input, other)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def heaviside(input: Any, values: Any) -> Any:
     """0 below 0, 1 above, and `values` at 0.
 
@@ -155,32 +155,32 @@ def heaviside(input: Any, values: Any) -> Any:
 # angles, logarithms, quotients
 
 
-@public(in_place=InPlace.BOTH)
+@public(in_place=InPlace.BOTH, method=True)
 def deg2rad(input: Any) -> Any:
     """Degrees as radians."""
     return TABLE.mul(floating(input), math.pi / 180)
 
 
-@public(in_place=InPlace.BOTH)
+@public(in_place=InPlace.BOTH, method=True)
 def rad2deg(input: Any) -> Any:
     """Radians as degrees."""
     return TABLE.mul(floating(input), 180 / math.pi)
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def hypot(input: Any, other: Any) -> Any:
     """sqrt(input^2 + other^2) without overflow."""
     return TABLE.hypot(input, other)
 
 
-@public()
+@public(method=True)
 @rounded_once
 def logaddexp2(input: Any, other: Any) -> Any:
     """log2(2^input + 2^other), without overflow."""
     return TABLE.logaddexp2(input, other)
 
 
-@public(also=("special.xlogy",), in_place=InPlace.BOTH)
+@public(also=("special.xlogy",), in_place=InPlace.BOTH, method=True)
 def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0 and other is a number."""
     return TABLE.xlogy(*(floating(v) for v in pair(input, other)))
@@ -192,7 +192,7 @@ def xlog1py(input: Any, other: Any) -> Any:
     return TABLE.xlog1py(*(floating(v) for v in pair(input, other)))
 
 
-@public(also=("special.sinc",), in_place=InPlace.BOTH)
+@public(also=("special.sinc",), in_place=InPlace.BOTH, method=True)
 def sinc(input: Any) -> Any:
     """sin(pi * x) / (pi * x), 1 at 0."""
     value = floating(input)
@@ -202,13 +202,13 @@ def sinc(input: Any) -> Any:
     return cast(TABLE.where(is_flat, 1, TABLE.div(TABLE.sin(angle), angle)), value.dtype)
 
 
-@public(in_place=InPlace.BOTH)
+@public(in_place=InPlace.BOTH, method=True)
 def gcd(input: Any, other: Any) -> Any:
     """Greatest common divisor of integers."""
     return TABLE.gcd(input, other)
 
 
-@public(in_place=InPlace.BOTH)
+@public(in_place=InPlace.BOTH, method=True)
 def lcm(input: Any, other: Any) -> Any:
     """Least common multiple of integers."""
     return TABLE.lcm(input, other)
@@ -218,19 +218,19 @@ def lcm(input: Any, other: Any) -> Any:
 # parts of floats
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def nextafter(input: Any, other: Any) -> Any:
     """The next number after input towards other."""
     return TABLE.nextafter(input, other)
 
 
-@public(in_place=InPlace.BOTH)
+@public(in_place=InPlace.BOTH, method=True)
 def ldexp(input: Any, other: Any) -> Any:
     """input * 2^other."""
     return TABLE.mul(input, pow(2.0, other))
 
 
-@public()
+@public(method=True)
 def frexp(input: Any) -> MantissaExponent:
     """(mantissa in [0.5, 1), int32 exponent) with input = mantissa * 2^exponent.
 

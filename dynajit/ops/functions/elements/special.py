@@ -44,28 +44,31 @@ bessel_j1 = public("special")(_unary("bessel_j1"))
 bessel_y0 = public("special")(_unary("bessel_y0"))
 bessel_y1 = public("special")(_unary("bessel_y1"))
 erfcx = public("special")(_unary("erfcx"))
-erfinv = public(also=("special.erfinv",), in_place=InPlace.METHOD)(_unary("erfinv"))
+erfinv = public(also=("special.erfinv",), in_place=InPlace.METHOD, method=True)(_unary("erfinv"))
 i0 = modified_bessel_i0 = public(
     also=(
         "special.i0",
         "special.modified_bessel_i0",
     ),
     in_place=InPlace.BOTH,
+    method=True,
 )(_unary("i0"))
 i0e = public("special")(_unary("i0e"))
 i1 = modified_bessel_i1 = public("special", also=("special.modified_bessel_i1",))(_unary("i1"))
 i1e = public("special")(_unary("i1e"))
-lgamma = gammaln = public(also=("special.gammaln",), in_place=InPlace.METHOD, foreach=True)(
-    _unary("lgamma")
-)
+lgamma = gammaln = public(
+    also=("special.gammaln",), in_place=InPlace.METHOD, foreach=True, method=True
+)(_unary("lgamma"))
 log_ndtr = public("special")(_unary("log_ndtr"))
 modified_bessel_k0 = public("special")(_unary("modified_bessel_k0"))
 modified_bessel_k1 = public("special")(_unary("modified_bessel_k1"))
 ndtri = public("special")(_unary("ndtri"))
 scaled_modified_bessel_k0 = public("special")(_unary("scaled_modified_bessel_k0"))
 scaled_modified_bessel_k1 = public("special")(_unary("scaled_modified_bessel_k1"))
-igamma = gammainc = public(also=("special.gammainc",), in_place=InPlace.METHOD)(_binary("igamma"))
-igammac = gammaincc = public(also=("special.gammaincc",), in_place=InPlace.METHOD)(
+igamma = gammainc = public(also=("special.gammainc",), in_place=InPlace.METHOD, method=True)(
+    _binary("igamma")
+)
+igammac = gammaincc = public(also=("special.gammaincc",), in_place=InPlace.METHOD, method=True)(
     _binary("igammac")
 )
 zeta = public("special")(_binary("zeta"))
@@ -78,6 +81,7 @@ expit = sigmoid
         "special.psi",
     ),
     in_place=InPlace.METHOD,
+    method=True,
 )
 def digamma(input: Any) -> Any:
     """Derivative of the logarithm of the gamma function."""
@@ -105,7 +109,7 @@ def polygamma_method(input: Any, n: Any) -> Any:
     return polygamma(n, input)
 
 
-@public("special", name="multigammaln", also=("mvlgamma",), in_place=InPlace.METHOD)
+@public("special", name="multigammaln", also=("mvlgamma",), in_place=InPlace.METHOD, method=True)
 @with_integers
 def multigammaln(input: Any, p: int) -> Any:
     """Logarithm of the multivariate gamma function of dimension p.

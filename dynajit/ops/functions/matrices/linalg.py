@@ -96,7 +96,7 @@ def matrix_power(A: Any, n: int) -> Any:
     return copied_by_rows(A) if n == 1 else result
 
 
-@public(also=("linalg.matrix_exp",), out=Out.ABSENT)
+@public(also=("linalg.matrix_exp",), out=Out.ABSENT, method=True)
 def matrix_exp(A: Any) -> Any:
     """Exponential of square matrices; of bfloat16 computed in float32."""
     if A.dtype is dtypes.bfloat16:

@@ -42,7 +42,7 @@ from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import normalize_dim
 
 
-@public(also=("linalg.matmul",), out=Out.SAME_DTYPE)
+@public(also=("linalg.matmul",), out=Out.SAME_DTYPE, method=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product with the rules of `@`.
@@ -90,7 +90,7 @@ def _of_rank(name: str, operands: Sequence[tuple[Any, int]]) -> None:
             )
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
@@ -106,7 +106,7 @@ def spmm(input: Any, mat2: Any) -> Any:
     return TABLE.matmul(input, mat2)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices, (b, n, k) and (b, k, m), without broadcasting."""
@@ -116,14 +116,14 @@ def bmm(input: Any, mat2: Any) -> Any:
     return TABLE.matmul(input, mat2)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def mv(input: Any, vec: Any) -> Any:
     """Product of a matrix and a vector."""
     _of_rank("mv", [(input, 2), (vec, 1)])
     return _product(input, vec) if input.device is CPU else matmul(input, vec)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def dot(input: Any, tensor: Any) -> Any:
     """Sum of the products of two vectors of one length."""
     _of_rank("dot", [(input, 1), (tensor, 1)])
@@ -135,7 +135,7 @@ def dot(input: Any, tensor: Any) -> Any:
     return _product(input, tensor)
 
 
-@public()
+@public(method=True)
 def outer(input: Any, vec2: Any) -> Any:
     """All products of the elements of two vectors, (n, m)."""
     _of_rank("outer", [(input, 1), (vec2, 1)])
@@ -167,21 +167,21 @@ def plus_product(input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     return result
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2); with beta 0 input is not read."""
     return plus_product(input, mm(mat1, mat2), beta, alpha)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, method=True)
 @autocast(cuda=Autocast.LOWER)
 def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat @ vec)."""
     return plus_product(input, mv(mat, vec), beta, alpha)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (batch1 @ batch2), batched."""

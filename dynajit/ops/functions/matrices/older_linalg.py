@@ -43,44 +43,44 @@ class TriangularSolution(NamedTuple):
     cloned_coefficient: Any
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def inverse(input: Any) -> Any:
     """Inverses of square matrices; see `linalg.inv`."""
     return linalg.inv(input)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @autocast(cpu=Autocast.FULL)
 def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     """Pseudo-inverses; singular values of at most `rcond` times the largest count as zero."""
     return linalg.pinv(input, rcond)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def det(input: Any) -> Any:
     """Determinants; see `linalg.det`."""
     return linalg.det(input)
 
 
-@public()
+@public(method=True)
 def slogdet(input: Any) -> Any:
     """(sign, log of the magnitude) of determinants; see `linalg.slogdet`."""
     return linalg.slogdet(input)
 
 
-@public()
+@public(method=True)
 def matrix_power(input: Any, n: int) -> Any:
     """Square matrices to an integer power; see `linalg.matrix_power`."""
     return linalg.matrix_power(input, n)
 
 
-@public()
+@public(method=True)
 def qr(input: Any, some: bool = True) -> Any:
     """Q and R with Q R = input; `some`: Q has as many columns as needed, else it is square."""
     return linalg.qr(input, "reduced" if some else "complete")
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def logdet(input: Any) -> Any:
     """Logarithm of determinants; NaN of negative ones, complex of complex ones."""
     sign, size = slogdet(input)
@@ -89,7 +89,7 @@ def logdet(input: Any) -> Any:
     return TABLE.where(TABLE.lt(sign, 0), float("nan"), size)
 
 
-@public()
+@public(method=True)
 @autocast(cpu=Autocast.FULL)
 def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
     """U, singular values and V with U diag(S) V^H = input; `some`: as many columns as needed."""
@@ -97,7 +97,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True) -> SVD:
     return SVD(u, s, adjoint(vh))
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """Cross products along `dim`, by default the first dim of size 3."""
     if dim is None:
@@ -105,14 +105,14 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     return cross_products(input, other, dim=dim)
 
 
-@public()
+@public(method=True)
 @autocast(cpu=Autocast.FULL)
 def cholesky(input: Any, upper: bool = False) -> Any:
     """Lower (or upper) triangular factor of positive-definite matrices; see `linalg.cholesky`."""
     return lower_cholesky(input, upper=upper)
 
 
-@public()
+@public(method=True)
 @autocast(cpu=Autocast.FULL)
 def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     """x with A x = input; `input2` is the Cholesky factor of A."""
@@ -121,7 +121,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     return solve_triangular(adjoint(lower), inner, upper=True)
 
 
-@public()
+@public(method=True)
 @autocast(cpu=Autocast.FULL)
 def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """The inverse of A, of its Cholesky factor."""
@@ -130,7 +130,7 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     return TABLE.matmul(adjoint(half), half)
 
 
-@public()
+@public(method=True)
 @autocast(cpu=Autocast.FULL)
 def triangular_solve(
     b: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
@@ -147,7 +147,7 @@ def triangular_solve(
     return TriangularSolution(found, copied_by_columns(wide))
 
 
-@public(numpy_names=False)
+@public(numpy_names=False, method=True)
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """(factors, pivots[, info 0])."""
     found = lu_factor(A, pivot=pivot)
@@ -157,7 +157,7 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     return (*found, info)
 
 
-@public()
+@public(method=True)
 @autocast(cpu=Autocast.FULL)
 def lu_solve(b: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """x with A x = b, of the factors of A."""

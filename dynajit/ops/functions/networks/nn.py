@@ -82,7 +82,7 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
     return TABLE.leaky_relu(input, negative_slope=float(negative_slope))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
@@ -187,7 +187,7 @@ def _shrunk(name: str, input: Any, lambd: float, moved: Any) -> Any:
     return TABLE.where(inside, 0.0, moved)
 
 
-@public(also=("nn.functional.hardshrink",), out=Out.SAME_DTYPE)
+@public(also=("nn.functional.hardshrink",), out=Out.SAME_DTYPE, method=True)
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x where |x| > lambd, else 0."""
     return _shrunk("hardshrink", input, lambd, input)
@@ -243,13 +243,13 @@ def _along(name: str, input: Any, dim: int | None, third: Any, dtype: Any) -> An
     return TABLE[name](x, dim=d)
 
 
-@public(also=("special.softmax",), out=Out.SAME_DTYPE)
+@public(also=("special.softmax",), out=Out.SAME_DTYPE, method=True)
 def softmax(input: Any, dim: int | None = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """exp(x) over its sum along `dim`."""
     return _along("softmax", input, dim, _stacklevel, dtype)
 
 
-@public(also=("special.log_softmax",), out=Out.SAME_DTYPE)
+@public(also=("special.log_softmax",), out=Out.SAME_DTYPE, method=True)
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """log(softmax(x)) along `dim`."""
     return _along("log_softmax", input, dim, _stacklevel, dtype)

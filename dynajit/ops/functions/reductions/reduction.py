@@ -53,7 +53,7 @@ def _dims(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     return normalize_dims(dim, len(input.shape), call)
 
 
-@public(out=Out.AS_DTYPE)
+@public(out=Out.AS_DTYPE, method=True)
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum along `dim`; bool and integers sum in int64."""
     dims = _dims(input, dim, "sum")
@@ -67,7 +67,7 @@ def _in_dtype(result: Any, dtype: Any) -> Any:
     return result if dtype is None else cast(result, arguments.dtype_of(dtype))
 
 
-@public(out=Out.AS_DTYPE)
+@public(out=Out.AS_DTYPE, method=True)
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Product along `dim`."""
@@ -76,7 +76,7 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: An
     return _in_dtype(TABLE.prod(x, dim=dims, keepdim=keepdim), dtype)
 
 
-@public()
+@public(method=True)
 def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Mean along `dim` of a floating tensor.
 
@@ -97,7 +97,7 @@ def _correction(dim: Any, unbiased: Any, correction: Any) -> tuple[Any, float]:
     return dim, arguments.operand(correction)
 
 
-@public()
+@public(method=True)
 def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Any:  # fmt: skip
     """Variance along `dim`, divided by the count less `correction` (1); of complex numbers the
@@ -110,7 +110,7 @@ def var(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool
     return TABLE.var(input, dim=_dims(input, dim, "var"), keepdim=keepdim, correction=amount)
 
 
-@public()
+@public(method=True)
 def std(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
         correction: float | None = None) -> Any:  # fmt: skip
     """Square root of `var`."""
@@ -136,13 +136,13 @@ def std_mean(input: Any, dim: Any = None, unbiased: bool | None = None, keepdim:
     return std(input, dim, correction=amount, keepdim=keepdim), mean(input, dim, keepdim)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Largest element; equal ones share the gradient."""
     return TABLE.amax(input, dim=_dims(input, dim, "amax"), keepdim=keepdim)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Smallest element; equal ones share the gradient."""
     return TABLE.amin(input, dim=_dims(input, dim, "amin"), keepdim=keepdim)
@@ -152,14 +152,14 @@ def _orderable(input: Any) -> Any:
     return TABLE.cast(input, dtype=dtypes.uint8) if input.dtype is dtypes.bool_ else input
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Position of the largest element (the first of equal ones): of the flattened input without
     `dim`, else along it."""
     return _arg(TABLE.argmax, input, dim, keepdim)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Position of the smallest element; see `argmax`."""
     return _arg(TABLE.argmin, input, dim, keepdim)
@@ -175,7 +175,7 @@ def _arg(row: Any, input: Any, dim: int | None, keepdim: bool) -> Any:
     return row(input, dim=dims, keepdim=keepdim)
 
 
-@public()
+@public(method=True)
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim` (values, indices); with a tensor the elementwise maximum."""
     if other is not None:
@@ -187,7 +187,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _extremum(TABLE.argmax, input, dim, keepdim)
 
 
-@public()
+@public(method=True)
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with `dim` (values, indices); with a tensor the elementwise
     minimum."""
@@ -220,20 +220,20 @@ class LowestHighest(NamedTuple):
     max: Any
 
 
-@public()
+@public(method=True)
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> LowestHighest:
     """(smallest, largest)."""
     dims = () if dim is None else dim
     return LowestHighest(amin(input, dims, keepdim), amax(input, dims, keepdim))
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """True where some element is not 0; an empty `dim` reduces nothing."""
     return TABLE.any(input, dim=_dims_or_none(input, dim, "any"), keepdim=keepdim)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """True where no element is 0; an empty `dim` reduces nothing."""
     return TABLE.all(input, dim=_dims_or_none(input, dim, "all"), keepdim=keepdim)
@@ -244,13 +244,13 @@ def _dims_or_none(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     return () if isinstance(dim, (tuple, list)) and not dim else _dims(input, dim, function)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def count_nonzero(input: Any, dim: Any = None) -> Any:
     """Number of elements that are not 0, int64."""
     return TABLE.sum(TABLE.ne(input, 0), dim=_dims(input, dim, "count_nonzero"), keepdim=False)
 
 
-@public(also=("special.logsumexp",))
+@public(also=("special.logsumexp",), method=True)
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log of the sum of exponentials along `dim`, without overflow."""
     x = cast(input, floating_of(input.dtype))
@@ -271,7 +271,7 @@ def _complex_logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return reshape(TABLE.add(total, level), shape)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
          dtype: Any = None) -> Any:  # fmt: skip
     """Vector norm along `dim` (all dims by default) of order p: 2 or "fro", 1, 0, inf, -inf, or
@@ -338,14 +338,14 @@ def _norm_of_order(size: Any, p: float, dims: tuple[int, ...], keepdim: bool) ->
 # scans and sorting
 
 
-@public(out=Out.AS_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.AS_DTYPE, in_place=InPlace.METHOD, method=True)
 def cumsum(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running sums along `dim`; bool and integers sum in int64."""
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
     return _in_dtype(TABLE.cumsum(x, dim=dim_of(input, dim, "cumsum"), reverse=False), dtype)
 
 
-@public(out=Out.AS_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.AS_DTYPE, in_place=InPlace.METHOD, method=True)
 def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Any:
     """Running products along `dim`."""
     x = cast(input, None if dtype is None else arguments.dtype_of(dtype))
@@ -383,7 +383,7 @@ def sum_to_size(input: Any, *sizes_: Any, size: Any = None) -> Any:
     return reshape(TABLE.sum(input, dim=dims, keepdim=True), shape)
 
 
-@public()
+@public(method=True)
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along `dim`, n times, with tensors before and behind input.
 
@@ -419,7 +419,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return input
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def argsort(input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """Positions that put input in order along `dim`; always stable."""
     d = dim_of(input, dim, "argsort")
@@ -430,7 +430,7 @@ def _positions(input: Any, dim: int, descending: bool) -> Any:
     return TABLE.argsort(input, dim=dim, descending=descending, start=0, stop=None)
 
 
-@public()
+@public(method=True)
 def sort(
     input: Any, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> ValuesIndices:
@@ -443,7 +443,7 @@ def sort(
     return ValuesIndices(as_computed(values, input), as_computed(indices, input))
 
 
-@public()
+@public(method=True)
 def topk(
     input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
@@ -458,7 +458,7 @@ def topk(
     return ValuesIndices(TABLE.gather(input, order, dim=d), order)
 
 
-@public()
+@public(method=True)
 @with_integers
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest element along `dim` (counted from 1) and its position."""
@@ -470,7 +470,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Values
     return _element(input, order, d, keepdim)
 
 
-@public()
+@public(method=True)
 def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element, the lower of two; with `dim` (values, indices). The first NaN wins."""
     if dim is None:
@@ -503,7 +503,7 @@ def _element(input: Any, position: Any, dim: int, keepdim: bool) -> ValuesIndice
 # whole-tensor questions
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def allclose(
     input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
@@ -511,19 +511,19 @@ def allclose(
     return bool(all(isclose(input, other, rtol, atol, equal_nan)))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def equal(input: Any, other: Any) -> bool:
     """True if shapes and all elements are equal; needs the contents."""
     return tuple(input.shape) == tuple(other.shape) and bool(all(TABLE.eq(input, other)))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def argwhere(input: Any) -> Any:
     """Positions of the elements that are not 0, int64 (n, rank); needs the contents."""
     return nonzero(input)
 
 
-@public(name="numel", out=Out.ABSENT)
+@public(name="numel", out=Out.ABSENT, method=True)
 def element_count(input: Any) -> Any:
     """Number of elements."""
     return numel(tuple(input.shape))
@@ -535,13 +535,13 @@ def is_tensor(obj: Any) -> bool:
     return not isinstance(obj, type) and arguments.is_tensor(obj)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def is_floating_point(input: Any) -> bool:
     """True for floating dtypes."""
     return bool(input.dtype.is_floating_point)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def is_complex(input: Any) -> bool:
     """True for complex dtypes."""
     return bool(input.dtype.is_complex)

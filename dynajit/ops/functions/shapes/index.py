@@ -160,7 +160,7 @@ def _even_parts(step: Any, n: Any) -> Shape:
     return tuple(min(step, n - first) for first in range(0, n, step))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most `chunks` views of equal size along `dim` (the last may be smaller)."""
     return _given_together(input, unsafe_chunk(input, chunks, dim))
@@ -182,7 +182,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     return unsafe_split(input, -(-n // chunks), d)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """The slices along `dim`, without that dimension."""
     d = dim_of(input, dim, "unbind")
@@ -198,7 +198,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 # gather and scatter
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """Elements of input at `index` along `dim`; a number counts as a vector of one element, and an
     index without elements may have any shape."""
@@ -214,7 +214,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     return reshape(found, tuple(index.shape))
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """`gather` with broadcasting of the other dims; with `dim`, negative indices count from the
     end."""
@@ -250,7 +250,7 @@ def source_of_zero_dims(function: str, source: Any) -> Any:
     return reshape(source, 1)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Slices of input along `dim` at the positions in a 1-d (or zero-dim) index."""
     d = dim_of(input, dim, "index_select")
@@ -264,7 +264,7 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
     return TABLE.index_select(input, index, dim=d)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 def take(input: Any, index: Any) -> Any:
     """Elements of the flattened input at `index`, in the shape of `index`."""
     if not index.shape:
@@ -290,7 +290,7 @@ def _source_for(input: Any, index: Any, source: Any) -> Any:
     return TABLE.slice(source, start=(0,) * len(shape), stop=shape, step=(1,) * len(shape))
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None,
     reduce: str | None = None,
@@ -309,14 +309,14 @@ def scatter(
     raise ArgumentRuntimeError(f"scatter(reduce={reduce!r}): expected 'add' or 'multiply'.")
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """input plus `src` at `index` along `dim`."""
     d = dim_of(input, dim, "scatter_add")
     return TABLE.scatter_add(input, index, _source_for(input, index, src), dim=d)
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """input plus slices of `alpha * source` at the positions in `index` along `dim`."""
     d = dim_of(input, dim, "index_add")
@@ -329,7 +329,7 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
     return TABLE.index_add(input, index, scaled, dim=d)
 
 
-@public(in_place=InPlace.METHOD)
+@public(in_place=InPlace.METHOD, method=True)
 @autocast(cpu=Autocast.WIDEST)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """input with slices along `dim` replaced at the positions in `index`."""
@@ -345,7 +345,7 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     return contiguous(TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,)))
 
 
-@public(out=Out.ABSENT, in_place=InPlace.METHOD)
+@public(out=Out.ABSENT, in_place=InPlace.METHOD, method=True)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """input with `value` in the slices along `dim` at the positions in `index`."""
     d = dim_of(input, dim, "index_fill")
@@ -370,7 +370,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     return TABLE.index_put(input, unsqueeze(index, 0), filled, dims=(d,))
 
 
-@public(out=Out.ABSENT, in_place=InPlace.METHOD)
+@public(out=Out.ABSENT, in_place=InPlace.METHOD, method=True)
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """input with `value`, a number or a tensor without dims, where the bool mask is True."""
     if arguments.require_tensor(mask, "masked_fill", "mask").dtype is not dtypes.bool_:
@@ -395,7 +395,7 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return contiguous(cast(TABLE.where(mask, value, input), input.dtype))
 
 
-@public(out=Out.ABSENT, in_place=InPlace.BOTH)
+@public(out=Out.ABSENT, in_place=InPlace.BOTH, method=True)
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
     """`input[indices] = values` (or `+=`), as a new tensor; indices are tensors of integers, or
     masks of the dims that they cover.

@@ -43,7 +43,7 @@ from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dim
 # reshape and its relatives
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def reshape(input: Any, *sizes_: Any, shape: Any = None) -> Any:
     """The same elements under another shape; one size may be -1.
 
@@ -92,7 +92,7 @@ def view_as(input: Any, other: Any) -> Any:
     return reshape(input, tuple(other.shape))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dims start_dim .. end_dim in one; a zero-dim tensor becomes one-dimensional."""
     shape = tuple(input.shape)
@@ -106,7 +106,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     return _reshaped(input, (*shape[:first], numel(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     """Dimension `dim` split into `sizes`; one of them may be -1."""
     d = dim_of(input, dim, "unflatten")
@@ -120,13 +120,13 @@ def unflatten(input: Any, dim: int, sizes: Sequence[int]) -> Any:
     return _reshaped(input, (*shape[:d], *parts, *shape[d + 1 :]))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def ravel(input: Any) -> Any:
     """`input` in one dimension: a view of what lies row by row, else a copy."""
     return reshape(contiguous(input), -1)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def squeeze(input: Any, dim: Any = None) -> Any:
     """Without the dims of size 1, or without those of `dim` that have size 1."""
     shape = tuple(input.shape)
@@ -158,7 +158,7 @@ def _is_one(size: Any) -> bool:
     return size == 1 if type(size) is int else equals(size, 1)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def unsqueeze(input: Any, dim: int) -> Any:
     """With a dimension of size 1 inserted at `dim`."""
     shape = tuple(input.shape)
@@ -171,7 +171,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
 # order of dims
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """Dims in the given order."""
     given = spread(order, dims)
@@ -187,7 +187,7 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     return TABLE.permute(input, dims=chosen)
 
 
-@public(also=("swapdims",), out=Out.ABSENT)
+@public(also=("swapdims",), out=Out.ABSENT, method=True)
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two dims swapped."""
     a, b = dim_of(input, dim0, "transpose"), dim_of(input, dim1, "transpose")
@@ -197,7 +197,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return TABLE.permute(input, dims=tuple(order))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def t(input: Any) -> Any:
     """Transpose of a matrix, as a view; vectors and zero-dim tensors keep their order."""
     rank = len(input.shape)
@@ -206,7 +206,7 @@ def t(input: Any) -> Any:
     return TABLE.permute(input, dims=tuple(reversed(range(rank))))
 
 
-@public(also=("moveaxis",), out=Out.ABSENT)
+@public(also=("moveaxis",), out=Out.ABSENT, method=True)
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Dims moved from `source` to `destination`; the others keep their order."""
     sources = source if isinstance(source, (tuple, list)) else (source,)
@@ -226,14 +226,14 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     return TABLE.permute(input, dims=order)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     """Reversed along the given dims, as a copy."""
     chosen = _distinct(input, spread(order, dims), "flip")
     return TABLE.flip(input, dims=tuple(sorted(chosen)) if input.shape else ())
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements moved by `shifts` along `dims`, those beyond the end coming back in front; always
     as a copy.  Without dims the tensor is moved as if it were flat."""
@@ -292,7 +292,7 @@ def expand_as(input: Any, other: Any) -> Any:
     return expand(input, tuple(other.shape))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def broadcast_to(input: Any, size: Any) -> Any:
     """`expand` to `size`, the sizes of all dims, or of the only one."""
     return expand(input, tuple(size) if isinstance(size, Sequence) else (size,))
@@ -324,14 +324,14 @@ def repeat(input: Any, *sizes_: Any, repeats: Any = None) -> Any:
     return copied_by_rows(_reshaped(spread_out, final))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def tile(input: Any, *sizes_: Any, dims: Any = None) -> Any:
     """`repeat`, with missing counts taken as 1 from the left."""
     times = spread(sizes_, dims)
     return repeat(input, (1,) * (len(input.shape) - len(times)) + tuple(times))
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def repeat_interleave(
     input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
@@ -371,7 +371,7 @@ def _counts_to_positions(repeats: Any, length: Any) -> Any:
 # parts of one dimension
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def narrow(input: Any, dim: int, start: Any, length: Any) -> Any:
     """`length` elements along `dim` from `start` on, as a view."""
     d = dim_of(input, dim, "narrow")
@@ -401,7 +401,7 @@ def sliced(input: Any, d: int, first: Any, last: Any, step: int = 1) -> Any:
     return TABLE.slice(input, start=start, stop=stop, step=steps)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def select(input: Any, dim: int, index: Any) -> Any:
     """The slice at `index` of dimension `dim`."""
     d = dim_of(input, dim, "select")
@@ -438,7 +438,7 @@ def _symbolic_position(number: Any, n: Any, dim: int) -> Any:
 # ---------------------------------------------------------------------------------------------
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of the last two dims; zero elsewhere."""
     if type(diagonal) is not int:
@@ -446,7 +446,7 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     return TABLE.tril(input, diagonal=diagonal)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of the last two dims; zero elsewhere."""
     if type(diagonal) is not int:
@@ -454,14 +454,14 @@ def triu(input: Any, diagonal: int = 0) -> Any:
     return TABLE.triu(input, diagonal=diagonal)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A diagonal of two dims, as the last dim."""
     a, b = dim_of(input, dim1, "diagonal"), dim_of(input, dim2, "diagonal")
     return TABLE.diagonal(input, offset=size(offset, "diagonal"), dim1=a, dim2=b)
 
 
-@public(out=Out.SAME_DTYPE)
+@public(out=Out.SAME_DTYPE, method=True)
 @with_integers
 def diag(input: Any, diagonal: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix that has a vector as its diagonal."""
@@ -495,7 +495,7 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     return TABLE.unfold(input, dim=d, size=size, step=step)
 
 
-@public(out=Out.ABSENT)
+@public(out=Out.ABSENT, method=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Two dims swapped: NumPy's name for `transpose`."""
     return transpose(input, axis0, axis1)
