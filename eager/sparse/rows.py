@@ -73,9 +73,9 @@ def _neg(x: Any) -> Any:
     return x.like(TABLE.neg(x._elements))
 
 
-def _keep_zero(row: Op, x: Any) -> Any:
+def _keep_zero(row: Op, x: Any, **attributes: Any) -> Any:
     once = x.coalesce()
-    return once.like(row(once._elements))
+    return once.like(row(once._elements, **attributes))
 
 
 for _row in TABLE:
