@@ -15,6 +15,7 @@ from dynajit.core.types.dtypes import Category, bool_, float32, float64, int64
 from dynajit.core.types.type_info import iinfo
 from dynajit.ops import functions as f
 from dynajit.ops.calls.arguments import integers, is_integer
+from dynajit.ops.calls.public import public, published
 from dynajit.ops.functions.matrices.norm import vector_norm
 
 Dims = int | tuple[int, ...] | None
@@ -51,6 +52,7 @@ def _highest(dtype: Any) -> Any:
     return True if dtype.category is Category.BOOL else iinfo(dtype).max
 
 
+@public("masked")
 def sum(
     input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -67,6 +69,7 @@ def sum(
     return f.sum(_kept(x, mask, 0), _dims(x, dim), keepdim, dtype=dtype)
 
 
+@public("masked")
 def prod(
     input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -80,6 +83,7 @@ def prod(
     return x
 
 
+@public("masked")
 def amax(
     input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -88,6 +92,7 @@ def amax(
     return f.amax(_kept(x, mask, _lowest(x.dtype)), _dims(x, dim), keepdim)
 
 
+@public("masked")
 def amin(
     input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -96,6 +101,7 @@ def amin(
     return f.amin(_kept(x, mask, _highest(x.dtype)), _dims(x, dim), keepdim)
 
 
+@public("masked")
 def argmax(
     input: Any,
     dim: int | None = None,
@@ -112,6 +118,7 @@ def argmax(
     return f.argmax(_kept(x, mask, _lowest(x.dtype)), dim, keepdim).to(x.dtype)
 
 
+@public("masked")
 def argmin(
     input: Any,
     dim: int | None = None,
@@ -131,6 +138,7 @@ def _count(x: Any, dims: tuple[int, ...], keepdim: bool, mask: Any) -> Any:
     return f.sum(ones, dims, keepdim)
 
 
+@public("masked")
 def mean(
     input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -158,6 +166,7 @@ def _widened(x: Any) -> Any:
     return x.to(float32) if x.dtype.itemsize == 2 and x.dtype.is_floating_point else x
 
 
+@public("masked")
 def median(
     input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -183,6 +192,7 @@ def median(
     return f.nanmedian(kept, dim, keepdim).values.to(x.dtype)
 
 
+@public("masked")
 def logsumexp(
     input: Any, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -192,6 +202,7 @@ def logsumexp(
     return f.logsumexp(_kept(x, mask, _lowest(x.dtype)), _dims(x, dim), keepdim).to(x.dtype)
 
 
+@public("masked")
 def logaddexp(
     input: Any,
     other: Any,
@@ -205,6 +216,7 @@ def logaddexp(
     return f.logaddexp(_kept(x, input_mask, -float("inf")), _kept(y, other_mask, -float("inf")))
 
 
+@public("masked")
 def norm(
     input: Any,
     ord: float | None = 2.0,
@@ -222,6 +234,7 @@ def norm(
     return vector_norm(_kept(x, mask, fill), order, _dims(x, dim), keepdim)
 
 
+@public("masked")
 def normalize(
     input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None
 ) -> Any:
@@ -231,6 +244,7 @@ def normalize(
     return _kept(x, mask, 0) / size
 
 
+@public("masked")
 def var(
     input: Any,
     dim: Dims = None,
@@ -268,6 +282,7 @@ def var(
     return (total / left.clamp_min(0)).to(kind)
 
 
+@public("masked")
 def std(
     input: Any,
     dim: Dims = None,
@@ -284,11 +299,13 @@ def std(
     )
 
 
+@public("masked")
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running sums along a dim; what does not count adds nothing."""
     return f.cumsum(_kept(_prepared(input, dtype), mask, 0), dim, dtype=dtype)
 
 
+@public("masked")
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """Running products along a dim; what does not count changes nothing."""
     return f.cumprod(_kept(_prepared(input, dtype), mask, 1), dim, dtype=dtype)
@@ -301,6 +318,7 @@ def _exponents(input: Any, dtype: Any, mask: Any, fill: float) -> Any:
     return _kept(x, mask, fill)
 
 
+@public("masked")
 def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """softmax along a dim; 0 for what does not count, NaN where nothing does.
 
@@ -310,16 +328,19 @@ def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any
     return f.softmax(_exponents(input, dtype, mask, -float("inf")), dim)
 
 
+@public("masked")
 def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """The logarithm of `softmax`."""
     return f.log_softmax(_exponents(input, dtype, mask, -float("inf")), dim)
 
 
+@public("masked")
 def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
     """`softmax` of the negated input."""
     return f.softmax(-_exponents(input, dtype, mask, float("inf")), dim)
 
 
+@public("masked")
 def is_masked_tensor(obj: Any) -> bool:
     """Whether it carries its mask: False."""
     return False
@@ -331,28 +352,4 @@ MaskedTensor = refused_class("masked.MaskedTensor", _WHY)
 as_masked_tensor = refused_function("masked.as_masked_tensor", _WHY)
 masked_tensor = refused_function("masked.masked_tensor", _WHY)
 
-__all__ = [
-    "MaskedTensor",
-    "amax",
-    "amin",
-    "argmax",
-    "argmin",
-    "as_masked_tensor",
-    "cumprod",
-    "cumsum",
-    "is_masked_tensor",
-    "log_softmax",
-    "logaddexp",
-    "logsumexp",
-    "masked_tensor",
-    "mean",
-    "median",
-    "norm",
-    "normalize",
-    "prod",
-    "softmax",
-    "softmin",
-    "std",
-    "sum",
-    "var",
-]
+__all__ = ["MaskedTensor", "as_masked_tensor", "masked_tensor", *sorted(published("masked"))]

@@ -21,9 +21,11 @@ from dynajit.eager.tensor.creation import from_numpy
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.calls.arguments import with_integers
 from dynajit.ops.calls.autocast import widened
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.loss import reduction_of
 
 
+@public("nn.functional")
 @with_integers
 def ctc_loss(
     log_probs: Any,

@@ -10,11 +10,13 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.process.late import Late
 from dynajit.eager.modes.grad_mode import is_grad_enabled, no_grad
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.embedding import bagged, looked_up, shortened_rows
 
 sparse_gradients = Late("dynajit.eager.sparse.gradients")
 
 
+@public("nn.functional")
 def embedding(
     input: Any,
     weight: Any,
@@ -48,6 +50,7 @@ def embedding(
     return _looking_up(weight, sparse)(input, weight, padding_idx, scale_grad_by_freq)
 
 
+@public("nn.functional")
 def embedding_bag(
     input: Any,
     weight: Any,

@@ -7,6 +7,7 @@ any write of the program's own. The arithmetic is `ops.rows.networks.batch_norma
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, InvalidValueError
+from dynajit.ops.calls.public import public
 from dynajit.ops.rows.networks.batch_normalization import (
     moved_statistics,
     normalized_by,
@@ -15,6 +16,7 @@ from dynajit.ops.rows.networks.batch_normalization import (
 )
 
 
+@public("nn.functional")
 def batch_norm(
     input: Any,
     running_mean: Any,
@@ -51,6 +53,7 @@ def batch_norm(
     return result
 
 
+@public("nn.functional")
 def instance_norm(
     input: Any,
     running_mean: Any = None,

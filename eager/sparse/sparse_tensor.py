@@ -27,6 +27,7 @@ from dynajit.eager.tensor.printing import format_sparse
 from dynajit.eager.tensor.tensor import Size, Tensor
 from dynajit.eager.tensor.typed_names import name_of
 from dynajit.ops.calls.arguments import is_tensor
+from dynajit.ops.functions import published
 from dynajit.ops.functions.arrangement.search import unique
 from dynajit.ops.functions.elements.elementwise import nonzero
 from dynajit.ops.table import dispatch
@@ -391,16 +392,15 @@ def sparse_mask(self: Any, mask: Any) -> SparseTensor:
 
 # -- what a sparse tensor refuses -----------------------------------------------------------------
 
-#: Methods of `Tensor` that mean the same here, or that come down to rows of `eager.sparse.rows`.
+#: Methods of `Tensor` that mean the same here, or that come down to rows of `eager.sparse.rows`:
+#: those of functions that say so, and these.
 _ALLOWED: Final = frozenset(
-    {"size", "dim", "ndimension", "numel", "nelement", "is_floating_point",
-     "is_complex", "is_signed", "get_device", "is_same_size", "requires_grad_", "to", "cpu", "cuda",
-     "float", "double", "half", "bfloat16", "int", "long", "short", "char", "byte", "bool",
-     "cfloat", "cdouble", "clone", "detach", "t", "transpose", "permute", "swapaxes", "swapdims",
-     "add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "neg", "negative",
-     "matmul", "mm", "mv", "bmm", "sum", "abs", "absolute", "sign", "sgn", "sqrt", "square", "relu",
-     "sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "floor",
-     "ceil", "trunc", "round", "pow", "type_as"}
+    (
+        *(name for name, facts in published().items() if facts.sparse),
+        "bfloat16", "bool", "byte", "cdouble", "cfloat", "char", "cpu", "cuda", "dim", "double",
+        "float", "get_device", "half", "int", "long", "ndimension", "nelement", "requires_grad_",
+        "short", "size", "to", "type_as",
+    )
 )  # fmt: skip
 _PROTOCOLS: Final = (
     "__bool__", "__float__", "__int__", "__index__", "__complex__", "__iter__", "__getitem__",

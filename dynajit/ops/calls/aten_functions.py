@@ -41,7 +41,9 @@ def index(self: Any, indices: Any) -> Any:
     return self[tuple(slice(None) if place is None else place for place in indices)]
 
 
-def _method(name: str) -> Callable[..., Any]:
+def method_named(name: str) -> Callable[..., Any]:
+    """The method of a tensor as a function."""
+
     def call(self: Any, *args: Any, **keywords: Any) -> Any:
         return getattr(self, name)(*args, **keywords)
 
@@ -50,24 +52,21 @@ def _method(name: str) -> Callable[..., Any]:
     return call
 
 
-#: Operators that tensors have as methods alone.
+#: Operators that tensors have as methods alone, beside the in-place forms of functions.
 _METHODS: Final = (
-    "add_", "addcdiv_", "addcmul_", "bernoulli_", "clamp_", "copy_", "div_", "expand", "fill_",
-    "index_add_", "index_copy_", "index_fill_", "index_put_", "lerp_", "masked_fill_", "mul_",
-    "new_empty", "new_full", "new_ones", "new_zeros", "normal_", "pow_", "relu_", "repeat",
-    "scatter_", "scatter_add_", "set_", "sigmoid_", "sub_", "tanh_", "to", "unfold", "uniform_",
-    "view", "zero_",
+    "bernoulli_", "copy_", "expand", "fill_", "new_empty", "new_full", "new_ones", "new_zeros",
+    "normal_", "repeat", "set_", "to", "unfold", "uniform_", "view", "zero_",
 )  # fmt: skip
 
 _NO_SPARSE: Final = "products of compressed sparse tensors are not here.  Use dense tensors."
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    **{name: _method(name) for name in _METHODS},
-    "_pin_memory": _method("pin_memory"),
+    **{name: method_named(name) for name in _METHODS},
+    "_pin_memory": method_named("pin_memory"),
     "_sparse_addmm": refused_function("ops.aten._sparse_addmm", _NO_SPARSE),
     "_sparse_mm_reduce_impl": refused_function("ops.aten._sparse_mm_reduce_impl", _NO_SPARSE),
     "_to_copy": _to_copy,
-    "_unsafe_view": _method("reshape"),
+    "_unsafe_view": method_named("reshape"),
     "alias": lambda self: self.view_as(self),
     "index": index,
     "lift_fresh": lambda self: self,

@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from dynajit.core.errors import InvalidValueError, LibraryError, UnsupportedError
-from dynajit.ops.calls.aten_functions import FUNCTIONS
+from dynajit.ops.calls.aten_functions import FUNCTIONS, method_named
+from dynajit.ops.calls.public import InPlace, published
 
 PACKAGE: Final = "dynajit.ops"
 
@@ -112,12 +113,19 @@ class _LibraryNamespace(OpNamespace):
         functions = vars(sys.modules["dynajit.ops.functions"])
         found = None if name.startswith("_") else functions.get(name)
         if not callable(found):
-            found = FUNCTIONS.get(name)
+            found = FUNCTIONS.get(name) or _in_place(name)
         if found is None:
             return super().__getattr__(name)
         made = LibraryFunction(name, found)
         setattr(self, name, made)
         return made
+
+
+def _in_place(name: str) -> Callable[..., Any] | None:
+    """The form of a function that writes its operand, by its name with an underscore."""
+    facts = published().get(name.removesuffix("_")) if name.endswith("_") else None
+    has_method = facts is not None and facts.in_place in (InPlace.METHOD, InPlace.BOTH)
+    return method_named(name) if has_method else None
 
 
 aten: Final = _LibraryNamespace("aten")

@@ -31,6 +31,7 @@ class InPlace(enum.Enum):
 
     ABSENT = "none"
     METHOD = "the method `name_`"
+    FUNCTION = "the function `name_`"
     BOTH = "the method and the function `name_`"
 
 
@@ -41,8 +42,11 @@ class Facts(TypedDict, total=False):
         out: what `out=` means.
         numpy_names: False: PyTorch's function is written in Python and knows the names of its
             parameters only, not NumPy's (`axis`, `keepdims`, `x`, ...).
-        in_place: of the names in `dynajit` itself.
+        in_place: of the names in `dynajit` itself and in `nn.functional`.
+        inplace_argument: the function of `nn.functional` has a last argument `inplace`.
+        saves_input: of such a function: its derivative reads the input.
         method: tensors have methods of the names in `dynajit` itself.
+        sparse: the method takes sparse tensors.
         foreach: there are `_foreach_name` and `_foreach_name_` for lists of tensors, by its own
             name only.
     """
@@ -50,7 +54,10 @@ class Facts(TypedDict, total=False):
     out: Out
     numpy_names: bool
     in_place: InPlace
+    inplace_argument: bool
+    saves_input: bool
     method: bool
+    sparse: bool
     foreach: bool
 
 
@@ -63,9 +70,15 @@ class Public:
     out: Out = Out.CAST
     numpy_names: bool = True
     in_place: InPlace = InPlace.ABSENT
+    inplace_argument: bool = False
+    saves_input: bool = False
     method: bool = False
+    sparse: bool = False
     foreach: bool = False
 
+
+_USUAL: Final[dict[str, Facts]] = {"nn.functional": {"out": Out.ABSENT, "numpy_names": False}}
+"""Facts of a namespace's functions that say nothing else: PyTorch has these in Python."""
 
 _NAMESPACES: Final[dict[str, dict[str, Public]]] = {}
 
@@ -80,6 +93,8 @@ def public(
         name: if it is not the function's own.
         also: further names, as paths below `dynajit`: "absolute", "special.erf".
     """
+
+    facts = {**_USUAL.get(namespace, {}), **facts}
 
     def enter(function: Defined) -> Defined:
         own = name or function.__name__

@@ -170,7 +170,7 @@ def angle(input: Any) -> Any:
     return unchanged_by(TABLE.where(TABLE.isnan(x), math.nan, turned), x)
 
 
-@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
+@public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True, sparse=True)
 def sgn(input: Any) -> Any:
     """The sign of real numbers; of complex ones the number of magnitude 1 (or 0) in their
     direction."""

@@ -89,18 +89,28 @@ def _named(function: Callable[..., Any], name: str, row: Op) -> Callable[..., An
     return function
 
 
-abs = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)(_unary("abs"))
-absolute = public(name="absolute", out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)(abs)
+abs = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(
+    _unary("abs")
+)
+absolute = public(
+    name="absolute", out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True, sparse=True
+)(abs)
 acos = public(also=("arccos",), in_place=InPlace.BOTH, foreach=True, method=True)(_unary("acos"))
 acosh = public(also=("arccosh",), in_place=InPlace.BOTH, method=True)(_unary("acosh"))
-asin = public(also=("arcsin",), in_place=InPlace.BOTH, foreach=True, method=True)(_unary("asin"))
-asinh = public(also=("arcsinh",), in_place=InPlace.BOTH, method=True)(_unary("asinh"))
-atan = public(also=("arctan",), in_place=InPlace.BOTH, foreach=True, method=True)(_unary("atan"))
-atanh = public(also=("arctanh",), in_place=InPlace.BOTH, method=True)(_unary("atanh"))
+asin = public(also=("arcsin",), in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(
+    _unary("asin")
+)
+asinh = public(also=("arcsinh",), in_place=InPlace.BOTH, method=True, sparse=True)(_unary("asinh"))
+atan = public(also=("arctan",), in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(
+    _unary("atan")
+)
+atanh = public(also=("arctanh",), in_place=InPlace.BOTH, method=True, sparse=True)(_unary("atanh"))
 bitwise_not = public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)(
     _unary("bitwise_not")
 )
-ceil = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)(_unary("ceil"))
+ceil = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(
+    _unary("ceil")
+)
 cos = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("cos"))
 cosh = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("cosh"))
 erf = public(also=("special.erf",), in_place=InPlace.BOTH, foreach=True, method=True)(_unary("erf"))
@@ -109,10 +119,10 @@ erfc = public(also=("special.erfc",), in_place=InPlace.BOTH, foreach=True, metho
 )
 exp = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("exp"))
 exp2 = public(also=("special.exp2",), in_place=InPlace.BOTH, method=True)(_unary("exp2"))
-expm1 = public(also=("special.expm1",), in_place=InPlace.BOTH, foreach=True, method=True)(
-    _unary("expm1")
-)
-floor = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)(
+expm1 = public(
+    also=("special.expm1",), in_place=InPlace.BOTH, foreach=True, method=True, sparse=True
+)(_unary("expm1"))
+floor = public(out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(
     _unary("floor")
 )
 isfinite = public(out=Out.ABSENT, method=True)(_unary("isfinite"))
@@ -120,33 +130,41 @@ isinf = public(out=Out.ABSENT, method=True)(_unary("isinf"))
 isnan = public(out=Out.ABSENT, method=True)(_unary("isnan"))
 log = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("log"))
 log10 = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("log10"))
-log1p = public(also=("special.log1p",), in_place=InPlace.BOTH, foreach=True, method=True)(
-    _unary("log1p")
-)
+log1p = public(
+    also=("special.log1p",), in_place=InPlace.BOTH, foreach=True, method=True, sparse=True
+)(_unary("log1p"))
 log2 = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("log2"))
 logical_not = public(in_place=InPlace.METHOD, method=True)(_unary("logical_not"))
 neg = public(
-    also=("negative",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True
+    also=("negative",),
+    out=Out.SAME_DTYPE,
+    in_place=InPlace.BOTH,
+    foreach=True,
+    method=True,
+    sparse=True,
 )(_unary("neg"))
 reciprocal = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("reciprocal"))
-relu = public(out=Out.ABSENT, in_place=InPlace.BOTH, method=True)(_unary("relu"))
+relu = public(out=Out.ABSENT, in_place=InPlace.BOTH, method=True, sparse=True)(_unary("relu"))
+public("nn.functional", inplace_argument=True, in_place=InPlace.FUNCTION)(relu)
 rsqrt = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("rsqrt"))
 sigmoid = public(also=("special.expit",), in_place=InPlace.BOTH, foreach=True, method=True)(
     _unary("sigmoid")
 )
-sign = public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, foreach=True, method=True)(
+public("nn.functional")(sigmoid)
+sign = public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, foreach=True, method=True, sparse=True)(
     _unary("sign")
 )
-sin = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("sin"))
-sinh = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("sinh"))
-sqrt = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("sqrt"))
-square = public(in_place=InPlace.BOTH, method=True)(_unary("square"))
-tan = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("tan"))
-tanh = public(in_place=InPlace.BOTH, foreach=True, method=True)(_unary("tanh"))
-trunc = public(also=("fix",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True)(
-    _unary("trunc")
-)
-detach = public(out=Out.ABSENT, method=True)(_unary("detach"))
+sin = public(in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(_unary("sin"))
+sinh = public(in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(_unary("sinh"))
+sqrt = public(in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(_unary("sqrt"))
+square = public(in_place=InPlace.BOTH, method=True, sparse=True)(_unary("square"))
+tan = public(in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(_unary("tan"))
+tanh = public(in_place=InPlace.BOTH, foreach=True, method=True, sparse=True)(_unary("tanh"))
+public("nn.functional")(tanh)
+trunc = public(
+    also=("fix",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True, sparse=True
+)(_unary("trunc"))
+detach = public(out=Out.ABSENT, method=True, sparse=True)(_unary("detach"))
 
 atan2 = public(also=("arctan2",), in_place=InPlace.METHOD, method=True)(_binary("atan2"))
 bitwise_and = public(in_place=InPlace.METHOD, method=True)(_binary("bitwise_and"))
@@ -172,14 +190,14 @@ logical_xor = public(in_place=InPlace.METHOD, method=True)(_binary("logical_xor"
 lt = public(also=("less",), in_place=InPlace.METHOD, method=True)(_binary("lt"))
 maximum = public(method=True)(_binary("maximum"))
 minimum = public(method=True)(_binary("minimum"))
-mul = public(also=("multiply",), in_place=InPlace.METHOD, method=True)(
+mul = public(also=("multiply",), in_place=InPlace.METHOD, method=True, sparse=True)(
     _binary("mul", takes_numbers=True)
 )
 ne = public(also=("not_equal",), in_place=InPlace.METHOD, method=True)(_binary("ne"))
 remainder = public(in_place=InPlace.METHOD, method=True)(_binary("remainder"))
 
 
-@public(out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True, sparse=True)
 def clone(input: Any, *, memory_format: Any = None) -> Any:
     """A copy of input in a memory format, by default that of input; gradients flow through."""
     order = order_in(memory_format, len(input.shape))
@@ -217,7 +235,7 @@ def _is_literal(value: Any, number: float) -> bool:
     return not is_tensor(value) and bool(value == number)
 
 
-@public(in_place=InPlace.METHOD, method=True)
+@public(in_place=InPlace.METHOD, method=True, sparse=True)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other. Shape: broadcast. Dtype: promoted."""
     if _are_numbers(input, other):
@@ -227,7 +245,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return TABLE.add(operand(input), _scaled(operand(other), alpha))
 
 
-@public(name="sub", also=("subtract",), in_place=InPlace.METHOD, method=True)
+@public(name="sub", also=("subtract",), in_place=InPlace.METHOD, method=True, sparse=True)
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input - alpha * other. Shape: broadcast. Dtype: promoted; bool is refused."""
     if _are_numbers(input, other):
@@ -250,6 +268,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     ),
     in_place=InPlace.METHOD,
     method=True,
+    sparse=True,
 )
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Quotient: true, or rounded to zero ("trunc") or down ("floor") in the promoted dtype."""
@@ -271,7 +290,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return TABLE.floor_divide(TABLE.sub(x, TABLE.fmod(x, y)), y)
 
 
-@public(in_place=InPlace.METHOD, method=True)
+@public(in_place=InPlace.METHOD, method=True, sparse=True)
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. Shape: broadcast. Dtype: promoted.
 
@@ -371,7 +390,12 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 
 @public(
-    also=("special.round",), out=Out.SAME_DTYPE, in_place=InPlace.BOTH, foreach=True, method=True
+    also=("special.round",),
+    out=Out.SAME_DTYPE,
+    in_place=InPlace.BOTH,
+    foreach=True,
+    method=True,
+    sparse=True,
 )
 def round(input: Any, *, decimals: int = 0) -> Any:
     """Nearest integer (halves to even), or nearest multiple of 10 ** -decimals."""

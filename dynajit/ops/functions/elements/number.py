@@ -110,13 +110,13 @@ def is_nonzero(input: Any) -> bool:
     return bool(input)
 
 
-@public(out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True, sparse=True)
 def is_signed(input: Any) -> bool:
     """Whether the dtype has negative numbers."""
     return input.dtype.is_signed  # type: ignore[no-any-return]
 
 
-@public(out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True, sparse=True)
 def is_same_size(input: Any, other: Any) -> bool:
     """Whether two tensors have one shape."""
     ours, others = tuple(input.shape), tuple(other.shape)

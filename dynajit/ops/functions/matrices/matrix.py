@@ -42,7 +42,7 @@ from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import normalize_dim
 
 
-@public(also=("linalg.matmul",), out=Out.SAME_DTYPE, method=True)
+@public(also=("linalg.matmul",), out=Out.SAME_DTYPE, method=True, sparse=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def matmul(input: Any, other: Any) -> Any:
     """Matrix product with the rules of `@`.
@@ -90,7 +90,7 @@ def _of_rank(name: str, operands: Sequence[tuple[Any, int]]) -> None:
             )
 
 
-@public(out=Out.SAME_DTYPE, method=True)
+@public(out=Out.SAME_DTYPE, method=True, sparse=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
@@ -106,7 +106,7 @@ def spmm(input: Any, mat2: Any) -> Any:
     return TABLE.matmul(input, mat2)
 
 
-@public(out=Out.SAME_DTYPE, method=True)
+@public(out=Out.SAME_DTYPE, method=True, sparse=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def bmm(input: Any, mat2: Any) -> Any:
     """Products of two batches of matrices, (b, n, k) and (b, k, m), without broadcasting."""
@@ -116,7 +116,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     return TABLE.matmul(input, mat2)
 
 
-@public(out=Out.SAME_DTYPE, method=True)
+@public(out=Out.SAME_DTYPE, method=True, sparse=True)
 def mv(input: Any, vec: Any) -> Any:
     """Product of a matrix and a vector."""
     _of_rank("mv", [(input, 2), (vec, 1)])
@@ -207,7 +207,7 @@ def _alike_along(x: Any, dims: Sequence[int], other: Any, others: Sequence[int])
     return cast(TABLE.sum(x, dim=tuple(sorted(longer)), keepdim=True), x.dtype) if longer else x
 
 
-@public(out=Out.SAME_DTYPE, numpy_names=False)
+@public(also=("functional.tensordot",), out=Out.SAME_DTYPE, numpy_names=False)
 @autocast(cuda=Autocast.WIDEST)
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Products summed over the last `dims` dims of a and the first of b, or over listed dims.
@@ -239,7 +239,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 # einsum
 
 
-@public(out=Out.ABSENT, numpy_names=False)
+@public(also=("functional.einsum",), out=Out.ABSENT, numpy_names=False)
 def einsum(equation: Any, *operands: Any) -> Any:
     """Sums of products of elements, by subscripts such as "bij,bjk->bik".
 

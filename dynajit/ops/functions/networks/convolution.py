@@ -290,6 +290,7 @@ def _convolve(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -300,6 +301,7 @@ def conv1d(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -310,6 +312,7 @@ def conv2d(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -370,6 +373,7 @@ def _convolve_transposed(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv_transpose1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -382,6 +386,7 @@ def conv_transpose1d(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -394,6 +399,7 @@ def conv_transpose2d(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def conv_transpose3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -424,6 +430,7 @@ def _plain_geometry(
     return size, Geometry(steps, edges, edges, gaps)
 
 
+@public("nn.functional")
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
@@ -440,6 +447,7 @@ def unfold(
     return batched(input, 2, "unfold", run, "unfold")
 
 
+@public("nn.functional")
 def fold(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     stride: Any = 1,

@@ -14,12 +14,14 @@ from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import cast, require_tensor
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.creation.creation import rand
 from dynajit.ops.functions.networks.convolution import batched, per_dim, require_range
 from dynajit.ops.functions.reductions.reduction import argmax
 from dynajit.ops.table.op_table import TABLE
 
 
+@public("nn.functional")
 def fractional_max_pool2d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
@@ -40,6 +42,7 @@ def fractional_max_pool2d(
     return _pool(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
+@public("nn.functional")
 def fractional_max_pool3d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
@@ -49,6 +52,7 @@ def fractional_max_pool3d(
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
+@public("nn.functional")
 def fractional_max_pool2d_with_indices(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,
@@ -57,6 +61,7 @@ def fractional_max_pool2d_with_indices(
     return _pool(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
+@public("nn.functional")
 def fractional_max_pool3d_with_indices(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Any = None,

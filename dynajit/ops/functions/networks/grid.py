@@ -22,6 +22,7 @@ from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, unchanged_by
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.public import public
 from dynajit.ops.rows.composites import count_operand
 from dynajit.ops.table.op_table import TABLE, Autocast
 
@@ -29,6 +30,7 @@ _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.WIDEST)
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
@@ -233,6 +235,7 @@ def _cubic(t: Any, is_far: bool) -> Any:
 # grids
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER)
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = None) -> Any:
     """The places that affine maps give to the elements of an output.

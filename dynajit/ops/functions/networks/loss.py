@@ -20,6 +20,7 @@ from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.ops.calls.arguments import describe_tensor, misplaced, require_tensor, size
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import are_probabilities
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.nn import pairwise_distance
 from dynajit.ops.rows.networks.losses import reduce_loss
 from dynajit.ops.table.op_table import TABLE, Autocast
@@ -47,6 +48,7 @@ def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -
     return reduction
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
@@ -89,6 +91,7 @@ def _no_class(name: str, words: str, input: Any, target: Any) -> BoundsError:
     return misplaced(words, f"{call}: a target is no class")
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def nll_loss(
     input: Any, target: Any, weight: Any = None, size_average: Any = None,
@@ -122,6 +125,7 @@ def _check_class_weight(function: str, input: Any, weight: Any) -> None:
         )
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def mse_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
@@ -143,6 +147,7 @@ def _weighted(loss: Any, weight: Any, reduction: str) -> Any:
     return reduce_loss(TABLE, loss, reduction)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
@@ -155,6 +160,7 @@ def l1_loss(
     return _weighted(TABLE.l1_loss(input, target, reduction="none"), weight, reduction)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def smooth_l1_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
@@ -174,6 +180,7 @@ def smooth_l1_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def huber_loss(
     input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
@@ -191,6 +198,7 @@ def huber_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.BANNED)
 def binary_cross_entropy(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
@@ -224,6 +232,7 @@ def binary_cross_entropy(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
@@ -244,6 +253,7 @@ def binary_cross_entropy_with_logits(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def kl_div(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None,
@@ -262,6 +272,7 @@ def kl_div(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def soft_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
@@ -271,6 +282,7 @@ def soft_margin_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def hinge_embedding_loss(
     input: Any, target: Any, margin: float = 1.0, size_average: Any = None, reduce: Any = None,
@@ -283,6 +295,7 @@ def hinge_embedding_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Any = None,
@@ -300,6 +313,7 @@ def margin_ranking_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def triplet_margin_loss(
     anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2,
@@ -323,6 +337,7 @@ def triplet_margin_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: Any = None,
@@ -342,6 +357,7 @@ def poisson_nll_loss(
     return reduce_loss(TABLE, loss, reduction_of(reduction, size_average, reduce))
 
 
+@public("nn.functional")
 def multilabel_soft_margin_loss(
     input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",

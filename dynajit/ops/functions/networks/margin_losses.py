@@ -13,12 +13,14 @@ from dynajit.core.types.symint import agree, equals
 from dynajit.ops.calls.arguments import cast, is_tensor
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import occurs
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.loss import reduction_of
 from dynajit.ops.functions.networks.nn import pairwise_distance
 from dynajit.ops.rows.networks.losses import reduce_loss
 from dynajit.ops.table.op_table import TABLE, Autocast
 
 
+@public("nn.functional")
 def gaussian_nll_loss(
     input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
@@ -68,6 +70,7 @@ def _variances(var: Any, shape: tuple[Any, ...]) -> Any:
     )
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0, size_average: Any = None,
@@ -97,6 +100,7 @@ def cosine_embedding_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
@@ -163,6 +167,7 @@ def _rows(input: Any, target: Any, target_rank: int, function: str) -> tuple[Any
     return wide, TABLE.reshape(target, shape=(1, *target.shape))
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def multilabel_margin_loss(
     input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
@@ -196,6 +201,7 @@ def multilabel_margin_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+@public("nn.functional")
 def triplet_margin_with_distance_loss(
     anchor: Any, positive: Any, negative: Any, *,
     distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0,

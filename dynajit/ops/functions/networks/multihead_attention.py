@@ -16,6 +16,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, equals, shapes_agree
 from dynajit.ops.calls.arguments import whole_number
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.nn import (
     dropout,
     linear,
@@ -28,6 +29,7 @@ from dynajit.ops.functions.shapes.shape import expand, permute, reshape, transpo
 from dynajit.ops.table.op_table import TABLE, Autocast
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def multi_head_attention_forward(
     query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int,

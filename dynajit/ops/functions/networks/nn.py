@@ -30,7 +30,7 @@ from dynajit.ops.calls.arguments import cast, constant, dim_of, require_tensor, 
 from dynajit.ops.calls.autocast import autocast, widened
 from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.placing import as_suggested, contiguous
-from dynajit.ops.calls.public import Out, public
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.creation import creation as creation_functions
 from dynajit.ops.functions.matrices.matrix import matmul
 from dynajit.ops.functions.reductions.reduction import norm
@@ -43,7 +43,7 @@ from dynajit.ops.table.type_rules import broadcast_shapes, normalize_dims
 # activations
 
 
-@public("nn.functional", out=Out.SAME_DTYPE)
+@public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
 def gelu(input: Any, approximate: str = "none") -> Any:
     """Gaussian error linear unit; `approximate` is "none" or "tanh"."""
     if approximate not in ("none", "tanh"):
@@ -51,6 +51,7 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     return TABLE.gelu(input, approximate=approximate)
 
 
+@public("nn.functional", inplace_argument=True, saves_input=True)
 def silu(input: Any) -> Any:
     """x * sigmoid(x)."""
     if input.dtype.is_complex:
@@ -58,23 +59,25 @@ def silu(input: Any) -> Any:
     return TABLE.silu(input)
 
 
+@public("nn.functional", inplace_argument=True, saves_input=True)
 def mish(input: Any) -> Any:
     """x * tanh(softplus(x))."""
     return TABLE.mish(input)
 
 
-@public("nn.functional", out=Out.SAME_DTYPE)
+@public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta."""
     return TABLE.softplus(input, beta=float(beta), threshold=float(threshold))
 
 
-@public("nn.functional", out=Out.SAME_DTYPE)
+@public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
 def logsigmoid(input: Any) -> Any:
     """log(sigmoid(x))."""
     return TABLE.log_sigmoid(input)
 
 
+@public("nn.functional", inplace_argument=True, saves_input=True, in_place=InPlace.FUNCTION)
 def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
     """x where positive, else negative_slope * x."""
     if isinstance(negative_slope, str):
@@ -83,6 +86,7 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
 
 
 @public(out=Out.ABSENT, method=True)
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def prelu(input: Any, weight: Any) -> Any:
     """x where positive, else weight * x; one weight, or one per channel (dim 1)."""
@@ -105,18 +109,21 @@ def prelu(input: Any, weight: Any) -> Any:
     return TABLE.where(TABLE.gt(input, 0), input, TABLE.mul(input, weight))
 
 
+@public("nn.functional", inplace_argument=True, saves_input=True, in_place=InPlace.FUNCTION)
 def elu(input: Any, alpha: float = 1.0) -> Any:
     """x where positive, else alpha * (exp(x) - 1)."""
     return TABLE.elu(input, alpha=float(alpha), scale=1.0)
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional", inplace_argument=True, saves_input=True, in_place=InPlace.FUNCTION)
 def selu(input: Any) -> Any:
     """Scaled elu. Source of the constants: G. Klambauer et al., arXiv:1706.02515."""
     return TABLE.elu(input, alpha=1.6732632423543772, scale=1.0507009873554805)
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional", inplace_argument=True, in_place=InPlace.FUNCTION)
 def celu(input: Any, alpha: float = 1.0) -> Any:
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
 
@@ -128,11 +135,13 @@ def celu(input: Any, alpha: float = 1.0) -> Any:
     return TABLE.mul(TABLE.elu(TABLE.div(input, alpha), alpha=1.0, scale=1.0), alpha)
 
 
+@public("nn.functional", inplace_argument=True, saves_input=True)
 def relu6(input: Any) -> Any:
     """x cut to [0, 6]."""
     return hardtanh(input, 0.0, 6.0)
 
 
+@public("nn.functional", inplace_argument=True, saves_input=True, in_place=InPlace.FUNCTION)
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """x cut to [min_val, max_val], which lose their fraction for integers.
 
@@ -152,27 +161,32 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     return TABLE.minimum(TABLE.maximum(input, low), high)
 
 
+@public("nn.functional", inplace_argument=True, saves_input=True)
 def hardsigmoid(input: Any) -> Any:
     """(x cut to [-3, 3] + 3) / 6."""
     return TABLE.hardsigmoid(input)
 
 
+@public("nn.functional", inplace_argument=True, saves_input=True)
 def hardswish(input: Any) -> Any:
     """x * (x + 3 cut to [0, 6]) / 6."""
     return TABLE.hardswish(input)
 
 
+@public("nn.functional")
 def softsign(input: Any) -> Any:
     """x / (1 + |x|)."""
     return TABLE.div(input, TABLE.add(TABLE.abs(input), 1.0))
 
 
+@public("nn.functional")
 def tanhshrink(input: Any) -> Any:
     """x - tanh(x)."""
     return TABLE.sub(input, TABLE.tanh(input))
 
 
 @public()
+@public("nn.functional", inplace_argument=True, saves_input=True, in_place=InPlace.FUNCTION)
 def threshold(input: Any, threshold: float, value: float) -> Any:
     """x above the threshold, else value; NaN stays."""
     value = arguments.fitting(value, input.dtype, "threshold")
@@ -193,7 +207,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     return _shrunk("hardshrink", input, lambd, input)
 
 
-@public("nn.functional", out=Out.SAME_DTYPE)
+@public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x moved towards 0 by lambd, and 0 where it would cross.
 
@@ -206,6 +220,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     return _shrunk("softshrink", input, lambd, TABLE.sub(input, cast(amount, input.dtype)))
 
 
+@public("nn.functional")
 def glu(input: Any, dim: int = -1) -> Any:
     """First half along `dim` times the sigmoid of the second."""
     d = dim_of(input, dim, "glu")
@@ -244,17 +259,20 @@ def _along(name: str, input: Any, dim: int | None, third: Any, dtype: Any) -> An
 
 
 @public(also=("special.softmax",), out=Out.SAME_DTYPE, method=True)
+@public("nn.functional")
 def softmax(input: Any, dim: int | None = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """exp(x) over its sum along `dim`."""
     return _along("softmax", input, dim, _stacklevel, dtype)
 
 
 @public(also=("special.log_softmax",), out=Out.SAME_DTYPE, method=True)
+@public("nn.functional")
 def log_softmax(input: Any, dim: int | None = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
     """log(softmax(x)) along `dim`."""
     return _along("log_softmax", input, dim, _stacklevel, dtype)
 
 
+@public("nn.functional")
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """softmax(-x) along `dim`; `_stacklevel` has no effect."""
     return softmax(TABLE.neg(input), dim, dtype=dtype)
@@ -264,7 +282,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 # layers
 
 
-@public("nn.functional", out=Out.SAME_DTYPE)
+@public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.T + bias; of a weight with one dim the products with it, without a bias.
@@ -279,6 +297,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return TABLE.linear(input, weight, bias)
 
 
+@public("nn.functional")
 @with_integers
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """int64 with a 1 at the class of each element, in a new last dim; -1 needs the contents."""
@@ -347,6 +366,7 @@ def check_probability(p: float) -> None:
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional", inplace_argument=True)
 def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """input with elements zeroed with probability p and the others scaled by 1 / (1 - p)."""
     check_probability(p)
@@ -358,6 +378,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True) -> Any:
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 def layer_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None,
     eps: float = 1e-5,
@@ -371,6 +392,7 @@ _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "floa
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 def rms_norm(
     input: Any, normalized_shape: Sequence[int], weight: Any = None, eps: float | None = None
 ) -> Any:
@@ -382,6 +404,7 @@ def rms_norm(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @autocast(cuda=Autocast.FULL)
 def group_norm(
     input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
@@ -406,7 +429,7 @@ def group_norm(
     return as_suggested(cast(result, input.dtype), input)
 
 
-@public("nn.functional", numpy_names=False)
+@public("nn.functional", out=Out.CAST)
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
     """input over its norm along `dim`, which counts as at least eps."""
     length = norm(input, p, dim, keepdim=True)
@@ -441,6 +464,7 @@ def pairwise_distance(
     return norm(TABLE.add(TABLE.sub(x1, x2), eps), p, -1, keepdim)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
@@ -495,6 +519,7 @@ def _attention_shape(query: Any, key: Any) -> Shape:
 # padding
 
 
+@public("nn.functional")
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Elements added around the last dims: (left, right, top, bottom, ...) from the last dim on;
     negative amounts cut off.

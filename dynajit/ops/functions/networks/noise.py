@@ -12,7 +12,7 @@ from dynajit.core.errors import ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import Shape
 from dynajit.ops.calls.arguments import cast, dim_of
-from dynajit.ops.calls.public import Out, public
+from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.creation.creation import rand, rand_like
 from dynajit.ops.functions.networks.nn import check_probability, leaky_relu, softmax
 from dynajit.ops.functions.reductions.reduction import argmax
@@ -20,6 +20,7 @@ from dynajit.ops.table.op_table import TABLE
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional", inplace_argument=True, saves_input=True, in_place=InPlace.FUNCTION)
 def rrelu(
     input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Any:
@@ -41,6 +42,7 @@ def rrelu(
     return TABLE.where(TABLE.le(input, 0), TABLE.mul(input, slope), input)
 
 
+@public("nn.functional")
 def gumbel_softmax(
     logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Any:
@@ -68,6 +70,7 @@ def gumbel_softmax(
 _SELU_LIMIT = 1.7580993408473766
 
 
+@public("nn.functional", inplace_argument=True)
 def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     """input with elements set to selu's limit with probability p, then scaled and shifted so that
     mean 0 and variance 1 stay.
@@ -77,6 +80,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     return _alpha_dropout(input, p, training, tuple(input.shape))
 
 
+@public("nn.functional", inplace_argument=True)
 def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False) -> Any:
     """`alpha_dropout` of whole channels, the first two dims."""
     if training and 0.0 < p <= 1.0 and len(input.shape) < 2:

@@ -142,6 +142,7 @@ def _flat_positions(choice: Any, sizes: Shape, size: tuple[int, ...], geometry: 
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 def max_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -151,6 +152,7 @@ def max_pool1d(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 def max_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -161,6 +163,7 @@ def max_pool2d(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 def max_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil_mode: bool = False, return_indices: bool = False,
@@ -230,6 +233,7 @@ def _divisors(
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 def avg_pool1d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -238,7 +242,7 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@public("nn.functional", out=Out.SAME_DTYPE)
+@public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
 @with_integers
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
@@ -250,7 +254,7 @@ def avg_pool2d(
     )
 
 
-@public("nn.functional", out=Out.SAME_DTYPE)
+@public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
 @autocast(cpu=Autocast.FULL)
 @with_integers
 def avg_pool3d(
@@ -280,6 +284,7 @@ def _lp_pool(
     return cast(TABLE.pow(positive, 1.0 / norm_type), input.dtype)
 
 
+@public("nn.functional")
 def lp_pool1d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
@@ -287,6 +292,7 @@ def lp_pool1d(
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@public("nn.functional")
 def lp_pool2d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
@@ -294,6 +300,7 @@ def lp_pool2d(
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
+@public("nn.functional")
 def lp_pool3d(
     input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
@@ -414,16 +421,19 @@ def _laid_out(result: Any, x: Any) -> Any:
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows over (N, C, L) or (C, L)."""
     return _adaptive_avg_pool(1, input, output_size)
 
 
+@public("nn.functional")
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows over (N, C, H, W) or (C, H, W)."""
     return _adaptive_avg_pool(2, input, output_size)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL)
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows over (N, C, D, H, W) or (C, D, H, W)."""
@@ -472,16 +482,19 @@ def _original(flat: Any, sizes: Shape, old: Shape, positions: list[np.ndarray]) 
     return total
 
 
+@public("nn.functional")
 def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Largest elements of `output_size` windows over (N, C, L) or (C, L)."""
     return _adaptive_max_pool(1, input, output_size, return_indices)
 
 
+@public("nn.functional")
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Largest elements of `output_size` windows over (N, C, H, W) or (C, H, W)."""
     return _adaptive_max_pool(2, input, output_size, return_indices)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL)
 def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """Largest elements of `output_size` windows over (N, C, D, H, W) or (C, D, H, W)."""
@@ -526,6 +539,7 @@ def _max_unpool(
     return as_suggested(result, input) if n < 3 else contiguous(result)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL)
 def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
@@ -535,6 +549,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL)
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
@@ -544,6 +559,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@public("nn.functional")
 @autocast(cpu=Autocast.FULL)
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,

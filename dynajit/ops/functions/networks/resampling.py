@@ -43,6 +43,7 @@ _MODES = ("nearest", "nearest-exact", *_LINEAR, "bicubic", "area")
 _AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 
+@public("nn.functional")
 def interpolate(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
@@ -281,6 +282,7 @@ def _resampled(x: Any, dim: int, taps: list[tuple[np.ndarray, np.ndarray | None]
     return total
 
 
+@public("nn.functional")
 def upsample(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
@@ -289,11 +291,13 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
+@public("nn.functional")
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """`interpolate` with "nearest", by its older name."""
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
+@public("nn.functional")
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
     """`interpolate` with "bilinear" and corners that are aligned, by its older name."""
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
@@ -304,6 +308,7 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @with_integers
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(*, C * r * r, H, W) -> (*, C, H * r, W * r).
@@ -326,6 +331,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @with_integers
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """(*, C, H * r, W * r) -> (*, C * r * r, H, W)."""
@@ -345,6 +351,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 
 @public(out=Out.ABSENT)
+@public("nn.functional")
 @with_integers
 def channel_shuffle(input: Any, groups: int) -> Any:
     """Channels (dim 1) of `groups` groups, taken in turn from each.
@@ -396,6 +403,7 @@ def _warn_of_rank(function: str, rank: int, ranks: tuple[int, int]) -> None:
         )
 
 
+@public("nn.functional", inplace_argument=True)
 def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """Whole channels of (N, C, L) or (C, L) zeroed with probability p, the others scaled.
 
@@ -409,6 +417,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     return _fresh_view(dropped) if rank == 2 else dropped
 
 
+@public("nn.functional", inplace_argument=True)
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """Whole channels of (N, C, H, W) zeroed with probability p, the others scaled; with three
     dims, those of (N, C, L). The channels always are the second dim, as in PyTorch.
@@ -422,6 +431,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     return _channel_dropout(input, p, training, 2)
 
 
+@public("nn.functional", inplace_argument=True)
 def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
     """Whole channels of (N, C, D, H, W) or (C, D, H, W) zeroed with probability p, the others
     scaled. The channels are the first dim of all but five, as in PyTorch.

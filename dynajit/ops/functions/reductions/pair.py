@@ -19,6 +19,7 @@ from dynajit.ops.functions.reductions.reduction import norm
 from dynajit.ops.table.op_table import TABLE, Autocast
 
 
+@public("nn.functional")
 @autocast(cuda=Autocast.WIDEST)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """x1 (*, I) @ weight[o] (O, I, J) @ x2 (*, J) + bias (O): (*, O).

@@ -53,7 +53,7 @@ def _dims(input: Any, dim: Any, function: str) -> tuple[int, ...]:
     return normalize_dims(dim, len(input.shape), call)
 
 
-@public(out=Out.AS_DTYPE, method=True)
+@public(out=Out.AS_DTYPE, method=True, sparse=True)
 def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Sum along `dim`; bool and integers sum in int64."""
     dims = _dims(input, dim, "sum")
@@ -271,7 +271,7 @@ def _complex_logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return reshape(TABLE.add(total, level), shape)
 
 
-@public(out=Out.SAME_DTYPE, method=True)
+@public(also=("functional.norm",), out=Out.SAME_DTYPE, method=True)
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
          dtype: Any = None) -> Any:  # fmt: skip
     """Vector norm along `dim` (all dims by default) of order p: 2 or "fro", 1, 0, inf, -inf, or
@@ -523,7 +523,7 @@ def argwhere(input: Any) -> Any:
     return nonzero(input)
 
 
-@public(name="numel", out=Out.ABSENT, method=True)
+@public(name="numel", out=Out.ABSENT, method=True, sparse=True)
 def element_count(input: Any) -> Any:
     """Number of elements."""
     return numel(tuple(input.shape))
@@ -535,13 +535,13 @@ def is_tensor(obj: Any) -> bool:
     return not isinstance(obj, type) and arguments.is_tensor(obj)
 
 
-@public(out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True, sparse=True)
 def is_floating_point(input: Any) -> bool:
     """True for floating dtypes."""
     return bool(input.dtype.is_floating_point)
 
 
-@public(out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True, sparse=True)
 def is_complex(input: Any) -> bool:
     """True for complex dtypes."""
     return bool(input.dtype.is_complex)

@@ -171,7 +171,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
 # order of dims
 
 
-@public(out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True, sparse=True)
 def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """Dims in the given order."""
     given = spread(order, dims)
@@ -187,7 +187,7 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     return TABLE.permute(input, dims=chosen)
 
 
-@public(also=("swapdims",), out=Out.ABSENT, method=True)
+@public(also=("swapdims",), out=Out.ABSENT, method=True, sparse=True)
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two dims swapped."""
     a, b = dim_of(input, dim0, "transpose"), dim_of(input, dim1, "transpose")
@@ -197,7 +197,7 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return TABLE.permute(input, dims=tuple(order))
 
 
-@public(out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True, sparse=True)
 def t(input: Any) -> Any:
     """Transpose of a matrix, as a view; vectors and zero-dim tensors keep their order."""
     rank = len(input.shape)
@@ -298,7 +298,7 @@ def broadcast_to(input: Any, size: Any) -> Any:
     return expand(input, tuple(size) if isinstance(size, Sequence) else (size,))
 
 
-@public(out=Out.ABSENT)
+@public(also=("functional.broadcast_tensors",), out=Out.ABSENT)
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """All tensors expanded to their common shape; themselves where they have it."""
     given = [require_tensor(x, "broadcast_tensors", "tensors") for x in spread(tensors)]
@@ -495,7 +495,7 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     return TABLE.unfold(input, dim=d, size=size, step=step)
 
 
-@public(out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True, sparse=True)
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
     """Two dims swapped: NumPy's name for `transpose`."""
     return transpose(input, axis0, axis1)

@@ -24,6 +24,7 @@ from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import Shape, TensorType, ValueType, numel
 from dynajit.ops.calls.arguments import cast, with_integers
 from dynajit.ops.calls.placing import as_suggested
+from dynajit.ops.calls.public import public
 from dynajit.ops.native import _native_batch_norm
 from dynajit.ops.native._vecmath import fma, squares_wide, sum_wide
 from dynajit.ops.rows.array_forms import is_plain
@@ -344,6 +345,7 @@ def _repeated(value: Any, count: Any) -> Any:
     return TABLE.reshape(TABLE.expand(value, shape=(count, size)), shape=(numel((count, size)),))
 
 
+@public("nn.functional")
 @with_integers
 def local_response_norm(
     input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
