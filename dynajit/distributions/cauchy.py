@@ -9,7 +9,7 @@ from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all
-from dynajit.ops.functions import atan, full, log, log1p, rand, tan
+from dynajit.ops import functions as f
 
 
 class Cauchy(Distribution):
@@ -32,7 +32,9 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Any:
-        return full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
+        return f.full(
+            self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device
+        )
 
     @property
     def mode(self) -> Any:
@@ -40,32 +42,34 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Any:
-        return full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
+        return f.full(
+            self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device
+        )
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         kind = self.loc.dtype
         # Uniform numbers are multiples of eps / 2; their middles lie symmetric around 0 here, and
         # off -1/2, where the tangent is infinite.
-        drawn = rand(self._extended_shape(sample_shape), dtype=kind, device=self.loc.device)
+        drawn = f.rand(self._extended_shape(sample_shape), dtype=kind, device=self.loc.device)
         turn = (drawn - 0.5) + finfo(kind).eps / 4
-        return self.loc + tan(math.pi * turn) * self.scale
+        return self.loc + f.tan(math.pi * turn) * self.scale
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         distance = (value - self.loc) / self.scale
-        return -math.log(math.pi) - log(self.scale) - log1p(distance**2)
+        return -math.log(math.pi) - f.log(self.scale) - f.log1p(distance**2)
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        return atan((value - self.loc) / self.scale) / math.pi + 0.5
+        return f.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
     def icdf(self, value: Any) -> Any:
-        return tan(math.pi * (value - 0.5)) * self.scale + self.loc
+        return f.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
     def entropy(self) -> Any:
-        return math.log(4 * math.pi) + log(self.scale)
+        return math.log(4 * math.pi) + f.log(self.scale)
 
 
 __all__ = ["Cauchy"]

@@ -8,17 +8,7 @@ from typing import Any
 from dynajit.distributions import constraints
 from dynajit.distributions.distribution import Distribution
 from dynajit.distributions.utils import broadcast_all
-from dynajit.ops.functions import (
-    broadcast_to,
-    exp,
-    expm1,
-    isclose,
-    log,
-    log1p,
-    rand,
-    where,
-    zeros_like,
-)
+from dynajit.ops import functions as f
 from dynajit.ops.functions.elements.number import xlog1py
 
 
@@ -49,14 +39,14 @@ class GeneralizedPareto(Distribution):
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
         below = self.concentration < 0
-        shape = where(below, self.concentration, -1.0)
-        upper = where(below, self.loc - self.scale / shape, math.inf)
+        shape = f.where(below, self.concentration, -1.0)
+        upper = f.where(below, self.loc - self.scale / shape, math.inf)
         return constraints.interval(self.loc, upper)
 
     def _shape(self) -> tuple[Any, Any]:
         """Where the concentration is 0, and a concentration that is not 0 there."""
-        zero = isclose(self.concentration, zeros_like(self.concentration))
-        return zero, where(zero, 1.0, self.concentration)
+        zero = f.isclose(self.concentration, f.zeros_like(self.concentration))
+        return zero, f.where(zero, 1.0, self.concentration)
 
     def _distance(self, value: Any) -> Any:
         return (value - self.loc) / self.scale
@@ -64,8 +54,8 @@ class GeneralizedPareto(Distribution):
     @property
     def mean(self) -> Any:
         known = self.concentration < 1
-        shape = where(known, self.concentration, 0.5)
-        return where(known, self.loc + self.scale / (1 - shape), math.nan)
+        shape = f.where(known, self.concentration, 0.5)
+        return f.where(known, self.loc + self.scale / (1 - shape), math.nan)
 
     @property
     def mode(self) -> Any:
@@ -74,12 +64,12 @@ class GeneralizedPareto(Distribution):
     @property
     def variance(self) -> Any:
         known = self.concentration < 0.5
-        shape = where(known, self.concentration, 0.25)
-        return where(known, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan)
+        shape = f.where(known, self.concentration, 0.25)
+        return f.where(known, self.scale**2 / ((1 - shape) ** 2 * (1 - 2 * shape)), math.nan)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         return self.icdf(
-            rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
+            f.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         )
 
     def log_prob(self, value: Any) -> Any:
@@ -88,29 +78,29 @@ class GeneralizedPareto(Distribution):
         (zero, shape), distance = self._shape(), self._distance(value)
         # At a concentration of -1 values are uniform: 0 * log(0) at the last one is 0.
         fall = xlog1py(1 / shape + 1, shape * distance)
-        return -log(self.scale) - where(zero, distance, fall)
+        return -f.log(self.scale) - f.where(zero, distance, fall)
 
     def log_survival_function(self, value: Any) -> Any:
         """The logarithm of the probability of values above this one."""
         if self._validate_args:
             self._validate_sample(value)
         (zero, shape), distance = self._shape(), self._distance(value)
-        return where(zero, -distance, -log1p(shape * distance) / shape)
+        return f.where(zero, -distance, -f.log1p(shape * distance) / shape)
 
     def log_cdf(self, value: Any) -> Any:
         """The logarithm of the probability of values up to this one."""
-        return log1p(-exp(self.log_survival_function(value)))
+        return f.log1p(-f.exp(self.log_survival_function(value)))
 
     def cdf(self, value: Any) -> Any:
-        return exp(self.log_cdf(value))
+        return f.exp(self.log_cdf(value))
 
     def icdf(self, value: Any) -> Any:
-        (zero, shape), rest = self._shape(), log1p(-value)
-        curved = self.loc + self.scale / shape * expm1(-shape * rest)
-        return where(zero, self.loc - self.scale * rest, curved)
+        (zero, shape), rest = self._shape(), f.log1p(-value)
+        curved = self.loc + self.scale / shape * f.expm1(-shape * rest)
+        return f.where(zero, self.loc - self.scale * rest, curved)
 
     def entropy(self) -> Any:
-        return broadcast_to(log(self.scale) + self.concentration + 1, self._batch_shape)
+        return f.broadcast_to(f.log(self.scale) + self.concentration + 1, self._batch_shape)
 
 
 __all__ = ["GeneralizedPareto"]

@@ -9,8 +9,8 @@ from dynajit.distributions import constraints
 from dynajit.distributions.odds import OfOdds
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.nn.functional import binary_cross_entropy_with_logits
+from dynajit.ops import functions as f
 from dynajit.ops.calls.contents import holds
-from dynajit.ops.functions import floor, log, log1p, rand, where, zeros_like
 
 
 class Geometric(OfOdds):
@@ -51,7 +51,7 @@ class Geometric(OfOdds):
 
     @property
     def mode(self) -> Any:
-        return zeros_like(self.probs)
+        return f.zeros_like(self.probs)
 
     @property
     def variance(self) -> Any:
@@ -62,15 +62,15 @@ class Geometric(OfOdds):
             kind = self.probs.dtype
             # A uniform number of 0 stands for those up to one step of eps / 2.
             shape = self._extended_shape(sample_shape)
-            drawn = rand(shape, dtype=kind, device=self.probs.device)
-            return floor(log(drawn.clamp(min=finfo(kind).eps / 4)) / log1p(-self.probs))
+            drawn = f.rand(shape, dtype=kind, device=self.probs.device)
+            return f.floor(f.log(drawn.clamp(min=finfo(kind).eps / 4)) / f.log1p(-self.probs))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         # Where success is certain, no failure costs 0 * log(0) = 0.
-        chance = where((self.probs == 1) & (value == 0), 0.0, self.probs)
-        return value * log1p(-chance) + log(self.probs)
+        chance = f.where((self.probs == 1) & (value == 0), 0.0, self.probs)
+        return value * f.log1p(-chance) + f.log(self.probs)
 
     def entropy(self) -> Any:
         one = binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")

@@ -24,7 +24,7 @@ from dynajit.distributions.pareto import Pareto
 from dynajit.distributions.poisson import Poisson
 from dynajit.distributions.uniform import Uniform
 from dynajit.distributions.utils import euler_constant
-from dynajit.ops.functions import erf, exp, full_like, log, log1p, where, xlogy
+from dynajit.ops import functions as f
 
 _BOUNDED: Final = (Beta, ContinuousBernoulli, Pareto, Uniform)
 _INFINITE: Final[dict[tuple[type, str], tuple[type, ...]]] = {
@@ -44,7 +44,7 @@ _INFINITE: Final[dict[tuple[type, str], tuple[type, ...]]] = {
 def _enter_infinite(type_p: type, name: str, type_q: type) -> None:
     @register_kl(type_p, type_q)
     def formula(p: Any, q: Any) -> Any:
-        return full_like(getattr(p, name), math.inf)
+        return f.full_like(getattr(p, name), math.inf)
 
 
 for (_type_p, _name), _types in _INFINITE.items():
@@ -54,28 +54,28 @@ for (_type_p, _name), _types in _INFINITE.items():
 
 def _mean_of_uniform_log(low: Any, high: Any) -> Any:
     """The mean of log x between two bounds."""
-    return (xlogy(high, high) - xlogy(low, low)) / (high - low) - 1
+    return (f.xlogy(high, high) - f.xlogy(low, low)) / (high - low) - 1
 
 
 def _mean_of_log(p: Any) -> Any:
     if isinstance(p, Beta):
         return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
     if isinstance(p, Exponential):
-        return -log(p.rate) - euler_constant
+        return -f.log(p.rate) - euler_constant
     if isinstance(p, Pareto):
-        return log(p.scale) + p.alpha.reciprocal()
+        return f.log(p.scale) + p.alpha.reciprocal()
     return _mean_of_uniform_log(p.low, p.high)
 
 
 def _within(p: Any, good: Any) -> Any:
     """A uniform distribution where it is good, else one that has finite divergences."""
-    low, high = where(good, p.low, 0.25), where(good, p.high, 0.75)
+    low, high = f.where(good, p.low, 0.25), f.where(good, p.high, 0.75)
     return Uniform(low, high, validate_args=False)
 
 
 def _with_moments(p: Any, good: Any) -> Any:
     """A Pareto distribution where it is good, else one whose moments are finite."""
-    return Pareto(p.scale, where(good, p.alpha, 3.0), validate_args=False)
+    return Pareto(p.scale, f.where(good, p.alpha, 3.0), validate_args=False)
 
 
 # -- q is exponential or gamma ----------------------------------------------------------------
@@ -85,39 +85,39 @@ def _with_moments(p: Any, good: Any) -> Any:
 @register_kl(ContinuousBernoulli, Exponential)
 @register_kl(Gamma, Exponential)
 def _to_exponential(p: Any, q: Any) -> Any:
-    return -p.entropy() - log(q.rate) + q.rate * p.mean
+    return -p.entropy() - f.log(q.rate) + q.rate * p.mean
 
 
 @register_kl(Uniform, Exponential)
 def _uniform_exponential(p: Any, q: Any) -> Any:
     good = p.low >= 0
-    return where(good, _to_exponential(_within(p, good), q), math.inf)
+    return f.where(good, _to_exponential(_within(p, good), q), math.inf)
 
 
 @register_kl(Pareto, Exponential)
 def _pareto_exponential(p: Any, q: Any) -> Any:
     good = p.alpha > 1
-    return where(good, _to_exponential(_with_moments(p, good), q), math.inf)
+    return f.where(good, _to_exponential(_with_moments(p, good), q), math.inf)
 
 
 @register_kl(Beta, Gamma)
 @register_kl(Exponential, Gamma)
 def _to_gamma(p: Any, q: Any) -> Any:
     shape, rate = q.concentration, q.rate
-    constant = shape.lgamma() - shape * log(rate)
+    constant = shape.lgamma() - shape * f.log(rate)
     return constant - p.entropy() - (shape - 1) * _mean_of_log(p) + rate * p.mean
 
 
 @register_kl(Uniform, Gamma)
 def _uniform_gamma(p: Any, q: Any) -> Any:
     good = p.low >= 0
-    return where(good, _to_gamma(_within(p, good), q), math.inf)
+    return f.where(good, _to_gamma(_within(p, good), q), math.inf)
 
 
 @register_kl(Pareto, Gamma)
 def _pareto_gamma(p: Any, q: Any) -> Any:
     good = p.alpha > 1
-    return where(good, _to_gamma(_with_moments(p, good), q), math.inf)
+    return f.where(good, _to_gamma(_with_moments(p, good), q), math.inf)
 
 
 # -- q is normal or Laplace -------------------------------------------------------------------
@@ -130,53 +130,53 @@ def _pareto_gamma(p: Any, q: Any) -> Any:
 @register_kl(Gumbel, Normal)
 def _to_normal(p: Any, q: Any) -> Any:
     distance = (p.variance + (p.mean - q.loc).pow(2)) / (2 * q.scale.pow(2))
-    return distance - p.entropy() + log(q.scale) + HALF_LOG_2_PI
+    return distance - p.entropy() + f.log(q.scale) + HALF_LOG_2_PI
 
 
 @register_kl(Pareto, Normal)
 def _pareto_normal(p: Any, q: Any) -> Any:
     good = p.alpha > 2
-    return where(good, _to_normal(_with_moments(p, good), q), math.inf)
+    return f.where(good, _to_normal(_with_moments(p, good), q), math.inf)
 
 
 @register_kl(Normal, Laplace)
 def _normal_laplace(p: Any, q: Any) -> Any:
     shift = (p.loc - q.loc) / p.scale
     # The mean of |x - q.loc|, a folded normal value.
-    distance = math.sqrt(2 / math.pi) * exp(-0.5 * shift.pow(2)) + shift * erf(
+    distance = math.sqrt(2 / math.pi) * f.exp(-0.5 * shift.pow(2)) + shift * f.erf(
         math.sqrt(0.5) * shift
     )
-    return distance * p.scale / q.scale + log(2 * q.scale) - p.entropy()
+    return distance * p.scale / q.scale + f.log(2 * q.scale) - p.entropy()
 
 
 # -- q is Gumbel: the mean of exp(-(x - loc) / scale) -------------------------------------------
 
 
 def _to_gumbel(p: Any, q: Any, mean_of_exp: Any) -> Any:
-    return mean_of_exp - p.entropy() + log(q.scale) + (p.mean - q.loc) / q.scale
+    return mean_of_exp - p.entropy() + f.log(q.scale) + (p.mean - q.loc) / q.scale
 
 
 @register_kl(Exponential, Gumbel)
 def _exponential_gumbel(p: Any, q: Any) -> Any:
     both = p.rate * q.scale
-    return _to_gumbel(p, q, exp(q.loc / q.scale) * both / (both + 1))
+    return _to_gumbel(p, q, f.exp(q.loc / q.scale) * both / (both + 1))
 
 
 @register_kl(Gamma, Gumbel)
 def _gamma_gumbel(p: Any, q: Any) -> Any:
-    power = -p.concentration * log1p((p.rate * q.scale).reciprocal())
-    return _to_gumbel(p, q, exp(q.loc / q.scale + power))
+    power = -p.concentration * f.log1p((p.rate * q.scale).reciprocal())
+    return _to_gumbel(p, q, f.exp(q.loc / q.scale + power))
 
 
 @register_kl(Normal, Gumbel)
 def _normal_gumbel(p: Any, q: Any) -> Any:
     power = (q.loc - p.loc) / q.scale + 0.5 * (p.scale / q.scale).pow(2)
-    return _to_gumbel(p, q, exp(power))
+    return _to_gumbel(p, q, f.exp(power))
 
 
 @register_kl(Uniform, Gumbel)
 def _uniform_gumbel(p: Any, q: Any) -> Any:
-    ends = exp((q.loc - p.low) / q.scale) - exp((q.loc - p.high) / q.scale)
+    ends = f.exp((q.loc - p.low) / q.scale) - f.exp((q.loc - p.high) / q.scale)
     return _to_gumbel(p, q, ends * q.scale / (p.high - p.low))
 
 
@@ -186,20 +186,20 @@ def _uniform_gumbel(p: Any, q: Any) -> Any:
 @register_kl(Beta, Uniform)
 @register_kl(ContinuousBernoulli, Uniform)
 def _to_uniform(p: Any, q: Any) -> Any:
-    found = log(q.high - q.low) - p.entropy()
-    return where((q.low > 0) | (q.high < 1), math.inf, found)
+    found = f.log(q.high - q.low) - p.entropy()
+    return f.where((q.low > 0) | (q.high < 1), math.inf, found)
 
 
 @register_kl(Beta, ContinuousBernoulli)
 def _to_continuous_bernoulli(p: Any, q: Any) -> Any:
-    constant = log1p(-q.probs) + q._log_normalizer_of_probs()
+    constant = f.log1p(-q.probs) + q._log_normalizer_of_probs()
     return -p.entropy() - p.mean * q.logits - constant
 
 
 @register_kl(Uniform, ContinuousBernoulli)
 def _uniform_continuous_bernoulli(p: Any, q: Any) -> Any:
     found = _to_continuous_bernoulli(p, q)
-    return where((p.low < 0) | (p.high > 1), math.inf, found)
+    return f.where((p.low < 0) | (p.high > 1), math.inf, found)
 
 
 @register_kl(Uniform, Beta)
@@ -209,7 +209,7 @@ def _uniform_beta(p: Any, q: Any) -> Any:
     powers = (a - 1) * _mean_of_log(kept)
     powers = powers + (b - 1) * _mean_of_uniform_log(1 - kept.high, 1 - kept.low)
     constant = a.lgamma() + b.lgamma() - (a + b).lgamma()
-    return where(good, constant - powers - kept.entropy(), math.inf)
+    return f.where(good, constant - powers - kept.entropy(), math.inf)
 
 
 @register_kl(Uniform, Pareto)
@@ -217,8 +217,8 @@ def _uniform_pareto(p: Any, q: Any) -> Any:
     good = p.low >= q.scale
     kept = _within(p, good)
     powers = (q.alpha + 1) * _mean_of_log(kept)
-    found = powers - log(q.alpha) - q.alpha * log(q.scale) - kept.entropy()
-    return where(good, found, math.inf)
+    found = powers - f.log(q.alpha) - q.alpha * f.log(q.scale) - kept.entropy()
+    return f.where(good, found, math.inf)
 
 
 # -- counts -------------------------------------------------------------------------------------
@@ -226,4 +226,4 @@ def _uniform_pareto(p: Any, q: Any) -> Any:
 
 @register_kl(Bernoulli, Poisson)
 def _bernoulli_poisson(p: Any, q: Any) -> Any:
-    return q.rate - p.entropy() - p.probs * log(q.rate)
+    return q.rate - p.entropy() - p.probs * f.log(q.rate)

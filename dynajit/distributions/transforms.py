@@ -27,16 +27,7 @@ from dynajit.distributions.transform_base import (
 from dynajit.distributions.transform_parts import CatTransform, StackTransform
 from dynajit.distributions.utils import sum_rightmost
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.functions import (
-    arange,
-    broadcast_to,
-    exp,
-    full_like,
-    log,
-    log1p,
-    softmax,
-    tanh,
-)
+from dynajit.ops import functions as f
 from dynajit.ops.functions.networks.nn import logsigmoid, pad, softplus
 
 
@@ -48,10 +39,10 @@ class ExpTransform(Transform):
     sign = 1
 
     def _call(self, x: Any) -> Any:
-        return exp(x)
+        return f.exp(x)
 
     def _inverse(self, y: Any) -> Any:
-        return log(y)
+        return f.log(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return x
@@ -84,7 +75,7 @@ class PowerTransform(Transform):
         return y ** (1 / self.exponent)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return log((self.exponent * y / x).abs())
+        return f.log((self.exponent * y / x).abs())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PowerTransform) and _same(self.exponent, other.exponent)
@@ -111,7 +102,7 @@ class SigmoidTransform(Transform):
     def _inverse(self, y: Any) -> Any:
         limits = finfo(y.dtype)
         y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
-        return log(y) - log1p(-y)
+        return f.log(y) - f.log1p(-y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return -softplus(-x) - softplus(x)
@@ -128,7 +119,7 @@ class SoftplusTransform(Transform):
         return softplus(x)
 
     def _inverse(self, y: Any) -> Any:
-        return log(-(-y).expm1()) + y
+        return f.log(-(-y).expm1()) + y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return -softplus(-x)
@@ -142,7 +133,7 @@ class TanhTransform(Transform):
     sign = 1
 
     def _call(self, x: Any) -> Any:
-        return tanh(x)
+        return f.tanh(x)
 
     def _inverse(self, y: Any) -> Any:
         return y.atanh()
@@ -206,9 +197,9 @@ class AffineTransform(Transform):
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         scale = self.scale
         if isinstance(scale, Tensor):
-            found = broadcast_to(log(scale.abs()), tuple((x + scale).shape))
+            found = f.broadcast_to(f.log(scale.abs()), tuple((x + scale).shape))
         else:
-            found = full_like(x, math.log(abs(scale)))
+            found = f.full_like(x, math.log(abs(scale)))
         return sum_rightmost(found, self._event_dim)
 
     def __eq__(self, other: object) -> bool:
@@ -228,10 +219,10 @@ class SoftmaxTransform(Transform):
     codomain = constraints.simplex
 
     def _call(self, x: Any) -> Any:
-        return softmax(x, dim=-1)
+        return f.softmax(x, dim=-1)
 
     def _inverse(self, y: Any) -> Any:
-        return log(y)
+        return f.log(y)
 
 
 class StickBreakingTransform(Transform):
@@ -242,7 +233,7 @@ class StickBreakingTransform(Transform):
     bijective = True
 
     def _offset(self, x: Any) -> Any:
-        return log(arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device))
+        return f.log(f.arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device))
 
     def _call(self, x: Any) -> Any:
         part = (x - self._offset(x)).sigmoid()
@@ -252,11 +243,11 @@ class StickBreakingTransform(Transform):
     def _inverse(self, y: Any) -> Any:
         cropped = y[..., :-1]
         rest = (1 - cropped.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
-        return log(cropped) - log(rest) + self._offset(cropped)
+        return f.log(cropped) - f.log(rest) + self._offset(cropped)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         shifted = x - self._offset(x)
-        return (-shifted + logsigmoid(shifted) + log(y[..., :-1])).sum(-1)
+        return (-shifted + logsigmoid(shifted) + f.log(y[..., :-1])).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> Sequence[int]:
         return (*shape[:-1], shape[-1] + 1)

@@ -16,16 +16,7 @@ from dynajit.core.types.type_info import finfo
 from dynajit.eager.modes.grad_mode import enable_grad
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.ops.functions import (
-    broadcast_tensors,
-    full,
-    log,
-    log1p,
-    randn,
-    sigmoid,
-    softmax,
-    where,
-)
+from dynajit.ops import functions as f
 from dynajit.ops.functions.networks.nn import pad
 
 euler_constant: Final = 0.57721566490153286060
@@ -34,7 +25,7 @@ euler_constant: Final = 0.57721566490153286060
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
     """Standard normal numbers of a shape, dtype and device."""
-    return randn(tuple(shape), dtype=dtype, device=device)
+    return f.randn(tuple(shape), dtype=dtype, device=device)
 
 
 def broadcast_all(*values: Any) -> tuple[Any, ...]:
@@ -50,10 +41,10 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
     dtype, place = (tensors[0].dtype, tensors[0].device) if tensors else (None, None)
     dtype = dtype or dtypes.default_floating()
     made = [
-        value if isinstance(value, Tensor) else full((), value, dtype=dtype, device=place)
+        value if isinstance(value, Tensor) else f.full((), value, dtype=dtype, device=place)
         for value in values
     ]
-    return tuple(broadcast_tensors(*made))
+    return tuple(f.broadcast_tensors(*made))
 
 
 def sum_rightmost(value: Any, dim: int) -> Any:
@@ -66,7 +57,7 @@ _sum_rightmost = sum_rightmost
 
 def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
     """Probabilities of log odds (`is_binary`), or of log weights along the last dim."""
-    return sigmoid(logits) if is_binary else softmax(logits, dim=-1)
+    return f.sigmoid(logits) if is_binary else f.softmax(logits, dim=-1)
 
 
 def clamp_probs(probs: Any) -> Any:
@@ -78,12 +69,12 @@ def clamp_probs(probs: Any) -> Any:
 def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
     """Log odds of probabilities (`is_binary`), or their logarithms."""
     clamped = clamp_probs(probs)
-    return log(clamped) - log1p(-clamped) if is_binary else log(clamped)
+    return f.log(clamped) - f.log1p(-clamped) if is_binary else f.log(clamped)
 
 
 def xlogy_of_logits(x: Any, logits: Any) -> Any:
     """x * logits, and 0 where x is 0, whatever the logit is."""
-    return x * where((x == 0) & (logits == -math.inf), 0.0, logits)
+    return x * f.where((x == 0) & (logits == -math.inf), 0.0, logits)
 
 
 def _below(size: int, diag: int) -> list[tuple[int, int]]:

@@ -18,16 +18,8 @@ from dynajit.distributions.covariances import (
 from dynajit.distributions.distribution import ExponentialFamily
 from dynajit.distributions.gamma import Chi2
 from dynajit.distributions.matrices import inverse_of_lower
+from dynajit.ops import functions as f
 from dynajit.ops.calls.contents import occurs
-from dynajit.ops.functions import (
-    arange,
-    broadcast_shapes,
-    broadcast_to,
-    diag_embed,
-    full,
-    randn,
-    where,
-)
 from dynajit.ops.functions.elements.special import multigammaln
 from dynajit.ops.functions.matrices.linalg import slogdet
 from dynajit.ops.table.dispatch import is_recording
@@ -75,9 +67,9 @@ class Wishart(OfCovariance, ExponentialFamily):
             )
         batch, event = tuple(matrix.shape[:-2]), tuple(matrix.shape[-2:])
         if isinstance(df, Number):
-            self.df = full((), df, dtype=matrix.dtype, device=matrix.device)  # type: ignore[arg-type]
+            self.df = f.full((), df, dtype=matrix.dtype, device=matrix.device)  # type: ignore[arg-type]
         else:
-            batch = tuple(broadcast_shapes(batch, tuple(df.shape)))
+            batch = tuple(f.broadcast_shapes(batch, tuple(df.shape)))
             self.df = df.expand(*batch)
         self._check_freedom(df, event[-1])
         setattr(self, name, matrix.expand(*batch, *event))
@@ -119,7 +111,7 @@ class Wishart(OfCovariance, ExponentialFamily):
     @property
     def mode(self) -> Any:
         above = self._freedom() - self._event_shape[-1] - 1
-        return where(above <= 0, math.nan, above) * self.covariance_matrix
+        return f.where(above <= 0, math.nan, above) * self.covariance_matrix
 
     @property
     def variance(self) -> Any:
@@ -133,11 +125,11 @@ class Wishart(OfCovariance, ExponentialFamily):
         roots of chi-squared values on the diagonal, and normal ones below."""
         kind, size = self._unbroadcasted_scale_tril.dtype, self._event_shape[-1]
         place = self._unbroadcasted_scale_tril.device
-        freedom = broadcast_to(self.df, self._batch_shape).unsqueeze(-1)
-        squares = Chi2(freedom - arange(size, dtype=kind, device=place), validate_args=False)
+        freedom = f.broadcast_to(self.df, self._batch_shape).unsqueeze(-1)
+        squares = Chi2(freedom - f.arange(size, dtype=kind, device=place), validate_args=False)
         roots = squares.rsample(sample_shape).sqrt().clamp(min=finfo(kind).eps)
-        below = randn(self._extended_shape(sample_shape), dtype=kind, device=place).tril(-1)
-        factor = self._unbroadcasted_scale_tril @ (below + diag_embed(roots))
+        below = f.randn(self._extended_shape(sample_shape), dtype=kind, device=place).tril(-1)
+        factor = self._unbroadcasted_scale_tril @ (below + f.diag_embed(roots))
         return factor @ factor.mT
 
     def rsample(
@@ -150,7 +142,7 @@ class Wishart(OfCovariance, ExponentialFamily):
             good = self.support.check(found)
             if bool(good.all()):
                 return found
-            found = where(good.unsqueeze(-1).unsqueeze(-1), found, self._draw(sample_shape))
+            found = f.where(good.unsqueeze(-1).unsqueeze(-1), found, self._draw(sample_shape))
         if not bool(self.support.check(found).all()):
             warnings.warn("Singular sample detected.", stacklevel=2)
         return found
@@ -167,7 +159,7 @@ class Wishart(OfCovariance, ExponentialFamily):
 
     def _multivariate_digamma(self) -> Any:
         """The derivative of the multivariate log gamma function at df / 2."""
-        halves = arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device) / 2
+        halves = f.arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device) / 2
         return (self.df.unsqueeze(-1) / 2 - halves).digamma().sum(-1)
 
     def entropy(self) -> Any:
