@@ -192,6 +192,7 @@ def _refusing(name: str) -> Callable[..., NoReturn]:
         _refuse(name)
 
     method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Refused: there are no elements before `materialize`."
     return method
 
 
@@ -202,6 +203,7 @@ def _converting(name: str) -> Callable[..., Any]:
         return self if is_same else _made_like(self, converted)
 
     method.__name__ = method.__qualname__ = name
+    method.__doc__ = getattr(Tensor, name).__doc__
     return method
 
 

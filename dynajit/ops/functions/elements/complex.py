@@ -111,7 +111,7 @@ def conj(input: Any) -> Any:
 
 
 def conj_physical(input: Any) -> Any:
-    """Complex conjugates, a new tensor; a real tensor itself."""
+    """Complex conjugates; a real tensor itself. Complex ones are a new tensor, no view."""
     return TABLE.conj(input) if input.dtype.is_complex else input
 
 
