@@ -1,6 +1,7 @@
 """`dynajit.fft`: discrete Fourier transforms by PyTorch's path; see
 `ops.functions.signals.fourier`."""
 
+from dynajit.core.process import late
 from dynajit.ops.calls.library_calls import publish
 from dynajit.ops.functions.signals.fourier import (
     fft,
@@ -53,3 +54,5 @@ __all__ = [
 ]
 
 publish(globals(), __all__)
+
+late.show(__name__)

@@ -1,6 +1,7 @@
 """`dynajit.linalg`: linear algebra by PyTorch's path; see `ops.functions.matrices.linalg`."""
 
 from dynajit.core.errors import LinAlgError
+from dynajit.core.process import late
 from dynajit.ops.calls.library_calls import publish
 from dynajit.ops.functions.matrices.householder import householder_product
 from dynajit.ops.functions.matrices.linalg import (
@@ -94,3 +95,5 @@ __all__ = [
 ]
 
 publish(globals(), __all__)
+
+late.show(__name__)

@@ -10,6 +10,7 @@ import builtins
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.core.types.dtypes import Category, bool_, float32, float64, int64
 from dynajit.core.types.type_info import iinfo
@@ -356,3 +357,5 @@ __all__ = [
     "sum",
     "var",
 ]
+
+late.show(__name__)

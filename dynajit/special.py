@@ -1,5 +1,6 @@
 """`dynajit.special`: special functions by PyTorch's path; see `ops.functions.elements.special`."""
 
+from dynajit.core.process import late
 from dynajit.ops.calls.library_calls import publish
 from dynajit.ops.functions.elements.elementwise import erf, erfc, exp2, expm1, log1p, logit, round
 from dynajit.ops.functions.elements.number import sinc, xlog1py, xlogy
@@ -113,3 +114,5 @@ __all__ = [
 ]
 
 publish(globals(), __all__)
+
+late.show(__name__)

@@ -18,6 +18,8 @@ REFUSED = ("Raises UnsupportedError: ", "Refused: ")
 #: What is called with `(*args, **kwargs)`, by name or by name of the method, and why.
 ANY_ARGUMENTS = {
     "to": "a dtype, a device or a tensor in the first place",
+    "PackedSequence.cpu": "as `to`",
+    "PackedSequence.cuda": "as `to`",
     "Identity": "ignores them, as in PyTorch",
     "GRU": "those of RNNBase after its mode, as in PyTorch",
     "LSTM": "those of RNNBase after its mode, as in PyTorch",

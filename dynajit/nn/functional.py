@@ -6,6 +6,7 @@ argument where
 PyTorch has one: the result is then written into the input; and the argument `out`.
 """
 
+from dynajit.core.process import late
 from dynajit.nn.attention.projections import (  # noqa: F401
     _canonical_mask,
     _in_projection,
@@ -299,3 +300,13 @@ publish(
     ),
 )
 publish_overridable(globals(), __all__)
+
+late.show(
+    __name__,
+    also=(
+        "handle_torch_function",
+        "has_torch_function",
+        "has_torch_function_unary",
+        "has_torch_function_variadic",
+    ),
+)
