@@ -288,10 +288,6 @@ __getattr__ = late.publish(
 )
 
 
-def __dir__() -> list[str]:
-    return late.names_of(__name__)
-
-
 aliases.install(sys.modules[__name__])  # for `sys.modules["torch"] = dynajit`
 torch = sys.modules[__name__]  # PyTorch's package imports itself: `torch.torch.Tensor`
 
@@ -485,3 +481,6 @@ __all__ = [
     "xpu",
     *ops.functions.__all__,
 ]
+
+__all__ += [name for name in late.names_of(__name__) if name[0] != "_" and name not in __all__]
+late.show(__name__, also=("torch",))

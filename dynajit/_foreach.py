@@ -5,6 +5,7 @@ one for each. A name that ends in an underscore writes its first list and return
 others return a tuple. Published under these names by `dynajit`.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -48,6 +49,8 @@ def _in_place(function: Callable[..., tuple[Any, ...]]) -> Callable[..., list[An
         return _written(self, function(self, *args, **kwargs))
 
     written.__name__ = written.__qualname__ = f"{function.__name__}_"
+    described = inspect.signature(function)
+    written.__signature__ = described.replace(return_annotation=list[Any])  # type: ignore[attr-defined]
     written.__doc__ = f"`{function.__name__}` into its first list, which is returned."
     return written
 

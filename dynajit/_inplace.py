@@ -1,13 +1,15 @@
 """Methods that write their tensor, as functions: `torch.relu_(x)` is `x.relu_()`.
 
 Contract: each calls the method of its name, so options and refusals are the method's. Published
-under these names by `dynajit`.
+under these names by `dynajit`, and made when they are first asked for.
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.calls.public import InPlace
+from dynajit.ops.calls.signatures import describe_as
 from dynajit.ops.functions import published
 
 NAMES: Final = (
@@ -22,10 +24,15 @@ def _function(name: str) -> Callable[..., Any]:
         return getattr(input, name)(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`input.{name}(...)`."
+    describe_as(function, getattr(Tensor, name), "input")
     return function
 
 
-globals().update({name: _function(name) for name in NAMES})
+def __getattr__(name: str) -> Callable[..., Any]:
+    """The function of a name, made when it is first asked for."""
+    if name not in NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, _function(name))  # type: ignore[no-any-return]
+
 
 __all__ = list(NAMES)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.arrays.gpu.runtime import device_count, is_available
+from dynajit.core.process import late
 from dynajit.core.types.device import Device
 from dynajit.cuda import devices, streams
 
@@ -77,3 +78,5 @@ __all__ = [
     "set_stream",
     "synchronize",
 ]
+
+late.show(__name__)

@@ -1,5 +1,6 @@
 """Exported programs by PyTorch's path: refused."""
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_class, refused_function
 
 _WHY = "dynajit exports no programs.  Compile the module, and save its state_dict."
@@ -27,3 +28,5 @@ __all__ = [
     "save",
     "unflatten",
 ]
+
+late.show(__name__)

@@ -12,6 +12,7 @@ from typing import Any
 from dynajit.autograd.products import forward, has_other_leaves, jacobian_of, reverse
 from dynajit.capture.control import disable
 from dynajit.core.errors import ArgumentError, ArgumentValueError
+from dynajit.core.process import late
 from dynajit.core.pytree import flatten, tree_map, unflatten
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tensor.tensor import Tensor
@@ -482,3 +483,5 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+late.show(__name__)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core.errors import DynajitError
+from dynajit.core.process import late
 
 
 class FutureError(DynajitError, RuntimeError):
@@ -138,3 +139,5 @@ def wait_all(futures: list[Future]) -> list[Any]:
 
 
 __all__ = ["Future", "collect_all", "wait_all"]
+
+late.show(__name__)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlparse
 
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_function
 from dynajit.eager.files.serialization import load as _load_file
 
@@ -127,3 +128,5 @@ __all__ = [
     "set_dir",
     "tqdm",
 ]
+
+late.show(__name__)

@@ -7,6 +7,9 @@ import dynajit.ops.functions.matrices.norm
 import dynajit.ops.functions.matrices.reported_failures
 import dynajit.ops.rows.symmetric_factors
 from dynajit.core.errors import LinAlgError
+from dynajit.core.process import late
 from dynajit.ops.calls.library_calls import publish
 
 __all__ = ["LinAlgError", *publish(globals(), "linalg")]
+
+late.show(__name__)

@@ -10,6 +10,7 @@ import builtins
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, InvalidValueError, UnsupportedError
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.core.types.dtypes import Category, bool_, float32, float64, int64
 from dynajit.core.types.type_info import iinfo
@@ -353,3 +354,5 @@ as_masked_tensor = refused_function("masked.as_masked_tensor", _WHY)
 masked_tensor = refused_function("masked.masked_tensor", _WHY)
 
 __all__ = ["MaskedTensor", "as_masked_tensor", "masked_tensor", *sorted(published("masked"))]
+
+late.show(__name__)

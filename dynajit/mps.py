@@ -1,5 +1,6 @@
 """Apple's GPUs by PyTorch's path: tensors do not live there."""
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_function
 
 _WHY = "dynajit's tensors live on the CPU.  Ask backends.mps.is_available() first."
@@ -37,3 +38,5 @@ __all__ = [
     "set_rng_state",
     "synchronize",
 ]
+
+late.show(__name__)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from multiprocessing import *  # noqa: F403
 from typing import Any
 
+from dynajit.core.process import late
+
 
 class ProcessException(Exception):
     """A process ended badly.
@@ -206,3 +208,5 @@ __all__ = [
     "spawn",
     "start_processes",
 ]
+
+late.show(__name__)

@@ -1,5 +1,6 @@
 """Tensors of several lengths by PyTorch's path: refused."""
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_function
 
 _WHY = (
@@ -22,3 +23,5 @@ __all__ = [
     "nested_tensor_from_jagged",
     "to_padded_tensor",
 ]
+
+late.show(__name__)

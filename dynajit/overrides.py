@@ -12,6 +12,7 @@ from typing import Any, Final
 import dynajit
 from dynajit import fft, linalg, special
 from dynajit.core.errors import ArgumentError
+from dynajit.core.process import late
 from dynajit.eager.operations.subclasses import enter_mode, leave_mode
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional
@@ -170,3 +171,5 @@ __all__ = [
     "resolve_name",
     "wrap_torch_function",
 ]
+
+late.show(__name__)

@@ -11,6 +11,7 @@ from dynajit.autograd.profiler import (
     schedule,
     tensorboard_trace_handler,
 )
+from dynajit.core.process import late
 
 __all__ = [
     "NOT_MEASURED",
@@ -23,3 +24,5 @@ __all__ = [
     "schedule",
     "tensorboard_trace_handler",
 ]
+
+late.show(__name__)

@@ -6,6 +6,7 @@ model quantized raises.
 
 from typing import Any
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.nn.module import Module
 
@@ -90,3 +91,5 @@ __all__ = [
     "quantize",
     "quantize_dynamic",
 ]
+
+late.show(__name__)

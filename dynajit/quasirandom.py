@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.process import late
 from dynajit.core.process.optional import load
 from dynajit.eager.modes.defaults import get_default_dtype
 from dynajit.eager.tensor.creation import tensor
@@ -110,3 +111,5 @@ class SobolEngine:
 
 
 __all__ = ["SobolEngine"]
+
+late.show(__name__)

@@ -6,6 +6,7 @@ from typing import Any
 
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError
+from dynajit.core.process import late
 from dynajit.core.types.device import CPU, Device, parse
 from dynajit.eager.modes.random import (
     default_generator,
@@ -62,3 +63,5 @@ __all__ = [
     "seed",
     "set_rng_state",
 ]
+
+late.show(__name__)

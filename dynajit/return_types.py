@@ -4,6 +4,7 @@ Contract: each name is the class of what the function of that name returns. Func
 values and indices share one class, so `isinstance` cannot tell them apart.
 """
 
+from dynajit.core.process import late
 from dynajit.ops.functions.arrangement.search import Histogram
 from dynajit.ops.functions.elements.number import MantissaExponent
 from dynajit.ops.functions.matrices.linalg import QR, Eigen, LeastSquares, SignLogDet
@@ -48,3 +49,5 @@ __all__ = [
     "topk",
     "triangular_solve",
 ]
+
+late.show(__name__)

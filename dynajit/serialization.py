@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import IO, Any, Final, TypeAlias
 
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.process import late
 from dynajit.core.types.device import Device
 from dynajit.eager.files.serialization import (
     add_safe_globals,
@@ -69,3 +70,5 @@ __all__ = [
     "safe_globals",
     "save",
 ]
+
+late.show(__name__)

@@ -5,6 +5,7 @@ Contract: as `eager.sparse.sparse_tensor` and `eager.sparse.functions`; what ref
 `core.refusals` says.
 """
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_function
 from dynajit.core.types.tensor_layouts import WHY_COMPRESSED
 from dynajit.eager.sparse.functions import (
@@ -48,3 +49,5 @@ __all__ = [
     "sparse_coo_tensor",
     "sum",
 ]
+
+late.show(__name__)

@@ -6,6 +6,9 @@ import dynajit.ops.functions.elements.polynomials
 import dynajit.ops.functions.elements.special
 import dynajit.ops.functions.networks.nn
 import dynajit.ops.functions.reductions.reduction
+from dynajit.core.process import late
 from dynajit.ops.calls.library_calls import publish
 
 __all__ = publish(globals(), "special")
+
+late.show(__name__)

@@ -8,6 +8,7 @@ name this module.
 import io
 from typing import Any
 
+from dynajit.core.process import late
 from dynajit.eager.files.serialization import load
 from dynajit.eager.operations.storages import TypedStorage, UntypedStorage
 
@@ -26,3 +27,5 @@ def _load_from_bytes(b: bytes) -> Any:
 
 
 __all__ = ["TypedStorage", "UntypedStorage", "is_storage"]
+
+late.show(__name__)

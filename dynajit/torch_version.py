@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from dynajit.core.process import late
 from dynajit.version import __version__ as _text
 
 _FORM: Final = re.compile(r"v?(\d+(?:\.\d+)*)(?:[._-]?(dev|a|b|rc)[._-]?(\d*))?(?:\+[\w.]+)?")
@@ -63,3 +64,5 @@ class TorchVersion(str):
 __version__ = TorchVersion(_text)
 
 __all__ = ["TorchVersion"]
+
+late.show(__name__)

@@ -13,6 +13,7 @@ from builtins import str as _str
 from collections.abc import Sequence
 from typing import IO
 
+from dynajit.core.process import late
 from dynajit.core.types.device import Device as _device
 from dynajit.core.types.dtypes import DType as _dtype
 from dynajit.eager.tensor.tensor import Size, Tensor
@@ -45,3 +46,5 @@ __all__ = [
     "_size",
     "_str",
 ]
+
+late.show(__name__)

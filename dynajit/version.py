@@ -8,6 +8,8 @@ package's metadata.
 
 from typing import Final
 
+from dynajit.core.process import late
+
 dynajit: Final = "0.1.0"
 pytorch: Final = "2.13.0"
 __version__: Final = f"{pytorch}+dynajit.{dynajit}"
@@ -22,3 +24,5 @@ git_version: Final = "unknown"
 debug: Final = False
 
 __all__ = ["cuda", "debug", "git_version", "hip", "xpu"]
+
+late.show(__name__)

@@ -1,5 +1,6 @@
 """Intel's GPUs by PyTorch's path: tensors do not live there."""
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_class, refused_function
 
 _WHY = "dynajit does not run on Intel's GPUs.  Ask xpu.is_available() first."
@@ -73,3 +74,5 @@ __all__ = [
     "set_rng_state",
     "synchronize",
 ]
+
+late.show(__name__)

@@ -280,6 +280,9 @@ def _module_attribute(x: Any, value: Known, name: str) -> Steps:
     if found is MISSING:
         x.recorder.guard(_base_of(value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
     fallback = fields.get("__getattr__", MISSING)
+    if found is MISSING and late.refuses(fields, name):
+        error = late.unknown_name(fields["__name__"], name)
+        raise_python(x, type(error), str(error))
     if fallback is not MISSING:
         function = x.recorder.wrap(fallback, sources.Attribute(_base_of(value), "__getattr__"))
         return (yield from x.call(function, [constant(name)], {}))

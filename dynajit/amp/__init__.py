@@ -6,5 +6,8 @@ for CPU and CUDA (`ops.calls.autocast`). State that programs ask for is in `amp.
 
 from dynajit.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
 from dynajit.amp.grad_scaler import GradScaler
+from dynajit.core.process import late
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+late.show(__name__, also=("autocast_mode", "grad_scaler"))

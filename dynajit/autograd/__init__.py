@@ -40,7 +40,4 @@ __all__ = [
 ]
 
 __getattr__ = late.publish(__name__, modules=("functional", "graph", "profiler"))
-
-
-def __dir__() -> list[str]:
-    return late.names_of(__name__)
+late.show(__name__)

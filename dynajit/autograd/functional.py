@@ -11,6 +11,7 @@ from typing import Any
 from dynajit.autograd.products import forward, jacobian_of, reverse
 from dynajit.capture.control import disable
 from dynajit.core.errors import ArgumentError, AutogradError
+from dynajit.core.process import late
 from dynajit.eager.modes.grad_mode import enable_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions
@@ -253,3 +254,5 @@ def hvp(
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+late.show(__name__)

@@ -10,6 +10,7 @@ from typing import Any
 
 from dynajit.capture.control import disable
 from dynajit.core.errors import AutogradError
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.eager import _tensor
 from dynajit.eager.backward.engine import GradientEdge
@@ -126,3 +127,5 @@ __all__ = [
     "save_on_cpu",
     "saved_tensors_hooks",
 ]
+
+late.show(__name__)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_function
 
 NOT_MEASURED = (
@@ -143,3 +144,5 @@ __all__ = [
     "schedule",
     "tensorboard_trace_handler",
 ]
+
+late.show(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError
-from dynajit.core.process import config
+from dynajit.core.process import config, late
 
 
 class _Products:
@@ -124,3 +124,5 @@ __all__ = [
     "mem_efficient_sdp_enabled",
     "sdp_kernel",
 ]
+
+late.show(__name__)

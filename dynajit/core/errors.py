@@ -45,6 +45,7 @@ file and line).
     |   |-- EmptyFileError  (EOFError)  there is nothing to read
     |   `-- UnsafeFileError (UnpicklingError)  it asks for more than weights
     |-- NoFolderError   (RuntimeError, FileNotFoundError)  there is none to write a file into
+    |-- UnknownNameError(AttributeError) a module has no such name
     |-- CaptureError    (RuntimeError)  compile was asked for something it cannot do
     |   |-- GraphBreakError             fullgraph=True met a graph break
     |   |-- RecompileError              the stance forbids to compile a new version
@@ -59,7 +60,12 @@ file and line).
         `-- VerificationError            `verify=True` found a kernel that computes wrongly
 """
 
+import importlib
 import pickle
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 class DynajitError(Exception):
@@ -211,6 +217,33 @@ class NoFolderError(DynajitError, RuntimeError, FileNotFoundError):
 
 class UnsafeFileError(FileFormatError, pickle.UnpicklingError):
     """A file of weights asks for code or classes that loading weights does not run."""
+
+
+class UnknownNameError(DynajitError, AttributeError):
+    """A module has no such name. The name that is near is looked for when the text is asked for:
+    programs that only probe for names do not pay for it.
+
+    Args:
+        message: what was asked.
+        name: the unknown name.
+        names: gives the names that there are.
+    """
+
+    def __init__(
+        self, message: str, name: str = "", names: "Callable[[], Iterable[str]]" = tuple
+    ) -> None:
+        # Without `obj`, for which Python would print a suggestion of its own beside this one.
+        super().__init__(message, name=name)
+        self._names = names
+
+    def __str__(self) -> str:
+        difflib = importlib.import_module("difflib")  # takes 4 ms to load
+        near = difflib.get_close_matches(str(self.name), [*self._names()], 1)
+        hint = f".  Did you mean {near[0]!r}?" if near else ""
+        return f"{self.args[0]}{hint}"
+
+    def __reduce__(self) -> "tuple[type, tuple[str]]":
+        return type(self), (str(self),)
 
 
 class CaptureError(DynajitError, RuntimeError):

@@ -5,6 +5,7 @@ Contract: there is one, it is at work, and calls return when their work is done.
 
 from typing import Any
 
+from dynajit.core.process import late
 from dynajit.cpu import amp
 
 
@@ -28,3 +29,5 @@ def synchronize(device: Any = None) -> None:
 
 
 __all__ = ["amp", "current_device", "device_count", "is_available", "synchronize"]
+
+late.show(__name__)

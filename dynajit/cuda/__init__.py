@@ -10,6 +10,7 @@ from typing import Any
 
 from dynajit.core.arrays.gpu.runtime import device_count, is_available
 from dynajit.core.errors import OutOfMemoryError
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.cuda import amp, memory, nvtx, profiler, random, streams
 from dynajit.cuda.devices import (
@@ -175,3 +176,5 @@ __all__ = [
     "streams",
     "synchronize",
 ]
+
+late.show(__name__)

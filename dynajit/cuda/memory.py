@@ -15,6 +15,7 @@ from typing import Any, Final
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.arrays.gpu.memory import Event, readable
 from dynajit.core.errors import InvalidValueError, OutOfMemoryError
+from dynajit.core.process import late
 from dynajit.cuda.devices import get_device_name, number_of
 from dynajit.report import memory_timeline
 
@@ -238,3 +239,5 @@ __all__ = [
     "save_timeline",
     "set_per_process_memory_fraction",
 ]
+
+late.show(__name__)

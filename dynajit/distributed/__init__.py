@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
+from dynajit.core.process import late
 from dynajit.core.process.process_groups import (
     BACKENDS,
     NON_GROUP_MEMBER,
@@ -293,3 +294,5 @@ __all__ = [
     "send_object_list",
     "utils",
 ]
+
+late.show(__name__)

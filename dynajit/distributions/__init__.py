@@ -5,6 +5,7 @@ most draws compile and have gradients; draws come from the default generator and
 numbers. Draws by rejection (gamma and what is made of it, counts, angles) end a compiled graph.
 """
 
+from dynajit.core.process import late
 from dynajit.distributions import constraints, kl, kl_across, transforms, utils
 from dynajit.distributions.bernoulli import Bernoulli
 from dynajit.distributions.beta import Beta
@@ -148,3 +149,5 @@ __all__ = [
     "transforms",
     "utils",
 ]
+
+late.show(__name__)

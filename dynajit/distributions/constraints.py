@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.process import late
 from dynajit.core.types import dtypes
 from dynajit.core.types.type_info import finfo
 from dynajit.ops import functions
@@ -450,3 +451,5 @@ __all__ = [
     "symmetric",
     "unit_interval",
 ]
+
+late.show(__name__)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, InvalidValueError
+from dynajit.core.process import late
 from dynajit.distributions.bernoulli import Bernoulli
 from dynajit.distributions.beta import Beta
 from dynajit.distributions.binomial import Binomial
@@ -331,3 +332,5 @@ def _wishart_wishart(p: Any, q: Any) -> Any:
 
 
 __all__ = ["kl_divergence", "register_kl"]
+
+late.show(__name__)

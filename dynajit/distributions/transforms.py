@@ -9,6 +9,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from dynajit.core.process import late
 from dynajit.core.types.type_info import finfo
 from dynajit.distributions import constraints
 from dynajit.distributions.matrix_transforms import (
@@ -307,3 +308,5 @@ __all__ = [
     "Transform",
     "identity_transform",
 ]
+
+late.show(__name__)

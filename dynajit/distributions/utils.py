@@ -11,6 +11,7 @@ from numbers import Number
 from typing import Any, Final
 
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.process import late
 from dynajit.core.types import dtypes
 from dynajit.core.types.type_info import finfo
 from dynajit.eager.modes.grad_mode import enable_grad
@@ -148,3 +149,5 @@ __all__ = [
     "vec_to_tril_matrix",
     "xlogy_of_logits",
 ]
+
+late.show(__name__)

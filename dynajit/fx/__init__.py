@@ -5,6 +5,7 @@ Contract: as `torch.fx`, for `symbolic_trace`, `Tracer`, `Graph`, `GraphModule`,
 those made here, too.
 """
 
+from dynajit.core.process import late
 from dynajit.fx import graph, graph_module, interpreter, node, proxy
 from dynajit.fx._symbolic_trace import Tracer, symbolic_trace, wrap
 from dynajit.fx.graph import Graph
@@ -30,3 +31,5 @@ __all__ = [
     "symbolic_trace",
     "wrap",
 ]
+
+late.show(__name__)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.process import late
 from dynajit.nn.module import Module
 
 _Passed = TypeVar("_Passed")
@@ -298,3 +299,5 @@ __all__ = [
     "unused",
     "wait",
 ]
+
+late.show(__name__)

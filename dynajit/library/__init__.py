@@ -6,6 +6,7 @@ compiled functions where it says what its results are like (`register_fake`).
 docs/custom_operators.md shows how. Imported when it is first asked for.
 """
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_function
 from dynajit.library.checks import opcheck
 from dynajit.library.definitions import (
@@ -66,3 +67,5 @@ __all__ = [
     "triton_op",
     "wrap_triton",
 ]
+
+late.show(__name__)

@@ -1,5 +1,6 @@
 """Modules, layers, losses and their functions, with PyTorch's names."""
 
+from dynajit.core.process import late
 from dynajit.nn import (
     attention,
     common_types,
@@ -354,3 +355,5 @@ __all__ = [
     "parallel",
     "utils",
 ]
+
+late.show(__name__)

@@ -22,6 +22,7 @@ import dynajit.ops.functions.networks.pooling
 import dynajit.ops.functions.networks.resampling
 import dynajit.ops.functions.reductions.pair
 import dynajit.ops.rows.networks.batch_normalization
+from dynajit.core.process import late
 from dynajit.nn.attention.projections import (
     _canonical_mask,
     _in_projection,
@@ -49,3 +50,12 @@ for _facts in published("nn.functional").values():
 __all__.sort()
 del _facts
 publish_overridable(globals(), __all__)
+late.show(
+    __name__,
+    also=(
+        "handle_torch_function",
+        "has_torch_function",
+        "has_torch_function_unary",
+        "has_torch_function_variadic",
+    ),
+)

@@ -32,6 +32,7 @@ M = TypeVar("M", bound="Module")
 
 
 def _forward_is_missing(self: "Module", *args: Any) -> Any:
+    """What a call computes; each subclass defines it, with parameters of its own."""
     raise NotImplementedError(
         f'Module [{type(self).__name__}] is missing the required "forward" function'
     )

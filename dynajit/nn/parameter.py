@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, NoReturn
 
 from dynajit.core.errors import ShapeValueError, UnsupportedError
+from dynajit.core.process import late
 from dynajit.core.process.late import Late
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.tensor_layouts import strided
@@ -192,6 +193,7 @@ def _refusing(name: str) -> Callable[..., NoReturn]:
         _refuse(name)
 
     method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Refused: there are no elements before `materialize`."
     return method
 
 
@@ -202,6 +204,7 @@ def _converting(name: str) -> Callable[..., Any]:
         return self if is_same else _made_like(self, converted)
 
     method.__name__ = method.__qualname__ = name
+    method.__doc__ = getattr(Tensor, name).__doc__
     return method
 
 
@@ -309,3 +312,14 @@ declare("torch._utils", "_rebuild_parameter", rebuilt_parameter)
 declare("torch._utils", "_rebuild_parameter_with_state", _of_checkpoint_with_state)
 declare("torch.nn.parameter", "UninitializedParameter", UninitializedParameter)
 declare("torch.nn.parameter", "UninitializedBuffer", UninitializedBuffer)
+
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
+
+late.show(__name__)

@@ -14,6 +14,10 @@ from dynajit.eager.modes.grad_mode import is_grad_enabled
 #: Where programs, and files that name such a function, find it.
 _HOME: Final = "dynajit.nn.functional"
 
+_INPLACE: Final = inspect.Parameter(
+    "inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=bool
+)
+
 
 def with_inplace(function: Callable[..., Any], *, saves_input: bool = False) -> Callable[..., Any]:
     """The function with a last argument `inplace`.
@@ -22,7 +26,8 @@ def with_inplace(function: Callable[..., Any], *, saves_input: bool = False) -> 
         function: takes the input first.
         saves_input: whether its derivative reads the input, which is then kept in a copy.
     """
-    others = len(inspect.signature(function).parameters) - 1
+    signature = inspect.signature(function)
+    others = len(signature.parameters) - 1
 
     @wraps(function, assigned=("__name__", "__qualname__", "__doc__"))
     def wrapper(input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
@@ -36,6 +41,9 @@ def with_inplace(function: Callable[..., Any], *, saves_input: bool = False) -> 
         return input if result is read else input.copy_(result)  # nothing dropped: no write
 
     wrapper.__module__ = _HOME
+    wrapper.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), _INPLACE]
+    )
     return wrapper
 
 
@@ -48,4 +56,5 @@ def in_place(function: Callable[..., Any]) -> Callable[..., Any]:
 
     wrapper.__name__ = wrapper.__qualname__ = f"{function.__name__}_"
     wrapper.__module__ = _HOME
+    wrapper.__signature__ = inspect.signature(inspect.unwrap(function))  # type: ignore[attr-defined]
     return wrapper

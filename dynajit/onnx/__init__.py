@@ -7,6 +7,7 @@ itself raises.
 from enum import Enum, IntEnum
 from typing import Any
 
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_function
 from dynajit.onnx import operators, symbolic_helper
 
@@ -81,3 +82,5 @@ __all__ = [
     "symbolic_helper",
     "unregister_custom_op_symbolic",
 ]
+
+late.show(__name__)

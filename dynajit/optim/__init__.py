@@ -1,5 +1,6 @@
 """Optimisers with PyTorch's names, options and state dicts."""
 
+from dynajit.core.process import late
 from dynajit.optim import lr_scheduler, swa_utils
 from dynajit.optim._adafactor import Adafactor
 from dynajit.optim._muon import Muon
@@ -38,3 +39,5 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+late.show(__name__)

@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 from dynajit.core.errors import ExpectationError, InvalidValueError
+from dynajit.core.process import late
 from dynajit.core.types.dtypes import int64
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import tensor
@@ -253,3 +254,5 @@ __all__ = [
     "get_swa_multi_avg_fn",
     "update_bn",
 ]
+
+late.show(__name__)

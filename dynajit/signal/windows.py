@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, InvalidValueError
+from dynajit.core.process import late
 from dynajit.core.types.dtypes import float32, float64
 from dynajit.core.types.tensor_layouts import require_strided
 from dynajit.ops import functions as f
@@ -180,3 +181,5 @@ __all__ = [
     "kaiser",
     "nuttall",
 ]
+
+late.show(__name__)

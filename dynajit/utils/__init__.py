@@ -30,7 +30,4 @@ __all__ = [
 ]
 
 __getattr__ = late.publish(__name__, modules=("_device", "_python_dispatch", "_pytree", *__all__))
-
-
-def __dir__() -> list[str]:
-    return late.names_of(__name__)
+late.show(__name__)

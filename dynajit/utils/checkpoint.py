@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dynajit.core.errors import DeviceError, InvalidValueError, UnsupportedError
+from dynajit.core.process import late
 from dynajit.core.types.device import Device
 from dynajit.eager.backward.recomputation import CheckpointError, Reentrant, recomputed, tensors_in
 from dynajit.eager.modes.random import Generator, generator_of
@@ -203,3 +204,5 @@ __all__ = [
     "set_checkpoint_early_stop",
     "set_device_states",
 ]
+
+late.show(__name__)

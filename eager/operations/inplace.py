@@ -45,6 +45,7 @@ from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, zeros_of
 from dynajit.ops.calls.arguments import NUMBERS, constant, fitting, is_tensor
 from dynajit.ops.calls.autocast import disabled
 from dynajit.ops.calls.public import InPlace
+from dynajit.ops.calls.signatures import describe_in_place
 from dynajit.ops.evaluate import QUIET
 from dynajit.ops.functions import published
 from dynajit.ops.functions.arrangement import subscript
@@ -769,7 +770,7 @@ def _in_place(name: str) -> Callable[..., Any]:
 
     method = checked if name in _OF_OWN_DTYPE else uncast if name in UNCAST else plain
     method.__name__ = method.__qualname__ = f"{name}_"
-    method.__doc__ = f"In-place form of `{name}`."
+    describe_in_place(method, getattr(TensorMethods, name), "self")
     return method
 
 

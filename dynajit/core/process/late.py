@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
+from dynajit.core.errors import UnknownNameError
 from dynajit.core.process.collector import paused
 from dynajit.core.records import record
 
@@ -163,7 +164,7 @@ def publish(
 
     def missing(name: str) -> Any:
         if not is_published_late(package, name):
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise unknown_name(package, name)
         return brought(package, name)
 
     missing.__name__ = missing.__qualname__ = "__getattr__"
@@ -191,6 +192,55 @@ def brought(package: str, name: str) -> Any:
     return found
 
 
-def names_of(package: str) -> list[str]:
-    """What `dir` gives for a package that publishes late."""
-    return sorted({*vars(sys.modules[package]), *_published[package].names})
+def unknown_name(package: str, name: str) -> UnknownNameError:
+    """The error of a module that has no such name; it says what is near when it is printed."""
+    return UnknownNameError(
+        f"module {package!r} has no attribute {name!r}", name, lambda: dir(sys.modules[package])
+    )
+
+
+def show(module: str, also: Iterable[str] = ()) -> None:
+    """Let `dir` of a module give what is public, and a misspelt name say what is near.
+
+    Called at the end of a module: so type checkers do not see a `__getattr__`, which would allow
+    any name. What the module imports for itself, and modules without `__all__`, stay out.
+
+    Args:
+        module: its dotted name.
+        also: further names to show: PyTorch has them in this place, though nobody needs them.
+    """
+
+    def missing(name: str) -> Any:
+        raise unknown_name(module, name)
+
+    missing.__name__ = missing.__qualname__ = "__getattr__"
+    fields = vars(sys.modules[module])
+    _refusing[module] = fields.setdefault("__getattr__", missing)
+    fields["__dir__"] = lambda: names_of(module, also)
+
+
+_refusing: Final[dict[str, Any]] = {}
+"""Modules that `show` was called for -> their `__getattr__`."""
+
+
+def refuses(fields: Mapping[str, Any], name: str) -> bool:
+    """True for a module, given by its dict, that has no such name and says so in our words."""
+    module = fields.get("__name__")
+    if type(module) is not str or fields.get("__getattr__") is not _refusing.get(module, fields):
+        return False
+    return not is_published_late(module, name)
+
+
+def names_of(module: str, also: Iterable[str] = ()) -> list[str]:
+    """What `dir` gives for a module; see `show`."""
+    fields = vars(sys.modules[module])
+    published = _published[module].names if module in _published else ()
+    parts = (name for name, value in fields.items() if _is_public_part(module, name, value))
+    own = (name for name in fields if name.startswith("__") and name.endswith("__"))
+    return sorted({*own, *fields.get("__all__", fields), *published, *also, *parts})
+
+
+def _is_public_part(package: str, name: str, value: Any) -> bool:
+    """True for a module within a package; the root lists its own, beside its engines."""
+    is_part = isinstance(value, ModuleType) and value.__name__ == f"{package}.{name}"
+    return is_part and "." in package and hasattr(value, "__all__")

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from dynajit.core.errors import ExpectationError
+from dynajit.core.process import late
 
 #: Programs set it for more warnings; none depends on it here.
 WARN_FOR_UNFUSED_KERNELS = False
@@ -61,3 +62,12 @@ class sdpa_kernel:
     def __call__(self, function: Any) -> Any:
         """The function, as a decorator gives it: nothing is to be done around its calls."""
         return function
+
+
+__all__ = [
+    "WARN_FOR_UNFUSED_KERNELS",
+    "SDPBackend",
+    "sdpa_kernel",
+]
+
+late.show(__name__)

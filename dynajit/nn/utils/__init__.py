@@ -1,5 +1,6 @@
 """Utilities on parameters and sequences: clipping, vectors, reparametrisation, packed sequences."""
 
+from dynajit.core.process import late
 from dynajit.nn.utils import (
     clip_grad,
     convert_parameters,
@@ -57,3 +58,5 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+late.show(__name__)

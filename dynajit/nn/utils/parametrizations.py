@@ -9,6 +9,7 @@ those of the norms.
 import enum
 from typing import Any
 
+from dynajit.core.process import late
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.linalg import matrix_exp, qr, solve
@@ -297,3 +298,5 @@ def spectral_norm(
 
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+late.show(__name__)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from dynajit.core.process import late
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.containers import ModuleDict, ModuleList
@@ -368,3 +369,5 @@ __all__ = [
     "transfer_parametrizations_and_params",
     "type_before_parametrizations",
 ]
+
+late.show(__name__)

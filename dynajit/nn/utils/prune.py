@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, BoundsError, ExpectationError, InvalidValueError
+from dynajit.core.process import late
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
@@ -400,3 +401,5 @@ __all__ = [
     "random_unstructured",
     "remove",
 ]
+
+late.show(__name__)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynajit.core.errors import ArgumentError, DeviceError, InvalidValueError, ShapeError
+from dynajit.core.process import late
 from dynajit.core.types import dtypes
 from dynajit.eager.tensor.creation import as_tensor, from_numpy
 from dynajit.eager.tensor.tensor import Tensor
@@ -291,3 +292,17 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The reverse of `pack_sequence`: the sequences (L, *), in their own order."""
     return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), True)
+
+
+__all__ = [
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
+]
+
+late.show(__name__)

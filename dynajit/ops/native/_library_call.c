@@ -7,8 +7,8 @@
  * `__torch_function__`, or a mode is active, `override(self, args, kwargs)` of `register_override` is asked:
  * what it gives is the result, unless it gives `self` back (see `ops.table.overriding`). A tensor of the registered
  * class and objects of C classes cost a comparison each.
- * Attributes that are not here are those of the function. Made by `ops.calls.library_calls`, which says
- * what the foreign names mean. In C because every call of an eager program passes here: a Python
+ * Attributes that are not here are those of the function; `__signature__` is what `register_signature` was
+ * given makes of the object. Made by `ops.calls.library_calls`, which says what the foreign names mean. In C because every call of an eager program passes here: a Python
  * function in front of each would cost four times as much.
  *
  * Methods are bound to instances; functions are not, as PyTorch's, so that a class may hold one.
@@ -233,6 +233,8 @@ library_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
+static PyObject *make_signature = NULL; /* callable (self); owned */
+
 static PyObject *
 library_getattro(PyObject *object, PyObject *name)
 {
@@ -241,6 +243,9 @@ library_getattro(PyObject *object, PyObject *name)
         return found;
     }
     PyErr_Clear();
+    if (make_signature != NULL && PyUnicode_CompareWithASCIIString(name, "__signature__") == 0) {
+        return PyObject_CallOneArg(make_signature, object);
+    }
     return PyObject_GetAttr(((LibraryCall *)object)->function, name);
 }
 
@@ -305,6 +310,12 @@ static PyGetSetDef library_attributes[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+/* Its own: a type without one has None under this name. */
+static PyGetSetDef method_attributes[] = {
+    {"__doc__", get_doc, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMethodDef library_methods[] = {
     {"__reduce__", library_reduce, METH_NOARGS, "By name."},
     {NULL, NULL, 0, NULL},
@@ -349,12 +360,20 @@ static PyTypeObject LibraryMethod_Type = {
     .tp_clear = library_clear,
     .tp_descr_get = method_get,
     .tp_methods = method_methods,
+    .tp_getset = method_attributes,
 };
 
 static PyObject *
 module_register(PyObject *module, PyObject *callable)
 {
     Py_XSETREF(explain, Py_NewRef(callable));
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+module_register_signature(PyObject *module, PyObject *callable)
+{
+    Py_XSETREF(make_signature, Py_NewRef(callable));
     Py_RETURN_NONE;
 }
 
@@ -419,6 +438,8 @@ static PyMethodDef module_methods[] = {
      "ask_no_class(change) -> blocks before: this thread is in so many more of them."},
     {"register", module_register, METH_O,
      "register(explain): explain(function, args, kwargs, error) sees each AttributeError."},
+    {"register_signature", module_register_signature, METH_O,
+     "register_signature(make): make(function) -> its `__signature__`."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from inspect import Signature
 from typing import Any
 
 class LibraryFunction:
@@ -28,6 +29,7 @@ class LibraryMethod(LibraryFunction): ...
 def register(
     explain: Callable[[LibraryFunction, tuple[Any, ...], dict[str, Any], AttributeError], None],
 ) -> None: ...
+def register_signature(make: Callable[[LibraryFunction], Signature], /) -> None: ...
 
 #: Capsule: how many blocks of `ask_no_class` the calling thread is in.
 not_asked: Any

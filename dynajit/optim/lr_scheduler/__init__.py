@@ -1,5 +1,6 @@
 """Schedules of learning rates, with PyTorch's names, options and state dicts."""
 
+from dynajit.core.process import late
 from dynajit.optim.lr_scheduler.base import (
     EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING,
 )
@@ -42,3 +43,5 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+late.show(__name__)

@@ -1,5 +1,6 @@
 """Data sets, samplers and the loader, by PyTorch's names."""
 
+from dynajit.core.process import late
 from dynajit.utils.data import (
     _utils,  # noqa: F401  (published, though not by `import *`)
     dataloader,
@@ -55,3 +56,5 @@ __all__ = [
     "random_split",
     "sampler",
 ]
+
+late.show(__name__)

@@ -120,7 +120,7 @@ def conj(input: Any) -> Any:
 
 @public(out=Out.SAME_DTYPE, in_place=InPlace.METHOD, method=True)
 def conj_physical(input: Any) -> Any:
-    """Complex conjugates, a new tensor; a real tensor itself."""
+    """Complex conjugates; a real tensor itself. Complex ones are a new tensor, no view."""
     return TABLE.conj(input) if input.dtype.is_complex else input
 
 

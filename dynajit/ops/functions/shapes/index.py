@@ -397,8 +397,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 @public(out=Out.ABSENT, in_place=InPlace.BOTH, method=True)
 def index_put(input: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """`input[indices] = values` (or `+=`), as a new tensor; indices are tensors of integers, or
-    masks of the dims that they cover.
+    """`input[indices] = values` (or `+=`); indices are tensors of integers, or masks of the dims
+    that they cover. Gives a new tensor.
 
     Raises:
         BoundsError: there are more indices than dims, a mask has another shape than these, or an
