@@ -19,8 +19,8 @@ from dynajit.capture.machine.recording import NAMESPACE_MARK, Recorder
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import InstanceDict, Source
 from dynajit.capture.python import given_items, kept_frames
+from dynajit.capture.python.fields import has_instance_dict, instance_dict
 from dynajit.capture.python.generators import is_guarded
-from dynajit.capture.python.instances import has_instance_dict, instance_dict
 from dynajit.capture.python.references import NotRebuildable, reach
 from dynajit.capture.python.tensors.written_derivatives import refuse_copies
 from dynajit.capture.region import dead_locals
@@ -223,7 +223,7 @@ def _region(
     _refuse_changed_prints(recorder)
     _guard_aliasing(recorder)
     _guard_memory(recorder)
-    guard_ends(executor)
+    guard_ends(executor, executor.arguments)
     copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
     held = _held(recorder, reached, copied)
     outputs = _outputs(recorder, held)
