@@ -13,7 +13,7 @@ ask for each other in circles are asked of the machine, and bound here.
 import functools
 import sys
 from collections.abc import Iterator
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, Final
 
 from dynajit.capture import breaks
@@ -167,17 +167,14 @@ class Executor(Machine):
     def _root_frame(self, function: FunctionType, arguments: tuple[Any, ...], body: Body) -> Frame:
         quiet = quiet_ends(body, arguments)
         base = sources.Function(function.__qualname__)
-        namespace = Namespace(base, function.__globals__, function.__builtins__)
+        namespace = Namespace.of(function, base)
         bound = {
             name: self.recorder.wrap(argument, sources.Local(name, index))
             for index, (name, argument) in enumerate(zip(body.parameters, arguments, strict=True))
         }
-        cells = [
-            self.recorder.wrap(cell, sources.ClosureCell(base, index))
-            for index, cell in enumerate(function.__closure__ or ())
-        ]
+        cells = self.recorder.cells_of(function, base)
         self.arguments = watch_arguments(self.recorder, body, bound, quiet)
-        frame = Frame(body, function.__code__, namespace, bound, tuple(cells))
+        frame = Frame(body, function.__code__, namespace, bound, cells)
         frame.bind_free_cells()
         frame.handled = self.heap.allocate(None)
         return frame
@@ -203,11 +200,11 @@ class Executor(Machine):
                     return Returned(self.result)
                 self._step()
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
-        except GraphBreak as stop:
+        except GraphBreak as asked:
             self._end_trial()
             trail = self._last_trail or self._trail()
             self._left = trail.frames
-            return Stopped(self._record(stop), trail, self._travelling)
+            return Stopped(self._record(asked), trail, self._travelling)
         except NotKnown as reason:
             self._end_trial()
             stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
@@ -483,9 +480,9 @@ def _is_library(filename: str) -> bool:
 
 def _room() -> int:
     """How many calls plain Python could still nest here, without the compiler's own frames."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     depth = 0
     while frame is not None:
         depth += "dynajit" not in frame.f_globals.get("__name__", "")
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return sys.getrecursionlimit() - depth

@@ -116,7 +116,8 @@ class TensorFacts:
 
     def difference(self, actual: Any) -> str:
         """What is different about `actual`, in words: `shape was [8, 4], now [9, 4]`."""
-        if type(actual) is not self.python_class:
+        kind = type(actual)
+        if kind is not self.python_class:
             return f"was a {self.python_class.__name__}, now {describe(actual)}"
         now = TensorFacts.of(actual)
         parts = []

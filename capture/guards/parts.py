@@ -27,7 +27,8 @@ def place_of(machine: "Machine", owner: Known) -> Source:
     if owner.object is machine.root_function:
         return sources.Function(owner.object.__qualname__)
     if owner.source is not None and isinstance(owner.source.root, sources.Local):
-        return owner.source
+        place: Source = owner.source
+        return place
     return sources.Constant(owner.object)
 
 

@@ -7,7 +7,7 @@ again and raised there. What exceptions can do is in `capture.python.exceptions`
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -61,7 +61,7 @@ def native_state(cls: type, args: tuple[Value, ...]) -> dict[str, Value]:
     return {}
 
 
-def raise_python(machine: Machine, cls: type, *args: Any, **state: Any) -> Any:
+def raise_python(machine: Machine, cls: type, *args: Any, **state: Any) -> NoReturn:
     """Raise `cls(*args)` in the captured program.
 
     Args:

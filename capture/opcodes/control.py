@@ -5,9 +5,9 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import Steps, as_python, is_none, is_same, unsupported
+from dynajit.capture.python.basic import as_python, is_none, is_same, unsupported
 from dynajit.capture.python.generators import resume_generator, stop_iteration_error
 from dynajit.capture.python.iteration import iterate
 from dynajit.capture.python.tensors.assertions import asserts
@@ -118,14 +118,14 @@ def set_function_attribute(machine: Machine, frame: Frame, name: str) -> None:
     frame.push(function)
 
 
-def return_value(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def return_value(machine: Machine, frame: Frame, argument: Any) -> None:
     """Leave the frame."""
-    return machine.leave(frame.pop())
+    machine.leave(frame.pop())
 
 
-def yield_value(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def yield_value(machine: Machine, frame: Frame, argument: Any) -> None:
     """Suspend a generator."""
-    return machine.suspend(frame.pop())
+    machine.suspend(frame.pop())
 
 
 def return_generator(machine: Machine, frame: Frame, argument: Any) -> None:

@@ -5,10 +5,9 @@ from typing import Any
 
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, handled, raise_python, write_state
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     full_name,
     is_known,
@@ -279,7 +278,9 @@ def with_except_start(machine: Machine, frame: Frame, has_two_slots: bool) -> St
     if not isinstance(value, ExceptionValue):
         raise unsupported("__exit__", value)
     found = _traceback(machine, value)
-    traceback = found if is_traceback(machine, found) else NONE
+    traceback: Value = NONE
+    if found is not None and is_traceback(machine, found):
+        traceback = found
     arguments = [Known(value.cls), value, traceback]
     frame.push((yield from machine.call(leave, arguments, {})))
 

@@ -17,7 +17,7 @@ from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import as_python
-from dynajit.capture.values.containers import TupleValue
+from dynajit.capture.values.containers import HeapValue, TupleValue
 from dynajit.capture.values.symbolic import Known
 
 _NO_MODULE: Final = "an import of {} finds an object that is no module"
@@ -117,7 +117,8 @@ def _loaded(machine: Machine, full: str) -> Known:
 def _are_changed(machine: Machine) -> bool:
     """Whether the captured code has written to `sys.modules`, which it has met."""
     modules = machine.recorder.wrap(sys.modules, _MODULES)
-    return bool(machine.heap.is_changed(modules.identity))
+    assert isinstance(modules, HeapValue)
+    return machine.heap.is_changed(modules.identity)
 
 
 def _has(module: ModuleType, name: str) -> bool:

@@ -5,9 +5,9 @@ from typing import Any, Final
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.guards.parts import rely_on_registrations
 from dynajit.capture.machine.exceptions import Raised, raise_python
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import Steps, as_python, type_of
+from dynajit.capture.python.basic import as_python, type_of
 from dynajit.capture.python.containers import boolean
 from dynajit.capture.python.contents import dict_lookup
 from dynajit.capture.python.truth import length

@@ -4,11 +4,10 @@ from typing import Any
 
 from dynajit.capture.bytecode.versions import IS_313, IS_314
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.arithmetic import binary, unary
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     at_once,
     defines,

@@ -6,11 +6,11 @@ The words of the TypeErrors are those of CPython: `format_kwargs_error` and `che
 
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, raise_python
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.opcodes.control import callee_and_arguments
 from dynajit.capture.opcodes.operators import is_iterable
-from dynajit.capture.python.basic import Steps, as_python, type_name, type_of, unsupported
+from dynajit.capture.python.basic import as_python, type_name, type_of, unsupported
 from dynajit.capture.python.builtins.dicts import to_pairs
 from dynajit.capture.python.contents import dict_contains, dict_store
 from dynajit.capture.python.exceptions import current

@@ -7,14 +7,14 @@ import inspect
 import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import NotKnown, Raised
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     defines,
     is_known,
     is_not_implemented,
@@ -158,8 +158,12 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps:
         and not (isinstance(a, Constant) and isinstance(b, Constant))
     ):
         return combine(machine, function, [set_operand(machine, a), set_operand(machine, b)])
-    is_template = isinstance(a, Constant) and isinstance(a.value, (str, bytes)) and plain == "%"
-    if is_template and not (_is_derived(b, a) and _overloads(b, a, "__rmod__")):
+    if (
+        isinstance(a, Constant)
+        and isinstance(a.value, (str, bytes))
+        and plain == "%"
+        and not (_is_derived(b, a) and _overloads(b, a, "__rmod__"))
+    ):
         return (yield from _formatted(machine, a, b))
     ways = (f"__{name}__", f"__r{name}__", f"__i{name}__")
     if any(class_with_methods(value, *ways) is not None for value in (a, b)):
@@ -265,12 +269,18 @@ def _sequences(machine: Machine, symbol: str, a: Value, b: Value) -> Steps:
     return None
 
 
+def _list_times(count: Any) -> Any:
+    items: list[Any] = []
+    items *= count
+    return items
+
+
 def _in_place_container(machine: Machine, symbol: str, a: Any, b: Value) -> Steps:
     if isinstance(a, ListValue) and symbol == "+":
         yield from extend_list(machine, a, b)
         return a
     if isinstance(a, ListValue) and symbol == "*":
-        times = yield from to_index(machine, b, lambda n: operator.imul([], n), [b])
+        times = yield from to_index(machine, b, _list_times, [b])
         machine.heap.write(a.identity, list_items(machine, a) * times)
         return a
     if isinstance(a, DictValue) and symbol == "|":
@@ -463,7 +473,7 @@ SHORT_POWERS: Final = frozenset((-2, -1, -0.5, 0.5, 1, 2, 3))
 have bits of their own, too, which code generation sees by the type of an integer only."""
 
 
-def _is_short_power(exponent: Value) -> bool:
+def _is_short_power(exponent: Value) -> TypeGuard[Scalar]:
     """True for a run-time number that is worth a guard as an exponent."""
     if not isinstance(exponent, Scalar) or exponent.symbolic is not None:
         return False

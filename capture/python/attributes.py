@@ -15,10 +15,11 @@ from dynajit.capture.guards.guards import Kind
 from dynajit.capture.guards.parts import has_names, is_wrapper, part, place_of, wrapped
 from dynajit.capture.library import REPLACED
 from dynajit.capture.machine.exceptions import NotKnown, Raised, raise_python, write_state
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import is_immutable
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python, type_name, type_of, unsupported_attribute
+from dynajit.capture.python.basic import as_python, type_name, type_of, unsupported_attribute
 from dynajit.capture.python.builtins.signatures import signature_attribute
 from dynajit.capture.python.contents import new_dict
 from dynajit.capture.python.conversion import from_python

@@ -22,6 +22,7 @@ from dynajit.capture.machine.machine import Machine
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
+    HeapValue,
     ListValue,
     SetValue,
     SliceValue,
@@ -97,7 +98,7 @@ def describe(value: Any) -> str:
 
 def type_name(cls: type) -> str:
     """The name of a class in messages: classes written in C may have that of their module in it."""
-    asked = str if issubclass(cls, int) else int
+    asked: Any = str if issubclass(cls, int) else int
     try:
         asked.__new__(cls)
     except TypeError as error:
@@ -250,7 +251,8 @@ def _are_told_apart(machine: Machine, *values: Value) -> bool:
     guarded; guarded."""
     if not all(isinstance(value, Constant) for value in values):
         return False
-    found = [value.source for value in values if value.source is not None]
+    found = [value.source for value in values if isinstance(value, Constant)]
+    found = [source for source in found if source is not None]
     if not all(source.is_guardable for source in found):
         return False
     for value in values:
@@ -274,9 +276,16 @@ def _is_same_object(machine: Machine, a: Value, b: Value) -> bool:
         return False
     if a.object_id == b.object_id:
         return True
-    if recorder.existing(a) is not None and recorder.existing(b) is not None:
+    existing = [recorder.existing_at(value.object_id) for value in (a, b)]
+    if all(found is not None for found in existing):
+        assert isinstance(a, HeapValue) and isinstance(b, HeapValue)
         recorder.guard(a.source, Kind.NOT_ALIASED, b.source, "identity comparison")
     return False
+
+
+def _hash_of(cls: Any) -> Any:
+    """What instances are hashed by; None where the class says that they have no hash."""
+    return cls.__hash__
 
 
 def hashable(machine: Machine, value: Value) -> Any:
@@ -307,18 +316,21 @@ def hashable(machine: Machine, value: Value) -> Any:
         machine.recorder.use(value)
         note_key(machine.recorder, value)
         return Stands(value.identity)
-    if isinstance(value, ObjectValue) and value.cls.__hash__ is object.__hash__:
+    if isinstance(value, ObjectValue) and _hash_of(value.cls) is object.__hash__:
         machine.recorder.use(value)
         note_key(machine.recorder, value)
         existing = machine.recorder.existing(value)
         return existing if existing is not None else Stands(value.identity)
     storage = storage_of(machine, value)
-    is_kept = isinstance(storage, (Constant, Scalar, TupleValue))
-    if is_kept and keeps(value, "__hash__", "__eq__") and not is_not_equal_to_itself(storage):
+    if (
+        isinstance(storage, (Constant, Scalar, TupleValue))
+        and keeps(value, "__hash__", "__eq__")
+        and not is_not_equal_to_itself(storage)
+    ):
         return hashable(machine, storage)
     if isinstance(value, FunctionValue):
         return Stands(value.identity)
-    is_object = isinstance(value, ObjectValue) and value.cls.__hash__ is None
+    is_object = isinstance(value, ObjectValue) and _hash_of(value.cls) is None
     if is_object or isinstance(value, (ListValue, DictValue, SetValue)):
         raise_python(machine, TypeError, f"unhashable type: '{type_name(type_of(machine, value))}'")
     raise GraphBreak(breaks.UNKNOWN_HASH, describe(value))

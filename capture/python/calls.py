@@ -25,12 +25,11 @@ from dynajit.capture.guards.parts import (
 )
 from dynajit.capture.machine.awaiting import checked_none, entrance, then
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Namespace
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     defines,
     describe,
@@ -279,20 +278,16 @@ def _call_existing_function(
     if function.__globals__ is machine.root.namespace.globals:
         namespace = machine.root.namespace
     else:
-        namespace = Namespace(
-            base, function.__globals__, function.__builtins__, is_library(function)
-        )
-    cells = [
-        machine.recorder.wrap(cell, sources.ClosureCell(base, i))
-        for i, cell in enumerate(function.__closure__ or ())
-    ]
+        namespace = Namespace.of(function, base, is_library(function))
+    cells = machine.recorder.cells_of(function, base)
     names = (part(machine, callee, "__name__"), part(machine, callee, "__qualname__"))
-    return (yield from run(machine, code, namespace, locals, tuple(cells), names))
+    return (yield from run(machine, code, namespace, locals, cells, names))
 
 
 def is_library(function: types.FunctionType) -> bool:
     """True for the Python forms of C functions, whose globals nobody changes."""
-    return function.__globals__.get("__name__", "").startswith("dynajit.capture.library")
+    name: str = function.__globals__.get("__name__", "")
+    return name.startswith("dynajit.capture.library")
 
 
 def _call_made_function(
@@ -303,10 +298,12 @@ def _call_made_function(
     defaults: dict[str, Any] = {}
     if contents.defaults is not None:
         items = yield from machine.to_items(contents.defaults)
-        names = code.co_varnames[: code.co_argcount][code.co_argcount - len(items) :]
-        defaults.update(zip(names, [_returning(item) for item in items], strict=True))
+        parameters = code.co_varnames[: code.co_argcount][code.co_argcount - len(items) :]
+        defaults.update(zip(parameters, [_returning(item) for item in items], strict=True))
     if contents.keyword_defaults is not None:
-        for key, item in dict_entries(machine, contents.keyword_defaults).values():
+        named = contents.keyword_defaults
+        assert isinstance(named, DictValue)
+        for key, item in dict_entries(machine, named).values():
             defaults[as_python(machine, key)] = _returning(item)
     name, qualname = (
         contents.attributes.get(f"__{name}__", constant(getattr(code, f"co_{name}")))

@@ -17,10 +17,10 @@ from dynajit.capture.bytecode.versions import IS_314
 from dynajit.capture.guards.parts import is_wrapper
 from dynajit.capture.machine import immutables
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     defines,
     is_known,
@@ -231,9 +231,10 @@ def _slice_of(part: Any) -> Any:
 
 
 def _sequence_item(machine: Machine, container: Any, index: Value) -> Steps:
-    refusing = [() if isinstance(container, TupleValue) else []]
-    position = yield from to_index(machine, index, lambda i: refusing[0][i], [index])
+    empty: Any = () if isinstance(container, TupleValue) else []
+    position = yield from to_index(machine, index, lambda i: empty[i], [index])
     items = items_of(machine, container)
+    found: Any
     try:
         found = items[position]
     except IndexError as error:
@@ -357,8 +358,8 @@ def contains(machine: Machine, container: Value, item: Value) -> Steps:
             result = yield from machine.call(method, [item], {})
             return (yield from truth(machine, result))
         if not any(defines(cls, name) for name in ("__iter__", "__getitem__")):
-            wanted = "a container or iterable" if IS_314 else "iterable"
-            text = f"argument of type '{type_name(type_of(machine, container))}' is not {wanted}"
+            expected = "a container or iterable" if IS_314 else "iterable"
+            text = f"argument of type '{type_name(type_of(machine, container))}' is not {expected}"
             raise_python(machine, TypeError, text)
         items = yield from machine.to_items(container)
         return (yield from _sequence_contains(machine, TupleValue(tuple(items)), item))

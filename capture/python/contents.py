@@ -41,6 +41,7 @@ def view_items(machine: Machine, view: DictViewValue) -> tuple[Value, ...]:
 
 
 Entries = dict[Any, tuple[Value, Value]]
+Members = dict[Any, Value]
 
 
 def new_list(machine: Machine, items: Any) -> ListValue:
@@ -82,7 +83,8 @@ def list_items(machine: Machine, value: ListValue) -> tuple[Value, ...]:
         machine.recorder.guard(
             machine.recorder.first_source(value), Kind.LENGTH, len(entry), "list"
         )
-    return contents
+    found: tuple[Value, ...] = contents
+    return found
 
 
 def grow_list(machine: Machine, value: ListValue, items: tuple[Value, ...]) -> None:
@@ -109,7 +111,8 @@ def dict_entries(machine: Machine, value: DictValue) -> Entries:
     if existing is not None:
         base = machine.recorder.first_source(value)
         machine.recorder.guard(base, Kind.DICT_KEYS, keys_of(value, existing), "dict")
-    return contents
+    found: Entries = contents
+    return found
 
 
 def keys_of(value: DictValue, existing: Any) -> tuple[Any, ...]:
@@ -170,8 +173,8 @@ def dict_lookup(machine: Machine, value: DictValue, key: Value, token: Any = Non
         return instance_lookup(machine, value, token)
     existing = machine.recorder.existing(value)
     if machine.heap[value.identity] is not None or existing is None or not is_known(key):
-        found = dict_entries(machine, value).get(token)
-        return None if found is None else found[1]
+        entry = dict_entries(machine, value).get(token)
+        return None if entry is None else entry[1]
     if runs_user_code(keys_of(value, existing)):
         raise GraphBreak(breaks.UNKNOWN_HASH, "a dict with keys that define __eq__")
     base = machine.recorder.first_source(value)
@@ -180,7 +183,7 @@ def dict_lookup(machine: Machine, value: DictValue, key: Value, token: Any = Non
         return None
     place = sources.Key(base, token)
     item = dict.get(existing, token)
-    found = machine.recorder.wrap(item, place)
+    found: Value = machine.recorder.wrap(item, place)
     machine.recorder.guard_exists(place, "present key")
     return found
 
@@ -257,7 +260,7 @@ def with_added(
     """A set after `add` of each of `items`, in order; `tokens` are their keys, if found before."""
     members = dict(entries)
     known = True
-    fresh = []
+    fresh: list[Any] = []
     for item in items:
         token = hashable_as(machine, item, "set element") if tokens is None else tokens[len(fresh)]
         if token not in members:
@@ -301,7 +304,7 @@ def _read_set(machine: Machine, value: SetValue, existing: set[Any]) -> SetEntri
         raise unsupported("reading an existing set of objects", value)
     if any(map(holds_nan, set.__iter__(existing))):
         raise unsupported("a set with a member that is not equal to itself")
-    members = {member: constant(member) for member in set.__iter__(existing)}
+    members: Members = {member: constant(member) for member in set.__iter__(existing)}
     snapshot = set.copy(existing)
     keeps_order = list(snapshot.copy()) == list(set.__iter__(existing))
     return SetEntries(members, snapshot.copy, (), keeps_order)

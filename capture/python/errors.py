@@ -38,15 +38,13 @@ _PROTOCOLS: Final = (
 
 
 #: Views and iterators without items, by class.
-_EMPTY: Final[dict[type, Callable[[], Any]]] = {
-    type(make()): make
-    for make in (
-        {}.keys, {}.values, {}.items, [].__iter__, ().__iter__, {}.__iter__, set().__iter__,
-        "".__iter__, b"".__iter__, range(0).__iter__, {}.values().__iter__, {}.items().__iter__,
-        zip, functools.partial(enumerate, ()), functools.partial(map, str, ()),
-        functools.partial(filter, None, ()),
-    )
-}  # fmt: skip
+_MAKERS: Final[tuple[Callable[[], Any], ...]] = (
+    {}.keys, {}.values, {}.items, [].__iter__, ().__iter__, {}.__iter__, set().__iter__,
+    "".__iter__, b"".__iter__, range(0).__iter__, {}.values().__iter__, {}.items().__iter__,
+    zip, functools.partial(enumerate, ()), functools.partial(map, str, ()),
+    functools.partial(filter, None, ()),
+)  # fmt: skip
+_EMPTY: Final = {type(make()): make for make in _MAKERS}
 
 
 def stand_in(machine: Machine, value: Value) -> Any:

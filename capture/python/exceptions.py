@@ -19,9 +19,9 @@ from dynajit.capture.machine.exceptions import (
     raise_python,
     write_state,
 )
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     at_once,
     is_known,

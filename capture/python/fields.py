@@ -192,7 +192,7 @@ def _refuse_abstract(machine: Machine, cls: type) -> None:
         raise_python(machine, TypeError, *error.args)
 
 
-def allocate(machine: Machine, cls: type) -> Value:
+def allocate(machine: Machine, cls: type) -> ObjectValue:
     """`object.__new__(cls)`."""
     if not is_made_class(cls):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")

@@ -16,9 +16,9 @@ from dynajit.capture.machine.exceptions import (
     raised_by_close,
     write_state,
 )
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import Steps, is_none, type_of, unsupported
+from dynajit.capture.python.basic import is_none, type_of, unsupported
 from dynajit.capture.python.exceptions import is_traceback
 from dynajit.capture.python.watching import reachable
 from dynajit.capture.values.containers import TupleValue

@@ -13,17 +13,11 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.parts import is_wrapper, wrapped
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.lifetimes import has_finalizer
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import (
-    Steps,
-    as_python,
-    lacks,
-    type_name,
-    type_of,
-    unsupported_attribute,
-)
+from dynajit.capture.python.basic import as_python, lacks, type_name, type_of, unsupported_attribute
 from dynajit.capture.python.exceptions import is_native_field, member
 from dynajit.capture.python.fields import instance_value
 from dynajit.capture.python.partials import partial_method
@@ -144,7 +138,7 @@ def plain_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps:
     if found is not None:
         return found
     if raw is not MISSING:
-        return (yield from _class_value(machine, value, value, name, raw))
+        return (yield from _class_value(machine, value, name, raw))
     kind = type_name(value.cls)
     text = f"'{kind}' object has no attribute '{name}'"
     raise_python(machine, AttributeError, text, name=name, obj=value)
@@ -184,7 +178,7 @@ def _data_descriptor(machine: Machine, value: ObjectValue, name: str, raw: Any) 
 
 
 #: Class of the descriptors that are the fields of a named tuple.
-_TUPLE_GETTER = type(collections.namedtuple("Pair", "first second").first)
+_TUPLE_GETTER = type(vars(collections.namedtuple("Pair", "first second"))["first"])
 
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
@@ -195,7 +189,7 @@ def _raise_empty_slot(
     """The running interpreter's words: an object with empty slots is asked."""
     if has_finalizer(cls):
         raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
-    native = next(base for base in cls.__mro__ if not is_heap_type(base))
+    native: Any = next(base for base in cls.__mro__ if not is_heap_type(base))
     try:
         raw.__get__(native.__new__(cls), cls)
     except AttributeError as error:
@@ -233,12 +227,13 @@ def property_text(cls: type, raw: property, missing: str) -> str:
     raise AssertionError(f"the property has a {missing}")
 
 
-def _user_descriptor(machine: Machine, value: Value, name: str, raw: Any) -> Steps:
+def _user_descriptor(machine: Machine, value: HeapValue, name: str, raw: Any) -> Steps:
     if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
         machine.recorder.use(known_in_class(machine, value, name, raw))
         function = machine.recorder.wrap(raw.func, sources.Attribute(sources.Constant(raw), "func"))
         result = yield from machine.call(function, [value], {})
-        yield from machine.set_plain_attribute(value, raw.attrname, result)
+        attribute: Any = raw.attrname
+        yield from machine.set_plain_attribute(value, attribute, result)
         return result
     if type(raw) is functools.partialmethod and isinstance(raw.func, types.FunctionType):
         machine.recorder.use(known_in_class(machine, value, name, raw))
@@ -246,16 +241,16 @@ def _user_descriptor(machine: Machine, value: Value, name: str, raw: Any) -> Ste
     getter = lookup(type(raw), "__get__")
     if not isinstance(getter, types.FunctionType):
         raise unsupported_attribute(value, name)
-    descriptor = machine.recorder.wrap(raw, class_place(machine, value, name))  # type: ignore[arg-type]
+    descriptor = machine.recorder.wrap(raw, class_place(machine, value, name))
     machine.recorder.use(descriptor)
     arguments = [descriptor, value, Known(value.python_type)]
     return (yield from machine.call(Known(getter), arguments, {}))
 
 
-def _class_value(machine: Machine, value: HeapValue, receiver: Value, name: str, raw: Any) -> Steps:
-    """A non-data attribute of the class, bound to `receiver`."""
+def _class_value(machine: Machine, value: HeapValue, name: str, raw: Any) -> Steps:
+    """A non-data attribute of the class, bound to the instance."""
     if isinstance(raw, (types.FunctionType, WRAPPER)):
-        return BoundMethod(known_in_class(machine, value, name, raw), receiver)
+        return BoundMethod(known_in_class(machine, value, name, raw), value)
     if is_wrapper(raw, staticmethod):
         machine.recorder.use(known_in_class(machine, value, name, raw))
         return wrapped(raw, "__func__")
@@ -263,9 +258,9 @@ def _class_value(machine: Machine, value: HeapValue, receiver: Value, name: str,
         machine.recorder.use(known_in_class(machine, value, name, raw))
         return bound_to_class(raw, Known(value.cls), name)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
-        return BoundMethod(Known(raw), receiver)
+        return BoundMethod(Known(raw), value)
     if _has_get(raw):
-        return (yield from _user_descriptor(machine, receiver, name, raw))
+        return (yield from _user_descriptor(machine, value, name, raw))
     place = class_place(machine, value, name)
     if place is None:
         place = place_in_class(value.cls, name)
@@ -336,7 +331,7 @@ def get_special(machine: Machine, value: Value, name: str) -> Steps:
     if raw is MISSING or not isinstance(value, HeapValue):
         raise unsupported_attribute(value, name)
     machine.recorder.use(value)
-    return (yield from _class_value(machine, value, value, name, raw))
+    return (yield from _class_value(machine, value, name, raw))
 
 
 def bound_to_class(raw: Any, cls: Known, name: str) -> BoundMethod:

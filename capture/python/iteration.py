@@ -5,6 +5,7 @@ Functions of the machine (`capture.machine.machine`).
 
 import types
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +14,10 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.guards import Kind
 from dynajit.capture.machine.awaiting import next_item, then
 from dynajit.capture.machine.exceptions import Raised, raise_python, stop_iteration_value
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     defines,
     describe,
@@ -80,8 +81,8 @@ def iterate(machine: Machine, value: Value) -> Steps:
         machine.recorder.use(value)
         if isinstance(value, ListValue):
             list_items(machine, value)
-        cls = type(iter([])) if isinstance(value, ListValue) else type(iter(()))
-        return new_iterator(machine, SequenceIterator(value), cls)
+        kind: type = type(iter([])) if isinstance(value, ListValue) else type(iter(()))
+        return new_iterator(machine, SequenceIterator(value), kind)
     if isinstance(value, (DictValue, DictViewValue, SetValue)):
         return _iterate_table(machine, value)
     if isinstance(value, Constant):
@@ -117,8 +118,10 @@ def _iterate_object(machine: Machine, value: Value, cls: type) -> Steps:
 
 def _of_holder(machine: Machine, view: DictViewValue) -> DictViewValue:
     """A view of the `__dict__` of an instance, under the instance whose contents hold it."""
-    owner = holder(machine, view.dictionary.owner, None)
-    dictionary = InstanceDictValue(owner.identity, view.dictionary.cls, None, owner)
+    shown = view.dictionary
+    assert isinstance(shown, InstanceDictValue)
+    owner = holder(machine, shown.owner, None)
+    dictionary = InstanceDictValue(owner.identity, shown.cls, None, owner)
     return DictViewValue(dictionary, view.kind)
 
 
@@ -157,14 +160,15 @@ def reverse(machine: Machine, value: Value) -> Steps:
     if isinstance(value, TensorValue):
         rows = TupleValue(tuple(reversed(tensor_rows(machine, value))))
         return new_iterator(machine, SequenceIterator(rows), reversed)
+    cls: type = reversed
     if isinstance(value, ListValue):
         count, cls = len(list_items(machine, value)), type(reversed([]))
     elif isinstance(value, TupleValue):
         machine.recorder.use(value)
-        count, cls = len(value.items), reversed
+        count = len(value.items)
     elif isinstance(value, Constant) and isinstance(value.value, (str, bytes)):
         machine.recorder.use(value)
-        count, cls = len(value.value), reversed
+        count = len(value.value)
     else:
         refuse(machine, "reversed", reversed, [value])
     return new_iterator(machine, SequenceIterator(value, count - 1, is_reversed=True), cls)
@@ -174,6 +178,7 @@ def _advance_table(machine: Machine, iterator: IteratorValue, state: TableIterat
     table = state.table
     is_set = isinstance(table, SetValue)
     dictionary = getattr(table, "dictionary", table)
+    entries: Mapping[Any, Any]
     entries = set_entries(machine, table) if is_set else dict_entries(machine, dictionary)
     slot, count = state.removals
     if len(entries) != len(state.keys):
@@ -186,15 +191,18 @@ def _advance_table(machine: Machine, iterator: IteratorValue, state: TableIterat
     if state.position >= len(state.order):
         machine.heap.write(iterator.identity, Exhausted(state.given))
         return None
-    item = entries[state.order[state.position]]
+    found: Any = entries[state.order[state.position]]
     given = state.given
-    if not is_set:
-        key, stored = item
+    if is_set:
+        item: Value = found
+    else:
+        key, stored = found
         kind = getattr(table, "kind", "keys")
-        item = {"keys": key, "values": stored}.get(kind)
-        if item is None:
-            item = TupleValue((key, stored))
-            given = with_given(given, item.items)
+        chosen = {"keys": key, "values": stored}.get(kind)
+        if chosen is None:
+            chosen = TupleValue((key, stored))
+            given = with_given(given, chosen.items)
+        item = chosen
     machine.heap.write(iterator.identity, replace(state, position=state.position + 1, given=given))
     return item
 

@@ -11,9 +11,9 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     describe,
     hashable,
     hashable_as,

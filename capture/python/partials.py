@@ -5,7 +5,7 @@ the arguments are read where they are used.
 """
 
 import functools
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -39,11 +39,12 @@ def make_partial(machine: Machine, args: list[Value], keywords: dict[str, Value]
 
 
 def _is_placeholder(value: Value) -> bool:
-    known = isinstance(value, Known) and _PLACEHOLDER is not None
-    return known and value.object is _PLACEHOLDER
+    if _PLACEHOLDER is None:
+        return False
+    return isinstance(value, Known) and value.object is _PLACEHOLDER
 
 
-def is_existing_partial(value: Value) -> bool:
+def is_existing_partial(value: Value) -> TypeGuard[Opaque]:
     """True for a partial object that was made before the captured code; none of a derived class."""
     return isinstance(value, Opaque) and type(value.object) is functools.partial
 

@@ -138,9 +138,11 @@ def _within_trial(
     machine: Machine, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]
 ) -> Steps:
     """The same for a call in what is inlined on trial: only what it returns matters."""
-    wrapped, results = _wrapped(machine, function), machine.trial.results
+    trial = machine.trial
+    assert trial is not None
+    wrapped, results = _wrapped(machine, function), trial.results
     if wrapped is None:
-        machine.trial.end()
+        trial.end()
     place = (id(function), key)
     if place not in results:
         results[place] = yield from machine.call(wrapped, args, keywords)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import Steps, as_python, defines, type_of, unsupported
+from dynajit.capture.python.basic import as_python, defines, type_of, unsupported
 from dynajit.capture.python.errors import stand_in
-from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Value
 
 #: Special method -> the type of its result, and what makes the interpreter call it.
@@ -23,7 +23,7 @@ _EXPECTED: Final[dict[str, tuple[type, Callable[[Any], Any]]]] = {
 }
 
 
-def call_special(machine: Machine, value: ObjectValue, name: str, *args: Value) -> Steps:
+def call_special(machine: Machine, value: Value, name: str, *args: Value) -> Steps:
     """`type(value).name(value, *args)`, its result checked.
 
     Raises:
@@ -37,7 +37,7 @@ def call_special(machine: Machine, value: ObjectValue, name: str, *args: Value) 
     return result
 
 
-def hash_by_method(machine: Machine, value: ObjectValue) -> Steps:
+def hash_by_method(machine: Machine, value: Value) -> Steps:
     """`hash(value)` by its class's own `__hash__`, as a Python int."""
     found = as_python(machine, (yield from call_special(machine, value, "__hash__")))
     if not -sys.maxsize - 1 <= found <= sys.maxsize:
@@ -45,7 +45,7 @@ def hash_by_method(machine: Machine, value: ObjectValue) -> Steps:
     return -2 if found == -1 else int(found)
 
 
-def _check(machine: Machine, value: ObjectValue, name: str, result: Value) -> None:
+def _check(machine: Machine, value: Value, name: str, result: Value) -> None:
     expected, ask = _EXPECTED[name]
     kind = type_of(machine, result)
     if kind is expected or (name == "__hash__" and kind is bool):

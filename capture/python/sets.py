@@ -15,7 +15,7 @@ from dynajit.capture.machine.exceptions import Raised
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import hashable, is_known, unsupported
-from dynajit.capture.python.contents import dict_entries, set_entries
+from dynajit.capture.python.contents import Members, dict_entries, set_entries
 from dynajit.capture.python.removals import removed
 from dynajit.capture.values.containers import (
     DictValue,
@@ -28,8 +28,6 @@ from dynajit.capture.values.containers import (
 from dynajit.capture.values.storage import storage_of
 from dynajit.capture.values.symbolic import Constant, Value, constant
 from dynajit.core.records import record
-
-Members = dict[Any, Value]
 
 OPERATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "|": operator.or_, "&": operator.and_, "-": operator.sub, "^": operator.xor,
@@ -124,11 +122,11 @@ def _refuse_user_keys(members: Members, value: Value) -> None:
 
 def _operand(machine: Machine, value: Any) -> Operand:
     if isinstance(value, SetValue):
-        entries = set_entries(machine, value)
+        members = set_entries(machine, value)
         is_changed = machine.heap.is_adopted(value.identity) and machine.heap.is_changed(
             value.identity
         )
-        return Operand(entries, entries.real, entries.is_ordered and not is_changed)
+        return Operand(members, members.real, members.is_ordered and not is_changed)
     if isinstance(value, Constant):
         machine.recorder.use(value)
         literal = value.value
@@ -139,7 +137,9 @@ def _operand(machine: Machine, value: Any) -> Operand:
         known = all(is_known(key) for key in keys.values())
         return Operand(keys, lambda: dict.fromkeys(keys).keys(), known)
     try:
-        pairs = {hashable(machine, TupleValue(pair)): TupleValue(pair) for pair in entries.values()}
+        pairs: Members = {
+            hashable(machine, TupleValue(pair)): TupleValue(pair) for pair in entries.values()
+        }
     except Raised:  # a comparison looks keys up instead of hashing the items
         raise unsupported("an operation on items that cannot be hashed", value) from None
     known = all(is_known(pair) for pair in pairs.values())

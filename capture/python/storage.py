@@ -205,7 +205,8 @@ def _initialise(
         check_count(machine, dict, args, {}, 0, 1)
         yield from _update(machine, receiver, storage, args, keywords)
     elif isinstance(storage, (ListValue, SetValue)):
-        if storage.cls is list and receiver.cls.__new__ is not list.__new__:
+        maker: Any = receiver.cls.__new__
+        if storage.cls is list and maker is not list.__new__:
             keywords = {}  # those of the class's own `__new__`
         check_count(machine, storage.cls, args, keywords, 0, 1)
         if machine.heap[storage.identity] is None or machine.heap[storage.identity]:

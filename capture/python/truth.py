@@ -1,7 +1,7 @@
 """Truth and length, and comparisons that are guarded by their outcome."""
 
 import enum
-from typing import Any
+from typing import Any, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -10,10 +10,10 @@ from dynajit.capture.guards.guards import Kind
 from dynajit.capture.guards.relations import COMPARISONS
 from dynajit.capture.machine.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     defines,
     is_known,
@@ -111,9 +111,8 @@ def checked_length(machine: Machine, result: Value) -> int:
         raise
 
 
-def _negative_length(machine: Machine) -> int:
+def _negative_length(machine: Machine) -> NoReturn:
     raise_python(machine, ValueError, "__len__() should return >= 0")
-    raise AssertionError
 
 
 def scalar_predicate(machine: Machine, value: Scalar, symbol: str, other: int | float) -> bool:
@@ -124,7 +123,8 @@ def scalar_predicate(machine: Machine, value: Scalar, symbol: str, other: int | 
         machine.recorder.specialise(value)
         return bool(outcome)
     if size is not None and (value.symbolic is not None or value.expression is not None):
-        return bool(machine.recorder.sizes.decide(symbol, size, other))
+        assert isinstance(other, int)
+        return machine.recorder.sizes.decide(symbol, size, other)
     if value.expression is not None:
         machine.recorder.specialise(value)
         return bool(outcome)

@@ -11,8 +11,9 @@ from dynajit.capture.bytecode.versions import IS_313
 from dynajit.capture.guards.guards import Kind
 from dynajit.capture.guards.parts import wrapped
 from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import Steps, is_none, type_name, type_of, unsupported_attribute
+from dynajit.capture.python.basic import is_none, type_name, type_of, unsupported_attribute
 from dynajit.capture.python.exceptions import delete_member, is_native_field, set_member
 from dynajit.capture.python.fields import (
     holder,

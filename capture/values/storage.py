@@ -91,11 +91,12 @@ def plain(instance: Any) -> Any:
     base = native_base(type(instance))
     if base in CHANGING:
         return instance
-    if base in (tuple, bytes):
-        return base.__getitem__(instance, slice(None))  # type: ignore[union-attr,attr-defined]
-    if base is str:
+    native: Any = base
+    if native in (tuple, bytes):
+        return native.__getitem__(instance, slice(None))
+    if native is str:
         return str.__str__(instance)
-    return base.__pos__(instance)  # type: ignore[union-attr,attr-defined]
+    return native.__pos__(instance)
 
 
 def storage_of(machine: "Machine", value: Value) -> Value | None:

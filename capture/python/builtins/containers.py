@@ -15,17 +15,10 @@ from dynajit.capture.guards.guards import Kind
 from dynajit.capture.guards.parts import place_of
 from dynajit.capture.library.iteration import CallableIterator, ReversedIterator
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places.sources import InstanceDict
-from dynajit.capture.python.basic import (
-    Steps,
-    as_python,
-    at_once,
-    defines,
-    is_known,
-    type_of,
-    unsupported,
-)
+from dynajit.capture.python.basic import as_python, at_once, defines, is_known, type_of, unsupported
 from dynajit.capture.python.builtins.dicts import dict_of
 from dynajit.capture.python.builtins.sets import frozenset_of, set_of
 from dynajit.capture.python.builtins.table import special
@@ -117,16 +110,16 @@ def _range(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> V
 def _sorted(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     check_count(machine, sorted, args, keywords, 1, 3, ("key", "reverse"))
     value = args[0]
-    if is_sortable_in_any_order(machine, value, keywords):
+    if isinstance(value, SetValue) and is_sortable_in_any_order(machine, value, keywords):
         items = list(set_entries(machine, value).values())
     else:
         items = yield from machine.to_items(value, asks_length=True)
     return new_list(machine, (yield from sort_items(machine, items, keywords)))
 
 
-def is_sortable_in_any_order(machine: Machine, value: Value, keywords: dict[str, Value]) -> bool:
+def is_sortable_in_any_order(machine: Machine, value: SetValue, keywords: dict[str, Value]) -> bool:
     """True for a set of distinct numbers or texts, whose own order does not matter."""
-    if not isinstance(value, SetValue) or "key" in keywords:
+    if "key" in keywords:
         return False
     kinds = {member.python_type for member in set_entries(machine, value).values()}
     return kinds <= {int, float, bool} or kinds == {str}

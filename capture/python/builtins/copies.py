@@ -54,7 +54,7 @@ def _copy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
 def _refuse_with_attributes(machine: Machine, value: Value) -> None:
     """An existing OrderedDict may have attributes, which a copy has, too."""
     is_ordered = isinstance(value, DictValue) and value.cls is OrderedDict
-    if is_ordered and machine.recorder.existing(value) is not None:
+    if is_ordered and machine.recorder.existing_of(value) is not None:
         raise unsupported("copy", value)
 
 
@@ -72,6 +72,7 @@ def _empty_like(machine: Machine, value: Value) -> Any:
     slots = any("__slots__" in vars(base) for base in value.cls.__mro__[:-1])
     place = sources.Attribute(sources.Constant(copyreg), "dispatch_table")
     table = machine.recorder.wrap(copyreg.dispatch_table, place)
+    assert isinstance(table, DictValue)
     if own or slots or dict_lookup(machine, table, Known(value.cls)) is not None:
         raise unsupported("copy", value)
     return allocate(machine, value.cls)
@@ -101,12 +102,11 @@ def _deep(machine: Machine, value: Value, memo: dict[int, Value]) -> Steps:
     if value.object_id in memo:
         return memo[value.object_id]
     if isinstance(value, ListValue):
-        made = new_list(machine, [])
-        memo[value.identity] = made
+        copy = memo[value.identity] = new_list(machine, [])
         for item in list_items(machine, value):
             copied = yield from _deep(machine, item, memo)
-            machine.heap.write(made.identity, (*machine.heap[made.identity], copied))
-        return made
+            machine.heap.write(copy.identity, (*machine.heap[copy.identity], copied))
+        return copy
     if isinstance(value, DictValue) and not isinstance(value, InstanceDictValue):
         if value.cls is defaultdict:
             raise unsupported("copy.deepcopy", value)

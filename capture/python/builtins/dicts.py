@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from dynajit.capture.bytecode.versions import IS_314
 from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import Steps, at_once, type_of, unsupported
+from dynajit.capture.python.basic import at_once, type_of, unsupported
 from dynajit.capture.python.containers import boolean, contains, subscript
 from dynajit.capture.python.contents import (
     dict_delete,

@@ -98,6 +98,7 @@ def deep_python(machine: Machine, value: Value) -> Any:
         return [deep_python(machine, item) for item in list_items(machine, value)]
     if isinstance(value, SetValue):
         return set_entries(machine, value).real()
+    assert isinstance(value, DictValue)
     entries = dict_entries(machine, value).values()
     pairs = ((as_python(machine, key), deep_python(machine, item)) for key, item in entries)
     return defaultdict(None, pairs) if value.cls is defaultdict else value.python_type(pairs)

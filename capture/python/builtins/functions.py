@@ -4,17 +4,17 @@ Handlers of `capture.python.builtins.table`; see there.
 """
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import is_immutable
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.arithmetic import binary
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     at_once,
     defines,
@@ -120,9 +120,9 @@ def _vars(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
 
 
 @special(id)
-def _id(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _id(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise unsupported("id", *args)
-    yield
 
 
 @special(hash)
@@ -138,8 +138,12 @@ def _hash(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
     if own_method(value, "__hash__") is not None:
         return constant((yield from hash_by_method(machine, value)))
     storage = storage_of(machine, value)
-    is_kept = storage is not None and is_known(storage) and keeps(value, "__hash__")
-    if is_kept and not is_not_equal_to_itself(storage):
+    if (
+        storage is not None
+        and is_known(storage)
+        and keeps(value, "__hash__")
+        and not is_not_equal_to_itself(storage)
+    ):
         return fold(machine, hash, storage)
     raise unsupported("hash", *args)
 

@@ -10,11 +10,13 @@ import types
 import weakref
 from typing import Any
 
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python, at_once, is_known, type_of, unsupported
+from dynajit.capture.python.basic import as_python, at_once, is_known, type_of, unsupported
 from dynajit.capture.python.builtins.table import SPECIAL_CODE
 from dynajit.capture.python.contents import dict_entries
+from dynajit.capture.values.containers import DictValue
 from dynajit.capture.values.symbolic import Value
 
 
@@ -34,7 +36,9 @@ def _implementation(
     if type(cache) is not weakref.WeakKeyDictionary:
         raise unsupported("a generic function with a cache of the user's")
     registry, place = _in_closure(dispatch, place, "registry")
-    entries = dict_entries(machine, machine.recorder.wrap(registry, place))
+    known = machine.recorder.wrap(registry, place)
+    assert isinstance(known, DictValue)
+    entries = dict_entries(machine, known)
     if any(isinstance(cls, abc.ABCMeta) for cls in registry):
         raise unsupported("a generic function of abstract classes")
     chosen = next(cls for cls in kind.__mro__ if cls in registry)
@@ -65,6 +69,6 @@ def _generic(
     return (yield from machine.call(implementation, args, keywords))
 
 
-_example: Any = functools.singledispatch(lambda: None)
+_example: Any = functools.singledispatch(lambda _: None)
 SPECIAL_CODE[_example.__code__] = _generic
 SPECIAL_CODE[_example.dispatch.__code__] = _dispatch

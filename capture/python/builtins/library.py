@@ -5,13 +5,15 @@ Autocast, too. Handlers of `capture.python.builtins.table`; see there.
 
 import operator
 import sys
+from typing import NoReturn
 
 from dynajit.capture import _capture, breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.arithmetic import BINARY, COMPARISONS, UNARY, binary, unary
-from dynajit.capture.python.basic import Steps, as_python, at_once, type_of, unsupported
+from dynajit.capture.python.basic import as_python, at_once, type_of, unsupported
 from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
 from dynajit.capture.python.calls import refuse_arguments
 from dynajit.capture.python.containers import boolean, subscript, to_index
@@ -26,6 +28,7 @@ from dynajit.capture.values.storage import native_base
 from dynajit.capture.values.symbolic import NONE, Known, Scalar, Value, constant
 from dynajit.core import instances
 from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.eager._tensor import _set_grad_enabled, _set_inference_enabled
 from dynajit.eager.modes import autocast_mode, grad_mode
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.elements import complex as complex_functions
@@ -40,9 +43,9 @@ def _release(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
 # -- grad mode -----------------------------------------------------------------------------------
 
 
-@special(grad_mode._set_grad_enabled)
+@special(_set_grad_enabled)
 @at_once
-def _set_grad_enabled(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _grad_mode_set(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     before = machine.recorder.grad_enabled
     machine.recorder.set_grad_enabled(bool(as_python(machine, args[0])))
     machine.uses_grad_mode()
@@ -56,11 +59,9 @@ def _is_grad_enabled(machine: Machine, args: list[Value], keywords: dict[str, Va
     return boolean(machine.recorder.grad_enabled)
 
 
-@special(grad_mode._set_inference_enabled)
+@special(_set_inference_enabled)
 @at_once
-def _set_inference_enabled(
-    machine: Machine, args: list[Value], keywords: dict[str, Value]
-) -> Value:
+def _inference_mode_set(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     before = machine.recorder.inference_enabled
     machine.recorder.set_inference_enabled(bool(as_python(machine, args[0])))
     machine.uses_inference_mode()
@@ -114,9 +115,9 @@ def _device_count(machine: Machine, args: list[Value], keywords: dict[str, Value
 
 
 @special(control.graph_break)
-def _graph_break(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _graph_break(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise GraphBreak(breaks.REQUESTED, "graph_break()")
-    yield
 
 
 @special(control.is_compiling)
@@ -182,15 +183,15 @@ def _exit(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
 
 
 @special(input, open)
-def _output(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _output(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise GraphBreak(breaks.OUTPUT, "input() or file access")
-    yield
 
 
 @special(globals, locals, eval, exec, compile, breakpoint, __import__)
-def _state(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _state(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise GraphBreak(breaks.GLOBAL_STATE, "globals(), locals(), eval() and the like")
-    yield
 
 
 # -- operator module -----------------------------------------------------------------------------
@@ -221,8 +222,8 @@ for _symbol, (_function, _) in BINARY.items():
     SPECIAL[_function] = _binary_operator(_symbol)
 for _symbol, (_function, _, _) in COMPARISONS.items():
     SPECIAL[_function] = _comparison_operator(_symbol)
-for _symbol, (_function, _) in UNARY.items():
-    SPECIAL[_function] = _unary_operator(_symbol)
+for _symbol, (_of_one, _) in UNARY.items():
+    SPECIAL[_of_one] = _unary_operator(_symbol)
 
 
 @special(operator.getitem)

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import Steps, as_python, at_once, is_known, is_same, unsupported
+from dynajit.capture.python.basic import as_python, at_once, is_known, is_same, unsupported
 from dynajit.capture.python.containers import contains, to_index
 from dynajit.capture.python.contents import (
     grow_list,

@@ -8,7 +8,7 @@ import datetime
 import types
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -133,7 +133,7 @@ def call_method(
     raise unsupported(name, receiver, *args)
 
 
-def _is_dict_class(receiver: Any) -> bool:
+def _is_dict_class(receiver: Any) -> TypeGuard[Known]:
     return isinstance(receiver, Known) and receiver.object in (dict, OrderedDict)
 
 
@@ -168,7 +168,7 @@ def _fold_method(
 def _subclasses(machine: Machine, receiver: Value) -> Value:
     """The classes that derive from a class directly: guard that there are no others later."""
     cls = getattr(receiver, "object", None)
-    found = type.__subclasses__(cls) if isinstance(cls, type) else None
+    found: list[type] | None = type.__subclasses__(cls) if isinstance(cls, type) else None
     if found is None or len(found) > MOST_SUBCLASSES:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{describe(receiver)}.__subclasses__")
     machine.recorder.guard(sources.Constant(cls), Kind.SUBCLASSES, tuple(found), "subclasses")

@@ -9,16 +9,18 @@ import dataclasses
 import reprlib
 import sys
 import types
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.parts import rely_on_registrations
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
+    at_once,
     defines,
     is_known,
     is_none,
@@ -183,7 +185,8 @@ def _refuse_hooks(kind: Any, accepted: Any) -> None:
         ) from None
     if answer is not NotImplemented or accepted in kind.__mro__:
         return
-    for derived in type.__subclasses__(accepted):
+    ask: Callable[[Any], list[Any]] = type.__subclasses__
+    for derived in ask(accepted):
         _refuse_hooks(kind, derived)
 
 
@@ -202,9 +205,9 @@ def says_its_class(cls: type) -> bool:
 
 
 @special(builtins.__build_class__)
-def _build_class(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _build_class(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise GraphBreak(breaks.CLASS_DEFINITION)
-    yield
 
 
 @special(divmod)

@@ -7,19 +7,12 @@ import logging
 import warnings
 from typing import Any, Final
 
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import (
-    Steps,
-    as_python,
-    at_once,
-    is_known,
-    is_same,
-    type_of,
-    unsupported,
-)
+from dynajit.capture.python.basic import as_python, at_once, is_known, is_same, type_of, unsupported
 from dynajit.capture.python.builtins.table import Handler, special
-from dynajit.capture.python.text.output import OutputEffect, is_stream, record, snapshot
+from dynajit.capture.python.text.output import OutputEffect, add_output, is_stream, snapshot
 from dynajit.capture.python.text.output_writers import (
     refuse_output,
     rely_on_logger,
@@ -50,7 +43,7 @@ def _print(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> S
     shown = []
     for value in args:
         shown.append((yield from snapshot(machine, value)))
-    record(machine, OutputEffect(print, tuple(shown), tuple(options)))
+    add_output(machine, OutputEffect(print, tuple(shown), tuple(options)))
     return NONE
 
 
@@ -58,11 +51,11 @@ def stream_method(machine: Machine, receiver: Value, name: str, args: list[Value
     """`write` and `flush` of an existing text stream."""
     rely_on_standard_streams(machine, f"{name}()")
     if name == "flush" and not args:
-        record(machine, OutputEffect(_flush, (receiver,)))
+        add_output(machine, OutputEffect(_flush, (receiver,)))
         return NONE
     if name == "write" and len(args) == 1 and type_of(machine, args[0]) is str:
         text = as_python(machine, args[0])
-        record(machine, OutputEffect(_write, (receiver, constant(text))))
+        add_output(machine, OutputEffect(_write, (receiver, constant(text))))
         return constant(len(text))
     raise refuse_output(f"{name}()")
 
@@ -133,7 +126,7 @@ def _of_logger(level: int | None) -> Handler:
         number = rest.pop(0) if level is None and rest else constant(level)
         touched = rely_on_logger(machine, machine.recorder.existing(logger), logger.source)
         parts = yield from _log(machine, number, rest, keywords)
-        record(machine, OutputEffect(write_log, (logger, *parts), touched=touched))
+        add_output(machine, OutputEffect(write_log, (logger, *parts), touched=touched))
         return NONE
 
     return handle
@@ -145,7 +138,7 @@ def _of_module(level: int | None) -> Handler:
         number = rest.pop(0) if level is None and rest else constant(level)
         touched = rely_on_logger(machine, logging.root, sources.Constant(logging.root))
         parts = yield from _log(machine, number, rest, keywords)
-        record(machine, OutputEffect(write_root_log, parts, touched=touched))
+        add_output(machine, OutputEffect(write_root_log, parts, touched=touched))
         return NONE
 
     return handle
@@ -165,7 +158,8 @@ for _name, _level in LEVELS.items():
 @at_once
 def _get_logger(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     name = as_python(machine, args[0]) if args and is_known(args[0]) else None
-    found = logging.root if not args else logging.root.manager.loggerDict.get(name)
+    known: dict[Any, Any] = logging.root.manager.loggerDict
+    found = known.get(name) if args else logging.root
     if keywords or not isinstance(found, logging.Logger):
         raise refuse_output("logging.getLogger() of a new logger")
     return machine.recorder.wrap(found, None)
@@ -193,7 +187,8 @@ def action_of(text: str, category: type[Warning], line: int, module: str) -> str
             and number in (0, line)
         ):
             return action
-    return warnings.defaultaction
+    default: str = vars(warnings)["defaultaction"]
+    return default
 
 
 @special(warnings.warn)
@@ -203,8 +198,9 @@ def _warn(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
     level = as_python(machine, given["stacklevel"]) if "stacklevel" in given else 1
     message = given.get("message", NONE)
     category = given.get("category", NONE)
-    is_plain = isinstance(message, Constant) and isinstance(message.value, str)
-    if not is_plain or not set(given) <= {"message", "category", "stacklevel"}:
+    if not isinstance(message, Constant) or not isinstance(message.value, str):
+        raise refuse_output("warnings.warn() of an object")
+    if not set(given) <= {"message", "category", "stacklevel"}:
         raise refuse_output("warnings.warn() of an object")
     if not isinstance(level, int) or not 1 <= level <= len(machine.frames):
         raise refuse_output("warnings.warn() that names a caller of the compiled function")
@@ -217,5 +213,5 @@ def _warn(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
         raise refuse_output("warnings.warn() where the warning is an error")
     touched = rely_on_warnings(machine)
     values = (message, Known(kind), *(Known(part) for part in place))
-    record(machine, OutputEffect(write_warning, values, touched=touched))
+    add_output(machine, OutputEffect(write_warning, values, touched=touched))
     return NONE

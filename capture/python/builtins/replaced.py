@@ -64,7 +64,8 @@ def check_form_arguments(
     except TypeError:
         name = function.__name__
         try:
-            method = getattr(original.__new__(original), name)
+            maker: Any = original.__new__
+            method = getattr(maker(original), name)
         except (AttributeError, TypeError):
             raise unsupported(name, *args) from None
         refuse(machine, name, method, args[1:], keywords)

@@ -73,5 +73,5 @@ def signature_attribute(machine: Machine, value: Known, name: str) -> Value | No
         return made
     if type(obj) is inspect.Parameter and name in _PLAIN:
         found = getattr(obj, name)
-        return machine.recorder.wrap(found, sources.Constant(found))  # type: ignore[no-any-return]
+        return machine.recorder.wrap(found, sources.Constant(found))
     return None

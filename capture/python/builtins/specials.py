@@ -2,9 +2,10 @@
 
 from typing import Any, Final
 
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.arithmetic import BINARY, COMPARISONS, binary
-from dynajit.capture.python.basic import Steps, defines, type_of, unsupported
+from dynajit.capture.python.basic import defines, type_of, unsupported
 from dynajit.capture.python.builtins.table import special_call
 from dynajit.capture.python.containers import (
     boolean,
@@ -65,6 +66,7 @@ def _plain_by_name(machine: Machine, receiver: Value, name: str, args: list[Valu
     if name == "__format__":
         return (yield from format_value(machine, receiver, args[0]))
     handler = special_call(machine, {"__reversed__": reversed, "__hash__": hash}.get(name, repr))
+    assert handler is not None
     return (yield from handler(machine, [receiver], {}))
 
 

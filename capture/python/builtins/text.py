@@ -5,8 +5,9 @@ Every other method of a text is computed on the spot.
 
 from typing import Any, Final
 
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import Steps, as_python, defines, is_known, type_of
+from dynajit.capture.python.basic import as_python, defines, is_known, type_of
 from dynajit.capture.python.containers import fold
 from dynajit.capture.python.errors import check_count, refuse, stand_in
 from dynajit.capture.python.text.text import format_template

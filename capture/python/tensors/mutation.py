@@ -25,8 +25,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
 from dynajit.core.types.dtypes import Category, uint8
 from dynajit.core.types.value_types import ScalarType, TensorType
-from dynajit.eager._tensor import are_writes_checked
-from dynajit.eager.modes import grad_mode
+from dynajit.eager._tensor import _set_grad_enabled, are_writes_checked
 from dynajit.eager.operations.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype
 from dynajit.ir import graph
 from dynajit.ops import TABLE
@@ -125,7 +124,9 @@ def native_result(
     It becomes no tensor. Of `args[0]`, the tensor, the eager tape copies what it saves.
     """
     found: list[graph.Value] = []
-    old = machine.recorder.graph_value(args[0]).node
+    written = args[0]
+    assert isinstance(written, TensorValue)
+    old = machine.recorder.graph_value(written).node
     mark = machine.recorder.builder.snapshot()
 
     def keep(*operands: Any, **named: Any) -> None:
@@ -147,7 +148,8 @@ def _as_update(kind: TensorType, result: Any) -> graph.Value:
     if result.dtype is not kind.dtype:
         if result.dtype.category > kind.dtype.category:
             raise DTypeError(f"{result.dtype.name} into {kind.dtype.name}")
-        return TABLE.cast(result, dtype=kind.dtype)
+        cast: graph.Value = TABLE.cast(result, dtype=kind.dtype)
+        return cast
     return result
 
 
@@ -165,7 +167,8 @@ def _as_copy(kind: TensorType, source: Any) -> graph.Value:
         source = fitting(source, kind.dtype, "copy_")
     else:
         raise DTypeError(f"{type(source).__name__} is no number or tensor")
-    return TABLE.full(source, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+    filled: graph.Value = TABLE.full(source, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+    return filled
 
 
 def _broadcast(source: graph.Value, kind: TensorType) -> graph.Value:
@@ -193,7 +196,7 @@ def _check_writable(machine: Machine, receiver: TensorValue) -> None:
     machine.recorder.guard(GRAD_MODE_SOURCE, Kind.WRITES_CHECKED, is_limited, "a write")
     if is_limited:
         raise GraphBreak(breaks.TENSOR_FAILURE, "within vmap, writes are checked one by one")
-    before = grad_mode._set_grad_enabled(machine.recorder.grad_enabled)
+    before = _set_grad_enabled(machine.recorder.grad_enabled)
     try:
         # Once written with a history, the tensor is no leaf any more.
         if not contents.has_history and not _is_detached(machine, receiver):
@@ -201,7 +204,7 @@ def _check_writable(machine: Machine, receiver: TensorValue) -> None:
     except Exception as error:
         raise GraphBreak(breaks.TENSOR_FAILURE, str(error)) from None
     finally:
-        grad_mode._set_grad_enabled(before)
+        _set_grad_enabled(before)
     if not any_arrays.is_writable(existing.array):
         raise GraphBreak(breaks.TENSOR_FAILURE, "its memory is read-only")
 
@@ -272,8 +275,8 @@ def tensor_store(machine: Machine, receiver: TensorValue, index: Value, item: Va
         return
     _check_writable(machine, receiver)
     _refuse_partial_overlap(machine, receiver, [item])
-    part = native_result(machine, subscript.set_item, [receiver, index, item], {})
-    _write(machine, receiver, part, "tensor[...] = value", False)
+    result = native_result(machine, subscript.set_item, [receiver, index, item], {})
+    _write(machine, receiver, result, "tensor[...] = value", False)
 
 
 def refuse_older_key(machine: Machine, index: Value) -> None:

@@ -86,6 +86,7 @@ def _written(machine: Machine, target: LibraryFunction, result: Value, out: Valu
     for value, place in pairs:
         _check(machine, target, value, place)
     for value, place in pairs:
+        assert isinstance(place, TensorValue)  # checked
         in_place_method(machine, place, "copy_", [value], {})
     return TupleValue(tuple(outs), result.cls) if isinstance(result, TupleValue) else out
 

@@ -56,7 +56,7 @@ from dynajit.ops.calls.autocast import word_set
 from dynajit.ops.calls.autocast_words import default_device
 from dynajit.ops.functions import full, stack, zeros
 from dynajit.ops.functions.elements import complex as complex_functions
-from dynajit.ops.table.result_layouts import preserved_order
+from dynajit.ops.table.result_layouts import is_row_major, preserved_order
 
 #: Reading these needs the contents of the tensor.
 _CONTENTS: Final = frozenset(
@@ -198,7 +198,7 @@ def _strides(machine: Machine, value: TensorValue) -> Any:
 
 def _is_contiguous(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Constant:
     strides = _known_layout(_strides(machine, value))
-    return constant(layouts.is_row_major(tensor_type(machine, value).shape, strides))
+    return constant(is_row_major(tensor_type(machine, value).shape, strides))
 
 
 def _stride(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Value:
@@ -289,9 +289,10 @@ def _new_tensor(
     return creates_tensor(machine, creation.tensor, data, own | given)
 
 
+_Method = Callable[[Machine, TensorValue, list[Value], dict[str, Value]], Value]
+
 #: Methods that graph values do not have, or have as something else.
-_OWN_METHODS: Final[dict[str, Callable[[Any, TensorValue, list[Value], dict[str, Value]], Value]]]
-_OWN_METHODS = {
+_OWN_METHODS: Final[dict[str, _Method]] = {
     "type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory,
     "new_tensor": _new_tensor,
 }  # fmt: skip

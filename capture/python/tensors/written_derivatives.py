@@ -14,12 +14,11 @@ Where both outlive the region somebody could tell: capture starts again, and bre
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.library import autograd
-from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.basic import at_once, is_none
@@ -34,7 +33,7 @@ from dynajit.capture.values.tensors import MemoryContents, TensorContents, Tenso
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.records import record
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.value_types import Size, TensorType, numel
+from dynajit.core.types.value_types import Size, TensorType, ValueType, numel
 from dynajit.eager.backward.function import once_differentiable
 from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import graph
@@ -234,7 +233,7 @@ def _stand_ins(
         for value, part, tensor in zip(held, _cut(result, shapes), results, strict=True)
         if not _is_argument(tensor, arguments)
     }
-    parts = {
+    parts: dict[int, Value] = {
         tensor.identity: recorder.new_tensor(part)
         for tensor, part in zip(results, _cut(gradient, shapes), strict=True)
     }
@@ -250,9 +249,10 @@ def _identity(value: Value) -> int | None:
     return value.identity if isinstance(value, TensorValue) else None
 
 
-def _type_of_joined(types: list[TensorType]) -> TensorType:
+def _type_of_joined(types: Sequence[ValueType]) -> TensorType:
     """The type of one result, or of several, one after the other."""
     first = types[0]
+    assert isinstance(first, TensorType)
     if len(types) == 1:
         return TensorType(first.shape, first.dtype, first.device)
     count: Size = sum(numel(type.shape) for type in types)
@@ -293,16 +293,16 @@ def _no_gradient(machine: Machine, value: Value, materializes: bool) -> Value:
 
 
 @special(autograd.backward_fails)
-def _backward_fails(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _backward_fails(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise _refusal(args[0].object.function, "backward raises an error")  # type: ignore[attr-defined]
-    yield
 
 
 @special(autograd.forward_hands_on)
-def _forward_hands_on(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _forward_hands_on(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     function = args[0].object  # type: ignore[attr-defined]
     raise _refusal(function, "forward hands on a tensor that requires grad")
-    yield
 
 
 @special(autograd.backward_ends)
@@ -370,8 +370,8 @@ def _items(machine: Machine, value: Value) -> Sequence[Value]:
     """The items of a tuple or a list."""
     if isinstance(value, TupleValue):
         return value.items
-    found: Sequence[Value] = list_items(machine, value)
-    return found
+    assert isinstance(value, ListValue)
+    return list_items(machine, value)
 
 
 def _results(
@@ -397,8 +397,12 @@ def _results(
     }
     if not isinstance(begun.output, TupleValue):
         return made[begun.results[0].identity]
+    items = begun.output.items
     return TupleValue(
-        tuple(made.get(_identity(value), value) for value in begun.output.items)  # type: ignore[call-overload]
+        tuple(
+            made[v.identity] if isinstance(v, TensorValue) and v.identity in made else v
+            for v in items
+        )
     )
 
 

@@ -51,7 +51,7 @@ def _pusher(emitter: Any, value: Value) -> Callable[[], None]:
     return lambda: emitter.load_value(value)
 
 
-def record(machine: Machine, effect: OutputEffect) -> None:
+def add_output(machine: Machine, effect: OutputEffect) -> None:
     """Add to what is written after the launch.
 
     Raises:

@@ -8,16 +8,17 @@ import itertools
 import re
 import types
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.parts import part, rely_on_names
 from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import is_pure_method
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     defines,
     is_known,
@@ -50,7 +51,7 @@ _FORMAT: Final = vars(object)["__format__"]
 
 _PERCENT_LETTERS: Final = "diouxXeEfFgGcrsa"
 
-_CONVERSIONS: Final = {"str": str, "repr": repr, "ascii": ascii}
+_CONVERSIONS: Final[dict[str, Callable[[Any], str]]] = {"str": str, "repr": repr, "ascii": ascii}
 
 #: One conversion of a `%` template: key, flags, width, precision, letter.
 _PERCENT: Final = re.compile(r"%(?:\((.*?)\))?([-#0 +]*)(\*|\d+)?(?:\.(\*|\d+))?[hlL]?(.)")
@@ -106,7 +107,7 @@ def _object_text(machine: Machine, value: Value, conversion: str) -> Steps:
         return (yield from exception_text(machine, value, conversion))
     method = own_method(value, "__str__" if conversion == "str" else "__repr__")
     storage = storage_of(machine, value)
-    if method is None and conversion == "str" and keeps_text(storage):
+    if method is None and conversion == "str" and storage is not None and keeps_text(storage):
         return (yield from to_text(machine, storage, "str"))
     if method is None:
         method = own_method(value, "__repr__")
@@ -137,7 +138,7 @@ def _container_text(machine: Machine, value: Value, above: tuple[Any, ...]) -> S
         value, InstanceDictValue
     ):
         if value.object_id in above and value.object_id is not None:
-            shown = {list: "[...]", set: "set(...)", OrderedDict: "..."}
+            shown: dict[type, str] = {list: "[...]", set: "set(...)", OrderedDict: "..."}
             return shown.get(value.python_type, "{...}")
         if value.object_id is not None:
             above = (*above, value.object_id)
