@@ -19,7 +19,8 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.capture import _capture
 from dynajit.capture.entry import own_builtins
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import CompiledGuards, Failure, compile_guards
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.core.errors import InternalError, RecompileError

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynajit.capture._capture import ends_quietly
 from dynajit.capture.bytecode.instructions import Body
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.places import sources

@@ -10,7 +10,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from dynajit.capture.guards.facts import FunctionFacts
-from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import PartOf, Source
 from dynajit.capture.values.containers import TupleValue

@@ -13,7 +13,8 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.recording import Namespace, Recorder
 from dynajit.capture.machine.trial import Trial

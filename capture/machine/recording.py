@@ -16,7 +16,8 @@ import numpy as np
 from dynajit.capture import breaks
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.guards.classes_met import ClassesMet
-from dynajit.capture.guards.guards import Guard, Kind, guard_key, without_implied
+from dynajit.capture.guards.guards import Guard, guard_key, without_implied
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine import lifetimes
 from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.immutables import is_immutable, is_lasting

@@ -4,7 +4,7 @@ import builtins
 from typing import Any
 
 from dynajit.capture import _capture, breaks
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine

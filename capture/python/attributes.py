@@ -11,7 +11,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.parts import has_names, is_wrapper, part, place_of, wrapped
 from dynajit.capture.library import REPLACED
 from dynajit.capture.machine.exceptions import NotKnown, Raised, raise_python, write_state

@@ -13,8 +13,8 @@ from typing import Any, Final, NoReturn
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.versions import IS_314
-from dynajit.capture.guards.guards import Kind
 from dynajit.capture.guards.identity_keys import note_key
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import is_numpy_number

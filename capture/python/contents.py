@@ -9,8 +9,8 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture._capture import is_held_weakly
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind
 from dynajit.capture.guards.identity_keys import holds_nan
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources

@@ -10,7 +10,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.parts import is_wrapper, wrapped
 from dynajit.capture.machine.exceptions import (
     handled,

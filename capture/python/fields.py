@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.lifetimes import ends_in_place, has_finalizer
 from dynajit.capture.machine.machine import Machine

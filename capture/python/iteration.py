@@ -11,7 +11,7 @@ from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.awaiting import next_item, then
 from dynajit.capture.machine.exceptions import Raised, raise_python, stop_iteration_value
 from dynajit.capture.machine.frames import Steps

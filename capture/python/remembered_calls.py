@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak, SkipFrame
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import Raised
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.facts import Predicate
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.relations import COMPARISONS
 from dynajit.capture.machine.awaiting import checked_bool, length_is_true, then
 from dynajit.capture.machine.exceptions import raise_python

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dynajit.capture.bytecode.versions import IS_313
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.parts import wrapped
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Steps

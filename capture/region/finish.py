@@ -10,7 +10,7 @@ from dynajit.capture.bytecode.resume import Home
 from dynajit.capture.execution.ending_arguments import guard_ends
 from dynajit.capture.execution.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.guards.facts import MemoryUse
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine import effects
 from dynajit.capture.machine.awaiting import Awaited, Use
 from dynajit.capture.machine.frames import Frame

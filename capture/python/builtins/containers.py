@@ -11,7 +11,7 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.versions import IS_314
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.parts import place_of
 from dynajit.capture.library.iteration import CallableIterator, ReversedIterator
 from dynajit.capture.machine.exceptions import Raised, raise_python

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.conversion import to_native

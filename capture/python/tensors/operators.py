@@ -7,7 +7,7 @@ Where the kernel could see its own writes in another operand, the call is a brea
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind as GuardKind
+from dynajit.capture.guards.kinds import Kind as GuardKind
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.contents import list_items

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import Attribute, Source
