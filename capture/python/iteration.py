@@ -73,9 +73,8 @@ def new_iterator(machine: Machine, state: Any, cls: type) -> IteratorValue:
 def iterate(machine: Machine, value: Value) -> Steps:
     """`iter(value)`."""
     if isinstance(value, (IteratorValue, GeneratorValue)):
-        machine.recorder.use(
-            value
-        )  # what follows may be real code, which trusts that it is an iterator
+        # What follows may be real code, which trusts that it is an iterator.
+        machine.recorder.use(value)
         return value
     if isinstance(value, (TupleValue, ListValue)):
         machine.recorder.use(value)
