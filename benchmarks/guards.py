@@ -17,7 +17,8 @@ from dynajit import nn
 from dynajit.capture import _capture
 from dynajit.capture.entry import cache
 from dynajit.capture.guards.facts import TensorFacts
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import compile_guards
 from dynajit.capture.places.sources import (
     Attribute,

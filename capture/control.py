@@ -5,9 +5,9 @@ Eagerly these functions do nothing; the executor gives them their meaning.
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 from dynajit.capture import _capture
 from dynajit.core.errors import ArgumentError
@@ -90,7 +90,13 @@ def why_disabled(function: Any) -> str:
     return f"{function.__qualname__} is disabled" + (f": {reason}" if reason else "")
 
 
-def allow_in_graph(function: F) -> F:
+@overload
+def allow_in_graph(function: F) -> F: ...
+@overload
+def allow_in_graph(function: Sequence[F]) -> list[F]: ...
+
+
+def allow_in_graph(function: Any) -> Any:
     """Call `function` with graph values instead of reading its bytecode.
 
     For a function that only calls operations of this library on its tensor arguments. It runs once
@@ -104,7 +110,7 @@ def allow_in_graph(function: F) -> F:
         ArgumentError: it is not a Python function.
     """
     if isinstance(function, (list, tuple)):
-        return [allow_in_graph(each) for each in function]  # type: ignore[return-value]
+        return [allow_in_graph(each) for each in function]
     if isinstance(function, type):
         return function
     if not isinstance(function, FunctionType):
@@ -112,7 +118,7 @@ def allow_in_graph(function: F) -> F:
             f"allow_in_graph({function!r}): expected a Python function.  Wrap it in one."
         )
     setattr(function, ALLOWED, True)
-    return function  # type: ignore[return-value]  # narrowed by isinstance
+    return function
 
 
 def is_allowed(function: Any) -> bool:

@@ -251,7 +251,9 @@ def _make_reading(code: CodeType) -> _Reading:
         if offset in misread:
             instruction.name = misread[offset]
         if offset in placed:
-            instruction.arg = _Placed(instruction.arg.name)
+            place = instruction.arg
+            assert isinstance(place, (CellVar, FreeVar))
+            instruction.arg = _Placed(place.name)
     return _Reading(items, dict(zip(offsets, instructions, strict=True)))
 
 
@@ -403,14 +405,16 @@ def _split(instruction: Instr) -> list[Instr]:
     return [copied]
 
 
-def protected(items: Sequence[Instr], target: Label, depth: int, push_lasti: bool) -> list[Item]:
+def protected(items: Sequence[Item], target: Label, depth: int, push_lasti: bool) -> list[Item]:
     """The instructions under an exception handler.
 
     A NOP comes first: when a Python function called by the instruction raises, 3.13 looks for the
     handler of the code unit in front of the instruction.
     """
     begin = TryBegin(target, push_lasti, depth)
-    return [begin, Instr("NOP", location=items[0].location), *items, TryEnd(begin)]
+    first = items[0]
+    assert isinstance(first, Instr)
+    return [begin, Instr("NOP", location=first.location), *items, TryEnd(begin)]
 
 
 def with_jump_to(instruction: Instr, label: Label) -> Instr:

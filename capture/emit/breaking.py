@@ -264,8 +264,7 @@ class Tail:
         writer.call(1)
         for part, pushes in zip(awaited.then, values, strict=True):
             writer.store_local(".result")
-            function = part.function
-            writer.callable(lambda function=function: writer.load_constant(function))
+            writer.callable(functools.partial(writer.load_constant, part.function))
             writer.load_local(".result")
             for push_value in pushes:
                 push_value()

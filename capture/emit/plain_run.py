@@ -6,12 +6,13 @@ prints and calls that come before the error happen, and the operation raises it 
 """
 
 import dis
+import functools
 from collections.abc import Mapping
 from types import CodeType
 from typing import Final
 
-from bytecode import Instr, Label, TryBegin, TryEnd
-from bytecode.instr import InstrLocation
+from bytecode import Instr, Label
+from bytecode.instr import InstrLocation, TryBegin, TryEnd
 
 from dynajit.capture.bytecode.assemble import Copy, Item, Writer, with_own_labels
 from dynajit.core.errors import LaunchFailed
@@ -62,7 +63,7 @@ class PlainRun:
         writer.append("POP_EXCEPT", None, 1, 0)
         for device, names in random.items():
             give_back = generator_of(device).give_back
-            writer.callable(lambda give_back=give_back: writer.load_constant(give_back))
+            writer.callable(functools.partial(writer.load_constant, give_back))
             for name in names:
                 writer.load_local(name)
             writer.call(2)

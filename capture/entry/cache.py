@@ -19,7 +19,8 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.capture import _capture
 from dynajit.capture.entry import own_builtins
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import CompiledGuards, Failure, compile_guards
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.core.errors import InternalError, RecompileError
@@ -92,7 +93,7 @@ class Published:
     """
 
     guards: tuple[Guard, ...] = ()
-    function: FunctionType | None = None
+    function: Callable[..., Any] | None = None
     is_scoped: bool = False
     facts: Any = None
     permanent: bool = False
@@ -117,7 +118,7 @@ class Entry:
 
     number: int
     guards: CompiledGuards
-    function: FunctionType
+    function: Callable[..., Any]
     is_scoped: bool
     facts: Any
 
@@ -174,7 +175,7 @@ class FunctionCache:
 
     def on_miss(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
-    ) -> FunctionType | None:
+    ) -> Callable[..., Any] | None:
         """The function to call when no entry fits; None: the original. Called by C, for which a
         RecursionError is None, too: there is no room for the compiler.
 
@@ -206,7 +207,7 @@ class FunctionCache:
 
     def _miss(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
-    ) -> FunctionType | None:
+    ) -> Callable[..., Any] | None:
         """The same where something may be compiled."""
         with _lock_of(function.__code__):
             found = self._find(compiled, function, arguments)
@@ -250,7 +251,7 @@ class FunctionCache:
 
     def _find(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
-    ) -> FunctionType | None:
+    ) -> Callable[..., Any] | None:
         for entry in self.entries(compiled):
             if entry.guards.evaluator.check(arguments, function):
                 return entry.function
@@ -258,7 +259,7 @@ class FunctionCache:
 
     def _compile(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
-    ) -> FunctionType | None:
+    ) -> Callable[..., Any] | None:
         failures = self._failures(compiled, function, arguments)
         self.compile_count += 1
         published, guards, unstable = self._make(function, arguments)
@@ -520,6 +521,10 @@ class _Locks:
     threads may hold that it does not have."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """As a new process has them."""
         self.guard = threading.RLock()
         self.known: weakref.WeakKeyDictionary[CodeType, Any] = weakref.WeakKeyDictionary()
 
@@ -533,4 +538,4 @@ def _lock_of(code: CodeType) -> Any:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_locks.__init__)
+    os.register_at_fork(after_in_child=_locks.forget)

@@ -63,7 +63,6 @@ MSG_TOOLCHAIN: Final = (
 )
 
 MSG_DEEP: Final = "it is called so deep in a recursion that the compiler has no room"
-MSG_NESTED: Final = "its objects are nested so deep that the compiler has no room"
 MSG_MEMORY: Final = "the compiler ran out of memory"
 MSG_NESTED: Final = "objects that are nested too deeply"
 
@@ -115,7 +114,7 @@ class Compilation:
     """
 
     region: Region | Skip
-    function: FunctionType | None
+    function: Callable[..., Any] | None
     launch: Callable[..., tuple[Any, ...]] | None = None
     stages: dict[str, float] = field(default_factory=dict)
     error: Exception | None = None
@@ -321,7 +320,7 @@ def _compile(
         )
         stages["backend"] = _milliseconds(started)
     started = time.perf_counter()
-    called = enable_grad()(launch) if region.has_history else launch
+    called = launch if launch is None or not region.has_history else enable_grad()(launch)
     may_fail = bool(getattr(launch, "may_fail", False)) or _takes_integers(region)
     try:
         code = emit(function, region, called, _make_resume(options), may_fail)

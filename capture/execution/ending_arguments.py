@@ -11,7 +11,8 @@ from typing import Any
 
 from dynajit.capture._capture import ends_quietly
 from dynajit.capture.bytecode.instructions import Body
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.places import sources
 from dynajit.capture.values.functions import CellValue
@@ -68,21 +69,21 @@ def watch_arguments(
     return found
 
 
-def guard_ends(x: Any) -> None:
+def guard_ends(machine: Machine, arguments: Mapping[str, Argument]) -> None:
     """Guard that nobody notices the end of the arguments that the region has let go of.
 
     Those that are watched end by instructions that run for real.
     """
-    for index, (name, argument) in enumerate(x.arguments.items()):
-        held = x.root.locals.get(name)
+    for index, (name, argument) in enumerate(arguments.items()):
+        held = machine.root.locals.get(name)
         if isinstance(held, CellValue):
-            held = x.heap[held.identity]
+            held = machine.heap[held.identity]
         place = sources.Local(name, index)
         if not argument.is_quiet or getattr(held, "source", None) == place:
             continue
-        is_known = _has_no_end(argument.value) and x.recorder.is_relied_on(place)
+        is_known = _has_no_end(argument.value) and machine.recorder.is_relied_on(place)
         if argument.is_fresh or not is_known:
-            x.recorder.guard(place, Kind.ENDS_QUIETLY, argument.is_fresh, "let go of")
+            machine.recorder.guard(place, Kind.ENDS_QUIETLY, argument.is_fresh, "let go of")
 
 
 def _has_no_end(value: Value) -> bool:

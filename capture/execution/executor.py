@@ -6,14 +6,14 @@ goes back to the start of the instruction: the region ends there, inside the cal
 inlined. Where the state cannot be rebuilt, or a caller cannot go on by itself, an earlier
 instruction is tried.
 
-What Python objects can do is in the `operations_*` modules, written as functions of the executor
-and bound here as methods.
+What Python objects can do is in `capture.python`, written as functions of the machine. Those that
+ask for each other in circles are asked of the machine, and bound here.
 """
 
 import functools
 import sys
 from collections.abc import Iterator
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import FrameType, FunctionType
 from typing import Any, Final
 
 from dynajit.capture import breaks
@@ -23,11 +23,11 @@ from dynajit.capture.bytecode.resume import start_of
 from dynajit.capture.bytecode.versions import IS_311, POSITION_IS_NULL
 from dynajit.capture.execution.ending_arguments import quiet_ends, watch_arguments
 from dynajit.capture.execution.forced import ForcedBreaks
-from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
 from dynajit.capture.machine.awaiting import Awaited, awaited_by
 from dynajit.capture.machine.exceptions import NotKnown, Raised, enter_by_throw, record_passage
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.lifetimes import has_guards
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Mark, Namespace, Recorder
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.places import sources
@@ -35,17 +35,13 @@ from dynajit.capture.python import arithmetic as operations_arithmetic
 from dynajit.capture.python import attributes as operations_attributes
 from dynajit.capture.python import basic as operations_basic
 from dynajit.capture.python import calls as operations_calls
-from dynajit.capture.python import containers as operations_containers
 from dynajit.capture.python import generators as operations_generators
 from dynajit.capture.python import instances as operations_instances
 from dynajit.capture.python import iteration as operations_iteration
 from dynajit.capture.python import kept_frames, watching
-from dynajit.capture.python import keys as operations_keys
-from dynajit.capture.python import sets as operations_sets
 from dynajit.capture.python import writing as operations_writing
 from dynajit.capture.python.builtins import containers as builtins_containers
 from dynajit.capture.python.builtins import copies as builtins_copies
-from dynajit.capture.python.builtins import dicts as builtins_dicts
 from dynajit.capture.python.builtins import functions as builtins_functions
 from dynajit.capture.python.builtins import generic as builtins_generic
 from dynajit.capture.python.builtins import library as builtins_library
@@ -53,21 +49,14 @@ from dynajit.capture.python.builtins import methods as builtins_methods
 from dynajit.capture.python.builtins import objects as builtins_objects
 from dynajit.capture.python.builtins import output as builtins_output
 from dynajit.capture.python.builtins import signatures as builtins_signatures
-from dynajit.capture.python.builtins import table as builtins_table
-from dynajit.capture.python.remembered_calls import Trial
-from dynajit.capture.python.tensors import autograd as operations_autograd
-from dynajit.capture.python.tensors import mutation as operations_mutation
-from dynajit.capture.python.tensors import tensors as operations_tensors
 from dynajit.capture.python.tensors import written_derivatives
 from dynajit.capture.python.text import text as operations_text
 from dynajit.capture.python.watching import Keys
-from dynajit.capture.values.containers import SliceValue, TupleValue
-from dynajit.capture.values.functions import CellValue, GeneratorState
+from dynajit.capture.values.functions import GeneratorState
 from dynajit.capture.values.objects import ExceptionValue, TracebackValue
-from dynajit.capture.values.symbolic import NONE, Known, Value, constant
+from dynajit.capture.values.symbolic import NONE, Value, constant
 from dynajit.core.errors import InternalError
 from dynajit.core.records import record
-from dynajit.core.types.symint import Number
 
 #: Instructions executed in one capture before it breaks: some seconds of symbolic execution.
 MAX_INSTRUCTIONS: Final = 500_000
@@ -141,7 +130,7 @@ class Stopped:
     travelling: int | None = None
 
 
-class Executor:
+class Executor(Machine):
     """See the module's text.
 
     Args:
@@ -160,27 +149,15 @@ class Executor:
         forced: ForcedBreaks | None = None,
         refuses_copies: bool = False,
     ) -> None:
-        self.root_function = function
+        depth = min(operations_calls.MAX_DEPTH, _room())
+        super().__init__(function, recorder, depth, refuses_copies)
         self.forced = forced
-        self.recorder = recorder
-        self.heap = recorder.heap
-        self.max_depth = min(operations_calls.MAX_DEPTH, _room())
-        self.frames: list[Frame] = []
         self._left: tuple[Frame, ...] = ()
-        self.generator_results: dict[int, Value] = {}
-        self.global_ids: dict[int, tuple[int, dict[str, Any]]] = {}
-        self.result: Value | None = None
-        self.being_shown: list[Any] = []
-        self.removals: dict[int, int] = {}
         self._thrown: Thrown | None = None
         self._last_trail: Trail | None = None
         self._looked_at = 0
         self._travelling: int | None = None
         self._has_caught = False
-        self.trial: Trial | None = None
-        self.refuses_copies = refuses_copies
-        self.is_caller_handling = sys.exc_info()[1] is not None
-        self._constants: dict[int, Value] = {}
         body = decode(function.__code__)
         if body.unsupported is not None:
             raise SkipFrame(body.unsupported)
@@ -190,17 +167,14 @@ class Executor:
     def _root_frame(self, function: FunctionType, arguments: tuple[Any, ...], body: Body) -> Frame:
         quiet = quiet_ends(body, arguments)
         base = sources.Function(function.__qualname__)
-        namespace = Namespace(base, function.__globals__, function.__builtins__)
+        namespace = Namespace.of(function, base)
         bound = {
             name: self.recorder.wrap(argument, sources.Local(name, index))
             for index, (name, argument) in enumerate(zip(body.parameters, arguments, strict=True))
         }
-        cells = [
-            self.recorder.wrap(cell, sources.ClosureCell(base, index))
-            for index, cell in enumerate(function.__closure__ or ())
-        ]
+        cells = self.recorder.cells_of(function, base)
         self.arguments = watch_arguments(self.recorder, body, bound, quiet)
-        frame = Frame(body, function.__code__, namespace, bound, tuple(cells))
+        frame = Frame(body, function.__code__, namespace, bound, cells)
         frame.bind_free_cells()
         frame.handled = self.heap.allocate(None)
         return frame
@@ -226,11 +200,11 @@ class Executor:
                     return Returned(self.result)
                 self._step()
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
-        except GraphBreak as stop:
+        except GraphBreak as asked:
             self._end_trial()
             trail = self._last_trail or self._trail()
             self._left = trail.frames
-            return Stopped(self._record(stop), trail, self._travelling)
+            return Stopped(self._record(asked), trail, self._travelling)
         except NotKnown as reason:
             self._end_trial()
             stop = GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{reason} is not known by value")
@@ -469,175 +443,19 @@ class Executor:
         self.frames = list(trail.frames[: point.depth + 1])
         self.frames[-1].restore(point.frame)
 
-    # -- cells, globals, constants -----------------------------------------------------------
+    # -- operations that ask for each other, bound as methods ----------------------------------
 
-    def new_cell(self, contents: Value) -> CellValue:
-        """A cell made by the captured code."""
-        return CellValue(self.heap.allocate(contents), type((lambda: self).__closure__[0]))  # type: ignore[index]
-
-    def cell_contents(self, cell: CellValue) -> Value:
-        """What a cell holds, or UNBOUND."""
-        contents = self.heap[cell.identity]
-        if contents is None:
-            contents = self._read_cell(cell)
-            self.heap.load_entry(cell.identity, contents)
-        found: Value = contents
-        return found
-
-    def _read_cell(self, cell: CellValue) -> Value:
-        existing = self.recorder.existing(cell)
-        source = cell.source
-        if isinstance(source, sources.ClosureCell):
-            place: sources.Source = sources.Closure(source.base, source.index)
-        else:
-            self.recorder.use(cell)
-            place = sources.CellContents(source)
-        try:
-            contents = existing.cell_contents
-        except ValueError:
-            raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "an empty closure cell") from None
-        return self.recorder.wrap(contents, place)
-
-    def global_write(self, namespace: dict[str, Any], name: str) -> Value | None:
-        """What the captured code stored into a global, or None."""
-        found = self.global_ids.get(id(namespace))
-        if found is None:
-            return None
-        written: Value | None = self.heap[found[0]].get(name)
-        return written
-
-    def module_write(self, module: Any, name: str) -> Value | None:
-        """What the captured code stored into a module's global, or None."""
-        return self.global_write(vars(module), name)
-
-    def write_global(self, namespace: Namespace, name: str, value: Value) -> None:
-        """Store a global variable."""
-        key = id(namespace.globals)
-        if key not in self.global_ids:
-            self.global_ids[key] = (self.heap.adopt({}), namespace.globals)
-        identity = self.global_ids[key][0]
-        self.heap.write(identity, {**self.heap[identity], name: value})
-
-    def constant_value(self, literal: Any) -> Value:
-        """The value of a constant of a code object."""
-        found = self._constants.get(id(literal))
-        if found is None:
-            found = self._constants[id(literal)] = _constant(literal)
-        return found
-
-    # -- small services ----------------------------------------------------------------------
-
-    def uses_grad_mode(self) -> None:
-        """The region depends on the grad mode at entry."""
-        entry = bool(self.heap.entry(self.recorder.grad_mode_id))
-        self.recorder.guard(GRAD_MODE_SOURCE, Kind.GRAD_MODE, entry, "grad mode")
-
-    def uses_autocast(self) -> None:
-        """The region depends on the autocast word at entry."""
-        entry = int(self.heap.entry(self.recorder.autocast_id))
-        self.recorder.guard(GRAD_MODE_SOURCE, Kind.AUTOCAST, entry, "autocast")
-
-    def uses_inference_mode(self) -> None:
-        """The region depends on the inference mode at entry."""
-        entry = bool(self.heap.entry(self.recorder.inference_id))
-        self.recorder.guard(GRAD_MODE_SOURCE, Kind.INFERENCE, entry, "inference mode")
-
-    def generator_result(self, receiver: Any) -> list[Value]:
-        """What a finished generator returned, as arguments of StopIteration."""
-        result = self.generator_results.pop(getattr(receiver, "identity", -1), None)
-        if result is None or (getattr(result, "value", result) is None):
-            return []
-        return [result]
-
-    def sequence_length(self, value: Any) -> Value:
-        """`len(tensor)` as a value."""
-        return self.size_value(self.tensor_type(value).shape[0])
-
-    def size_value(self, size: Number) -> Value:
-        """A size as the program sees it: a literal, or a run-time int."""
-        return self.recorder.sizes.value_of(size)
-
-    # -- operations, bound as methods ----------------------------------------------------------
-
-    truth = operations_basic.truth
-    length = operations_basic.length
-    is_same = operations_basic.is_same
-    type_of = operations_basic.type_of
-    key_token = operations_keys.key_token
-    token_in = operations_keys.token_in
-    store_key = operations_keys.store_key
-    build_dict = operations_keys.build_dict
-    new_list = operations_containers.new_list
-    new_dict = operations_containers.new_dict
-    new_set = operations_sets.new_set
-    list_items = operations_containers.list_items
-    grow_list = operations_containers.grow_list
-    dict_entries = operations_containers.dict_entries
-    set_entries = operations_sets.set_entries
-    dict_lookup = operations_containers.dict_lookup
-    dict_contains = operations_containers.dict_contains
-    dict_store = operations_containers.dict_store
-    dict_delete = operations_containers.dict_delete
-    subscript = operations_containers.subscript
-    store_subscript = operations_containers.store_subscript
-    delete_subscript = operations_containers.delete_subscript
-    contains = operations_containers.contains
-    fold = operations_containers.fold
-    get_attribute = operations_attributes.get_attribute
-    set_attribute = operations_writing.set_attribute
-    set_function_attribute = operations_writing.set_function_attribute
-    set_plain_attribute = operations_writing.set_plain_attribute
-    delete_attribute = operations_writing.delete_attribute
-    delete_plain_attribute = operations_writing.delete_plain_attribute
-    has_attribute = operations_writing.has_attribute
-    plain_attribute = operations_instances.plain_attribute
-    get_special = operations_instances.get_special
-    instance_lookup = operations_writing.instance_lookup
-    instance_entries = operations_writing.instance_entries
-    instance_store = operations_writing.instance_store
-    binary = operations_arithmetic.binary
-    unary = operations_arithmetic.unary
-    compare = operations_arithmetic.compare
-    to_text = operations_text.to_text
-    format_value = operations_text.format_value
-    iterate = operations_iteration.iterate
-    advance = operations_iteration.advance
-    removed = operations_iteration.removed
-    to_items = operations_iteration.to_items
-    view_items = operations_iteration.view_items
-    new_iterator = operations_iteration.new_iterator
     call = operations_calls.call
-    call_object_method = operations_calls.call_object_method
-    refuse_arguments = operations_calls.refuse_arguments
-    allocate = operations_calls.allocate
-    resume_generator = operations_generators.resume_generator
-    tensor_type = operations_tensors.tensor_type
-    tensor_attribute = operations_tensors.tensor_attribute
-    tensor_method = operations_tensors.tensor_method
-    in_place_method = operations_mutation.in_place_method
-    tensor_in_place = operations_mutation.tensor_in_place
-    tensor_store = operations_mutation.tensor_store
-    refuse_older_key = operations_mutation.refuse_older_key
-    set_tensor_attribute = operations_autograd.set_tensor_attribute
-    stored_attribute = operations_autograd.stored_attribute
-    grad_of = operations_autograd.grad_of
-    data_of = operations_autograd.data_of
-    is_leaf = operations_autograd.is_leaf
-    grad_fn_of = operations_autograd.grad_fn_of
-    requires_grad_method = operations_autograd.requires_grad_method
-    native_call = operations_tensors.native_call
-    native_method = operations_tensors.native_method
-    is_library_function = operations_tensors.is_library_function
-    why_not_inlined = operations_tensors.why_not_inlined
-    creates_tensor = operations_tensors.creates_tensor
-    constructs_tensor = operations_tensors.constructs_tensor
-    as_tensor = operations_tensors.as_tensor
-    view_as_complex = operations_tensors.view_as_complex
-    special_call = builtins_table.special_call
-    is_pure = builtins_table.is_pure
-    to_pairs = builtins_dicts.to_pairs
-    merge_pairs = builtins_dicts.merge_pairs
     call_method = builtins_methods.call_method
+    call_object_method = operations_calls.call_object_method
+    get_attribute = operations_attributes.get_attribute
+    get_special = operations_instances.get_special
+    set_attribute = operations_writing.set_attribute
+    set_plain_attribute = operations_writing.set_plain_attribute
+    compare = operations_arithmetic.compare
+    advance = operations_iteration.advance
+    to_items = operations_iteration.to_items
+    to_text = operations_text.to_text
 
 
 #: Loaded for the handlers that they enter into `capture.python.builtins.table`.
@@ -654,16 +472,6 @@ _TABLES: Final = (
 )
 
 
-def _constant(literal: Any) -> Value:
-    if isinstance(literal, tuple):
-        return TupleValue(tuple(_constant(item) for item in literal))
-    if isinstance(literal, slice):  # 3.14 has constants for them
-        return SliceValue(*map(_constant, (literal.start, literal.stop, literal.step)))
-    if isinstance(literal, (CodeType, BuiltinFunctionType)):  # a resume code calls a function
-        return Known(literal)
-    return constant(literal)
-
-
 @functools.cache
 def _is_library(filename: str) -> bool:
     path = filename.replace("\\", "/")
@@ -672,9 +480,9 @@ def _is_library(filename: str) -> bool:
 
 def _room() -> int:
     """How many calls plain Python could still nest here, without the compiler's own frames."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     depth = 0
     while frame is not None:
         depth += "dynajit" not in frame.f_globals.get("__name__", "")
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return sys.getrecursionlimit() - depth

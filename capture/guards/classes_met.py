@@ -10,7 +10,8 @@ Filled by the recorder; nothing of a class runs.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.values.plain_classes import bases_in_order, flags
 

@@ -12,8 +12,10 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from dynajit.capture.values.plain_classes import qualified_name
+from dynajit.core.arrays.meta_arrays import MetaMemory
 from dynajit.core.errors import CaptureError
 from dynajit.core.records import record
+from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ops.native._library_call import LibraryFunction
@@ -116,7 +118,8 @@ class TensorFacts:
 
     def difference(self, actual: Any) -> str:
         """What is different about `actual`, in words: `shape was [8, 4], now [9, 4]`."""
-        if type(actual) is not self.python_class:
+        kind = type(actual)
+        if kind is not self.python_class:
             return f"was a {self.python_class.__name__}, now {describe(actual)}"
         now = TensorFacts.of(actual)
         parts = []
@@ -228,3 +231,29 @@ def describe(value: Any) -> str:
     if type(value) is ModuleType:
         return f"module {vars(value).get('__name__', 'without a name')}"
     return f"a {qualified_name(type(value))} at {id(value):#x}"
+
+
+def _number_of(device: str) -> int:
+    """Of a device, as tensors say it in C."""
+    if device == "cpu":
+        return -1
+    if device == "meta":
+        return MetaMemory.device_id
+    return int(devices.parse(device).index or 0)
+
+
+def lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
+    """For C: (class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True,
+    requires_grad)."""
+    size = facts.dtype.itemsize
+    strides: Any = facts.row_major or None
+    if facts.strides is not None:
+        strides = tuple(None if s is None else s * size for s in facts.strides)
+    return (
+        facts.python_class,
+        facts.dtype.numpy,
+        _number_of(facts.device),
+        tuple((s.low, s.high) if isinstance(s, SizeRange) else s for s in facts.shape),
+        strides,
+        facts.requires_grad,
+    )

@@ -6,7 +6,7 @@ needs another version. Objects that are keys of existing dicts and sets are know
 
 from typing import Any, Final
 
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.values.containers import HeapValue
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dynajit.capture._capture import class_member, is_held_weakly
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.values.plain_classes import bases_in_order, namespace, qualified_name
 

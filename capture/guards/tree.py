@@ -13,21 +13,13 @@ from typing import Any
 
 from dynajit.capture import _capture
 from dynajit.capture.guards import mortal
-from dynajit.capture.guards.facts import COMPARISONS, Remembered, SizeRange, TensorFacts, describe
-from dynajit.capture.guards.guards import (
-    MISSING,
-    RELATIONS,
-    Guard,
-    Kind,
-    constant_key,
-    is_equality_constant,
-)
+from dynajit.capture.guards.facts import COMPARISONS, Remembered, describe
+from dynajit.capture.guards.guards import MISSING, Guard
+from dynajit.capture.guards.kinds import Holds, Kind, constant_key, is_equality_constant
 from dynajit.capture.guards.relations import Relation
 from dynajit.capture.places.sources import Constant, Key, Source, Step
-from dynajit.core.arrays.meta_arrays import MetaMemory
 from dynajit.core.errors import InternalError
 from dynajit.core.records import record
-from dynajit.core.types import device as devices
 
 
 def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
@@ -76,15 +68,16 @@ class _Releaser:
     def guard(self, guard: Guard) -> Guard:
         """The same guard without strong references."""
         expected = guard.expected
-        if guard.kind in (Kind.IDENTITY, Kind.TYPE_IS, Kind.CLASS_UNCHANGED, Kind.HAS_NO_KEY):
+        holds = guard.kind.row.holds
+        if holds is Holds.OBJECT:
             expected = _remember(expected)
-        elif guard.kind in (Kind.DICT_KEYS, Kind.SUBCLASSES):
+        elif holds is Holds.OBJECTS:
             expected = tuple(_remember(key) for key in expected)
-        elif guard.kind in RELATIONS:
+        elif holds is Holds.PLACE:
             expected = self.source(expected)
-        elif guard.kind is Kind.SEPARATE_MEMORY:
+        elif holds is Holds.PLACES:
             expected = tuple((self.source(member), use) for member, use in expected)
-        elif guard.kind is Kind.RELATION:
+        elif holds is Holds.RELATION:
             expected = expected.mapped(self.source)
         source = self.source(guard.source)
         if source is guard.source and expected is guard.expected:
@@ -211,23 +204,16 @@ class _Tree:
 
 def _lower(guard: Guard, tree: _Tree) -> Any:
     """The expected value as C wants it."""
-    expected = guard.expected
-    if guard.kind in RELATIONS:
+    expected, row = guard.expected, guard.kind.row
+    if row.holds is Holds.PLACE:
         return tree.find(expected).number
-    if guard.kind is Kind.SEPARATE_MEMORY:
+    if row.holds is Holds.PLACES:
         return tuple((tree.find(member).number, int(use)) for member, use in expected)
-    if guard.kind is Kind.RELATION:
+    if row.holds is Holds.RELATION:
         return _lower_relation(expected, tree)
-    if guard.kind is Kind.TENSOR:
-        return _lower_tensor(expected)
-    if guard.kind is Kind.PREDICATE:
-        numbers = tuple((COMPARISONS.index(op), constant) for op, constant in expected.comparisons)
-        return (expected.number_class, numbers, expected.negated)
-    if guard.kind is Kind.FUNCTION:
-        return expected.code
     if guard.kind is Kind.EQUALS and not is_equality_constant(expected):
         raise InternalError(f"EQUALS guard on {guard.source}: {expected!r} is not a constant")
-    return expected
+    return row.lower(expected)
 
 
 def _lower_relation(relation: Relation, tree: _Tree) -> tuple[Any, ...]:
@@ -238,29 +224,3 @@ def _lower_relation(relation: Relation, tree: _Tree) -> tuple[Any, ...]:
     )
     program = tuple((int(operation), operand) for operation, operand in relation.program())
     return (COMPARISONS.index(relation.comparison), terms, program)
-
-
-def _number_of(device: str) -> int:
-    """Of a device, as tensors say it in C."""
-    if device == "cpu":
-        return -1
-    if device == "meta":
-        return MetaMemory.device_id
-    return int(devices.parse(device).index or 0)
-
-
-def _lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
-    """(class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True,
-    requires_grad)."""
-    size = facts.dtype.itemsize
-    strides: Any = facts.row_major or None
-    if facts.strides is not None:
-        strides = tuple(None if s is None else s * size for s in facts.strides)
-    return (
-        facts.python_class,
-        facts.dtype.numpy,
-        _number_of(facts.device),
-        tuple((s.low, s.high) if isinstance(s, SizeRange) else s for s in facts.shape),
-        strides,
-        facts.requires_grad,
-    )

@@ -11,8 +11,8 @@ never run for real, so whatever cannot be captured breaks the graph at the call 
 from dynajit.capture.library.table import replaces
 from dynajit.core.errors import InternalError
 from dynajit.eager import Tensor
+from dynajit.eager._tensor import _set_grad_enabled, is_grad_enabled
 from dynajit.eager.backward.function import Function, FunctionContext
-from dynajit.eager.modes.grad_mode import _set_grad_enabled, is_grad_enabled
 
 
 def _only_captured(*arguments):

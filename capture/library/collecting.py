@@ -353,7 +353,7 @@ def _defaultdict(default_factory, table):
     return collections.defaultdict(default_factory, table)
 
 
-@replaces(collections._count_elements)  # type: ignore[attr-defined]
+@replaces(collections._count_elements)
 def count_elements(mapping, iterable, /):
     """What `Counter` counts with."""
     get = mapping.get

@@ -76,7 +76,7 @@ def _key_maker(_compare):
     return functools.cmp_to_key(_compare)
 
 
-stands_for(type(functools.cmp_to_key(math.fmod)), _Key, _KeyMaker)
+stands_for(type(functools.cmp_to_key(operator.sub)), _Key, _KeyMaker)
 
 
 @replaces(functools.cmp_to_key)

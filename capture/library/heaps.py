@@ -25,7 +25,7 @@ _TAKING = ("heappop", "heapreplace", "_heappop_max", "_heapreplace_max")
 
 
 def _enter(original: object, *hidden: str) -> None:
-    python = load(original.__name__, *hidden)  # type: ignore[attr-defined]
+    python = load(original.__name__, *hidden)
     for name, function in vars(original).items():
         form = getattr(python, name, None)
         if isinstance(function, BuiltinFunctionType) and form is not None:

@@ -12,16 +12,15 @@ outside any `try`. Used by the operations (`then`) and by `capture.region.finish
 
 import enum
 import functools
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, Final, TypeVar
 
 from dynajit.capture.bytecode.instructions import Body, decode
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.values.symbolic import Value
 from dynajit.core.records import record
 
-Steps = Generator[Any, Any, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 

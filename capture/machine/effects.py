@@ -116,9 +116,10 @@ class DictEffect(Effect):
             emitter.call(clear, lambda: emitter.load_value(self.target))
             emitter.pop()
         is_storage = isinstance(self.target, DictStorage)
+        native: Any = self.target.cls
         for key in self.deleted:
             if is_storage:
-                _call_native(emitter, self.target.cls.__delitem__, self.target, key)
+                _call_native(emitter, native.__delitem__, self.target, key)
                 continue
             emitter.load_value(self.target)
             emitter.load_value(key)
@@ -129,7 +130,7 @@ class DictEffect(Effect):
             return
         for key, item in self.stored:
             if is_storage:
-                _call_native(emitter, self.target.cls.__setitem__, self.target, key, item)
+                _call_native(emitter, native.__setitem__, self.target, key, item)
                 continue
             emitter.load_value(item)
             emitter.load_value(self.target)
@@ -231,13 +232,13 @@ class ObjectEffect(Effect):
         for name, item in self.stored:
             pushers = [
                 lambda: emitter.load_value(self.target),
-                lambda name=name: emitter.load_constant(name),
+                functools.partial(emitter.load_constant, name),
             ]
             store, delete = field_access(self.target.cls, name)
             if item is DELETED:
                 emitter.call(delete, *pushers)
             else:
-                pushers.append(lambda item=item: emitter.load_value(item))
+                pushers.append(functools.partial(emitter.load_value, item))
                 emitter.call(store, *pushers)
             emitter.pop()
 

@@ -137,3 +137,7 @@ class Frame:
         at = self.index - 1 if index is None else index
         location: Location = self.body.instructions[max(at, 0)].location
         return location
+
+
+#: What may run frames: it yields them, and is sent what they return.
+Steps = Generator[Frame, Any, Any]

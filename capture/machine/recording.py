@@ -9,14 +9,15 @@ import enum
 import types
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from dynajit.capture import breaks
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.guards.classes_met import ClassesMet
-from dynajit.capture.guards.guards import Guard, Kind, guard_key, without_implied
+from dynajit.capture.guards.guards import Guard, guard_key, without_implied
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine import lifetimes
 from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.immutables import is_immutable, is_lasting
@@ -88,7 +89,7 @@ _KNOWN_INSTANCES = (
 
 _HARMLESS = (type, types.FunctionType, types.BuiltinFunctionType, LibraryFunction)
 
-_ITERATOR_TYPES = (
+_ITERATOR_TYPES: Final[tuple[type, ...]] = (
     type(iter([])),
     type(iter(())),
     type(iter({})),
@@ -131,6 +132,11 @@ class Namespace:
 
     __slots__ = ("base", "builtins", "globals", "is_fixed")
 
+    @classmethod
+    def of(cls, function: Any, base: Source, is_fixed: bool = False) -> "Namespace":
+        """That of an existing function, which is found at `base`."""
+        return cls(base, function.__globals__, function.__builtins__, is_fixed)
+
     def __init__(
         self,
         base: Source,
@@ -156,6 +162,10 @@ def is_harmless(obj: Any) -> bool:
     if kind in (tuple, frozenset):
         return all(map(is_harmless, obj))
     return kind in LITERAL_TYPES or kind in _HARMLESS
+
+
+#: A family of handles.
+Handle = TypeVar("Handle", bound=HeapValue)
 
 
 class Recorder:
@@ -309,6 +319,15 @@ class Recorder:
         """A further effect that writes text."""
         self.heap.write(self._output, (*self.output, effect))
 
+    def cells_of(self, function: types.FunctionType, base: Source) -> tuple[CellValue, ...]:
+        """The closure of an existing function, which is found at `base`."""
+        found = []
+        for index, cell in enumerate(function.__closure__ or ()):
+            value = self.wrap(cell, sources.ClosureCell(base, index))
+            assert isinstance(value, CellValue)
+            found.append(value)
+        return tuple(found)
+
     def is_met(self, obj: Any) -> bool:
         """Whether the captured code has reached this object."""
         return id(obj) in self._by_object
@@ -439,7 +458,7 @@ class Recorder:
             else:
                 self.add_guard(guard)
 
-    def tensor_type(self, value: TensorValue) -> TensorType:
+    def tensor_type(self, value: HeapValue) -> TensorType:
         """The graph type of an existing tensor; its facts are guarded."""
         self.use(value)
         return self.sizes.type_of(self._existing[value.identity], self.first_source(value))
@@ -470,9 +489,9 @@ class Recorder:
         """The Python object behind a handle of an object that existed before; else None."""
         return self._existing.get(value.identity)
 
-    def existing_at(self, identity: int) -> Any:
+    def existing_at(self, identity: int | None) -> Any:
         """The same by heap id."""
-        return self._existing.get(identity)
+        return None if identity is None else self._existing.get(identity)
 
     def existing_of(self, value: Value) -> Any:
         """The same for any value that stands for an object; else None."""
@@ -551,8 +570,10 @@ class Recorder:
         if kind is set:
             return self._adopt(obj, SetValue, source, None)
         if kind is slice:
-            parts = [self.wrap(getattr(obj, n), sources.Attribute(source, n)) for n in _SLICE]
-            return SliceValue(*parts, source)
+            start, stop, step = (
+                self.wrap(getattr(obj, n), sources.Attribute(source, n)) for n in _SLICE
+            )
+            return SliceValue(start, stop, step, source)
         return self._wrap_object(obj, kind, source)
 
     def _wrap_object(self, obj: Any, kind: type, source: Source) -> Value:
@@ -586,7 +607,6 @@ class Recorder:
         value = self._adopt(obj, ObjectValue, source, ObjectContents(obj))
         base = native_base(kind)
         if is_new and base is not None:
-            assert isinstance(value, ObjectValue)
             storage = self._storage_of(obj, base, value)
             self.heap.load_entry(value.identity, ObjectContents(obj, storage=storage))
         return value
@@ -595,7 +615,7 @@ class Recorder:
         assert owner.source is not None
         place = sources.Storage(owner.source)
         if base in CHANGING:
-            handle = CHANGING[base](self.heap.adopt(None), base, place, owner)
+            handle: HeapValue = CHANGING[base](self.heap.adopt(None), base, place, owner)
             self._existing[handle.identity] = obj
             self._storages.append(handle)
             return handle
@@ -608,7 +628,7 @@ class Recorder:
             return TupleValue(tuple(found), tuple, place)
         return Constant(plain(obj), place)
 
-    def _adopt(self, obj: Any, family: type, source: Source, contents: Any) -> Value:
+    def _adopt(self, obj: Any, family: type[Handle], source: Source, contents: Any) -> Handle:
         first = self._by_object.get(id(obj))
         if first is not None:
             return family(first.identity, type(obj), source)
@@ -658,6 +678,7 @@ class Recorder:
         if key not in self._inputs:
             handle = self.wrap(tensor, source)
             self.use(handle)
+            assert isinstance(handle, HeapValue)
             value = self.builder.input(
                 _input_name(source), self.tensor_type(handle), bool(tensor.requires_grad)
             )

@@ -8,14 +8,8 @@ const char *const step_names[STEP_COUNT] = {
     "NTH_KEY", "MEMBER",
 };
 
-const char *const kind_names[KIND_COUNT] = {
-    "TYPE_IS", "IDENTITY", "EQUALS", "TENSOR", "LENGTH", "TRUE_VALUE", "DICT_KEYS",
-    "HAS_NO_ATTRIBUTE", "HAS_NO_KEY", "PREDICATE", "FUNCTION", "GRAD_MODE", "NOT_ALIASED",
-    "ALIASED", "NO_SHARED_STORAGE", "INSTANCE_LACKS", "SEPARATE_MEMORY", "HANDLING",
-    "RELATION", "STORAGE_EQUALS", "POSITION", "CLASS_UNCHANGED",
-    "REGISTRATIONS", "ENDS_QUIETLY", "EXISTS", "AUTOCAST", "INFERENCE",
-    "SUBCLASSES", "DEVICE", "WRITES_CHECKED",
-};
+#define GUARD_KIND_NAME(name) #name,
+const char *const kind_names[KIND_COUNT] = {GUARD_KINDS(GUARD_KIND_NAME)};
 
 /* A size (exactly), None (any) or (low, high or None); a stride or None. */
 static int

@@ -5,74 +5,77 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
-from dynajit.capture.machine.frames import Frame
-from dynajit.capture.python.basic import Steps, as_python, is_none, unsupported
-from dynajit.capture.python.generators import stop_iteration_error
+from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import as_python, is_none, is_same, unsupported
+from dynajit.capture.python.generators import resume_generator, stop_iteration_error
+from dynajit.capture.python.iteration import iterate
 from dynajit.capture.python.tensors.assertions import asserts
+from dynajit.capture.python.truth import truth
 from dynajit.capture.values.functions import FunctionContents, FunctionValue, GeneratorValue
 from dynajit.capture.values.symbolic import NONE, Value
 
 
-def jump(x: Any, frame: Frame, target: int) -> None:
+def jump(machine: Machine, frame: Frame, target: int) -> None:
     """Go to the target."""
     frame.index = target
 
 
-def pop_jump_if_true(x: Any, frame: Frame, target: int) -> Steps:
+def pop_jump_if_true(machine: Machine, frame: Frame, target: int) -> Steps:
     """Jump if the popped value is true."""
-    if (yield from _truth(x, frame)):
+    if (yield from _truth(machine, frame)):
         frame.index = target
 
 
-def pop_jump_if_false(x: Any, frame: Frame, target: int) -> Steps:
+def pop_jump_if_false(machine: Machine, frame: Frame, target: int) -> Steps:
     """Jump if the popped value is false."""
-    if not (yield from _truth(x, frame)):
+    if not (yield from _truth(machine, frame)):
         frame.index = target
 
 
-def _truth(x: Any, frame: Frame) -> Steps:
+def _truth(machine: Machine, frame: Frame) -> Steps:
     """The truth of the popped value, which decides about the jump that is being executed."""
     value = frame.pop()
-    assumed = asserts(x, frame, value, frame.index - 1)
-    return (yield from x.truth(value)) if assumed is None else assumed
+    assumed = asserts(machine, frame, value, frame.index - 1)
+    return (yield from truth(machine, value)) if assumed is None else assumed
 
 
-def jump_if_true_or_pop(x: Any, frame: Frame, target: int) -> Steps:
+def jump_if_true_or_pop(machine: Machine, frame: Frame, target: int) -> Steps:
     """`a or b`."""
-    if (yield from x.truth(frame.stack[-1])):
+    if (yield from truth(machine, frame.stack[-1])):
         frame.index = target
     else:
         frame.pop()
 
 
-def jump_if_false_or_pop(x: Any, frame: Frame, target: int) -> Steps:
+def jump_if_false_or_pop(machine: Machine, frame: Frame, target: int) -> Steps:
     """`a and b`."""
-    if not (yield from x.truth(frame.stack[-1])):
+    if not (yield from truth(machine, frame.stack[-1])):
         frame.index = target
     else:
         frame.pop()
 
 
-def pop_jump_if_none(x: Any, frame: Frame, target: int) -> None:
+def pop_jump_if_none(machine: Machine, frame: Frame, target: int) -> None:
     """Jump if the popped value is None."""
-    if x.is_same(frame.pop(), NONE):
+    if is_same(machine, frame.pop(), NONE):
         frame.index = target
 
 
-def pop_jump_if_not_none(x: Any, frame: Frame, target: int) -> None:
+def pop_jump_if_not_none(machine: Machine, frame: Frame, target: int) -> None:
     """Jump if the popped value is not None."""
-    if not x.is_same(frame.pop(), NONE):
+    if not is_same(machine, frame.pop(), NONE):
         frame.index = target
 
 
-def get_iter(x: Any, frame: Frame, argument: Any) -> Steps:
+def get_iter(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """`iter(value)`."""
-    frame.push((yield from x.iterate(frame.pop())))
+    frame.push((yield from iterate(machine, frame.pop())))
 
 
-def for_iter(x: Any, frame: Frame, target: int) -> Steps:
+def for_iter(machine: Machine, frame: Frame, target: int) -> Steps:
     """Push the next item, or leave the loop."""
-    item = yield from x.advance(frame.stack[-1])
+    item = yield from machine.advance(frame.stack[-1])
     if item is None:
         frame.pop()
         frame.index = target
@@ -80,14 +83,14 @@ def for_iter(x: Any, frame: Frame, target: int) -> Steps:
         frame.push(item)
 
 
-def call(x: Any, frame: Frame, argument: tuple[int, tuple[str, ...]]) -> Steps:
+def call(machine: Machine, frame: Frame, argument: tuple[int, tuple[str, ...]]) -> Steps:
     """A call with counted arguments."""
     count, names = argument
     arguments = frame.pop_many(count)
     callee, arguments = callee_and_arguments(frame, arguments)
     split = len(arguments) - len(names)
     keywords = dict(zip(names, arguments[split:], strict=True))
-    frame.push((yield from x.call(callee, arguments[:split], keywords)))
+    frame.push((yield from machine.call(callee, arguments[:split], keywords)))
 
 
 def callee_and_arguments(frame: Frame, arguments: list[Any]) -> tuple[Value, list[Any]]:
@@ -100,80 +103,80 @@ def callee_and_arguments(frame: Frame, arguments: list[Any]) -> tuple[Value, lis
     return first, [second, *arguments]
 
 
-def make_function(x: Any, frame: Frame, argument: Any) -> None:
+def make_function(machine: Machine, frame: Frame, argument: Any) -> None:
     """A function or lambda."""
-    code = as_python(x, frame.pop())
+    code = as_python(machine, frame.pop())
     contents = FunctionContents(code, frame.namespace)
-    frame.push(FunctionValue(x.heap.allocate(contents), type(make_function)))
+    frame.push(FunctionValue(machine.heap.allocate(contents), type(make_function)))
 
 
-def set_function_attribute(x: Any, frame: Frame, name: str) -> None:
+def set_function_attribute(machine: Machine, frame: Frame, name: str) -> None:
     """Defaults, annotations or closure of a new function."""
     value, function = frame.pop_many(2)
-    contents = x.heap[function.identity]
-    x.heap.write(function.identity, contents.replacing(name, value))
+    contents = machine.heap[function.identity]
+    machine.heap.write(function.identity, contents.replacing(name, value))
     frame.push(function)
 
 
-def return_value(x: Any, frame: Frame, argument: Any) -> Steps:
+def return_value(machine: Machine, frame: Frame, argument: Any) -> None:
     """Leave the frame."""
-    return x.leave(frame.pop())
+    machine.leave(frame.pop())
 
 
-def yield_value(x: Any, frame: Frame, argument: Any) -> Steps:
+def yield_value(machine: Machine, frame: Frame, argument: Any) -> None:
     """Suspend a generator."""
-    return x.suspend(frame.pop())
+    machine.suspend(frame.pop())
 
 
-def return_generator(x: Any, frame: Frame, argument: Any) -> None:
+def return_generator(machine: Machine, frame: Frame, argument: Any) -> None:
     """Generators are made by the call; the frame starts behind this."""
     frame.push(NONE)
 
 
-def get_yield_from_iter(x: Any, frame: Frame, argument: Any) -> Steps:
+def get_yield_from_iter(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """The iterator of `yield from`."""
-    frame.push((yield from x.iterate(frame.pop())))
+    frame.push((yield from iterate(machine, frame.pop())))
 
 
-def send(x: Any, frame: Frame, target: int) -> Steps:
+def send(machine: Machine, frame: Frame, target: int) -> Steps:
     """One step of `yield from`."""
     sent = frame.pop()
     receiver = frame.stack[-1]
     if isinstance(receiver, GeneratorValue):
-        item = yield from x.resume_generator(receiver, sent)
-    elif is_none(x, sent):
-        item = yield from x.advance(receiver)
+        item = yield from resume_generator(machine, receiver, sent)
+    elif is_none(machine, sent):
+        item = yield from machine.advance(receiver)
     else:
-        method = yield from x.get_attribute(receiver, "send")
+        method = yield from machine.get_attribute(receiver, "send")
         raise unsupported("send", method)
     if item is not None:
         frame.push(item)
         return
-    result = x.generator_result(receiver)
+    result = machine.generator_result(receiver)
     frame.push(result[0] if result else NONE)
     frame.index = target
 
 
-def cleanup_throw(x: Any, frame: Frame, argument: Any) -> None:
+def cleanup_throw(machine: Machine, frame: Frame, argument: Any) -> None:
     """An exception at `yield from`: StopIteration is the iterator's result."""
     _, _, error = frame.pop_many(3)
     if not issubclass(error.cls, StopIteration):
         raise Raised(error, is_going_on=True)
     frame.push(NONE)
-    frame.push(x.heap[error.identity].state.get("value", NONE))
+    frame.push(machine.heap[error.identity].state.get("value", NONE))
 
 
-def end_send(x: Any, frame: Frame, argument: Any) -> None:
+def end_send(machine: Machine, frame: Frame, argument: Any) -> None:
     """Drop the receiver of `yield from`."""
     value = frame.pop()
     frame.pop()
     frame.push(value)
 
 
-def call_intrinsic_1(x: Any, frame: Frame, name: str) -> None:
+def call_intrinsic_1(machine: Machine, frame: Frame, name: str) -> None:
     """Rare one-operand instructions."""
     if "STOPITERATION" in name:
-        frame.push(stop_iteration_error(x, frame.pop()))
+        frame.push(stop_iteration_error(machine, frame.pop()))
         return
     raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, name)
 

@@ -5,17 +5,19 @@ from typing import Any
 
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, handled, raise_python, write_state
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     full_name,
     is_known,
     is_none,
     type_name,
+    type_of,
     unsupported,
 )
 from dynajit.capture.python.containers import boolean
+from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.exceptions import derive, is_traceback, matches, split, uses_no_handled
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.objects import ExceptionValue, HandledException, TracebackValue
@@ -23,44 +25,44 @@ from dynajit.capture.values.symbolic import NONE, TRUE, Constant, Known, Opaque,
 from dynajit.capture.values.users_code import lookup
 
 
-def raise_varargs(x: Any, frame: Frame, count: int) -> Steps:
+def raise_varargs(machine: Machine, frame: Frame, count: int) -> Steps:
     """`raise`, `raise exc`, `raise exc from cause`."""
     if count == 0:
-        _raise_again(x)
+        _raise_again(machine)
     operands = frame.pop_many(count)
-    value = yield from _instance(x, operands[0], "exceptions must derive from BaseException")
+    value = yield from _instance(machine, operands[0], "exceptions must derive from BaseException")
     if count == 2:
         cause = operands[1]
-        if not is_none(x, cause):
+        if not is_none(machine, cause):
             text = "exception causes must derive from BaseException"
-            cause = yield from _instance(x, cause, text)
-        write_state(x, value, "__cause__", cause)
-        write_state(x, value, "__suppress_context__", TRUE)
+            cause = yield from _instance(machine, cause, text)
+        write_state(machine, value, "__cause__", cause)
+        write_state(machine, value, "__suppress_context__", TRUE)
     raise Raised(value)
 
 
-def _raise_again(x: Any) -> None:
-    found = handled(x)
+def _raise_again(machine: Machine) -> None:
+    found = handled(machine)
     if found is None:
-        uses_no_handled(x)
-        raise_python(x, RuntimeError, "No active exception to reraise")
+        uses_no_handled(machine)
+        raise_python(machine, RuntimeError, "No active exception to reraise")
     raise Raised(found, is_going_on=True)
 
 
-def _instance(x: Any, value: Value, text: str) -> Steps:
+def _instance(machine: Machine, value: Value, text: str) -> Steps:
     """The exception that `raise value` raises."""
     if isinstance(value, Known) and isinstance(value.object, type):
-        x.recorder.use(value)
+        machine.recorder.use(value)
         if not issubclass(value.object, BaseException):
-            raise_python(x, TypeError, text)
-        made = yield from x.call(value, [], {})
-        if not issubclass(x.type_of(made), BaseException):
+            raise_python(machine, TypeError, text)
+        made = yield from machine.call(value, [], {})
+        if not issubclass(type_of(machine, made), BaseException):
             shown = f"calling {value.object!r} should have returned an instance of BaseException"
-            raise_python(x, TypeError, f"{shown}, not {made.python_type!r}")
+            raise_python(machine, TypeError, f"{shown}, not {made.python_type!r}")
         return _captured(made)
-    if issubclass(x.type_of(value), BaseException):
+    if issubclass(type_of(machine, value), BaseException):
         return _captured(value)
-    raise_python(x, TypeError, text)
+    raise_python(machine, TypeError, text)
 
 
 def _captured(value: Value) -> Value:
@@ -70,125 +72,125 @@ def _captured(value: Value) -> Value:
     raise unsupported("raise", value)
 
 
-def push_exc_info(x: Any, frame: Frame, argument: Any) -> None:
+def push_exc_info(machine: Machine, frame: Frame, argument: Any) -> None:
     """Entering a handler."""
     value = frame.pop()
-    frame.push(HandledException(value, x.heap[frame.handled]))
+    frame.push(HandledException(value, machine.heap[frame.handled]))
     frame.push(value)
-    x.heap.write(frame.handled, value)
+    machine.heap.write(frame.handled, value)
 
 
-def pop_except(x: Any, frame: Frame, argument: Any) -> None:
+def pop_except(machine: Machine, frame: Frame, argument: Any) -> None:
     """Leaving a handler."""
     slot = frame.pop()
     if not isinstance(slot, HandledException):
         raise unsupported("leaving a handler", slot)
-    x.heap.write(frame.handled, slot.previous)
+    machine.heap.write(frame.handled, slot.previous)
 
 
 _NOT_CLASSES = "catching classes that do not inherit from BaseException is not allowed"
 
 
-def _accepted(x: Any, classes: Value) -> Any:
+def _accepted(machine: Machine, classes: Value) -> Any:
     if not is_known(classes):
         raise unsupported("except", classes)
-    accepted = as_python(x, classes)
+    accepted = as_python(machine, classes)
     for cls in accepted if isinstance(accepted, tuple) else (accepted,):
         if not (isinstance(cls, type) and issubclass(cls, BaseException)):
-            raise_python(x, TypeError, _NOT_CLASSES)
+            raise_python(machine, TypeError, _NOT_CLASSES)
     return accepted
 
 
-def check_exc_match(x: Any, frame: Frame, argument: Any) -> None:
+def check_exc_match(machine: Machine, frame: Frame, argument: Any) -> None:
     """`except Classes`."""
     classes = frame.pop()
-    x.recorder.use(frame.stack[-1])
-    frame.push(boolean(matches(x, frame.stack[-1], _accepted(x, classes))))
+    machine.recorder.use(frame.stack[-1])
+    frame.push(boolean(matches(machine, frame.stack[-1], _accepted(machine, classes))))
 
 
-def check_eg_match(x: Any, frame: Frame, argument: Any) -> Steps:
+def check_eg_match(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """`except* Classes`: exception or None, classes -> the rest, the matching part."""
     classes = frame.pop()
     value = frame.pop()
-    accepted = _accepted(x, classes)
+    accepted = _accepted(machine, classes)
     for cls in accepted if isinstance(accepted, tuple) else (accepted,):
         if issubclass(cls, BaseExceptionGroup):
             text = "catching ExceptionGroup with except* is not allowed. Use except instead."
-            raise_python(x, TypeError, text)
+            raise_python(machine, TypeError, text)
     if isinstance(value, Opaque):
         raise unsupported("except*", value)
     if not isinstance(value, ExceptionValue):
         frame.stack.extend((value, NONE))
         return
     if issubclass(value.cls, BaseExceptionGroup):
-        first, second = yield from split(x, value, accepted)
-    elif matches(x, value, accepted):
-        first, second = (yield from _wrapped(x, value)), None
+        first, second = yield from split(machine, value, accepted)
+    elif matches(machine, value, accepted):
+        first, second = (yield from _wrapped(machine, value)), None
     else:
         first, second = None, value
     frame.push(NONE if second is None else second)
     frame.push(NONE if first is None else first)
     if first is not None:
-        x.heap.write(frame.handled, first)
+        machine.heap.write(frame.handled, first)
         slot = max(n for n, v in enumerate(frame.stack) if isinstance(v, HandledException))
         frame.stack[slot] = replace(frame.stack[slot], exception=first)
 
 
-def _wrapped(x: Any, value: ExceptionValue) -> Steps:
+def _wrapped(machine: Machine, value: ExceptionValue) -> Steps:
     """A plain exception caught by `except*`: in a group of its own."""
     group = Known(BaseExceptionGroup)
-    made = yield from x.call(group, [Constant(""), x.new_list([value])], {})
-    found = x.heap[value.identity].state.get("__traceback__")
+    made = yield from machine.call(group, [Constant(""), new_list(machine, [value])], {})
+    found = machine.heap[value.identity].state.get("__traceback__")
     if found is not None and not IS_311:
-        write_state(x, made, "__traceback__", found)
+        write_state(machine, made, "__traceback__", found)
     return made
 
 
-def call_intrinsic_2(x: Any, frame: Frame, name: str) -> Steps:
+def call_intrinsic_2(machine: Machine, frame: Frame, name: str) -> Steps:
     """The end of `except*`: what is left of the group, with what the handlers raised."""
     original, raised = frame.pop_many(2)
     if name != "PREP_RERAISE_STAR" or not isinstance(raised, ListValue):
         raise unsupported(name)
-    for value in (original, *x.list_items(raised)):
-        if _holds_existing(x, value):
+    for value in (original, *list_items(machine, raised)):
+        if _holds_existing(machine, value):
             raise unsupported(name, value)
-    items = [item for item in x.list_items(raised) if isinstance(item, ExceptionValue)]
+    items = [item for item in list_items(machine, raised) if isinstance(item, ExceptionValue)]
     if not items:
         frame.push(NONE)
         return
     if not issubclass(original.cls, BaseExceptionGroup):
         frame.push(items[0])
         return
-    again = [item for item in items if _is_part(x, item, original)]
+    again = [item for item in items if _is_part(machine, item, original)]
     new = [item for item in items if item not in again]
     left = None
     if again:
-        kept = {leaf for item in again for leaf in _leaves(x, item)}
-        left = yield from _projection(x, original, kept)
+        kept = {leaf for item in again for leaf in _leaves(machine, item)}
+        left = yield from _projection(machine, original, kept)
     together = [*new, *([left] if left is not None else [])]
     if len(together) == 1:
         frame.push(together[0])
         return
     group = Known(BaseExceptionGroup)
-    frame.push((yield from x.call(group, [Constant(""), x.new_list(together)], {})))
+    frame.push((yield from machine.call(group, [Constant(""), new_list(machine, together)], {})))
 
 
-def _holds_existing(x: Any, value: Value) -> bool:
+def _holds_existing(machine: Machine, value: Value) -> bool:
     """True for an exception from before the call, or a group with one in it."""
     if isinstance(value, ExceptionValue) and issubclass(value.cls, BaseExceptionGroup):
-        items = x.heap[value.identity].state["exceptions"].items
-        return any(_holds_existing(x, item) for item in items)
+        items = machine.heap[value.identity].state["exceptions"].items
+        return any(_holds_existing(machine, item) for item in items)
     return isinstance(value, Opaque)
 
 
-def _traceback(x: Any, value: ExceptionValue) -> Value | None:
-    found: Value | None = x.heap[value.identity].state.get("__traceback__")
+def _traceback(machine: Machine, value: ExceptionValue) -> Value | None:
+    found: Value | None = machine.heap[value.identity].state.get("__traceback__")
     return found
 
 
-def _is_part(x: Any, item: ExceptionValue, original: ExceptionValue) -> bool:
+def _is_part(machine: Machine, item: ExceptionValue, original: ExceptionValue) -> bool:
     """True for a part of the original group that goes on as it was."""
-    states = [x.heap[value.identity].state for value in (item, original)]
+    states = [machine.heap[value.identity].state for value in (item, original)]
     names = ("__traceback__", "__context__", "__cause__")
     return all(_is_one(states[0].get(name), states[1].get(name)) for name in names)
 
@@ -200,26 +202,26 @@ def _is_one(left: Value | None, right: Value | None) -> bool:
     return left is right
 
 
-def _leaves(x: Any, value: ExceptionValue) -> list[int]:
+def _leaves(machine: Machine, value: ExceptionValue) -> list[int]:
     if not issubclass(value.cls, BaseExceptionGroup):
         return [value.identity]
-    items = x.heap[value.identity].state["exceptions"].items
-    return [leaf for item in items for leaf in _leaves(x, item)]
+    items = machine.heap[value.identity].state["exceptions"].items
+    return [leaf for item in items for leaf in _leaves(machine, item)]
 
 
-def _projection(x: Any, group: ExceptionValue, kept: set[int]) -> Steps:
+def _projection(machine: Machine, group: ExceptionValue, kept: set[int]) -> Steps:
     """The part of a group that holds the leaves `kept`, nesting as in the original; or None."""
     if not issubclass(group.cls, BaseExceptionGroup):
         return group if group.identity in kept else None
     found = []
-    for item in x.heap[group.identity].state["exceptions"].items:
-        part = yield from _projection(x, item, kept)
+    for item in machine.heap[group.identity].state["exceptions"].items:
+        part = yield from _projection(machine, item, kept)
         if part is not None:
             found.append(part)
-    return (yield from derive(x, group, found)) if found else None
+    return (yield from derive(machine, group, found)) if found else None
 
 
-def reraise(x: Any, frame: Frame, argument: Any) -> None:
+def reraise(machine: Machine, frame: Frame, argument: Any) -> None:
     """Going on with the exception on top."""
     value = frame.pop()
     if not isinstance(value, ExceptionValue):
@@ -227,29 +229,29 @@ def reraise(x: Any, frame: Frame, argument: Any) -> None:
     raise Raised(value)
 
 
-def before_with(x: Any, frame: Frame, argument: Any) -> Steps:
+def before_with(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """Entering a `with` block."""
     manager = frame.pop()
-    cls = x.type_of(manager)
+    cls = type_of(machine, manager)
     for name, missing in (("__enter__", ""), ("__exit__", " (missed __exit__ method)")):
         if not _has(cls, name):
             raise_python(
-                x, TypeError,
+                machine, TypeError,
                 f"'{type_name(cls)}' object does not support the context manager protocol{missing}",
             )  # fmt: skip
-    enter = yield from x.get_special(manager, "__enter__")
-    leave = yield from x.get_special(manager, "__exit__")
+    enter = yield from machine.get_special(manager, "__enter__")
+    leave = yield from machine.get_special(manager, "__exit__")
     frame.push(leave)
-    frame.push((yield from x.call(enter, [], {})))
+    frame.push((yield from machine.call(enter, [], {})))
 
 
-def load_special(x: Any, frame: Frame, name: str) -> Steps:
+def load_special(machine: Machine, frame: Frame, name: str) -> Steps:
     """The method `name` of the class, about to be called."""
     manager = frame.pop()
-    cls = x.type_of(manager)
+    cls = type_of(machine, manager)
     if not _has(cls, name):
-        raise_python(x, TypeError, _missing_method(cls, name))
-    frame.push((yield from x.get_special(manager, name)))
+        raise_python(machine, TypeError, _missing_method(cls, name))
+    frame.push((yield from machine.get_special(manager, name)))
     frame.push(None)
 
 
@@ -269,16 +271,18 @@ def _missing_method(cls: type, method: str) -> str:
     return text
 
 
-def with_except_start(x: Any, frame: Frame, has_two_slots: bool) -> Steps:
+def with_except_start(machine: Machine, frame: Frame, has_two_slots: bool) -> Steps:
     """Calling `__exit__` with the exception on top."""
     value = frame.stack[-1]
     leave = frame.stack[-5 if has_two_slots else -4]
     if not isinstance(value, ExceptionValue):
         raise unsupported("__exit__", value)
-    found = _traceback(x, value)
-    traceback = found if is_traceback(x, found) else NONE
+    found = _traceback(machine, value)
+    traceback: Value = NONE
+    if found is not None and is_traceback(machine, found):
+        traceback = found
     arguments = [Known(value.cls), value, traceback]
-    frame.push((yield from x.call(leave, arguments, {})))
+    frame.push((yield from machine.call(leave, arguments, {})))
 
 
 HANDLERS = {

@@ -8,53 +8,54 @@ own, the statement is left to it.
 import builtins
 import sys
 from types import BuiltinFunctionType, ModuleType
-from typing import Any, Final
+from typing import Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python
-from dynajit.capture.values.containers import TupleValue
+from dynajit.capture.python.basic import as_python
+from dynajit.capture.values.containers import HeapValue, TupleValue
 from dynajit.capture.values.symbolic import Known
 
 _NO_MODULE: Final = "an import of {} finds an object that is no module"
 _MODULES: Final = sources.Constant(sys.modules, "sys.modules")
 
 
-def import_name(x: Any, frame: Frame, name: str) -> None:
+def import_name(machine: Machine, frame: Frame, name: str) -> None:
     """`import name` of modules that are loaded: what Python finds in `sys.modules`, guarded."""
     level, names = frame.pop_many(2)
-    _rely_on_pythons_import(x, frame)
-    depth = as_python(x, level)
-    full = _resolved(_package(x, frame), depth, name) if depth else name
-    module = _loaded(x, full)
+    _rely_on_pythons_import(machine, frame)
+    depth = as_python(machine, level)
+    full = _resolved(_package(machine, frame), depth, name) if depth else name
+    module = _loaded(machine, full)
     if not isinstance(names, TupleValue) or not names.items:
-        frame.push(module if depth else _loaded(x, full.partition(".")[0]))
+        frame.push(module if depth else _loaded(machine, full.partition(".")[0]))
         return
-    for wanted in as_python(x, names):
+    for wanted in as_python(machine, names):
         if hasattr(module.object, "__path__") and not _has(module.object, wanted):
             raise GraphBreak(breaks.IMPORT, f"{full}.{wanted}")
     frame.push(module)
 
 
-def import_from(x: Any, frame: Frame, name: str) -> Steps:
+def import_from(machine: Machine, frame: Frame, name: str) -> Steps:
     """`from module import name`: an attribute, else a module of a package."""
     module = frame.stack[-1]
     if not isinstance(module, Known) or not isinstance(module.object, ModuleType):
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, _NO_MODULE.format(name))
     if name in vars(module.object):
-        frame.push((yield from x.get_attribute(module, name)))
+        frame.push((yield from machine.get_attribute(module, name)))
         return
     found = f"{module.object.__name__}.{name}"
     if not _has(module.object, name) or "__getattr__" in vars(module.object):
         raise GraphBreak(breaks.IMPORT, found)
-    x.recorder.guard(sources.Constant(module.object), Kind.INSTANCE_LACKS, name, "import")
-    frame.push(_loaded(x, found))
+    machine.recorder.guard(sources.Constant(module.object), Kind.INSTANCE_LACKS, name, "import")
+    frame.push(_loaded(machine, found))
 
 
-def _rely_on_pythons_import(x: Any, frame: Frame) -> None:
+def _rely_on_pythons_import(machine: Machine, frame: Frame) -> None:
     """An import statement calls the `__import__` of its frame's builtins."""
     namespace = frame.namespace
     if namespace.is_fixed:
@@ -63,7 +64,7 @@ def _rely_on_pythons_import(x: Any, frame: Frame) -> None:
     if not _is_pythons(found):
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "the program replaced __import__")
     place = sources.Key(sources.PartOf(namespace.base, "__builtins__"), "__import__")
-    x.recorder.guard(place, Kind.IDENTITY, found, "import")
+    machine.recorder.guard(place, Kind.IDENTITY, found, "import")
 
 
 def _is_pythons(function: object) -> bool:
@@ -73,16 +74,16 @@ def _is_pythons(function: object) -> bool:
     return function.__self__ is builtins and function.__name__ == "__import__"
 
 
-def _package(x: Any, frame: Frame) -> str:
+def _package(machine: Machine, frame: Frame) -> str:
     """What relative imports of a frame are relative to."""
     namespace = frame.namespace
     package = namespace.globals.get("__package__")
-    written = x.global_write(namespace.globals, "__package__")
+    written = machine.global_write(namespace.globals, "__package__")
     if type(package) is not str or written is not None:
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a relative import without __package__")
     if not namespace.is_fixed:
         place = sources.Global("__package__", namespace.base)
-        x.recorder.guard(place, Kind.EQUALS, package, "import")
+        machine.recorder.guard(place, Kind.EQUALS, package, "import")
     return package
 
 
@@ -95,28 +96,29 @@ def _resolved(package: str, depth: int, name: str) -> str:
     return ".".join([*parts, name] if name else parts)
 
 
-def _loaded(x: Any, full: str) -> Known:
+def _loaded(machine: Machine, full: str) -> Known:
     """The module that is found under a name as long as it is found there.
 
     Raises:
         GraphBreak: there is none, or something else, or captured code changed `sys.modules`.
     """
-    if x.recorder.is_met(sys.modules) and _are_changed(x):
+    if machine.recorder.is_met(sys.modules) and _are_changed(machine):
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "an import after sys.modules was changed")
     module = sys.modules.get(full)
     if module is None:
         raise GraphBreak(breaks.IMPORT, full)
-    found = x.recorder.wrap(module, None)
+    found = machine.recorder.wrap(module, None)
     if not isinstance(found, Known) or not isinstance(module, ModuleType):
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, _NO_MODULE.format(full))
-    x.recorder.guard(sources.Key(_MODULES, full), Kind.IDENTITY, module, "import")
+    machine.recorder.guard(sources.Key(_MODULES, full), Kind.IDENTITY, module, "import")
     return found
 
 
-def _are_changed(x: Any) -> bool:
+def _are_changed(machine: Machine) -> bool:
     """Whether the captured code has written to `sys.modules`, which it has met."""
-    modules = x.recorder.wrap(sys.modules, _MODULES)
-    return bool(x.heap.is_changed(modules.identity))
+    modules = machine.recorder.wrap(sys.modules, _MODULES)
+    assert isinstance(modules, HeapValue)
+    return machine.heap.is_changed(modules.identity)
 
 
 def _has(module: ModuleType, name: str) -> bool:

@@ -4,81 +4,104 @@ from typing import Any
 
 from dynajit.capture.bytecode.versions import IS_313, IS_314
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.machine.frames import Frame
-from dynajit.capture.python.basic import Steps, as_python, at_once, defines, type_name, unsupported
-from dynajit.capture.python.containers import boolean
+from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.arithmetic import binary, unary
+from dynajit.capture.python.basic import (
+    as_python,
+    at_once,
+    defines,
+    is_same,
+    type_name,
+    type_of,
+    unsupported,
+)
+from dynajit.capture.python.containers import (
+    boolean,
+    contains,
+    delete_subscript,
+    store_subscript,
+    subscript,
+)
+from dynajit.capture.python.contents import list_items, new_dict, new_list, new_set
 from dynajit.capture.python.instances import super_value
+from dynajit.capture.python.iteration import iterate
+from dynajit.capture.python.keys import build_dict, store_key
 from dynajit.capture.python.tensors.assertions import asserts
+from dynajit.capture.python.tensors.facts import tensor_type
+from dynajit.capture.python.text.text import format_value
+from dynajit.capture.python.truth import truth
+from dynajit.capture.python.writing import delete_attribute
 from dynajit.capture.values.containers import DictValue, ListValue, SliceValue, TupleValue
 from dynajit.capture.values.symbolic import constant
 from dynajit.capture.values.tensors import TensorValue
 
 
 def _unary(symbol: str) -> Any:
-    def handler(x: Any, frame: Frame, argument: Any) -> Steps:
-        frame.push((yield from x.unary(symbol, frame.pop())))
+    def handler(machine: Machine, frame: Frame, argument: Any) -> Steps:
+        frame.push((yield from unary(machine, symbol, frame.pop())))
 
     return handler
 
 
-def unary_not(x: Any, frame: Frame, argument: Any) -> Steps:
+def unary_not(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """`not value`."""
-    frame.push(boolean(not (yield from x.truth(frame.pop()))))
+    frame.push(boolean(not (yield from truth(machine, frame.pop()))))
 
 
-def to_bool(x: Any, frame: Frame, argument: Any) -> Steps:
+def to_bool(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """`bool(value)`, by which the next instruction may jump."""
     value = frame.pop()
-    assumed = asserts(x, frame, value, frame.index)
-    frame.push(boolean((yield from x.truth(value)) if assumed is None else assumed))
+    assumed = asserts(machine, frame, value, frame.index)
+    frame.push(boolean((yield from truth(machine, value)) if assumed is None else assumed))
 
 
-def binary_op(x: Any, frame: Frame, symbol: str) -> Steps:
+def binary_op(machine: Machine, frame: Frame, symbol: str) -> Steps:
     """`a + b`, `a += b`, ..."""
     a, b = frame.pop_many(2)
-    frame.push((yield from x.binary(symbol, a, b)))
+    frame.push((yield from binary(machine, symbol, a, b)))
 
 
-def compare_op(x: Any, frame: Frame, symbol: str) -> Steps:
+def compare_op(machine: Machine, frame: Frame, symbol: str) -> Steps:
     """`a < b`, ..."""
     a, b = frame.pop_many(2)
-    frame.push((yield from x.compare(symbol, a, b)))
+    frame.push((yield from machine.compare(symbol, a, b)))
 
 
-def is_op(x: Any, frame: Frame, negated: bool) -> None:
+def is_op(machine: Machine, frame: Frame, negated: bool) -> None:
     """`a is b`, `a is not b`."""
     a, b = frame.pop_many(2)
-    frame.push(boolean(x.is_same(a, b) != bool(negated)))
+    frame.push(boolean(is_same(machine, a, b) != bool(negated)))
 
 
-def contains_op(x: Any, frame: Frame, negated: bool) -> Steps:
+def contains_op(machine: Machine, frame: Frame, negated: bool) -> Steps:
     """`a in b`, `a not in b`."""
     item, container = frame.pop_many(2)
-    found = yield from x.contains(container, item)
+    found = yield from contains(machine, container, item)
     frame.push(boolean(found != bool(negated)))
 
 
-def binary_subscr(x: Any, frame: Frame, argument: Any) -> Steps:
+def binary_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """`container[key]`."""
     container, key = frame.pop_many(2)
-    frame.push((yield from x.subscript(container, key)))
+    frame.push((yield from subscript(machine, container, key)))
 
 
-def store_subscr(x: Any, frame: Frame, argument: Any) -> Steps:
+def store_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """`container[key] = value`."""
     value, container, key = frame.pop_many(3)
-    yield from x.store_subscript(container, key, value)
+    yield from store_subscript(machine, container, key, value)
 
 
-def delete_subscr(x: Any, frame: Frame, argument: Any) -> Steps:
+def delete_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps:
     """`del container[key]`."""
     container, key = frame.pop_many(2)
-    yield from x.delete_subscript(container, key)
+    yield from delete_subscript(machine, container, key)
 
 
-def load_attr(x: Any, frame: Frame, name: str) -> Steps:
+def load_attr(machine: Machine, frame: Frame, name: str) -> Steps:
     """`value.name`."""
-    frame.push((yield from x.get_attribute(frame.pop(), name)))
+    frame.push((yield from machine.get_attribute(frame.pop(), name)))
 
 
 def _push_method(frame: Frame, method: Any) -> None:
@@ -90,75 +113,75 @@ def _push_method(frame: Frame, method: Any) -> None:
         frame.push(method)
 
 
-def load_method(x: Any, frame: Frame, name: str) -> Steps:
+def load_method(machine: Machine, frame: Frame, name: str) -> Steps:
     """`value.name`, about to be called."""
-    _push_method(frame, (yield from x.get_attribute(frame.pop(), name)))
+    _push_method(frame, (yield from machine.get_attribute(frame.pop(), name)))
 
 
-def _super_attribute(x: Any, frame: Frame, name: str) -> Steps:
+def _super_attribute(machine: Machine, frame: Frame, name: str) -> Steps:
     function, cls, receiver = frame.pop_many(3)
     if getattr(function, "object", None) is not super:
         raise unsupported("another function called super", function)
-    return (yield from x.get_attribute(super_value(x, cls, receiver), name))
+    return (yield from machine.get_attribute(super_value(machine, cls, receiver), name))
 
 
-def load_super_attr(x: Any, frame: Frame, name: str) -> Steps:
+def load_super_attr(machine: Machine, frame: Frame, name: str) -> Steps:
     """`super().name`."""
-    frame.push((yield from _super_attribute(x, frame, name)))
+    frame.push((yield from _super_attribute(machine, frame, name)))
 
 
-def load_super_method(x: Any, frame: Frame, name: str) -> Steps:
+def load_super_method(machine: Machine, frame: Frame, name: str) -> Steps:
     """`super().name`, about to be called."""
-    _push_method(frame, (yield from _super_attribute(x, frame, name)))
+    _push_method(frame, (yield from _super_attribute(machine, frame, name)))
 
 
-def store_attr(x: Any, frame: Frame, name: str) -> Steps:
+def store_attr(machine: Machine, frame: Frame, name: str) -> Steps:
     """`obj.name = value`."""
     value, obj = frame.pop_many(2)
-    yield from x.set_attribute(obj, name, value)
+    yield from machine.set_attribute(obj, name, value)
 
 
-def delete_attr(x: Any, frame: Frame, name: str) -> Steps:
+def delete_attr(machine: Machine, frame: Frame, name: str) -> Steps:
     """`del obj.name`."""
-    yield from x.delete_attribute(frame.pop(), name)
+    yield from delete_attribute(machine, frame.pop(), name)
 
 
-def build_tuple(x: Any, frame: Frame, count: int) -> None:
+def build_tuple(machine: Machine, frame: Frame, count: int) -> None:
     """A tuple display."""
     frame.push(TupleValue(tuple(frame.pop_many(count))))
 
 
-def build_list(x: Any, frame: Frame, count: int) -> None:
+def build_list(machine: Machine, frame: Frame, count: int) -> None:
     """A list display."""
-    frame.push(x.new_list(frame.pop_many(count)))
+    frame.push(new_list(machine, frame.pop_many(count)))
 
 
-def build_set(x: Any, frame: Frame, count: int) -> Steps:
+def build_set(machine: Machine, frame: Frame, count: int) -> Steps:
     """A set display."""
-    made = x.new_set([])
+    made = new_set(machine, [])
     for item in frame.pop_many(count):
-        yield from x.call_method(made, "add", [item], {})
+        yield from machine.call_method(made, "add", [item], {})
     frame.push(made)
 
 
-def build_map(x: Any, frame: Frame, count: int) -> Steps:
+def build_map(machine: Machine, frame: Frame, count: int) -> Steps:
     """A dict display."""
     items = frame.pop_many(2 * count)
-    frame.push((yield from x.build_dict(zip(items[::2], items[1::2], strict=True))))
+    frame.push((yield from build_dict(machine, zip(items[::2], items[1::2], strict=True))))
 
 
-def build_const_key_map(x: Any, frame: Frame, count: int) -> None:
+def build_const_key_map(machine: Machine, frame: Frame, count: int) -> None:
     """A dict display with constant keys."""
     *items, keys = frame.pop_many(count + 1)
-    frame.push(x.new_dict(list(zip(keys.items, items, strict=True))))
+    frame.push(new_dict(machine, list(zip(keys.items, items, strict=True))))
 
 
-def build_string(x: Any, frame: Frame, count: int) -> None:
+def build_string(machine: Machine, frame: Frame, count: int) -> None:
     """An f-string's parts joined."""
-    frame.push(constant("".join(as_python(x, part) for part in frame.pop_many(count))))
+    frame.push(constant("".join(as_python(machine, part) for part in frame.pop_many(count))))
 
 
-def build_slice(x: Any, frame: Frame, count: int) -> None:
+def build_slice(machine: Machine, frame: Frame, count: int) -> None:
     """`start:stop:step`."""
     parts = frame.pop_many(count)
     step = parts[2] if count == 3 else constant(None)
@@ -175,119 +198,121 @@ def is_mapping(kind: type) -> bool:
     return hasattr(kind, "keys")
 
 
-def list_append(x: Any, frame: Frame, depth: int) -> None:
+def list_append(machine: Machine, frame: Frame, depth: int) -> None:
     """Append in a comprehension."""
     item = frame.pop()
     target = frame.stack[-depth]
-    x.heap.write(target.identity, (*x.list_items(target), item))
+    machine.heap.write(target.identity, (*list_items(machine, target), item))
 
 
-def set_add(x: Any, frame: Frame, depth: int) -> Steps:
+def set_add(machine: Machine, frame: Frame, depth: int) -> Steps:
     """Add in a comprehension."""
     item = frame.pop()
-    yield from x.call_method(frame.stack[-depth], "add", [item], {})
+    yield from machine.call_method(frame.stack[-depth], "add", [item], {})
 
 
-def map_add(x: Any, frame: Frame, depth: int) -> Steps:
+def map_add(machine: Machine, frame: Frame, depth: int) -> Steps:
     """Store in a comprehension."""
     key, item = frame.pop_many(2)
-    yield from x.store_key(frame.stack[-depth], key, item)
+    yield from store_key(machine, frame.stack[-depth], key, item)
 
 
-def list_extend(x: Any, frame: Frame, depth: int) -> Steps:
+def list_extend(machine: Machine, frame: Frame, depth: int) -> Steps:
     """`[*items]`."""
     items = frame.pop()
-    kind = x.type_of(items)
+    kind = type_of(machine, items)
     if not is_iterable(kind):
         message = f"Value after * must be an iterable, not {type_name(kind)}"
-        raise_python(x, TypeError, message)
-    yield from x.call_method(frame.stack[-depth], "extend", [items], {})
+        raise_python(machine, TypeError, message)
+    yield from machine.call_method(frame.stack[-depth], "extend", [items], {})
 
 
-def set_update(x: Any, frame: Frame, depth: int) -> Steps:
+def set_update(machine: Machine, frame: Frame, depth: int) -> Steps:
     """`{*items}`."""
-    yield from x.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
+    yield from machine.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
 
 
-def dict_update(x: Any, frame: Frame, depth: int) -> Steps:
+def dict_update(machine: Machine, frame: Frame, depth: int) -> Steps:
     """`{**items}`."""
-    if not is_mapping(x.type_of(frame.stack[-1])):
-        kind = type_name(x.type_of(frame.pop()))
-        raise_python(x, TypeError, f"'{kind}' object is not a mapping")
-    yield from x.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
+    if not is_mapping(type_of(machine, frame.stack[-1])):
+        kind = type_name(type_of(machine, frame.pop()))
+        raise_python(machine, TypeError, f"'{kind}' object is not a mapping")
+    yield from machine.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
 
 
-def list_to_tuple(x: Any, frame: Frame, argument: Any) -> None:
+def list_to_tuple(machine: Machine, frame: Frame, argument: Any) -> None:
     """`(*items,)`."""
-    frame.push(TupleValue(x.list_items(frame.pop())))
+    frame.push(TupleValue(list_items(machine, frame.pop())))
 
 
-def unpack_sequence(x: Any, frame: Frame, count: int) -> Steps:
+def unpack_sequence(machine: Machine, frame: Frame, count: int) -> Steps:
     """`a, b = items`."""
     value = frame.pop()
-    if isinstance(value, TensorValue) and len(x.tensor_type(value).shape) == 0:
+    if isinstance(value, TensorValue) and len(tensor_type(machine, value).shape) == 0:
         raise unsupported("unpacking", value)
-    yield from _check_unpackable(x, value)
-    items = yield from _take(x, value, count + 1)
-    _check_count(x, value, len(items), count)
+    yield from _check_unpackable(machine, value)
+    items = yield from _take(machine, value, count + 1)
+    _check_count(machine, value, len(items), count)
     frame.stack.extend(reversed(items))
 
 
-def _take(x: Any, value: Any, limit: int) -> Steps:
+def _take(machine: Machine, value: Any, limit: int) -> Steps:
     """The first items of an iterable, at most `limit`; no more are asked for."""
     if isinstance(value, (TupleValue, ListValue)):
-        return (yield from x.to_items(value))
-    iterator = yield from x.iterate(value)
+        return (yield from machine.to_items(value))
+    iterator = yield from iterate(machine, value)
     items: list[Any] = []
-    while len(items) < limit and (item := (yield from x.advance(iterator))) is not None:
+    while len(items) < limit and (item := (yield from machine.advance(iterator))) is not None:
         items.append(item)
     return items
 
 
 @at_once
-def _check_unpackable(x: Any, value: Any) -> None:
-    kind = x.type_of(value)
+def _check_unpackable(machine: Machine, value: Any) -> None:
+    kind = type_of(machine, value)
     if not is_iterable(kind):
         name = type_name(kind)
-        raise_python(x, TypeError, f"cannot unpack non-iterable {name} object")
+        raise_python(machine, TypeError, f"cannot unpack non-iterable {name} object")
 
 
-def _check_count(x: Any, value: Any, found: int, count: int) -> None:
+def _check_count(machine: Machine, value: Any, found: int, count: int) -> None:
     if found < count:
-        raise_python(x, ValueError, f"not enough values to unpack (expected {count}, got {found})")
+        raise_python(
+            machine, ValueError, f"not enough values to unpack (expected {count}, got {found})"
+        )
     if found > count:
         got = ""
-        if IS_314 and x.type_of(value) in (list, tuple, dict):
-            size = len(x.heap[value.identity]) if isinstance(value, DictValue) else found
+        if IS_314 and type_of(machine, value) in (list, tuple, dict):
+            size = len(machine.heap[value.identity]) if isinstance(value, DictValue) else found
             got = f", got {size}"
-        raise_python(x, ValueError, f"too many values to unpack (expected {count}{got})")
+        raise_python(machine, ValueError, f"too many values to unpack (expected {count}{got})")
 
 
-def unpack_ex(x: Any, frame: Frame, counts: tuple[int, int]) -> Steps:
+def unpack_ex(machine: Machine, frame: Frame, counts: tuple[int, int]) -> Steps:
     """`a, *b, c = items`."""
     before, after = counts
     value = frame.pop()
-    yield from _check_unpackable(x, value)
-    items = yield from x.to_items(value)
+    yield from _check_unpackable(machine, value)
+    items = yield from machine.to_items(value)
     if len(items) < before + after:
         raise_python(
-            x, ValueError,
+            machine, ValueError,
             f"not enough values to unpack (expected at least {before + after}, got {len(items)})",
         )  # fmt: skip
-    middle = x.new_list(items[before : len(items) - after])
+    middle = new_list(machine, items[before : len(items) - after])
     tail = items[len(items) - after :] if after else []
     frame.stack.extend(reversed([*items[:before], middle, *tail]))
 
 
-def convert_value(x: Any, frame: Frame, conversion: str) -> Steps:
+def convert_value(machine: Machine, frame: Frame, conversion: str) -> Steps:
     """`!s`, `!r`, `!a` in an f-string."""
-    frame.push(constant((yield from x.to_text(frame.pop(), conversion))))
+    frame.push(constant((yield from machine.to_text(frame.pop(), conversion))))
 
 
-def format_value(x: Any, frame: Frame, with_specification: bool) -> Steps:
+def convert_to_text(machine: Machine, frame: Frame, with_specification: bool) -> Steps:
     """A field of an f-string."""
     specification = frame.pop() if with_specification else None
-    frame.push((yield from x.format_value(frame.pop(), specification)))
+    frame.push((yield from format_value(machine, frame.pop(), specification)))
 
 
 HANDLERS = {
@@ -326,5 +351,5 @@ HANDLERS = {
     "UNPACK_SEQUENCE": unpack_sequence,
     "UNPACK_EX": unpack_ex,
     "CONVERT_VALUE": convert_value,
-    "FORMAT_VALUE": format_value,
+    "FORMAT_VALUE": convert_to_text,
 }

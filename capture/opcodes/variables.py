@@ -4,40 +4,40 @@ import builtins
 from typing import Any
 
 from dynajit.capture import _capture, breaks
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Namespace
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps
 from dynajit.capture.python.generators import drop
 from dynajit.capture.values.functions import GeneratorValue
 from dynajit.capture.values.objects import DELETED
 from dynajit.capture.values.symbolic import UNBOUND, Known, Value
 
 
-def load_const(x: Any, frame: Frame, argument: Any) -> None:
+def load_const(machine: Machine, frame: Frame, argument: Any) -> None:
     """Push a constant of the code object."""
-    frame.push(x.constant_value(argument))
+    frame.push(machine.constant_value(argument))
 
 
-def load_fast(x: Any, frame: Frame, name: str) -> None:
+def load_fast(machine: Machine, frame: Frame, name: str) -> None:
     """Push a local."""
     value = frame.locals.get(name)
     if value is None:
         raise_python(
-            x, UnboundLocalError,
+            machine, UnboundLocalError,
             f"cannot access local variable '{name}' where it is not associated with a value",
         )  # fmt: skip
     frame.push(value)
 
 
-def load_fast_and_clear(x: Any, frame: Frame, name: str) -> None:
+def load_fast_and_clear(machine: Machine, frame: Frame, name: str) -> None:
     """Push a local or NULL, and unbind it."""
     frame.push(frame.locals.pop(name, None))
 
 
-def store_fast(x: Any, frame: Frame, name: str) -> Steps | None:
+def store_fast(machine: Machine, frame: Frame, name: str) -> Steps | None:
     """Pop into a local; NULL unbinds."""
     value = frame.pop()
     before = frame.locals.get(name)
@@ -45,32 +45,32 @@ def store_fast(x: Any, frame: Frame, name: str) -> Steps | None:
         frame.locals.pop(name, None)
     else:
         frame.locals[name] = value
-    return None if before is value else _let_go(x, before)
+    return None if before is value else _let_go(machine, before)
 
 
-def delete_fast(x: Any, frame: Frame, name: str) -> Steps | None:
+def delete_fast(machine: Machine, frame: Frame, name: str) -> Steps | None:
     """`del name`."""
     value = frame.locals.pop(name, None)
     if value is None:
         raise_python(
-            x, UnboundLocalError,
+            machine, UnboundLocalError,
             f"cannot access local variable '{name}' where it is not associated with a value",
         )  # fmt: skip
-    return _let_go(x, value)
+    return _let_go(machine, value)
 
 
-def make_cell(x: Any, frame: Frame, name: str) -> None:
+def make_cell(machine: Machine, frame: Frame, name: str) -> None:
     """Make the cell of a captured local."""
     initial = frame.locals.pop(name, UNBOUND)
-    frame.cells[name] = x.new_cell(initial)
+    frame.cells[name] = machine.new_cell(initial)
 
 
-def load_cell_and_clear(x: Any, frame: Frame, name: str) -> None:
+def load_cell_and_clear(machine: Machine, frame: Frame, name: str) -> None:
     """Push a cell or NULL, and empty its place: a comprehension's variable gets a new one."""
     frame.push(frame.cells.pop(name, None))
 
 
-def store_cell(x: Any, frame: Frame, name: str) -> None:
+def store_cell(machine: Machine, frame: Frame, name: str) -> None:
     """Pop a cell into the place of a captured variable; NULL empties it."""
     value = frame.pop()
     if value is None:
@@ -79,70 +79,70 @@ def store_cell(x: Any, frame: Frame, name: str) -> None:
         frame.cells[name] = value
 
 
-def load_closure(x: Any, frame: Frame, name: str) -> None:
+def load_closure(machine: Machine, frame: Frame, name: str) -> None:
     """Push a cell."""
     frame.push(frame.cells[name])
 
 
-def _raise_unbound(x: Any, frame: Frame, name: str) -> None:
+def _raise_unbound(machine: Machine, frame: Frame, name: str) -> None:
     is_own = name in frame.code.co_cellvars
     kind, cls = ("local", UnboundLocalError) if is_own else ("free", NameError)
     text = f"cannot access {kind} variable '{name}' where it is not associated with a value"
     if kind == "free":
         text += " in enclosing scope"
-    raise_python(x, cls, text, **({} if is_own else {"name": name}))
+    raise_python(machine, cls, text, **({} if is_own else {"name": name}))
 
 
-def load_deref(x: Any, frame: Frame, name: str) -> None:
+def load_deref(machine: Machine, frame: Frame, name: str) -> None:
     """Push the contents of a cell."""
-    contents = x.cell_contents(frame.cells[name])
+    contents = machine.cell_contents(frame.cells[name])
     if contents is UNBOUND:
-        _raise_unbound(x, frame, name)
+        _raise_unbound(machine, frame, name)
     frame.push(contents)
 
 
-def store_deref(x: Any, frame: Frame, name: str) -> None:
+def store_deref(machine: Machine, frame: Frame, name: str) -> None:
     """Pop into a cell."""
     value = frame.pop()
-    x.heap.write(frame.cells[name].identity, value)
+    machine.heap.write(frame.cells[name].identity, value)
 
 
-def delete_deref(x: Any, frame: Frame, name: str) -> None:
+def delete_deref(machine: Machine, frame: Frame, name: str) -> None:
     """`del name` of a cell variable."""
-    if x.cell_contents(frame.cells[name]) is UNBOUND:
-        _raise_unbound(x, frame, name)
-    x.heap.write(frame.cells[name].identity, UNBOUND)
+    if machine.cell_contents(frame.cells[name]) is UNBOUND:
+        _raise_unbound(machine, frame, name)
+    machine.heap.write(frame.cells[name].identity, UNBOUND)
 
 
-def load_global(x: Any, frame: Frame, name: str) -> None:
+def load_global(machine: Machine, frame: Frame, name: str) -> None:
     """Push a global or a builtin."""
     namespace = frame.namespace
     if namespace.is_fixed:
         mapping = namespace.globals if name in namespace.globals else namespace.builtins
-        frame.push(x.recorder.wrap(mapping[name], None))
+        frame.push(machine.recorder.wrap(mapping[name], None))
         return
     _refuse_asking(namespace.globals, name)
-    written = x.global_write(namespace.globals, name)
+    written = machine.global_write(namespace.globals, name)
     if written is not None and written is not DELETED:
         frame.push(written)
         return
     if name in namespace.globals and written is None:
         source = sources.Global(name, namespace.base)
-        frame.push(x.recorder.wrap(namespace.globals[name], source))
+        frame.push(machine.recorder.wrap(namespace.globals[name], source))
         return
     mapping = namespace.builtins
     _refuse_asking(mapping, name)
     if name not in mapping:
         if written is None:
-            _rely_on_missing(x, namespace, "__globals__", name)
-        _rely_on_missing(x, namespace, "__builtins__", name)
-        raise_python(x, NameError, f"name '{name}' is not defined", name=name)
-    frame.push(x.recorder.wrap(mapping[name], sources.Builtin(name, namespace.base)))
+            _rely_on_missing(machine, namespace, "__globals__", name)
+        _rely_on_missing(machine, namespace, "__builtins__", name)
+        raise_python(machine, NameError, f"name '{name}' is not defined", name=name)
+    frame.push(machine.recorder.wrap(mapping[name], sources.Builtin(name, namespace.base)))
 
 
-def _rely_on_missing(x: Any, namespace: Namespace, part: str, name: str) -> None:
+def _rely_on_missing(machine: Machine, namespace: Namespace, part: str, name: str) -> None:
     place = sources.PartOf(namespace.base, part)
-    x.recorder.guard(place, Kind.HAS_NO_KEY, name, "missing name")
+    machine.recorder.guard(place, Kind.HAS_NO_KEY, name, "missing name")
 
 
 def _refuse_asking(mapping: dict[str, Any], name: str) -> None:
@@ -152,56 +152,56 @@ def _refuse_asking(mapping: dict[str, Any], name: str) -> None:
         raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
 
 
-def store_global(x: Any, frame: Frame, name: str) -> None:
+def store_global(machine: Machine, frame: Frame, name: str) -> None:
     """`global name; name = value`."""
-    x.write_global(frame.namespace, name, frame.pop())
+    machine.write_global(frame.namespace, name, frame.pop())
 
 
-def delete_global(x: Any, frame: Frame, name: str) -> None:
+def delete_global(machine: Machine, frame: Frame, name: str) -> None:
     """`global name; del name`."""
     namespace = frame.namespace
     _refuse_asking(namespace.globals, name)
-    written = x.global_write(namespace.globals, name)
+    written = machine.global_write(namespace.globals, name)
     is_missing = written is None and name not in namespace.globals
     if is_missing:
-        _rely_on_missing(x, namespace, "__globals__", name)
+        _rely_on_missing(machine, namespace, "__globals__", name)
     if is_missing or written is DELETED:
-        raise_python(x, NameError, f"name '{name}' is not defined", name=name)
+        raise_python(machine, NameError, f"name '{name}' is not defined", name=name)
     if written is None:
-        x.recorder.guard_exists(sources.Global(name, namespace.base), "deleted variable")
-    x.write_global(namespace, name, DELETED)
+        machine.recorder.guard_exists(sources.Global(name, namespace.base), "deleted variable")
+    machine.write_global(namespace, name, DELETED)
 
 
-def load_common_constant(x: Any, frame: Frame, argument: Any) -> None:
+def load_common_constant(machine: Machine, frame: Frame, argument: Any) -> None:
     """Push an object of the interpreter, such as AssertionError."""
     frame.push(Known(argument))
 
 
-def load_build_class(x: Any, frame: Frame, argument: Any) -> None:
+def load_build_class(machine: Machine, frame: Frame, argument: Any) -> None:
     """A class statement; calling it is what breaks."""
     frame.push(Known(builtins.__build_class__))
 
 
-def push_null(x: Any, frame: Frame, argument: Any) -> None:
+def push_null(machine: Machine, frame: Frame, argument: Any) -> None:
     """Push an empty slot."""
     frame.push(None)
 
 
-def pop_top(x: Any, frame: Frame, argument: Any) -> Steps | None:
+def pop_top(machine: Machine, frame: Frame, argument: Any) -> Steps | None:
     """Drop the top; a generator that nobody else holds is closed."""
-    return _let_go(x, frame.pop())
+    return _let_go(machine, frame.pop())
 
 
-def _let_go(x: Any, value: Value | None) -> Steps | None:
-    return drop(x, value) if isinstance(value, GeneratorValue) else None
+def _let_go(machine: Machine, value: Value | None) -> Steps | None:
+    return drop(machine, value) if isinstance(value, GeneratorValue) else None
 
 
-def copy(x: Any, frame: Frame, depth: int) -> None:
+def copy(machine: Machine, frame: Frame, depth: int) -> None:
     """Push again the value at a depth."""
     frame.push(frame.stack[-depth])
 
 
-def swap(x: Any, frame: Frame, depth: int) -> None:
+def swap(machine: Machine, frame: Frame, depth: int) -> None:
     """Swap the top with the value at a depth."""
     stack = frame.stack
     stack[-1], stack[-depth] = stack[-depth], stack[-1]

@@ -1,41 +1,44 @@
 """Operators: arithmetic, comparison, unary operators, string formatting.
 
-Methods of the executor (`x`), written as functions; see `capture.execution.executor`.
+Functions of the machine (`capture.machine.machine`).
 """
 
 import inspect
 import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import NotKnown, Raised
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     defines,
-    guard_other_text,
     is_known,
     is_not_implemented,
     is_same,
     plain_number,
-    scalar_predicate,
+    same_object,
     type_name,
+    type_of,
     unsupported,
 )
-from dynajit.capture.python.containers import (
-    boolean,
-    compute,
-    fold,
+from dynajit.capture.python.builtins.dicts import to_pairs
+from dynajit.capture.python.containers import boolean, compute, fold, to_index
+from dynajit.capture.python.contents import (
+    dict_entries,
+    dict_store,
     items_of,
+    list_items,
     live_items,
+    new_list,
     put,
-    same_object,
-    to_index,
 )
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.iteration import extend_list
+from dynajit.capture.python.keys import key_token
 from dynajit.capture.python.sets import (
     IN_PLACE,
     OPERATIONS,
@@ -46,7 +49,10 @@ from dynajit.capture.python.sets import (
     set_operand,
 )
 from dynajit.capture.python.sizes import is_size, size_arithmetic, size_comparison
+from dynajit.capture.python.tensors.mutation import tensor_in_place
+from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.python.text.text import percent
+from dynajit.capture.python.truth import guard_other_text, scalar_predicate, truth
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -112,57 +118,65 @@ UNARY: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
 # -- binary --------------------------------------------------------------------------------------
 
 
-def binary(x: Any, symbol: str, a: Value, b: Value) -> Steps:
+def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps:
     """`a symbol b`; `symbol` may be in-place, such as `+=`."""
     in_place = symbol.endswith("=")
     plain = symbol.removesuffix("=") if in_place else symbol
     function, name = BINARY[plain]
     if isinstance(a, TensorValue) and in_place:
-        return x.tensor_in_place(a, function, [b], {})
+        return tensor_in_place(machine, a, function, [b], {})
     tensors = isinstance(a, TensorValue) or isinstance(b, TensorValue)
     if tensors and _is_number_or_tensor(a) and _is_number_or_tensor(b):
         if plain == "**" and _is_short_power(b):
-            b = constant(x.recorder.specialise(b))
+            b = constant(machine.recorder.specialise(b))
         if plain == "/" and not isinstance(a, TensorValue):
             function = number_divided
-        return x.native_call(function, [a, b], {}, lift_numbers=True)
+        return native_call(machine, function, [a, b], {}, lift_numbers=True)
     is_asked_first = isinstance(b, ObjectValue) and defines(b.cls, f"__r{name}__")
     if in_place and isinstance(a, ListValue) and is_asked_first:
-        return (yield from _special_binary(x, name, in_place, a, b))
+        return (yield from _special_binary(machine, name, in_place, a, b))
     if in_place and isinstance(a, (ListValue, SetValue, DictValue)):
-        return (yield from _in_place_container(x, plain, a, b))
+        return (yield from _in_place_container(machine, plain, a, b))
     if isinstance(a, (Constant, Scalar)) and isinstance(b, (Constant, Scalar)):
-        return _numbers(x, plain, _IN_PLACE[plain] if in_place else function, a, b)
+        return _numbers(machine, plain, _IN_PLACE[plain] if in_place else function, a, b)
     if isinstance(a, (TupleValue, ListValue)) or isinstance(b, (TupleValue, ListValue)):
-        found = yield from _sequences(x, plain, a, b)
+        found = yield from _sequences(machine, plain, a, b)
         if found is not None:
             return found
     if isinstance(a, DictValue) and isinstance(b, DictValue) and plain == "|":
         if defaultdict in (a.cls, b.cls):
             raise unsupported("|", a, b)
-        merged = dict(x.dict_entries(a))
-        for key, item in x.dict_entries(b).values():
-            put(x, merged, key, item)
+        merged = dict(dict_entries(machine, a))
+        for key, item in dict_entries(machine, b).values():
+            put(machine, merged, key, item)
         ordered = OrderedDict in (a.cls, b.cls)
-        return DictValue(x.heap.allocate(merged), OrderedDict if ordered else dict)
+        return DictValue(machine.heap.allocate(merged), OrderedDict if ordered else dict)
     if (
         is_operand(a)
         and is_operand(b)
         and plain in OPERATIONS
         and not (isinstance(a, Constant) and isinstance(b, Constant))
     ):
-        return combine(x, function, [set_operand(x, a), set_operand(x, b)])
-    is_template = isinstance(a, Constant) and isinstance(a.value, (str, bytes)) and plain == "%"
-    if is_template and not (_is_derived(b, a) and _overloads(b, a, "__rmod__")):
-        return (yield from _formatted(x, a, b))
+        return combine(machine, function, [set_operand(machine, a), set_operand(machine, b)])
+    if (
+        isinstance(a, Constant)
+        and isinstance(a.value, (str, bytes))
+        and plain == "%"
+        and not (_is_derived(b, a) and _overloads(b, a, "__rmod__"))
+    ):
+        return (yield from _formatted(machine, a, b))
     ways = (f"__{name}__", f"__r{name}__", f"__i{name}__")
     if any(class_with_methods(value, *ways) is not None for value in (a, b)):
-        return (yield from _special_binary(x, name, in_place, a, b))
+        return (yield from _special_binary(machine, name, in_place, a, b))
     if isinstance(a, DictViewValue) and plain in OPERATIONS:
-        return combine(x, function, [set_operand(x, a), (yield from operand_of_iterable(x, b))])
+        return combine(
+            machine,
+            function,
+            [set_operand(machine, a), (yield from operand_of_iterable(machine, b))],
+        )
     if is_known(a) and is_known(b):
-        return _fold_known(x, _IN_PLACE[plain] if in_place else function, a, b)
-    refuse(x, symbol, _IN_PLACE[plain] if in_place else function, [a, b])
+        return _fold_known(machine, _IN_PLACE[plain] if in_place else function, a, b)
+    refuse(machine, symbol, _IN_PLACE[plain] if in_place else function, [a, b])
 
 
 _IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -171,16 +185,16 @@ _IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def _formatted(x: Any, template: Constant, values: Value) -> Steps:
+def _formatted(machine: Machine, template: Constant, values: Value) -> Steps:
     """`template % values`."""
-    storage = storage_of(x, values)
+    storage = storage_of(machine, values)
     if isinstance(storage, TupleValue):
         values = storage  # the items of any tuple
     if isinstance(template.value, str):
-        return (yield from percent(x, template, values))
+        return (yield from percent(machine, template, values))
     if not is_known(values):
         raise unsupported("%", template, values)
-    return _fold_known(x, operator.mod, template, values)
+    return _fold_known(machine, operator.mod, template, values)
 
 
 def _is_number_or_tensor(value: Value) -> bool:
@@ -190,88 +204,98 @@ def _is_number_or_tensor(value: Value) -> bool:
     return isinstance(value, Constant) and isinstance(value.value, (bool, int, float, complex))
 
 
-def _fold_known(x: Any, function: Callable[..., Any], a: Value, b: Value) -> Value:
+def _fold_known(machine: Machine, function: Callable[..., Any], a: Value, b: Value) -> Value:
     try:
-        result: Value = fold(x, function, a, b)
+        result: Value = fold(machine, function, a, b)
         return result
     except NotKnown:
         raise unsupported(function.__name__, a, b) from None
 
 
-def _numbers(x: Any, symbol: str, function: Any, a: Value, b: Value) -> Value:
+def _numbers(machine: Machine, symbol: str, function: Any, a: Value, b: Value) -> Value:
     if isinstance(a, Scalar) or isinstance(b, Scalar):
-        size = size_arithmetic(x, symbol, a, b)
+        size = size_arithmetic(machine, symbol, a, b)
         if size is not None:
             return size
-        result = _run_time_number(x, symbol, function, a, b)
+        result = _run_time_number(machine, symbol, function, a, b)
         if result is not None:
             return result
-    return fold(x, function, a, b)
+    return fold(machine, function, a, b)
 
 
-def _run_time_number(x: Any, symbol: str, function: Any, a: Any, b: Any) -> Value | None:
+def _run_time_number(machine: Machine, symbol: str, function: Any, a: Any, b: Any) -> Value | None:
     """A number computed before the launch, for operations that cannot raise or change type."""
     for operand in (a, b):
         if type(operand.value) not in (int, float):
             return None
     safe = symbol in ("+", "-", "*")
     if symbol == "/" and isinstance(b, Constant) and b.value != 0:
-        safe = type(a.value) is float or x.recorder.sizes.fits_float(a)
+        safe = type(a.value) is float or machine.recorder.sizes.fits_float(a)
     cost = sum(operand.size for operand in (a, b) if isinstance(operand, Scalar))
     if not safe or cost > MAX_SCALAR_OPERATIONS:
         return None
     for operand in (a, b):
         if isinstance(operand, Scalar):
-            x.recorder.use_scalar_type(operand)
+            machine.recorder.use_scalar_type(operand)
         else:
-            x.recorder.use(operand)
+            machine.recorder.use(operand)
     return Scalar(function(a.value, b.value), None, (symbol, (a, b)))
 
 
-def _sequences(x: Any, symbol: str, a: Value, b: Value) -> Steps:
+def _sequences(machine: Machine, symbol: str, a: Value, b: Value) -> Steps:
     if symbol == "+" and isinstance(a, TupleValue) and isinstance(b, TupleValue):
-        x.recorder.use(a)
-        x.recorder.use(b)
+        machine.recorder.use(a)
+        machine.recorder.use(b)
         for operand, other in ((a, b), (b, a)):
             if not operand.items and other.cls is tuple:
                 return other  # Python makes no copy
         return TupleValue(a.items + b.items, Size if Size in (a.cls, b.cls) else tuple)
     if symbol == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
-        return x.new_list(x.list_items(a) + x.list_items(b))
+        return new_list(machine, list_items(machine, a) + list_items(machine, b))
     if symbol == "*":
         sequence, count = (a, b) if isinstance(a, (TupleValue, ListValue)) else (b, a)
-        if isinstance(count, (TupleValue, ListValue)) or not defines(x.type_of(count), "__index__"):
+        if isinstance(count, (TupleValue, ListValue)) or not defines(
+            type_of(machine, count), "__index__"
+        ):
             return None
-        times = yield from to_index(x, count, lambda n: [] * n, [count])
-        items = yield from x.to_items(sequence)
+        times = yield from to_index(machine, count, lambda n: [] * n, [count])
+        items = yield from machine.to_items(sequence)
         if times == 1 and isinstance(sequence, TupleValue) and sequence.cls is tuple:
             return sequence  # Python makes no copy
         repeated = tuple(items) * times
-        return x.new_list(repeated) if isinstance(sequence, ListValue) else TupleValue(repeated)
+        return (
+            new_list(machine, repeated) if isinstance(sequence, ListValue) else TupleValue(repeated)
+        )
     return None
 
 
-def _in_place_container(x: Any, symbol: str, a: Any, b: Value) -> Steps:
+def _list_times(count: Any) -> Any:
+    items: list[Any] = []
+    items *= count
+    return items
+
+
+def _in_place_container(machine: Machine, symbol: str, a: Any, b: Value) -> Steps:
     if isinstance(a, ListValue) and symbol == "+":
-        yield from extend_list(x, a, b)
+        yield from extend_list(machine, a, b)
         return a
     if isinstance(a, ListValue) and symbol == "*":
-        times = yield from to_index(x, b, lambda n: operator.imul([], n), [b])
-        x.heap.write(a.identity, x.list_items(a) * times)
+        times = yield from to_index(machine, b, _list_times, [b])
+        machine.heap.write(a.identity, list_items(machine, a) * times)
         return a
     if isinstance(a, DictValue) and symbol == "|":
-        for key, item in (yield from x.to_pairs(b)):
-            x.dict_store(a, key, item)
+        for key, item in (yield from to_pairs(machine, b)):
+            dict_store(machine, a, key, item)
         return a
     if isinstance(a, SetValue) and is_operand(b) and symbol in IN_PLACE:
-        change(x, a, IN_PLACE[symbol], [set_operand(x, b)])
+        change(machine, a, IN_PLACE[symbol], [set_operand(machine, b)])
         return a
-    refuse(x, f"{symbol}=", _IN_PLACE[symbol], [a, b])
+    refuse(machine, f"{symbol}=", _IN_PLACE[symbol], [a, b])
 
 
-def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> Steps:
-    x.type_of(a)
-    x.type_of(b)
+def _special_binary(machine: Machine, name: str, in_place: bool, a: Value, b: Value) -> Steps:
+    type_of(machine, a)
+    type_of(machine, b)
     attempts = [(a, f"__i{name}__", b)] if in_place else []
     forward, backward = (a, f"__{name}__", b), (b, f"__r{name}__", a)
     if a.python_type is b.python_type:
@@ -288,25 +312,25 @@ def _special_binary(x: Any, name: str, in_place: bool, a: Value, b: Value) -> St
         if special in ("__mul__", "__rmul__") and _repeats(receiver, special):
             continue  # a method that is there by name only: operators repeat the storage
         asked.append(receiver)
-        method = yield from x.get_special(receiver, special)
-        result = yield from x.call(method, [other], {})
-        if not is_not_implemented(x, result):
+        method = yield from machine.get_special(receiver, special)
+        result = yield from machine.call(method, [other], {})
+        if not is_not_implemented(machine, result):
             return result
     is_declined = _have_all_declined(asked, a, b)
     if not is_declined and (name != "mod" or a.python_type is not str):
-        plain = operand_of(x, a), operand_of(x, b)
+        plain = operand_of(machine, a), operand_of(machine, b)
         if plain != (a, b):
             symbol = _SYMBOLS[name]
             try:
-                return (yield from binary(x, f"{symbol}=" if in_place else symbol, *plain))
+                return (yield from binary(machine, f"{symbol}=" if in_place else symbol, *plain))
             except Raised as raised:
                 if raised.value.cls is not TypeError:
                     raise
                 raise unsupported(symbol, a, b) from None  # the message names the classes
     elif isinstance(a, Constant) and not is_declined:
-        return (yield from percent(x, a, b))
+        return (yield from percent(machine, a, b))
     function = getattr(operator, f"i{name}" if in_place else f"__{name}__")
-    _refuse_objects(x, name, function, a, b)
+    _refuse_objects(machine, name, function, a, b)
 
 
 _SYMBOLS: Final = {name: symbol for symbol, (_, name) in BINARY.items()}
@@ -324,13 +348,13 @@ def _have_all_declined(asked: list[Value], a: Value, b: Value) -> bool:
     return all(is_asked) or (any(is_asked) and a.python_type is b.python_type)
 
 
-def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> None:
+def _refuse_objects(machine: Machine, name: str, function: Any, a: Value, b: Value) -> None:
     """The TypeError where no special method of the operands takes the other one."""
     containers = (TupleValue, ListValue, SetValue, DictValue, DictViewValue)
     for value in (a, b):
         is_text = isinstance(value, Constant) and isinstance(value.value, (str, bytes))
         if isinstance(value, containers) or (is_text and name == "mul"):
-            refuse(x, name, function, [a, b])  # an index or an iterable may be welcome
+            refuse(machine, name, function, [a, b])  # an index or an iterable may be welcome
         is_instance = isinstance(value, Known) and not isinstance(value.object, type)
         if is_instance and any(defines(value.python_type, f"__{s}{name}__") for s in ("", "r")):
             raise unsupported(name, a, b)
@@ -341,8 +365,8 @@ def _refuse_objects(x: Any, name: str, function: Any, a: Value, b: Value) -> Non
         for value in (a, b)
     ]
     for value in (a, b):
-        x.type_of(value)
-    refuse(x, name, function, operands)
+        type_of(machine, value)
+    refuse(machine, name, function, operands)
 
 
 def _is_derived(value: Value, other: Value) -> bool:
@@ -361,64 +385,66 @@ def _overloads(value: Value, other: Value, special: str) -> bool:
 # -- unary ---------------------------------------------------------------------------------------
 
 
-def unary(x: Any, symbol: str, value: Value) -> Steps:
+def unary(machine: Machine, symbol: str, value: Value) -> Steps:
     """`-value`, `+value` or `~value`."""
     function, special = UNARY[symbol]
     if isinstance(value, TensorValue):
-        return x.native_call(function, [value], {})
+        return native_call(machine, function, [value], {})
     if isinstance(value, Scalar) and symbol == "-":
-        return (yield from binary(x, "-", Constant(-0.0 if value.python_type is float else 0),
+        return (yield from binary(machine, "-", Constant(-0.0 if value.python_type is float else 0),
                                   value))  # fmt: skip
     cls = class_with_methods(value, special)
     if cls is not None and defines(cls, special):
-        method = yield from x.get_special(value, special)
-        return (yield from x.call(method, [], {}))
+        method = yield from machine.get_special(value, special)
+        return (yield from machine.call(method, [], {}))
     if is_known(value) and cls is None:
-        return compute(x, function, value)
-    refuse(x, special, function, [value])
+        return compute(machine, function, value)
+    refuse(machine, special, function, [value])
 
 
 # -- comparison ----------------------------------------------------------------------------------
 
 
-def compare(x: Any, symbol: str, a: Value, b: Value) -> Steps:
+def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps:
     """`a symbol b` for one of the six comparisons."""
     function, forward, backward = COMPARISONS[symbol]
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):
-        return _compare_tensors(x, symbol, function, a, b)
+        return _compare_tensors(machine, symbol, function, a, b)
     ways = (forward, backward, "__eq__") if forward == "__ne__" else (forward, backward)
     if any(class_with_methods(value, *ways) is not None for value in (a, b)):
-        return (yield from _special_compare(x, symbol, forward, backward, a, b))
+        return (yield from _special_compare(machine, symbol, forward, backward, a, b))
     if is_size(a) or is_size(b) or (isinstance(a, Scalar) and isinstance(b, Scalar)):
-        outcome = size_comparison(x, symbol, a, b)
+        outcome = size_comparison(machine, symbol, a, b)
         if outcome is not None:
             return boolean(outcome)
     if isinstance(a, Scalar) and isinstance(b, Constant) and _is_real(b.value):
-        return boolean(scalar_predicate(x, a, symbol, _used(x, b)))
+        return boolean(scalar_predicate(machine, a, symbol, _used(machine, b)))
     if isinstance(b, Scalar) and isinstance(a, Constant) and _is_real(a.value):
-        return boolean(scalar_predicate(x, b, _MIRROR[symbol], _used(x, a)))
-    if symbol in ("==", "!=") and guard_other_text(x, a, b):
+        return boolean(scalar_predicate(machine, b, _MIRROR[symbol], _used(machine, a)))
+    if symbol in ("==", "!=") and guard_other_text(machine, a, b):
         return boolean(symbol == "!=")
     if isinstance(a, (TupleValue, ListValue)) and isinstance(b, (TupleValue, ListValue)):
-        return (yield from _compare_sequences(x, symbol, a, b))
+        return (yield from _compare_sequences(machine, symbol, a, b))
     if isinstance(a, DictValue) and isinstance(b, DictValue) and symbol in ("==", "!="):
-        return (yield from _compare_dicts(x, symbol, a, b))
+        return (yield from _compare_dicts(machine, symbol, a, b))
     if is_operand(a) and is_operand(b):
-        return boolean(function(set(set_operand(x, a).members), set(set_operand(x, b).members)))
+        return boolean(
+            function(set(set_operand(machine, a).members), set(set_operand(machine, b).members))
+        )
     if user_method(a, forward, "__eq__") or user_method(b, backward, "__eq__"):
         raise unsupported(symbol, a, b)
     if is_known(a) and is_known(b):
-        return compute(x, function, a, b)
+        return compute(machine, function, a, b)
     if symbol in ("==", "!=") and isinstance(a, BoundMethod) and isinstance(b, BoundMethod):
-        x.type_of(a)
-        x.type_of(b)
-        same = is_same(x, a.self, b.self) and is_same(x, a.function, b.function)
+        type_of(machine, a)
+        type_of(machine, b)
+        same = is_same(machine, a.self, b.self) and is_same(machine, a.function, b.function)
         return boolean(same == (symbol == "=="))
     if symbol in ("==", "!=") and _equal_by_identity(a) and _equal_by_identity(b):
-        x.type_of(a)
-        x.type_of(b)
-        return boolean(is_same(x, a, b) == (symbol == "=="))
-    refuse(x, symbol, function, [a, b])
+        type_of(machine, a)
+        type_of(machine, b)
+        return boolean(is_same(machine, a, b) == (symbol == "=="))
+    refuse(machine, symbol, function, [a, b])
 
 
 def _equal_by_identity(value: Value) -> bool:
@@ -437,8 +463,8 @@ def _is_real(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < 1 << 53
 
 
-def _used(x: Any, value: Constant) -> Any:
-    x.recorder.use(value)
+def _used(machine: Machine, value: Constant) -> Any:
+    machine.recorder.use(value)
     return value.value
 
 
@@ -447,7 +473,7 @@ SHORT_POWERS: Final = frozenset((-2, -1, -0.5, 0.5, 1, 2, 3))
 have bits of their own, too, which code generation sees by the type of an integer only."""
 
 
-def _is_short_power(exponent: Value) -> bool:
+def _is_short_power(exponent: Value) -> TypeGuard[Scalar]:
     """True for a run-time number that is worth a guard as an exponent."""
     if not isinstance(exponent, Scalar) or exponent.symbolic is not None:
         return False
@@ -455,44 +481,46 @@ def _is_short_power(exponent: Value) -> bool:
     return value in SHORT_POWERS or (isinstance(value, float) and value.is_integer())
 
 
-def _compare_tensors(x: Any, symbol: str, function: Any, a: Value, b: Value) -> Value:
+def _compare_tensors(machine: Machine, symbol: str, function: Any, a: Value, b: Value) -> Value:
     if _is_number_or_tensor(a) and _is_number_or_tensor(b):
-        result: Value = x.native_call(function, [a, b], {}, lift_numbers=True)
+        result: Value = native_call(machine, function, [a, b], {}, lift_numbers=True)
         return result
     if symbol in ("==", "!=") and isinstance(a, (Constant, Known)) != isinstance(
         b, (Constant, Known)
     ):
-        x.type_of(a)
-        x.type_of(b)
+        type_of(machine, a)
+        type_of(machine, b)
         return FALSE if symbol == "==" else TRUE
     raise unsupported(symbol, a, b)
 
 
-def _special_compare(x: Any, symbol: str, forward: str, backward: str, a: Value, b: Value) -> Steps:
+def _special_compare(
+    machine: Machine, symbol: str, forward: str, backward: str, a: Value, b: Value
+) -> Steps:
     if isinstance(a, Opaque) or isinstance(b, Opaque):
         raise unsupported(symbol, a, b)
-    x.type_of(a)
-    x.type_of(b)
+    type_of(machine, a)
+    type_of(machine, b)
     attempts = [(a, forward, b), (b, backward, a)]
     if _is_derived(b, a):
         attempts.reverse()
     for receiver, special, other in attempts:
-        storage = storage_of(x, other)
+        storage = storage_of(machine, other)
         if storage is not None and _is_of_family(receiver, storage):
             direct = symbol if receiver is a else _MIRROR[symbol]
-            return (yield from compare(x, direct, receiver, storage))
+            return (yield from compare(machine, direct, receiver, storage))
         cls = class_with_methods(receiver, special, "__eq__")
         if cls is None or not _compares(cls, special):
             continue
         is_inverted = special == "__ne__" and not _compares(cls, special, inherited=False)
-        bound = yield from x.get_special(receiver, "__eq__" if is_inverted else special)
-        result = yield from x.call(bound, [other], {})
-        if is_not_implemented(x, result):
+        bound = yield from machine.get_special(receiver, "__eq__" if is_inverted else special)
+        result = yield from machine.call(bound, [other], {})
+        if is_not_implemented(machine, result):
             continue
-        return boolean(not (yield from x.truth(result))) if is_inverted else result
+        return boolean(not (yield from truth(machine, result))) if is_inverted else result
     if symbol in ("==", "!="):
-        return boolean(is_same(x, a, b) == (symbol == "=="))
-    refuse(x, symbol, COMPARISONS[symbol][0], [a, b])
+        return boolean(is_same(machine, a, b) == (symbol == "=="))
+    refuse(machine, symbol, COMPARISONS[symbol][0], [a, b])
 
 
 def _is_of_family(value: Value, storage: Value) -> bool:
@@ -526,42 +554,43 @@ def _compares(cls: type, special: str, inherited: bool = True) -> bool:
 LONGEST_COMPARED: Final = 1000
 
 
-def _existed(x: Any, value: Any) -> bool:
-    source = value.source if isinstance(value, TupleValue) else x.recorder.existing(value)
+def _existed(machine: Machine, value: Any) -> bool:
+    source = value.source if isinstance(value, TupleValue) else machine.recorder.existing(value)
     return source is not None
 
 
-def _compare_sequences(x: Any, symbol: str, a: Any, b: Any) -> Steps:
+def _compare_sequences(machine: Machine, symbol: str, a: Any, b: Any) -> Steps:
     if isinstance(a, ListValue) != isinstance(b, ListValue):
-        x.type_of(a)
-        x.type_of(b)
+        type_of(machine, a)
+        type_of(machine, b)
         if symbol in ("==", "!="):
             return boolean(symbol == "!=")
-        refuse(x, symbol, COMPARISONS[symbol][0], [x.new_list([]), TupleValue(())]
-               if isinstance(a, ListValue) else [TupleValue(()), x.new_list([])])  # fmt: skip
-    if symbol in ("==", "!=") and len(items_of(x, a)) != len(items_of(x, b)):
+        operands = [new_list(machine, []), TupleValue(())]
+        is_list = isinstance(a, ListValue)
+        refuse(machine, symbol, COMPARISONS[symbol][0], operands if is_list else operands[::-1])
+    if symbol in ("==", "!=") and len(items_of(machine, a)) != len(items_of(machine, b)):
         return boolean(symbol == "!=")
-    count = min(len(items_of(x, a)), len(items_of(x, b)))
-    if count > LONGEST_COMPARED and (_existed(x, a) or _existed(x, b)):
+    count = min(len(items_of(machine, a)), len(items_of(machine, b)))
+    if count > LONGEST_COMPARED and (_existed(machine, a) or _existed(machine, b)):
         raise GraphBreak(breaks.LIMIT, f"comparing {count} items")
-    pairs = zip(live_items(x, a), live_items(x, b), strict=False)
+    pairs = zip(live_items(machine, a), live_items(machine, b), strict=False)
     for position, ((_, item), (_, other)) in enumerate(pairs):
-        if same_object(x, item, other):
+        if same_object(machine, item, other):
             continue
-        equal = yield from compare(x, "==", item, other)
-        if (yield from x.truth(equal)):
+        equal = yield from compare(machine, "==", item, other)
+        if (yield from truth(machine, equal)):
             continue
-        left, right = items_of(x, a), items_of(x, b)
+        left, right = items_of(machine, a), items_of(machine, b)
         if position >= min(len(left), len(right)):
             break  # the comparison has shortened a list: the lengths decide
         if symbol in ("==", "!="):
             return boolean(symbol == "!=")
-        return (yield from compare(x, symbol, left[position], right[position]))
-    return boolean(COMPARISONS[symbol][0](len(items_of(x, a)), len(items_of(x, b))))
+        return (yield from compare(machine, symbol, left[position], right[position]))
+    return boolean(COMPARISONS[symbol][0](len(items_of(machine, a)), len(items_of(machine, b))))
 
 
-def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:
-    left, right = x.dict_entries(a), x.dict_entries(b)
+def _compare_dicts(machine: Machine, symbol: str, a: DictValue, b: DictValue) -> Steps:
+    left, right = dict_entries(machine, a), dict_entries(machine, b)
     same = len(left) == len(right)
     if a.cls is OrderedDict and b.cls is OrderedDict:
         if any(isinstance(token, UserKey) for token in (*left, *right)):
@@ -569,14 +598,14 @@ def _compare_dicts(x: Any, symbol: str, a: DictValue, b: DictValue) -> Steps:
         same = list(left) == list(right)
     if same:
         for token, (key, item) in left.items():
-            found = token if token in right else (yield from x.key_token(right, key))
+            found = token if token in right else (yield from key_token(machine, right, key))
             if found not in right:
                 same = False
                 break
-            if same_object(x, item, right[found][1]):
+            if same_object(machine, item, right[found][1]):
                 continue
-            equal = yield from compare(x, "==", item, right[found][1])
-            if not (yield from x.truth(equal)):
+            equal = yield from compare(machine, "==", item, right[found][1])
+            if not (yield from truth(machine, equal)):
                 same = False
                 break
     return boolean(same == (symbol == "=="))

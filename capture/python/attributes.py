@@ -1,7 +1,7 @@
 """Attribute access by Python's rules, chosen by the kind of value: built-ins, classes, functions.
 
-Instances of user classes and `super()` are in `capture.python.instances`. Methods of the
-executor (`x`), written as functions; see `capture.execution.executor`.
+Instances of user classes and `super()` are in `capture.python.instances`. Functions of the machine
+(`capture.machine.machine`).
 """
 
 import enum
@@ -11,14 +11,18 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.parts import has_names, is_wrapper, part, place_of, wrapped
 from dynajit.capture.library import REPLACED
 from dynajit.capture.machine.exceptions import NotKnown, Raised, raise_python, write_state
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import is_immutable
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python, from_python, type_name
+from dynajit.capture.python.basic import as_python, type_name, type_of, unsupported_attribute
 from dynajit.capture.python.builtins.signatures import signature_attribute
+from dynajit.capture.python.contents import new_dict
+from dynajit.capture.python.conversion import from_python
 from dynajit.capture.python.exceptions import traceback_attribute
 from dynajit.capture.python.instances import (
     bound_to_class,
@@ -29,9 +33,9 @@ from dynajit.capture.python.instances import (
     object_attribute,
     place_in_class,
     super_attribute,
-    unsupported_attribute,
 )
 from dynajit.capture.python.partials import is_existing_partial
+from dynajit.capture.python.tensors.tensors import tensor_attribute
 from dynajit.capture.python.text.output import is_stream
 from dynajit.capture.values.containers import (
     DictValue,
@@ -70,88 +74,88 @@ from dynajit.ops.native._library_call import LibraryMethod
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
 
 
-def get_attribute(x: Any, value: Value, name: str) -> Steps:
+def get_attribute(machine: Machine, value: Value, name: str) -> Steps:
     """`value.name`; raises AttributeError in the captured program."""
     try:
-        return (yield from _find_attribute(x, value, name))
+        return (yield from _find_attribute(machine, value, name))
     except Raised as raised:
         error = raised.value
         if issubclass(error.cls, AttributeError) and not isinstance(value, SuperValue):
-            state = x.heap[error.identity].state
+            state = machine.heap[error.identity].state
             if "name" not in state and "obj" not in state:
-                write_state(x, error, "name", constant(name))
-                write_state(x, error, "obj", value)
+                write_state(machine, error, "name", constant(name))
+                write_state(machine, error, "obj", value)
         raise
 
 
-def _find_attribute(x: Any, value: Value, name: str) -> Steps:
+def _find_attribute(machine: Machine, value: Value, name: str) -> Steps:
     if isinstance(value, TensorValue):
-        return x.tensor_attribute(value, name)
+        return tensor_attribute(machine, value, name)
     if isinstance(value, TracebackValue):
-        return traceback_attribute(x, value, name)
+        return traceback_attribute(machine, value, name)
     if isinstance(value, ObjectValue):
-        return (yield from object_attribute(x, value, name))
+        return (yield from object_attribute(machine, value, name))
     if isinstance(value, SuperValue):
-        return (yield from super_attribute(x, value, name))
+        return (yield from super_attribute(machine, value, name))
     if isinstance(value, Known):
-        return (yield from _known_attribute(x, value, name))
+        return (yield from _known_attribute(machine, value, name))
     if isinstance(value, BoundMethod):
-        return (yield from _method_attribute(x, value, name))
+        return (yield from _method_attribute(machine, value, name))
     if isinstance(value, FunctionValue):
-        return _function_attribute(x, value, name)
+        return _function_attribute(machine, value, name)
     if isinstance(value, PartialValue):
-        return _partial_attribute(x, value, name)
+        return _partial_attribute(machine, value, name)
     if isinstance(value, CellValue) and name == "cell_contents":
-        contents = x.cell_contents(value)
+        contents = machine.cell_contents(value)
         if contents is UNBOUND:
-            raise_python(x, ValueError, "Cell is empty")
+            raise_python(machine, ValueError, "Cell is empty")
         return contents
     if is_stream(value) and name in ("write", "flush"):
-        x.recorder.use(value)
+        machine.recorder.use(value)
         return NativeMethod(value, name)
     if is_existing_partial(value) and name in ("func", "args", "keywords"):
-        x.recorder.use(value)
-        found: Value = x.recorder.wrap(
+        machine.recorder.use(value)
+        found: Value = machine.recorder.wrap(
             getattr(value.object, name), sources.Attribute(value.source, name)
         )
         return found
     if isinstance(value, Opaque):
-        return _opaque_attribute(x, value, name)
+        return _opaque_attribute(machine, value, name)
     if isinstance(value, TupleValue):
         raw = lookup(value.cls, name)
         if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
-            x.recorder.use(value)
-            return (yield from x.call(wrapped(raw, "fget"), [value], {}))
+            machine.recorder.use(value)
+            return (yield from machine.call(wrapped(raw, "fget"), [value], {}))
         if is_wrapper(raw, classmethod):
             return bound_to_class(raw, Known(value.cls), name)
         if isinstance(lookup(type(raw), "__get__"), types.FunctionType):
             raise unsupported_attribute(value, name)
-    return _builtin_attribute(x, value, name)
+    return _builtin_attribute(machine, value, name)
 
 
-def _opaque_attribute(x: Any, value: Opaque, name: str) -> Value:
+def _opaque_attribute(machine: Machine, value: Opaque, name: str) -> Value:
     """A method in C of an object that is not modelled: the call is where Python takes over."""
     cls = value.python_type
     raw = lookup(cls, name)
     is_plain = lookup(cls, "__getattribute__") is vars(object)["__getattribute__"]
     if not isinstance(raw, types.MethodDescriptorType) or not is_plain:
         raise unsupported_attribute(value, name)
-    x.recorder.use(value)
+    machine.recorder.use(value)
     if cls.__dictoffset__ != 0:
         # Some C classes have a dict that they show to nobody (asyncio's Task): read around it.
         found = object.__getattribute__(value.object, name)
         if not isinstance(found, types.BuiltinMethodType) or found.__self__ is not value.object:
             raise unsupported_attribute(value, name)
-        x.recorder.guard(value.source, Kind.INSTANCE_LACKS, name, "method")
+        machine.recorder.guard(value.source, Kind.INSTANCE_LACKS, name, "method")
     return BoundMethod(Known(raw), value)
 
 
 # -- built-in objects ----------------------------------------------------------------------------
 
 
-def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
+def _builtin_attribute(machine: Machine, value: Value, name: str) -> Value:
     if name == "__class__":
-        return Known(x.type_of(value))
+        return Known(type_of(machine, value))
     if isinstance(value, GeneratorValue) and name in ("__name__", "__qualname__"):
         return value.names[name == "__qualname__"]
     if isinstance(value, NativeMethod) and name in ("__self__", "__name__"):
@@ -160,37 +164,37 @@ def _builtin_attribute(x: Any, value: Value, name: str) -> Value:
         found: Value = getattr(value, name)
         return found
     if isinstance(value, TupleValue) and name in getattr(value.cls, "_fields", ()):
-        x.recorder.use(value)
+        machine.recorder.use(value)
         return value.items[value.cls._fields.index(name)]  # type: ignore[attr-defined]
-    if lookup(x.type_of(value), name) is MISSING:
+    if lookup(type_of(machine, value), name) is MISSING:
         if value.python_type.__dictoffset__ != 0:
             raise unsupported_attribute(value, name)  # it may have attributes of its own
         kind = type_name(value.python_type)
-        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+        raise_python(machine, AttributeError, f"'{kind}' object has no attribute '{name}'")
     member = getattr(value.python_type, name)
     if isinstance(value, TupleValue) and isinstance(member, types.FunctionType):
-        x.recorder.use(value)
+        machine.recorder.use(value)
         return BoundMethod(Known(member), value)
     if isinstance(value, (Constant, Scalar)) and not callable(member):
-        return _folded_attribute(x, value, name)
+        return _folded_attribute(machine, value, name)
     if isinstance(value, TupleValue) and type(member) in (tuple, dict, str, type(None)):
-        x.recorder.use(value)
-        return x.recorder.wrap(member, place_in_class(value.cls, name))
+        machine.recorder.use(value)
+        return machine.recorder.wrap(member, place_in_class(value.cls, name))
     modelled = (
         Constant, Scalar, TupleValue, ListValue, DictValue, SetValue, IteratorValue,
         GeneratorValue, SliceValue,
     )  # fmt: skip
     if callable(member) and isinstance(value, (*modelled, Value)):
-        x.recorder.use(value)
+        machine.recorder.use(value)
         return NativeMethod(value, name)
     raise unsupported_attribute(value, name)
 
 
-def _folded_attribute(x: Any, value: Value, name: str) -> Value:
+def _folded_attribute(machine: Machine, value: Value, name: str) -> Value:
     try:
-        result: Value = from_python(x, getattr(as_python(x, value), name))
+        result: Value = from_python(machine, getattr(as_python(machine, value), name))
     except AttributeError as error:
-        raise_python(x, AttributeError, *error.args)
+        raise_python(machine, AttributeError, *error.args)
     except NotKnown:
         raise unsupported_attribute(value, name) from None
     return result
@@ -199,44 +203,44 @@ def _folded_attribute(x: Any, value: Value, name: str) -> Value:
 # -- objects known by identity -------------------------------------------------------------------
 
 
-def _known_attribute(x: Any, value: Known, name: str) -> Steps:
+def _known_attribute(machine: Machine, value: Known, name: str) -> Steps:
     obj = value.object
-    x.recorder.use(value)
+    machine.recorder.use(value)
     if isinstance(obj, types.ModuleType):
-        return (yield from _module_attribute(x, value, name))
+        return (yield from _module_attribute(machine, value, name))
     if isinstance(obj, type):
-        return (yield from _class_attribute(x, value, name))
+        return (yield from _class_attribute(machine, value, name))
     if name == "__class__":
         return Known(type(obj))
     if isinstance(obj, types.FunctionType):
-        return _existing_function_attribute(x, value, name)
+        return _existing_function_attribute(machine, value, name)
     if isinstance(obj, enum.Enum):
-        return (yield from _enum_attribute(x, value, name))
-    of_signature = signature_attribute(x, value, name)
+        return (yield from _enum_attribute(machine, value, name))
+    of_signature = signature_attribute(machine, value, name)
     if of_signature is not None:
         return of_signature
     if isinstance(obj, GraphCallable) and isinstance(getattr(obj, name, None), GraphCallable):
-        return x.recorder.wrap(getattr(obj, name), sources.Attribute(_base_of(value), name))
-    return _plain_attribute(x, value, name)
+        return machine.recorder.wrap(getattr(obj, name), sources.Attribute(_base_of(value), name))
+    return _plain_attribute(machine, value, name)
 
 
-def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
+def _enum_attribute(machine: Machine, value: Known, name: str) -> Steps:
     """An attribute of an enum member; methods and properties of its class are inlined."""
     if name in ("name", "value", "_name_", "_value_"):
         place = sources.Attribute(_base_of(value), f"_{name.strip('_')}_")
-        return x.recorder.wrap(getattr(value.object, place.name), place)
+        return machine.recorder.wrap(getattr(value.object, place.name), place)
     raw = lookup(type(value.object), name)
     if isinstance(raw, types.FunctionType):
         return BoundMethod(function_of_class(type(value.object), name, raw), value)
     if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
-        return (yield from x.call(wrapped(raw, "fget"), [value], {}))
+        return (yield from machine.call(wrapped(raw, "fget"), [value], {}))
     if is_wrapper(raw, classmethod):
         return bound_to_class(raw, Known(type(value.object)), name)
     if is_wrapper(raw, staticmethod):
         return wrapped(raw, "__func__")
     fields = vars(value.object)
     if name in fields and not is_data_descriptor(raw):
-        return x.recorder.wrap(fields[name], sources.Attribute(_base_of(value), name))
+        return machine.recorder.wrap(fields[name], sources.Attribute(_base_of(value), name))
     methods = (types.MethodDescriptorType, types.WrapperDescriptorType)
     plain = value.object._value_
     if (
@@ -247,7 +251,7 @@ def _enum_attribute(x: Any, value: Known, name: str) -> Steps:
         return NativeMethod(constant(plain), name)
     if raw is MISSING and lookup(type(value.object), "__getattr__") is MISSING:
         kind = type_name(type(value.object))
-        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+        raise_python(machine, AttributeError, f"'{kind}' object has no attribute '{name}'")
     raise unsupported_attribute(value, name)
 
 
@@ -256,7 +260,7 @@ def _base_of(value: Known) -> sources.Source:
     return sources.Constant(value.object)
 
 
-def _module_attribute(x: Any, value: Known, name: str) -> Steps:
+def _module_attribute(machine: Machine, value: Known, name: str) -> Steps:
     module: types.ModuleType = value.object
     raw = lookup(type(module), name)
     reader = lookup(type(module), "__getattribute__")
@@ -264,7 +268,7 @@ def _module_attribute(x: Any, value: Known, name: str) -> Steps:
         raise unsupported_attribute(value, name)
     if raw is not MISSING and inspect.isdatadescriptor(raw):
         raise unsupported_attribute(value, name)
-    written = x.module_write(module, name)
+    written = machine.module_write(module, name)
     fields = text_keyed(types.ModuleType.__getattribute__(module, "__dict__"))
     if written is None and name not in fields and _is_late(fields, name):
         late.brought(fields["__name__"], name)  # an import that changes nothing else of the program
@@ -274,19 +278,21 @@ def _module_attribute(x: Any, value: Known, name: str) -> Steps:
     if written is not None and written is not DELETED:
         return written
     if found is not MISSING and found is not DELETED:
-        return x.recorder.wrap(found, sources.Attribute(_base_of(value), name))
+        return machine.recorder.wrap(found, sources.Attribute(_base_of(value), name))
     if raw is not MISSING or lookup(type(module), "__getattr__") is not MISSING:
         raise unsupported_attribute(value, name)
     if found is MISSING:
-        x.recorder.guard(_base_of(value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
+        machine.recorder.guard(_base_of(value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
     fallback = fields.get("__getattr__", MISSING)
     if found is MISSING and late.refuses(fields, name):
         error = late.unknown_name(fields["__name__"], name)
         raise_python(x, type(error), str(error))
     if fallback is not MISSING:
-        function = x.recorder.wrap(fallback, sources.Attribute(_base_of(value), "__getattr__"))
-        return (yield from x.call(function, [constant(name)], {}))
-    raise_python(x, AttributeError, _module_lacks(module, name))
+        function = machine.recorder.wrap(
+            fallback, sources.Attribute(_base_of(value), "__getattr__")
+        )
+        return (yield from machine.call(function, [constant(name)], {}))
+    raise_python(machine, AttributeError, _module_lacks(module, name))
 
 
 def _is_late(fields: Mapping[str, Any], name: str) -> bool:
@@ -311,22 +317,22 @@ def _module_lacks(module: types.ModuleType, name: str) -> str:
     return f"module has no attribute '{name}'"
 
 
-def _class_attribute(x: Any, value: Known, name: str) -> Steps:
+def _class_attribute(machine: Machine, value: Known, name: str) -> Steps:
     cls: type = value.object
-    x.recorder.classes.add(cls)
+    machine.recorder.classes.add(cls)
     if not has_own_operators(type(cls)):
         cls = REPLACED.get(cls, cls)  # type: ignore[assignment]
     if cls is not value.object and name in vars(cls) and not name.startswith("__"):
-        return (yield from _bind_class_attribute(x, Known(cls), name, vars(cls)[name]))
+        return (yield from _bind_class_attribute(machine, Known(cls), name, vars(cls)[name]))
     cls = value.object
     if isinstance(cls, enum.EnumMeta) and name in cls.__members__:
         return Known(cls.__members__[name])
     reader = lookup(type(cls), "__getattribute__")
     if isinstance(reader, types.FunctionType):
-        return (yield from _class_attribute_by(x, value, name, reader))
+        return (yield from _class_attribute_by(machine, value, name, reader))
     is_name = name in ("__name__", "__qualname__") and has_names(cls)
     if is_name and lookup(type(cls), name) is vars(type)[name]:
-        return part(x, value, name)
+        return part(machine, value, name)
     if name in ("__name__", "__qualname__", "__module__", "__doc__"):
         found = getattr(cls, name)
         if type(found) not in (str, type(None)):
@@ -341,34 +347,38 @@ def _class_attribute(x: Any, value: Known, name: str) -> Steps:
     if raw is MISSING or (meta is not MISSING and inspect.isdatadescriptor(meta)):
         fallback = lookup(type(cls), "__getattr__")
         if raw is MISSING and meta is MISSING and isinstance(fallback, types.FunctionType):
-            return (yield from x.call(Known(fallback), [value, constant(name)], {}))
+            return (yield from machine.call(Known(fallback), [value, constant(name)], {}))
         if raw is MISSING and meta is MISSING:
             if is_read_ordinarily(cls):
-                x.recorder.guard(_base_of(value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
+                machine.recorder.guard(
+                    _base_of(value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute"
+                )
             kind = type_name(cls)
-            raise_python(x, AttributeError, f"type object '{kind}' has no attribute '{name}'")
+            raise_python(machine, AttributeError, f"type object '{kind}' has no attribute '{name}'")
         if is_plain_property(meta) and isinstance(meta.fget, types.FunctionType):
-            return (yield from x.call(wrapped(meta, "fget"), [value], {}))
+            return (yield from machine.call(wrapped(meta, "fget"), [value], {}))
         if isinstance(meta, types.FunctionType):
             return BoundMethod(Known(meta), value)
         if name in ("__subclasses__", "mro", "__instancecheck__", "__subclasscheck__"):
             return NativeMethod(value, name)
         raise unsupported_attribute(value, name)
-    return (yield from _bind_class_attribute(x, value, name, raw))
+    return (yield from _bind_class_attribute(machine, value, name, raw))
 
 
-def _class_attribute_by(x: Any, value: Known, name: str, reader: types.FunctionType) -> Steps:
+def _class_attribute_by(
+    machine: Machine, value: Known, name: str, reader: types.FunctionType
+) -> Steps:
     """An attribute of a class whose metaclass has a `__getattribute__` in Python."""
     fallback = lookup(type(value.object), "__getattr__")
     try:
-        return (yield from x.call(Known(reader), [value, constant(name)], {}))
+        return (yield from machine.call(Known(reader), [value, constant(name)], {}))
     except Raised as raised:
         if fallback is MISSING or not issubclass(raised.value.cls, AttributeError):
             raise
-    return (yield from x.call(Known(fallback), [value, constant(name)], {}))
+    return (yield from machine.call(Known(fallback), [value, constant(name)], {}))
 
 
-def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
+def _bind_class_attribute(machine: Machine, value: Known, name: str, raw: Any) -> Steps:
     cls = value.object
     place = sources.Attribute(_base_of(value), name) if is_read_ordinarily(cls) else None
     if is_wrapper(raw, staticmethod):
@@ -389,38 +399,40 @@ def _bind_class_attribute(x: Any, value: Known, name: str, raw: Any) -> Steps:
         return Known(raw)
     getter = lookup(type(raw), "__get__")
     if isinstance(getter, types.FunctionType):
-        descriptor = x.recorder.wrap(raw, sources.Constant(raw))
-        x.recorder.use(descriptor)
-        return (yield from x.call(Known(getter), [descriptor, constant(None), value], {}))
+        descriptor = machine.recorder.wrap(raw, sources.Constant(raw))
+        machine.recorder.use(descriptor)
+        return (yield from machine.call(Known(getter), [descriptor, constant(None), value], {}))
     if getter is not MISSING:
         raise unsupported_attribute(value, name)
     if not is_heap_type(cls):
-        return x.recorder.wrap(raw, None)
-    stored: Value = x.recorder.wrap(raw, place)
+        return machine.recorder.wrap(raw, None)
+    stored: Value = machine.recorder.wrap(raw, place)
     return stored
 
 
-def _existing_function_attribute(x: Any, value: Known, name: str) -> Value:
+def _existing_function_attribute(machine: Machine, value: Known, name: str) -> Value:
     function = value.object
     if name in _FUNCTION_ATTRIBUTES:
-        return part(x, value, name)
+        return part(machine, value, name)
     if name == "__get__":
         return NativeMethod(value, name)
     is_shown = name in text_keyed(function.__dict__) and name not in vars(types.FunctionType)
     if name == "__wrapped__" or is_shown:
         base = value.source if value.source is not None else _base_of(value)
         if name not in function.__dict__:
-            raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")
+            raise_python(machine, AttributeError, f"'function' object has no attribute '{name}'")
         found = function.__dict__[name]
-        stored: Value = x.recorder.wrap(found, sources.Attribute(base, name))
+        stored: Value = machine.recorder.wrap(found, sources.Attribute(base, name))
         return stored
     if not hasattr(function, name):
-        x.recorder.guard(place_of(x, value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
-        raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")
+        machine.recorder.guard(
+            place_of(machine, value), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute"
+        )
+        raise_python(machine, AttributeError, f"'function' object has no attribute '{name}'")
     raise unsupported_attribute(value, name)
 
 
-def _plain_attribute(x: Any, value: Known, name: str) -> Value:
+def _plain_attribute(machine: Machine, value: Known, name: str) -> Value:
     """An attribute of an identity-guarded object that cannot change (dtype, enum member, ...)."""
     obj = value.object
     wrapper = isinstance(obj, (property, classmethod, staticmethod))
@@ -430,12 +442,12 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
         raise unsupported_attribute(value, name)
     if not hasattr(obj, name):
         kind = type_name(type(obj))
-        raise_python(x, AttributeError, f"'{kind}' object has no attribute '{name}'")
+        raise_python(machine, AttributeError, f"'{kind}' object has no attribute '{name}'")
     found = getattr(obj, name)
     if isinstance(obj, (classmethod, staticmethod)) and name in ("__func__", "__wrapped__"):
         place = value.source if value.source is not None else _base_of(value)
         where = sources.PartOf if name == "__func__" else sources.Attribute
-        inner: Value = x.recorder.wrap(found, where(place, name))
+        inner: Value = machine.recorder.wrap(found, where(place, name))
         return inner
     if isinstance(obj, property) and name in ("fget", "fset", "fdel") and found is not None:
         return wrapped(obj, name)
@@ -444,10 +456,10 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
     if type(found) in (dict, list, set):
         if wrapper and is_data_descriptor(lookup(type(obj), name)):  # 3.14: made when asked for
             raise unsupported_attribute(value, name)
-        shared: Value = x.recorder.wrap(found, sources.Attribute(_base_of(value), name))
+        shared: Value = machine.recorder.wrap(found, sources.Attribute(_base_of(value), name))
         return shared
     try:
-        result: Value = from_python(x, found)
+        result: Value = from_python(machine, found)
     except NotKnown:
         if callable(found):
             return NativeMethod(value, name)
@@ -460,8 +472,8 @@ def _plain_attribute(x: Any, value: Known, name: str) -> Value:
 # -- functions -----------------------------------------------------------------------------------
 
 
-def _method_attribute(x: Any, value: BoundMethod, name: str) -> Steps:
-    x.recorder.use(value)
+def _method_attribute(machine: Machine, value: BoundMethod, name: str) -> Steps:
+    machine.recorder.use(value)
     if name == "__self__":
         return value.self
     if name == "__class__":
@@ -472,11 +484,11 @@ def _method_attribute(x: Any, value: BoundMethod, name: str) -> Steps:
         raise unsupported_attribute(value, name)
     if name == "__get__" and lookup(types.MethodType, name) is not MISSING:
         return NativeMethod(value, name)  # 3.11 has none, and shows that of the function
-    return (yield from get_attribute(x, value.function, name))
+    return (yield from get_attribute(machine, value.function, name))
 
 
-def _function_attribute(x: Any, value: FunctionValue, name: str) -> Value:
-    contents = x.heap[value.identity]
+def _function_attribute(machine: Machine, value: FunctionValue, name: str) -> Value:
+    contents = machine.heap[value.identity]
     if name in contents.attributes:
         found: Value = contents.attributes[name]
         return found
@@ -495,18 +507,18 @@ def _function_attribute(x: Any, value: FunctionValue, name: str) -> Value:
         return constant(contents.namespace.globals.get("__name__"))
     if name.startswith("__") and name.endswith("__"):
         raise unsupported_attribute(value, name)
-    raise_python(x, AttributeError, f"'function' object has no attribute '{name}'")
+    raise_python(machine, AttributeError, f"'function' object has no attribute '{name}'")
     raise AssertionError
 
 
-def _partial_attribute(x: Any, value: PartialValue, name: str) -> Value:
+def _partial_attribute(machine: Machine, value: PartialValue, name: str) -> Value:
     if name == "func":
         return value.function
     if name == "args":
         return TupleValue(value.args)
     if name == "keywords":
         pairs = [(constant(key), item) for key, item in value.keywords.items()]
-        made: Value = x.new_dict(pairs)
+        made: Value = new_dict(machine, pairs)
         return made
     if name == "__self__" and value.is_method and isinstance(value.function, BoundMethod):
         return value.function.self

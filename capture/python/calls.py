@@ -1,6 +1,6 @@
 """Calls: argument binding, inlined frames, classes, generators.
 
-Methods of the executor (`x`), written as functions; see `capture.execution.executor`. An inlined
+Functions of the machine (`capture.machine.machine`). An inlined
 call is a frame that the generator yields; the executor runs it and sends its result back.
 """
 
@@ -25,18 +25,19 @@ from dynajit.capture.guards.parts import (
 )
 from dynajit.capture.machine.awaiting import checked_none, entrance, then
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
-from dynajit.capture.machine.frames import Frame
-from dynajit.capture.machine.lifetimes import has_finalizer
+from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Namespace
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     defines,
     describe,
     is_known,
     is_none,
+    is_same,
     type_name,
+    type_of,
     unsupported,
 )
 from dynajit.capture.python.builtins.arguments import check_arguments
@@ -46,14 +47,26 @@ from dynajit.capture.python.builtins.replaced import (
     check_form_arguments,
     replacement,
 )
+from dynajit.capture.python.builtins.table import is_pure, special_call
+from dynajit.capture.python.containers import fold
+from dynajit.capture.python.contents import dict_entries, new_dict
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.exceptions import construct_exception
+from dynajit.capture.python.fields import allocate
+from dynajit.capture.python.instances import plain_attribute
 from dynajit.capture.python.partials import is_existing_partial, make_partial, read_partial
 from dynajit.capture.python.preparing import prepare
 from dynajit.capture.python.remembered_calls import call_remembered, remembers
 from dynajit.capture.python.storage import new_with_storage, storage_method
+from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.python.tensors.operators import call_operator
 from dynajit.capture.python.tensors.outputs import call_library
+from dynajit.capture.python.tensors.tensors import (
+    constructs_tensor,
+    is_library_function,
+    why_not_inlined,
+)
+from dynajit.capture.python.writing import delete_plain_attribute
 from dynajit.capture.values.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.values.containers import DictValue, TupleValue
 from dynajit.capture.values.functions import (
@@ -66,7 +79,7 @@ from dynajit.capture.values.functions import (
     NativeMethod,
     PartialValue,
 )
-from dynajit.capture.values.objects import ObjectContents, ObjectValue
+from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.storage import native_base, storage_of
 from dynajit.capture.values.symbolic import UNBOUND, Known, Value, constant
 from dynajit.capture.values.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
@@ -82,150 +95,155 @@ MAX_DEPTH: Final = 500
 Arguments = list[Value]
 Keywords = dict[str, Value]
 
-_IS_ABSTRACT: Final = 1 << 20
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
-def call(x: Any, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
+def call(machine: Machine, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
     """`callee(*args, **keywords)`."""
     if isinstance(callee, BoundMethod):
         if callee.source is not None:
-            x.recorder.use(callee)
-        return (yield from call(x, callee.function, [callee.self, *args], keywords))
+            machine.recorder.use(callee)
+        return (yield from call(machine, callee.function, [callee.self, *args], keywords))
     if isinstance(callee, FunctionValue):
-        return (yield from _call_made_function(x, callee, args, keywords))
+        return (yield from _call_made_function(machine, callee, args, keywords))
     if isinstance(callee, NativeMethod):
-        return (yield from x.call_method(callee.receiver, callee.name, args, keywords))
+        return (yield from machine.call_method(callee.receiver, callee.name, args, keywords))
     if is_existing_partial(callee):
-        callee = read_partial(x, callee)
+        callee = read_partial(machine, callee)
     if isinstance(callee, PartialValue):
-        x.recorder.use(callee)
+        machine.recorder.use(callee)
         merged = {**callee.keywords, **keywords}
-        return (yield from call(x, callee.function, [*callee.args, *args], merged))
+        return (yield from call(machine, callee.function, [*callee.args, *args], merged))
     if isinstance(callee, ObjectValue):
-        return (yield from _call_instance(x, callee, args, keywords))
+        return (yield from _call_instance(machine, callee, args, keywords))
     if remembers(callee):
-        return (yield from call_remembered(x, callee, args, keywords))
+        return (yield from call_remembered(machine, callee, args, keywords))
     if isinstance(callee, Known):
-        return (yield from _call_known(x, callee, args, keywords))
+        return (yield from _call_known(machine, callee, args, keywords))
     if not defines(callee.python_type, "__call__"):
-        raise_python(x, TypeError, f"'{type_name(x.type_of(callee))}' object is not callable")
+        raise_python(
+            machine, TypeError, f"'{type_name(type_of(machine, callee))}' object is not callable"
+        )
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
 
 
-def _call_instance(x: Any, callee: ObjectValue, args: Arguments, keywords: Keywords) -> Steps:
-    method = yield from _method_called(x, callee)
-    return (yield from call(x, method, args, keywords))
+def _call_instance(
+    machine: Machine, callee: ObjectValue, args: Arguments, keywords: Keywords
+) -> Steps:
+    method = yield from _method_called(machine, callee)
+    return (yield from call(machine, method, args, keywords))
 
 
-def _method_called(x: Any, callee: ObjectValue) -> Steps:
+def _method_called(machine: Machine, callee: ObjectValue) -> Steps:
     """What `__call__` of an instance is, also where it is an instance with a `__call__`."""
     method: Value = callee
-    for _ in range(x.max_depth):
+    for _ in range(machine.max_depth):
         if not isinstance(method, ObjectValue):
             return method
-        x.recorder.use(method)
+        machine.recorder.use(method)
         if not defines(method.cls, "__call__"):
             kind = type_name(method.python_type)
-            raise_python(x, TypeError, f"'{kind}' object is not callable")
-        method = yield from x.get_special(method, "__call__")
+            raise_python(machine, TypeError, f"'{kind}' object is not callable")
+        method = yield from machine.get_special(method, "__call__")
     raise GraphBreak(breaks.RECURSION, f"{describe(callee)}.__call__")
 
 
-def _call_known(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _call_known(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     target = callee.object
-    special = x.special_call(target)
+    special = special_call(machine, target)
     is_function = isinstance(target, types.FunctionType)
     if is_function and not is_called_plainly(target):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{target.__qualname__}: calls of it run C code")
-    is_fixed = is_function and (x.is_library_function(target) or is_library(target))
+    is_fixed = is_function and (is_library_function(machine, target) or is_library(target))
     if is_function and special is None and not is_fixed:
-        rely_on_code(x, callee)
+        rely_on_code(machine, callee)
     else:
-        x.recorder.use(callee)
+        machine.recorder.use(callee)
     if is_function and overriding.is_collected(target):
-        _refuse_overriding(x, target, args, keywords)
-    if is_folded(x, target, args, keywords):
-        return call_folded(x, target, args, keywords)
+        _refuse_overriding(machine, target, args, keywords)
+    if is_folded(machine, target, args, keywords):
+        return call_folded(machine, target, args, keywords)
     if special is not None:
-        check_arguments(x, target, args, keywords)
-        return (yield from special(x, args, keywords))
+        check_arguments(machine, target, args, keywords)
+        return (yield from special(machine, args, keywords))
     form = replacement(target)
     if form is not None:
-        return (yield from call_replaced(x, target, form, args, keywords))
+        return (yield from call_replaced(machine, target, form, args, keywords))
     if isinstance(target, types.FunctionType):
-        if x.is_library_function(target):
-            return x.native_call(target, args, keywords)
+        if is_library_function(machine, target):
+            return native_call(machine, target, args, keywords)
         if control.is_disabled(target):
             raise GraphBreak(breaks.REQUESTED, control.why_disabled(target))
-        reason = x.why_not_inlined(target)
+        reason = why_not_inlined(machine, target)
         if reason is not None:
             raise GraphBreak(breaks.GLOBAL_STATE, reason)
-        prepare(x, target, args)
+        prepare(machine, target, args)
         if overriding.is_collected(target):
             callee = Known(overriding.without_looking(target))
-        return (yield from _call_existing_function(x, callee, args, keywords))
+        return (yield from _call_existing_function(machine, callee, args, keywords))
     if isinstance(target, CompiledFunction):
-        return (yield from call(x, Known(target.__wrapped__), args, keywords))
+        return (yield from call(machine, Known(target.__wrapped__), args, keywords))
     if isinstance(target, LibraryFunction):
-        return (yield from call_library(x, target, args, keywords))
+        return (yield from call_library(machine, target, args, keywords))
     if isinstance(target, Op):
-        return x.native_call(target, args, keywords, lift_numbers=True)
+        return native_call(machine, target, args, keywords, lift_numbers=True)
     if isinstance(target, GraphCallable):
-        return call_operator(x, target, args, keywords)
+        return call_operator(machine, target, args, keywords)
     if isinstance(target, type):
-        return (yield from _call_class(x, callee, args, keywords))
+        return (yield from _call_class(machine, callee, args, keywords))
     if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
-        return (yield from _call_descriptor(x, target, args, keywords))
+        return (yield from _call_descriptor(machine, target, args, keywords))
     if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
-        refuse(x, target.__name__, target, args, keywords)
+        refuse(machine, target.__name__, target, args, keywords)
     if isinstance(target, types.BuiltinFunctionType):
-        return _call_builtin(x, target, args, keywords)
+        return _call_builtin(machine, target, args, keywords)
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
 
 
-def _refuse_overriding(x: Any, target: Any, args: Arguments, keywords: Keywords) -> None:
+def _refuse_overriding(machine: Machine, target: Any, args: Arguments, keywords: Keywords) -> None:
     """The real call asks the classes of its arguments.
 
     Raises:
         GraphBreak: one of them has `__torch_function__`.
     """
     for value in (*args, *keywords.values()):
-        kind = x.type_of(value)
+        kind = type_of(machine, value)
         found = MISSING if kind is Tensor else lookup(kind, overriding.PROTOCOL)
         if found is not MISSING and found is not overriding.disabled_torch_function:
             what = f"{target.__name__} with {type_name(kind)}, which overrides functions"
             raise GraphBreak(breaks.UNKNOWN_CALL, what)
 
 
-def _call_descriptor(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Steps:
+def _call_descriptor(machine: Machine, target: Any, args: Arguments, keywords: Keywords) -> Steps:
     """An unbound method of a built-in class, such as `str.join` or `object.__setattr__`."""
     receiver, rest = args[0], args[1:]
     if target.__objclass__ is object:
-        return (yield from x.call_object_method(target.__name__, receiver, rest, keywords))
-    if not issubclass(x.type_of(receiver), target.__objclass__):
-        refuse(x, target.__name__, target, args, keywords)
+        return (yield from machine.call_object_method(target.__name__, receiver, rest, keywords))
+    if not issubclass(type_of(machine, receiver), target.__objclass__):
+        refuse(machine, target.__name__, target, args, keywords)
     if target is type.__call__ and isinstance(receiver, Known):
-        return (yield from _construct(x, receiver, rest, keywords))
+        return (yield from _construct(machine, receiver, rest, keywords))
     own = getattr(receiver.python_type, target.__name__, target)
     if own is not target and isinstance(receiver, DictValue):
         raise unsupported(target.__qualname__, receiver)  # goes behind the back of the class
     is_ordered = isinstance(receiver, ObjectValue) and issubclass(receiver.cls, OrderedDict)
     if is_ordered and target.__objclass__ is dict and target.__name__ in vars(OrderedDict):
         raise unsupported(f"dict.{target.__name__}", receiver)  # leaves the order behind
-    return (yield from x.call_method(receiver, target.__name__, rest, keywords))
+    return (yield from machine.call_method(receiver, target.__name__, rest, keywords))
 
 
-def _call_builtin(x: Any, target: Any, args: Arguments, keywords: Keywords) -> Value:
+def _call_builtin(machine: Machine, target: Any, args: Arguments, keywords: Keywords) -> Value:
     """A C function: folded if it is known to be pure and everything is known."""
-    if x.is_pure(target) and all(is_known(a) and is_quiet(a) for a in (*args, *keywords.values())):
+    if is_pure(machine, target) and all(
+        is_known(a) and is_quiet(a) for a in (*args, *keywords.values())
+    ):
         names = tuple(keywords)
         count = len(args)
 
         def apply(*values: Any) -> Any:
             return target(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
-        result: Value = x.fold(apply, *args, *keywords.values())
+        result: Value = fold(machine, apply, *args, *keywords.values())
         return result
     raise GraphBreak(breaks.UNKNOWN_CALL, getattr(target, "__qualname__", repr(target)))
 
@@ -233,9 +251,11 @@ def _call_builtin(x: Any, target: Any, args: Arguments, keywords: Keywords) -> V
 # -- Python functions ----------------------------------------------------------------------------
 
 
-def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _call_existing_function(
+    machine: Machine, callee: Known, args: Arguments, keywords: Keywords
+) -> Steps:
     function = callee.object
-    base = place_of(x, callee)
+    base = place_of(machine, callee)
     defaults = {}
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
@@ -247,53 +267,51 @@ def _call_existing_function(x: Any, callee: Known, args: Arguments, keywords: Ke
     for name, value in (function.__kwdefaults__ or {}).items():
         defaults[name] = (value, sources.DefaultOf(base, name))
     lazily = {
-        name: functools.partial(x.recorder.wrap, value, source)
+        name: functools.partial(machine.recorder.wrap, value, source)
         for name, (value, source) in defaults.items()
     }
     if is_library(function):
-        check_form_arguments(x, function, args, keywords)
+        check_form_arguments(machine, function, args, keywords)
     else:
-        rely_on_defaults(x, callee, len(args), keywords)
-    locals = bind(x, code, lazily, args, keywords, function.__qualname__)
-    if function.__globals__ is x.root.namespace.globals:
-        namespace = x.root.namespace
+        rely_on_defaults(machine, callee, len(args), keywords)
+    locals = bind(machine, code, lazily, args, keywords, function.__qualname__)
+    if function.__globals__ is machine.root.namespace.globals:
+        namespace = machine.root.namespace
     else:
-        namespace = Namespace(
-            base, function.__globals__, function.__builtins__, is_library(function)
-        )
-    cells = [
-        x.recorder.wrap(cell, sources.ClosureCell(base, i))
-        for i, cell in enumerate(function.__closure__ or ())
-    ]
-    names = (part(x, callee, "__name__"), part(x, callee, "__qualname__"))
-    return (yield from run(x, code, namespace, locals, tuple(cells), names))
+        namespace = Namespace.of(function, base, is_library(function))
+    cells = machine.recorder.cells_of(function, base)
+    names = (part(machine, callee, "__name__"), part(machine, callee, "__qualname__"))
+    return (yield from run(machine, code, namespace, locals, cells, names))
 
 
 def is_library(function: types.FunctionType) -> bool:
     """True for the Python forms of C functions, whose globals nobody changes."""
-    return function.__globals__.get("__name__", "").startswith("dynajit.capture.library")
+    name: str = function.__globals__.get("__name__", "")
+    return name.startswith("dynajit.capture.library")
 
 
 def _call_made_function(
-    x: Any, callee: FunctionValue, args: Arguments, keywords: Keywords
+    machine: Machine, callee: FunctionValue, args: Arguments, keywords: Keywords
 ) -> Steps:
-    contents: FunctionContents = x.heap[callee.identity]
+    contents: FunctionContents = machine.heap[callee.identity]
     code = contents.code
     defaults: dict[str, Any] = {}
     if contents.defaults is not None:
-        items = yield from x.to_items(contents.defaults)
-        names = code.co_varnames[: code.co_argcount][code.co_argcount - len(items) :]
-        defaults.update(zip(names, [_returning(item) for item in items], strict=True))
+        items = yield from machine.to_items(contents.defaults)
+        parameters = code.co_varnames[: code.co_argcount][code.co_argcount - len(items) :]
+        defaults.update(zip(parameters, [_returning(item) for item in items], strict=True))
     if contents.keyword_defaults is not None:
-        for key, item in x.dict_entries(contents.keyword_defaults).values():
-            defaults[as_python(x, key)] = _returning(item)
+        named = contents.keyword_defaults
+        assert isinstance(named, DictValue)
+        for key, item in dict_entries(machine, named).values():
+            defaults[as_python(machine, key)] = _returning(item)
     name, qualname = (
         contents.attributes.get(f"__{name}__", constant(getattr(code, f"co_{name}")))
         for name in ("name", "qualname")
     )
-    locals = bind(x, code, defaults, args, keywords, as_python(x, qualname))
+    locals = bind(machine, code, defaults, args, keywords, as_python(machine, qualname))
     names = (name, qualname)
-    return (yield from run(x, code, contents.namespace, locals, contents.closure, names))
+    return (yield from run(machine, code, contents.namespace, locals, contents.closure, names))
 
 
 def _returning(value: Value) -> Any:
@@ -302,7 +320,7 @@ def _returning(value: Value) -> Any:
 
 @entrance
 def run(
-    x: Any,
+    machine: Machine,
     code: types.CodeType,
     namespace: Namespace,
     locals: dict[str, Value],
@@ -312,7 +330,7 @@ def run(
     """Run an inlined frame to its end (or make a generator of it).
 
     Args:
-        x: the executor.
+        machine: the symbolic machine.
         code: of the function.
         namespace: its globals.
         locals: bound arguments.
@@ -327,18 +345,18 @@ def run(
     frame = Frame(body, code, namespace, locals, closure)
     frame.bind_free_cells()
     if code.co_flags & inspect.CO_GENERATOR:
-        slot = x.heap.allocate(None)
+        slot = machine.heap.allocate(None)
         state = GeneratorState(frame.body, code, namespace, closure, frame.save(), slot)
-        identity = x.heap.allocate(state)
+        identity = machine.heap.allocate(state)
         return GeneratorValue(identity, types.GeneratorType, None, names)
-    if len(x.frames) >= x.max_depth:
-        raise GraphBreak(breaks.RECURSION, f"{code.co_qualname} at depth {len(x.frames)}")
+    if len(machine.frames) >= machine.max_depth:
+        raise GraphBreak(breaks.RECURSION, f"{code.co_qualname} at depth {len(machine.frames)}")
     result = yield frame
     return result
 
 
 def bind(
-    x: Any,
+    machine: Machine,
     code: types.CodeType,
     defaults: dict[str, Any],
     args: Arguments,
@@ -373,13 +391,15 @@ def bind(
             fits = fits and name in defaults
             bound[name] = defaults[name]() if name in defaults else UNBOUND
     if not fits:
-        raise_python(x, TypeError, _binding_error(code, defaults, len(args), keywords, qualname))
+        raise_python(
+            machine, TypeError, _binding_error(code, defaults, len(args), keywords, qualname)
+        )
     slot = count + code.co_kwonlyargcount
     if code.co_flags & inspect.CO_VARARGS:
         bound[names[slot]] = TupleValue(extra)
         slot += 1
     if takes_keywords:
-        bound[names[slot]] = x.new_dict([(constant(n), item) for n, item in rest.items()])
+        bound[names[slot]] = new_dict(machine, [(constant(n), item) for n, item in rest.items()])
     return bound
 
 
@@ -421,19 +441,19 @@ def _binding_error(
 # -- classes -------------------------------------------------------------------------------------
 
 
-def _call_class(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _call_class(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     cls: type = callee.object
-    x.recorder.classes.add(cls)
+    machine.recorder.classes.add(cls)
     maker = lookup(type(cls), "__call__")
     if is_users_code(maker):
-        return (yield from call(x, Known(maker), [callee, *args], keywords))
+        return (yield from call(machine, Known(maker), [callee, *args], keywords))
     if is_wrapper(maker, staticmethod) or _is_unbound(maker):
         is_static = is_wrapper(maker, staticmethod)
         function = wrapped(maker, "__func__") if is_static else Known(maker)
-        return (yield from call(x, function, args, keywords))
+        return (yield from call(machine, function, args, keywords))
     if not isinstance(maker, types.FunctionType) and maker is not _TYPE_CALL:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
-    return (yield from _construct(x, callee, args, keywords))
+    return (yield from _construct(machine, callee, args, keywords))
 
 
 _TYPE_CALL: Final = lookup(type, "__call__")
@@ -444,47 +464,49 @@ def _is_unbound(maker: Any) -> bool:
     return isinstance(maker, type) and lookup(type(maker), "__get__") is MISSING
 
 
-def _construct(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _construct(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     """`type.__call__(cls, *args, **keywords)`."""
     cls: type = callee.object
     if issubclass(cls, BaseException):
-        return (yield from construct_exception(x, callee, args, keywords))
+        return (yield from construct_exception(machine, callee, args, keywords))
     if cls is functools.partial:
-        return make_partial(x, args, keywords)
+        return make_partial(machine, args, keywords)
     if isinstance(cls, enum.EnumMeta):
-        return (yield from _enum_member(x, callee, args, keywords))
+        return (yield from _enum_member(machine, callee, args, keywords))
     if is_plain_tuple(cls) and cls is not Size:
-        return (yield from _make_named_tuple(x, callee, args, keywords))
+        return (yield from _make_named_tuple(machine, callee, args, keywords))
     if cls is Tensor:
-        return x.constructs_tensor(args, keywords)
+        return constructs_tensor(machine, args, keywords)
     if issubclass(cls, Tensor):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
     has_maker = isinstance(lookup(type(cls), "__call__"), types.FunctionType)
     if (has_maker and not is_users_code(lookup(type(cls), "__call__"))) or not is_made_class(cls):
-        if x.is_pure(cls):
-            return _fold_class(x, cls, args, keywords)
+        if is_pure(machine, cls):
+            return _fold_class(machine, cls, args, keywords)
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
-    made = yield from _new_instance(x, callee, args, keywords)
+    made = yield from _new_instance(machine, callee, args, keywords)
     if not (isinstance(made, ObjectValue) and inherits(made.cls, cls)):
         return made
     initialise = made.cls.__init__  # type: ignore[misc]
     if isinstance(initialise, types.FunctionType):
         place = sources.Attribute(sources.Constant(made.cls), "__init__")
-        steps = call(x, Known(initialise, place), [made, *args], keywords)
+        steps = call(machine, Known(initialise, place), [made, *args], keywords)
         result = yield from then(steps, checked_none, made)
-        if not is_none(x, result):
+        if not is_none(machine, result):
             kind = type_name(result.python_type)
-            raise_python(x, TypeError, f"__init__() should return None, not '{kind}'")
-    elif initialise is not object.__init__ and storage_of(x, made) is not None:
-        yield from storage_method(x, made, "__init__", args, keywords)
+            raise_python(machine, TypeError, f"__init__() should return None, not '{kind}'")
+    elif initialise is not object.__init__ and storage_of(machine, made) is not None:
+        yield from storage_method(machine, made, "__init__", args, keywords)
     elif initialise is not object.__init__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__init__")
     else:
-        refuse_arguments(x, "__init__", made.cls, args, keywords)
+        refuse_arguments(machine, "__init__", made.cls, args, keywords)
     return made
 
 
-def refuse_arguments(x: Any, method: str, cls: type, args: Arguments, keywords: Keywords) -> None:
+def refuse_arguments(
+    machine: Machine, method: str, cls: type, args: Arguments, keywords: Keywords
+) -> None:
     """What `object.__new__` or `object.__init__` says to arguments; a class that looks alike is
     asked. They look at how the class is made, which its dict does not always tell.
 
@@ -500,54 +522,38 @@ def refuse_arguments(x: Any, method: str, cls: type, args: Arguments, keywords: 
     try:
         getattr(object, method)(first, *[None] * len(args), **dict.fromkeys(keywords))
     except TypeError as error:
-        raise_python(x, TypeError, *error.args)
+        raise_python(machine, TypeError, *error.args)
 
 
-def _refuse_abstract(x: Any, cls: type) -> None:
-    try:
-        object.__new__(cls)
-    except TypeError as error:
-        raise_python(x, TypeError, *error.args)
-
-
-def _new_instance(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _new_instance(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     cls = callee.object
     new = cls.__new__
     if isinstance(new, types.FunctionType):
-        return (yield from call(x, Known(new), [callee, *args], keywords))
+        return (yield from call(machine, Known(new), [callee, *args], keywords))
     base = native_base(cls)
     if base is not None and new is base.__new__:
-        return (yield from new_with_storage(x, cls, args, keywords))
+        return (yield from new_with_storage(machine, cls, args, keywords))
     if new is not object.__new__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
-    refuse_arguments(x, "__new__", cls, args, keywords)
-    return allocate(x, cls)
+    refuse_arguments(machine, "__new__", cls, args, keywords)
+    return allocate(machine, cls)
 
 
-def allocate(x: Any, cls: type) -> Value:
-    """`object.__new__(cls)`."""
-    if not is_made_class(cls):
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
-    if cls.__flags__ & _IS_ABSTRACT:
-        _refuse_abstract(x, cls)
-    if has_finalizer(cls):
-        raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
-    return ObjectValue(x.heap.allocate(ObjectContents()), cls)
-
-
-def _make_named_tuple(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _make_named_tuple(
+    machine: Machine, callee: Known, args: Arguments, keywords: Keywords
+) -> Steps:
     cls: Any = callee.object
     if not isinstance(cls.__new__, types.FunctionType) or cls.__init__ is not object.__init__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
-    return (yield from call(x, Known(cls.__new__), [callee, *args], keywords))
+    return (yield from call(machine, Known(cls.__new__), [callee, *args], keywords))
 
 
-def _enum_member(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _enum_member(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
     """`Color(1)`: looked up by value; what is not found goes through the class's own code."""
     cls: Any = callee.object
     if len(args) != 1 or keywords or not is_known(args[0]):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"enum {cls.__qualname__}")
-    value = as_python(x, args[0])
+    value = as_python(machine, args[0])
     for member in cls.__members__.values():
         if value is member or (type(value) is type(member.value) and value == member.value):
             return Known(member)
@@ -556,19 +562,19 @@ def _enum_member(x: Any, callee: Known, args: Arguments, keywords: Keywords) -> 
         if found is not None and type(value) is int:
             return Known(found)
         raise GraphBreak(breaks.UNKNOWN_CALL, f"enum {cls.__qualname__}")
-    return (yield from call(x, Known(type(cls).__call__), [callee, *args], {}))
+    return (yield from call(machine, Known(type(cls).__call__), [callee, *args], {}))
 
 
-def _fold_class(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
+def _fold_class(machine: Machine, cls: Any, args: Arguments, keywords: Keywords) -> Value:
     try:
-        values = [as_python(x, a) for a in args]
-        named = {name: as_python(x, item) for name, item in keywords.items()}
+        values = [as_python(machine, a) for a in args]
+        named = {name: as_python(machine, item) for name, item in keywords.items()}
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}({error})") from None
     try:
         return Known(cls(*values, **named))
     except Exception as error:
-        raise_python(x, type(error), *error.args)
+        raise_python(machine, type(error), *error.args)
         raise
 
 
@@ -576,25 +582,25 @@ def _fold_class(x: Any, cls: Any, args: Arguments, keywords: Keywords) -> Value:
 
 
 def call_object_method(
-    x: Any, name: str, receiver: Value, args: Arguments, keywords: Keywords | None = None
+    machine: Machine, name: str, receiver: Value, args: Arguments, keywords: Keywords | None = None
 ) -> Steps:
     """A method of `object` called on an instance: `object.__setattr__(obj, name, value)`."""
     if name == "__init__":
-        refuse_arguments(x, name, x.type_of(receiver), args, keywords or {})
+        refuse_arguments(machine, name, type_of(machine, receiver), args, keywords or {})
         return constant(None)
     expected = _COUNTS.get(name)
     if keywords or (expected is not None and len(args) != expected):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"object.{name} on {describe(receiver)}")
     if name == "__setattr__" and isinstance(receiver, ObjectValue):
-        yield from x.set_plain_attribute(receiver, as_python(x, args[0]), args[1])
+        yield from machine.set_plain_attribute(receiver, as_python(machine, args[0]), args[1])
         return constant(None)
     if name == "__getattribute__" and isinstance(receiver, ObjectValue):
-        return (yield from x.plain_attribute(receiver, as_python(x, args[0])))
+        return (yield from plain_attribute(machine, receiver, as_python(machine, args[0])))
     if name == "__delattr__" and isinstance(receiver, ObjectValue):
-        yield from x.delete_plain_attribute(receiver, as_python(x, args[0]))
+        yield from delete_plain_attribute(machine, receiver, as_python(machine, args[0]))
         return constant(None)
     if name in ("__eq__", "__ne__") and isinstance(receiver, ObjectValue):
-        same = x.is_same(receiver, args[0])
+        same = is_same(machine, receiver, args[0])
         outcome = same if name == "__eq__" else not same
         return constant(outcome if same else NotImplemented)
     if name == "__init_subclass__":

@@ -10,7 +10,15 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.python.basic import as_python, defines, is_known, type_name, unsupported
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import (
+    as_python,
+    defines,
+    is_known,
+    type_name,
+    type_of,
+    unsupported,
+)
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values.functions import (
     BoundMethod,
@@ -30,22 +38,20 @@ _PROTOCOLS: Final = (
 
 
 #: Views and iterators without items, by class.
-_EMPTY: Final[dict[type, Callable[[], Any]]] = {
-    type(make()): make
-    for make in (
-        {}.keys, {}.values, {}.items, [].__iter__, ().__iter__, {}.__iter__, set().__iter__,
-        "".__iter__, b"".__iter__, range(0).__iter__, {}.values().__iter__, {}.items().__iter__,
-        zip, functools.partial(enumerate, ()), functools.partial(map, str, ()),
-        functools.partial(filter, None, ()),
-    )
-}  # fmt: skip
+_MAKERS: Final[tuple[Callable[[], Any], ...]] = (
+    {}.keys, {}.values, {}.items, [].__iter__, ().__iter__, {}.__iter__, set().__iter__,
+    "".__iter__, b"".__iter__, range(0).__iter__, {}.values().__iter__, {}.items().__iter__,
+    zip, functools.partial(enumerate, ()), functools.partial(map, str, ()),
+    functools.partial(filter, None, ()),
+)  # fmt: skip
+_EMPTY: Final = {type(make()): make for make in _MAKERS}
 
 
-def stand_in(x: Any, value: Value) -> Any:
+def stand_in(machine: Machine, value: Value) -> Any:
     """An object of the same type without contents; the object itself where it is known."""
     if is_known(value):
-        return as_python(x, value)
-    kind = x.type_of(value)
+        return as_python(machine, value)
+    kind = type_of(machine, value)
     if isinstance(value, (ListValue, DictValue, SetValue)):
         return kind()
     if isinstance(value, TupleValue) and kind is tuple:
@@ -70,7 +76,7 @@ def stand_in(x: Any, value: Value) -> Any:
 
 
 def refuse(
-    x: Any,
+    machine: Machine,
     what: str,
     function: Callable[..., Any],
     values: list[Value],
@@ -83,12 +89,12 @@ def refuse(
         GraphBreak: Python accepts the types, or a tensor is among the operands.
     """
     if not any(isinstance(value, TensorValue) for value in values):
-        arguments = [stand_in(x, value) for value in values]
-        named = {name: stand_in(x, value) for name, value in (keywords or {}).items()}
+        arguments = [stand_in(machine, value) for value in values]
+        named = {name: stand_in(machine, value) for name, value in (keywords or {}).items()}
         try:
             function(*arguments, **named)
         except TypeError as error:
-            raise_python(x, TypeError, *error.args)
+            raise_python(machine, TypeError, *error.args)
         except Exception as error:
             # a matter of contents, which the stand-ins lack
             raise unsupported(what, *values) from error
@@ -96,7 +102,7 @@ def refuse(
 
 
 def check_count(
-    x: Any,
+    machine: Machine,
     function: Callable[..., Any],
     args: list[Value],
     keywords: dict[str, Value],
@@ -113,4 +119,4 @@ def check_count(
     wrong_names = any(name not in names for name in keywords)
     count = len(args) + len(keywords)
     if wrong_names or count < low or (high is not None and count > high):
-        refuse(x, getattr(function, "__name__", "call"), function, args, keywords)
+        refuse(machine, getattr(function, "__name__", "call"), function, args, keywords)

@@ -11,7 +11,10 @@ import types
 from typing import Any, Final, NoReturn
 
 from dynajit.capture.machine.exceptions import NotKnown, new_exception, raise_python
-from dynajit.capture.python.basic import as_python, from_python, is_known, unsupported
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import as_python, is_known, unsupported
+from dynajit.capture.python.contents import list_items
+from dynajit.capture.python.conversion import from_python
 from dynajit.capture.python.errors import stand_in
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.objects import ExceptionValue, ObjectContents
@@ -57,11 +60,11 @@ class Likeness:
     """Real objects for values, and the way back (mutable; for one question).
 
     Args:
-        x: the executor.
+        machine: the symbolic machine.
     """
 
-    def __init__(self, x: Any) -> None:
-        self.x = x
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
         self._values: dict[int, Value] = {}
         self._kept: list[Any] = []  # so that ids stay theirs
 
@@ -70,13 +73,13 @@ class Likeness:
         if isinstance(value, TupleValue) and value.cls is tuple and not is_known(value):
             return self._enter(value, tuple(self.real(item) for item in value.items))
         if isinstance(value, ListValue):
-            return self._enter(value, [self.kept(item) for item in self.x.list_items(value)])
-        return self._enter(value, stand_in(self.x, value))
+            return self._enter(value, [self.kept(item) for item in list_items(self.machine, value)])
+        return self._enter(value, stand_in(self.machine, value))
 
     def kept(self, value: Value) -> Any:
         """An object for a value that is only stored and read."""
         if is_known(value):
-            return self._enter(value, as_python(self.x, value))
+            return self._enter(value, as_python(self.machine, value))
         return self._enter(value, _Unknown())
 
     def _enter(self, value: Value, made: Any) -> Any:
@@ -94,7 +97,7 @@ class Likeness:
         if found is not None:
             return found
         try:
-            result: Value = from_python(self.x, made)
+            result: Value = from_python(self.machine, made)
         except NotKnown:
             raise unsupported("exception field", type(made).__name__) from None
         return result
@@ -104,7 +107,7 @@ class Likeness:
         native = native_class(value.cls)
         look_alike = _look_alike(value.cls, native)
         made = _blank(look_alike, native)
-        contents: ObjectContents = self.x.heap[value.identity]
+        contents: ObjectContents = self.machine.heap[value.identity]
         made.args = tuple(self.kept(item) for item in contents.construct)
         for name, item in contents.state.items():
             if name in fields(native) and not issubclass(native, BaseExceptionGroup):
@@ -113,7 +116,7 @@ class Likeness:
 
     def read_back(self, value: ExceptionValue, made: BaseException) -> None:
         """Give `value` what a real exception keeps."""
-        contents: ObjectContents = self.x.heap[value.identity]
+        contents: ObjectContents = self.machine.heap[value.identity]
         state = {name: item for name, item in contents.state.items() if name.startswith("__")}
         for name in fields(native_class(value.cls)):
             item = getattr(made, name, None)
@@ -121,7 +124,7 @@ class Likeness:
                 state[name] = self.value(item)
         args = tuple(self.value(item) for item in made.args)
         changed = ObjectContents(contents.existing, contents.written, args, state)
-        self.x.heap.write(value.identity, changed)
+        self.machine.heap.write(value.identity, changed)
 
 
 def _blank(cls: type, native: type) -> BaseException:
@@ -145,62 +148,64 @@ def _look_alike(cls: type, native: type) -> type:
     return _look_alike_class(cls.__name__, native, tuple(own))
 
 
-def _raise(x: Any, error: Exception) -> NoReturn:
-    raise_python(x, type(error), *error.args)
+def _raise(machine: Machine, error: Exception) -> NoReturn:
+    raise_python(machine, type(error), *error.args)
     raise AssertionError
 
 
-def new_parsed(x: Any, cls: type, args: list[Value], keywords: dict[str, Value]) -> ExceptionValue:
+def new_parsed(
+    machine: Machine, cls: type, args: list[Value], keywords: dict[str, Value]
+) -> ExceptionValue:
     """`native.__new__(cls, *args, **keywords)`, which may choose a subclass."""
     native = native_class(cls)
-    likeness = Likeness(x)
+    likeness = Likeness(machine)
     values = [likeness.real(value) for value in args]
     named = {name: likeness.real(value) for name, value in keywords.items()}
     try:
         made = native.__new__(_look_alike(cls, native), *values, **named)
     except _RAISED as error:
-        _raise(x, error)
-    result = new_exception(x, type(made) if cls is native else cls, ())
+        _raise(machine, error)
+    result = new_exception(machine, type(made) if cls is native else cls, ())
     likeness.read_back(result, made)
     return result
 
 
 def initialise_parsed(
-    x: Any, value: ExceptionValue, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, value: ExceptionValue, args: list[Value], keywords: dict[str, Value]
 ) -> None:
     """`native.__init__(value, *args, **keywords)`."""
-    likeness = Likeness(x)
+    likeness = Likeness(machine)
     made = likeness.exception(value)
     values = [likeness.real(item) for item in args]
     named = {name: likeness.real(item) for name, item in keywords.items()}
     try:
         native_class(value.cls).__init__(made, *values, **named)  # type: ignore[misc]
     except _RAISED as error:
-        _raise(x, error)
+        _raise(machine, error)
     likeness.read_back(value, made)
 
 
-def parsed_text(x: Any, value: ExceptionValue) -> str:
+def parsed_text(machine: Machine, value: ExceptionValue) -> str:
     """`str(value)` for a class whose text is made of its fields."""
-    made = Likeness(x).exception(value)
+    made = Likeness(machine).exception(value)
     try:
         return str(made)
     except NotKnown:
         raise unsupported("str", value) from None
 
 
-def field_that_is_not_set(x: Any, value: ExceptionValue, name: str) -> Value:
+def field_that_is_not_set(machine: Machine, value: ExceptionValue, name: str) -> Value:
     """A C field that nothing was stored in: mostly None."""
-    likeness = Likeness(x)
+    likeness = Likeness(machine)
     try:
         return likeness.value(getattr(likeness.exception(value), name))
     except AttributeError as error:
-        _raise(x, error)
+        _raise(machine, error)
 
 
-def check_field(x: Any, value: ExceptionValue, name: str, item: Value | None) -> None:
+def check_field(machine: Machine, value: ExceptionValue, name: str, item: Value | None) -> None:
     """Raise what storing `item` into a C field (None: deleting it) raises."""
-    likeness = Likeness(x)
+    likeness = Likeness(machine)
     made = likeness.exception(value)
     try:
         if item is None:
@@ -208,4 +213,4 @@ def check_field(x: Any, value: ExceptionValue, name: str, item: Value | None) ->
         else:
             object.__setattr__(made, name, likeness.real(item))
     except _RAISED as error:
-        _raise(x, error)
+        _raise(machine, error)

@@ -1,6 +1,6 @@
 """Generators made by the captured code: resume, send, throw, close, and what dies unfinished.
 
-Methods of the executor (`x`), written as functions; see `capture.execution.executor`. The contents
+Functions of the machine (`capture.machine.machine`). The contents
 of a generator are its `GeneratorState` while it is suspended, RUNNING, or None when it has ended.
 """
 
@@ -16,8 +16,9 @@ from dynajit.capture.machine.exceptions import (
     raised_by_close,
     write_state,
 )
-from dynajit.capture.machine.frames import Frame
-from dynajit.capture.python.basic import Steps, is_none, unsupported
+from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import is_none, type_of, unsupported
 from dynajit.capture.python.exceptions import is_traceback
 from dynajit.capture.python.watching import reachable
 from dynajit.capture.values.containers import TupleValue
@@ -43,25 +44,25 @@ class Yielded:
         self.value = value
 
 
-def resume_generator(x: Any, value: GeneratorValue, sent: Value) -> Steps:
+def resume_generator(machine: Machine, value: GeneratorValue, sent: Value) -> Steps:
     """Run a generator to its next `yield`; returns the item, or None when it has ended."""
-    state = _suspended(x, value)
+    state = _suspended(machine, value)
     if state is None:
         return None
     is_started = state.frame.index > 0
-    if not is_started and not is_none(x, sent):
+    if not is_started and not is_none(machine, sent):
         message = "can't send non-None value to a just-started generator"
-        raise_python(x, TypeError, message)
+        raise_python(machine, TypeError, message)
     frame = _frame_of(value, state)
     if is_started:
         frame.push(sent)
-    return (yield from _run(x, value, frame))
+    return (yield from _run(machine, value, frame))
 
 
-def _suspended(x: Any, value: GeneratorValue) -> GeneratorState | None:
-    state = x.heap[value.identity]
+def _suspended(machine: Machine, value: GeneratorValue) -> GeneratorState | None:
+    state = machine.heap[value.identity]
     if state is RUNNING:
-        raise_python(x, ValueError, "generator already executing")
+        raise_python(machine, ValueError, "generator already executing")
     found: GeneratorState | None = state
     return found
 
@@ -74,51 +75,51 @@ def _frame_of(value: GeneratorValue, state: GeneratorState) -> Frame:
     return frame
 
 
-def _run(x: Any, value: GeneratorValue, frame: Frame) -> Steps:
-    x.heap.write(value.identity, RUNNING)
+def _run(machine: Machine, value: GeneratorValue, frame: Frame) -> Steps:
+    machine.heap.write(value.identity, RUNNING)
     try:
         outcome = yield frame
     except Raised:
-        x.heap.write(value.identity, None)
+        machine.heap.write(value.identity, None)
         raise
     if isinstance(outcome, Yielded):
         return outcome.value
-    x.heap.write(value.identity, None)
-    x.generator_results[value.identity] = outcome
+    machine.heap.write(value.identity, None)
+    machine.generator_results[value.identity] = outcome
     return None
 
 
-def stop_iteration_error(x: Any, value: ExceptionValue) -> ExceptionValue:
+def stop_iteration_error(machine: Machine, value: ExceptionValue) -> ExceptionValue:
     """What leaves a generator instead of a StopIteration; anything else stays.
 
     Source: PEP 479.
     """
     if not issubclass(value.cls, StopIteration):
         return value
-    made = new_exception(x, RuntimeError, (constant("generator raised StopIteration"),))
-    write_state(x, made, "__cause__", value)
-    write_state(x, made, "__suppress_context__", constant(True))
-    write_state(x, made, "__context__", value)
+    made = new_exception(machine, RuntimeError, (constant("generator raised StopIteration"),))
+    write_state(machine, made, "__cause__", value)
+    write_state(machine, made, "__suppress_context__", constant(True))
+    write_state(machine, made, "__context__", value)
     return made
 
 
 # -- throw and close -------------------------------------------------------------------------------
 
 
-def throw_into(x: Any, value: GeneratorValue, raised: Raised) -> Steps:
+def throw_into(machine: Machine, value: GeneratorValue, raised: Raised) -> Steps:
     """Raise at the `yield` where a generator waits; returns as `resume_generator`."""
-    state = _suspended(x, value)
+    state = _suspended(machine, value)
     if state is None:
         raise raised
     if state.frame.index == 0:
-        x.heap.write(value.identity, None)
+        machine.heap.write(value.identity, None)
         raise raised
     receiver = _delegate(state)
     if receiver is not None:
-        return (yield from _throw_into_delegate(x, value, state, receiver, raised))
+        return (yield from _throw_into_delegate(machine, value, state, receiver, raised))
     frame = _frame_of(value, state)
     frame.thrown = raised
-    return (yield from _run(x, value, frame))
+    return (yield from _run(machine, value, frame))
 
 
 def _delegate(state: GeneratorState) -> Any:
@@ -131,37 +132,37 @@ def _delegate(state: GeneratorState) -> Any:
 
 
 def _throw_into_delegate(
-    x: Any, value: GeneratorValue, state: GeneratorState, receiver: Any, raised: Raised
+    machine: Machine, value: GeneratorValue, state: GeneratorState, receiver: Any, raised: Raised
 ) -> Steps:
     frame = _frame_of(value, state)
     if isinstance(receiver, GeneratorValue):
-        x.heap.write(value.identity, RUNNING)
+        machine.heap.write(value.identity, RUNNING)
         try:
             if issubclass(raised.value.cls, GeneratorExit):
-                yield from close_generator(x, receiver)
+                yield from close_generator(machine, receiver)
                 frame.thrown = raised
             else:
-                item = yield from throw_into(x, receiver, raised)
+                item = yield from throw_into(machine, receiver, raised)
                 if item is not None:
-                    x.heap.write(value.identity, state)
+                    machine.heap.write(value.identity, state)
                     return item
-                result = x.generator_result(receiver)
+                result = machine.generator_result(receiver)
                 frame.push(result[0] if result else NONE)
                 send = state.body.instructions[state.frame.index].argument
                 frame.index = state.body.instructions[send].argument
         except Raised as another:
             frame.thrown = another
     elif isinstance(receiver, ObjectValue):
-        yield from _check_lacks_method(x, receiver, raised)
+        yield from _check_lacks_method(machine, receiver, raised)
         frame.thrown = raised
     elif hasattr(receiver.python_type, "throw"):
         raise unsupported("throw", receiver)
     else:
         frame.thrown = raised
-    return (yield from _run(x, value, frame))
+    return (yield from _run(machine, value, frame))
 
 
-def _check_lacks_method(x: Any, receiver: ObjectValue, raised: Raised) -> Steps:
+def _check_lacks_method(machine: Machine, receiver: ObjectValue, raised: Raised) -> Steps:
     """The object of a `yield from` has no `throw` (or `close`): looking for it may run code.
 
     Raises:
@@ -171,7 +172,7 @@ def _check_lacks_method(x: Any, receiver: ObjectValue, raised: Raised) -> Steps:
     is_exit = issubclass(raised.value.cls, GeneratorExit)
     name = "close" if is_exit else "throw"
     try:
-        yield from x.get_attribute(receiver, name)
+        yield from machine.get_attribute(receiver, name)
     except Raised as another:
         if issubclass(another.value.cls, AttributeError):
             return
@@ -181,13 +182,13 @@ def _check_lacks_method(x: Any, receiver: ObjectValue, raised: Raised) -> Steps:
     raise unsupported(name, receiver)
 
 
-def close_generator(x: Any, value: GeneratorValue) -> Steps:
+def close_generator(machine: Machine, value: GeneratorValue) -> Steps:
     """`generator.close()`: what it returned (3.13 and later), or None."""
-    if _suspended(x, value) is None:
+    if _suspended(machine, value) is None:
         return NONE
-    raised = raised_by_close(x)
+    raised = raised_by_close(machine)
     try:
-        item = yield from throw_into(x, value, raised)
+        item = yield from throw_into(machine, value, raised)
     except Raised as another:
         if issubclass(another.value.cls, (GeneratorExit, StopIteration)):
             return NONE
@@ -195,12 +196,12 @@ def close_generator(x: Any, value: GeneratorValue) -> Steps:
     finally:
         raised.__traceback__ = None  # it refers to this frame
     if item is not None:
-        raise_python(x, RuntimeError, "generator ignored GeneratorExit")
-    result = x.generator_result(value)
+        raise_python(machine, RuntimeError, "generator ignored GeneratorExit")
+    result = machine.generator_result(value)
     return result[0] if result else NONE
 
 
-def thrown_exception(x: Any, args: list[Value]) -> Steps:
+def thrown_exception(machine: Machine, args: list[Value]) -> Steps:
     """The exception that `throw(...)` names.
 
     Raises:
@@ -212,29 +213,29 @@ def thrown_exception(x: Any, args: list[Value]) -> Steps:
         raise unsupported("throw(type, value)", kind)
     value = kind
     if isinstance(kind, Known) and isinstance(kind.object, type):
-        value = yield from _normalised(x, kind, given)
-    elif not is_none(x, given):
+        value = yield from _normalised(machine, kind, given)
+    elif not is_none(machine, given):
         raise unsupported("throw", given)
     if not isinstance(value, ExceptionValue):
         raise unsupported("throw", value)
-    if is_traceback(x, traceback):
-        write_state(x, value, "__traceback__", traceback)
-    elif not is_none(x, traceback):
+    if is_traceback(machine, traceback):
+        write_state(machine, value, "__traceback__", traceback)
+    elif not is_none(machine, traceback):
         raise unsupported("throw", traceback)
     return Raised(value, has_context=True)
 
 
-def _normalised(x: Any, cls: Known, given: Value) -> Steps:
+def _normalised(machine: Machine, cls: Known, given: Value) -> Steps:
     """What the interpreter makes of a class and a value: the value, if it is one of the class."""
-    if is_none(x, given):
-        return (yield from x.call(cls, [], {}))
-    if inherits(x.type_of(given), cls.object):
+    if is_none(machine, given):
+        return (yield from machine.call(cls, [], {}))
+    if inherits(type_of(machine, given), cls.object):
         return given
     if isinstance(given, TupleValue):
-        return (yield from x.call(cls, list(given.items), {}))
-    if issubclass(x.type_of(given), tuple):
+        return (yield from machine.call(cls, list(given.items), {}))
+    if issubclass(type_of(machine, given), tuple):
         raise unsupported("throw", given)
-    return (yield from x.call(cls, [given], {}))
+    return (yield from machine.call(cls, [given], {}))
 
 
 # -- dying -----------------------------------------------------------------------------------------
@@ -253,23 +254,23 @@ def is_guarded(state: Any) -> bool:
     return False
 
 
-def is_open(x: Any, key: Any) -> bool:
+def is_open(machine: Machine, key: Any) -> bool:
     """True for the heap id of a generator that is closed when it dies."""
-    return isinstance(key, int) and x.heap.has(key) and is_guarded(x.heap[key])
+    return isinstance(key, int) and machine.heap.has(key) and is_guarded(machine.heap[key])
 
 
-def drop(x: Any, value: Any) -> Steps:
+def drop(machine: Machine, value: Any) -> Steps:
     """The stack or a local lets go of `value`: a generator that nobody else holds is closed.
 
     Raises:
         GraphBreak: closing it raises an error, which Python shows and then forgets.
     """
-    if not isinstance(value, GeneratorValue) or not is_guarded(x.heap[value.identity]):
+    if not isinstance(value, GeneratorValue) or not is_guarded(machine.heap[value.identity]):
         return
-    if value.identity in reachable(x):
+    if value.identity in reachable(machine):
         return
     try:
-        yield from close_generator(x, value)
+        yield from close_generator(machine, value)
     except Raised as raised:
         detail = f"a generator that raises {raised.value.cls.__name__} when it is closed"
         raise GraphBreak(breaks.OBJECT_ENDS, detail) from None

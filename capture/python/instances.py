@@ -1,8 +1,7 @@
 """Reading attributes of instances of user classes and of `super()`: the class, then the instance.
 
 The order is that of `object.__getattribute__`: data descriptors of the class, the instance dict,
-other class attributes, `__getattr__`. Methods of the executor (`x`), written as functions; see
-`capture.execution.executor`.
+other class attributes, `__getattr__`. Functions of the machine (`capture.machine.machine`).
 """
 
 import collections
@@ -12,52 +11,47 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind
 from dynajit.capture.guards.parts import is_wrapper, wrapped
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.lifetimes import has_finalizer
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python, describe, lacks, type_name
+from dynajit.capture.python.basic import as_python, lacks, type_name, type_of, unsupported_attribute
 from dynajit.capture.python.exceptions import is_native_field, member
+from dynajit.capture.python.fields import instance_value
 from dynajit.capture.python.partials import partial_method
 from dynajit.capture.python.remembered_calls import WRAPPER
 from dynajit.capture.python.storage import storage_attribute
 from dynajit.capture.values.containers import HeapValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, SuperValue
 from dynajit.capture.values.objects import (
-    DELETED,
     DISGUISED,
     ExceptionValue,
     InstanceDictValue,
-    ObjectContents,
     ObjectValue,
 )
 from dynajit.capture.values.plain_classes import is_heap_type
 from dynajit.capture.values.storage import NATIVE, storage_of
 from dynajit.capture.values.symbolic import Known, Value, constant
-from dynajit.capture.values.users_code import MISSING, inherits, lookup, text_keyed
-
-
-def unsupported_attribute(value: Any, name: str) -> GraphBreak:
-    """The break for an attribute that is not modelled."""
-    return GraphBreak(breaks.UNSUPPORTED_ATTRIBUTE, f"{describe(value)}.{name}")
+from dynajit.capture.values.users_code import MISSING, inherits, lookup
 
 
 def _has_get(raw: Any) -> bool:
     return hasattr(type(raw), "__get__")
 
 
-def class_place(x: Any, value: HeapValue, name: str) -> sources.Source | None:
+def class_place(machine: Machine, value: HeapValue, name: str) -> sources.Source | None:
     """Source of what the class of an existing instance stores under `name`."""
-    if value.source is None or x.recorder.existing(value) is None:
+    if value.source is None or machine.recorder.existing(value) is None:
         return None
-    return sources.ClassAttribute(x.recorder.first_source(value), name)
+    return sources.ClassAttribute(machine.recorder.first_source(value), name)
 
 
-def known_in_class(x: Any, value: HeapValue, name: str, raw: Any) -> Known:
+def known_in_class(machine: Machine, value: HeapValue, name: str, raw: Any) -> Known:
     if isinstance(raw, types.FunctionType):
         return function_of_class(value.cls, name, raw)
-    return Known(raw, class_place(x, value, name))
+    return Known(raw, class_place(machine, value, name))
 
 
 def is_read_ordinarily(cls: type) -> bool:
@@ -96,40 +90,42 @@ def place_in_class(cls: type, name: str) -> sources.Source | None:
 _CACHES: Final = ("__slotnames__", "__annotations_cache__")
 
 
-def object_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
-    x.recorder.use(value)
+def object_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps:
+    machine.recorder.use(value)
     if value.cls in DISGUISED:
-        check_disguise(x, value, name)
+        check_disguise(machine, value, name)
     custom = lookup(value.cls, "__getattribute__")
     fallback = lookup(value.cls, "__getattr__")
     if not isinstance(custom, (types.FunctionType, types.WrapperDescriptorType)):
         raise unsupported_attribute(value, name)
     try:
         if isinstance(custom, types.FunctionType):
-            function = known_in_class(x, value, "__getattribute__", custom)
-            return (yield from x.call(BoundMethod(function, value), [constant(name)], {}))
-        return (yield from plain_attribute(x, value, name))
+            function = known_in_class(machine, value, "__getattribute__", custom)
+            return (yield from machine.call(BoundMethod(function, value), [constant(name)], {}))
+        return (yield from plain_attribute(machine, value, name))
     except Raised as raised:
         if fallback is MISSING or not issubclass(raised.value.cls, AttributeError):
             raise
-    method = yield from get_special(x, value, "__getattr__")
-    return (yield from x.call(method, [constant(name)], {}))
+    method = yield from get_special(machine, value, "__getattr__")
+    return (yield from machine.call(method, [constant(name)], {}))
 
 
-def check_disguise(x: Any, value: ObjectValue, name: str) -> None:
+def check_disguise(machine: Machine, value: ObjectValue, name: str) -> None:
     """Code of the user sees the attributes of the C class, not those of its Python form.
 
     Raises:
         GraphBreak: the two differ.
     """
-    if x.frames[-1].namespace.is_fixed:
+    if machine.frames[-1].namespace.is_fixed:
         return
     is_shown = lookup(DISGUISED[value.cls], name) is not MISSING
-    if not is_shown or (name not in x.heap[value.identity].written and lacks(value.cls, name)):
+    if not is_shown or (
+        name not in machine.heap[value.identity].written and lacks(value.cls, name)
+    ):
         raise unsupported_attribute(value, name)
 
 
-def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
+def plain_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps:
     """`object.__getattribute__(value, name)`."""
     raw = lookup(value.cls, name)
     if name == "__class__" and not isinstance(raw, property):
@@ -137,15 +133,15 @@ def plain_attribute(x: Any, value: ObjectValue, name: str) -> Steps:
             raise unsupported_attribute(value, name)
         return Known(value.cls)
     if raw is not MISSING and is_data_descriptor(raw):
-        return (yield from _data_descriptor(x, value, name, raw))
-    found = instance_value(x, value, name)
+        return (yield from _data_descriptor(machine, value, name, raw))
+    found = instance_value(machine, value, name)
     if found is not None:
         return found
     if raw is not MISSING:
-        return (yield from _class_value(x, value, value, name, raw))
+        return (yield from _class_value(machine, value, name, raw))
     kind = type_name(value.cls)
     text = f"'{kind}' object has no attribute '{name}'"
-    raise_python(x, AttributeError, text, name=name, obj=value)
+    raise_python(machine, AttributeError, text, name=name, obj=value)
 
 
 def is_data_descriptor(raw: Any) -> bool:
@@ -153,49 +149,51 @@ def is_data_descriptor(raw: Any) -> bool:
     return hasattr(kind, "__get__") and (hasattr(kind, "__set__") or hasattr(kind, "__delete__"))
 
 
-def _data_descriptor(x: Any, value: ObjectValue, name: str, raw: Any) -> Steps:
+def _data_descriptor(machine: Machine, value: ObjectValue, name: str, raw: Any) -> Steps:
     if is_plain_property(raw):
-        x.recorder.use(known_in_class(x, value, name, raw))
+        machine.recorder.use(known_in_class(machine, value, name, raw))
         if raw.fget is None:
-            raise_python(x, AttributeError, property_text(value.cls, raw, "getter"))
-        return (yield from x.call(wrapped(raw, "fget"), [value], {}))
+            raise_python(machine, AttributeError, property_text(value.cls, raw, "getter"))
+        return (yield from machine.call(wrapped(raw, "fget"), [value], {}))
     if isinstance(value, ExceptionValue) and is_native_field(raw):
-        return member(x, value, name)
+        return member(machine, value, name)
     if isinstance(raw, _FIELDS) and raw.__objclass__ in NATIVE:
-        native = storage_attribute(x, value, name)
+        native = storage_attribute(machine, value, name)
         if native is not None:
             return native
-    storage = storage_of(x, value)
+    storage = storage_of(machine, value)
     if isinstance(raw, _TUPLE_GETTER) and isinstance(storage, TupleValue):
         position: int = raw.__reduce__()[1][0]
         return storage.items[position]
     if isinstance(raw, types.MemberDescriptorType):
-        found = instance_value(x, value, name)
+        found = instance_value(machine, value, name)
         if found is None:
-            _raise_empty_slot(x, value.cls, name, raw)
+            _raise_empty_slot(machine, value.cls, name, raw)
         return found
     if isinstance(raw, types.GetSetDescriptorType):
         if name == "__dict__":
             return InstanceDictValue(value.identity, dict, None, value)
         raise unsupported_attribute(value, name)
-    return (yield from _user_descriptor(x, value, name, raw))
+    return (yield from _user_descriptor(machine, value, name, raw))
 
 
 #: Class of the descriptors that are the fields of a named tuple.
-_TUPLE_GETTER = type(collections.namedtuple("Pair", "first second").first)
+_TUPLE_GETTER = type(vars(collections.namedtuple("Pair", "first second"))["first"])
 
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
-def _raise_empty_slot(x: Any, cls: type, name: str, raw: types.MemberDescriptorType) -> None:
+def _raise_empty_slot(
+    machine: Machine, cls: type, name: str, raw: types.MemberDescriptorType
+) -> None:
     """The running interpreter's words: an object with empty slots is asked."""
     if has_finalizer(cls):
         raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
-    native = next(base for base in cls.__mro__ if not is_heap_type(base))
+    native: Any = next(base for base in cls.__mro__ if not is_heap_type(base))
     try:
         raw.__get__(native.__new__(cls), cls)
     except AttributeError as error:
-        raise_python(x, AttributeError, *error.args)
+        raise_python(machine, AttributeError, *error.args)
     except TypeError:  # the class in C wants arguments
         pass
     raise unsupported_attribute(Known(cls), name)
@@ -229,147 +227,61 @@ def property_text(cls: type, raw: property, missing: str) -> str:
     raise AssertionError(f"the property has a {missing}")
 
 
-def _user_descriptor(x: Any, value: Value, name: str, raw: Any) -> Steps:
+def _user_descriptor(machine: Machine, value: HeapValue, name: str, raw: Any) -> Steps:
     if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
-        x.recorder.use(known_in_class(x, value, name, raw))
-        function = x.recorder.wrap(raw.func, sources.Attribute(sources.Constant(raw), "func"))
-        result = yield from x.call(function, [value], {})
-        yield from x.set_plain_attribute(value, raw.attrname, result)
+        machine.recorder.use(known_in_class(machine, value, name, raw))
+        function = machine.recorder.wrap(raw.func, sources.Attribute(sources.Constant(raw), "func"))
+        result = yield from machine.call(function, [value], {})
+        attribute: Any = raw.attrname
+        yield from machine.set_plain_attribute(value, attribute, result)
         return result
     if type(raw) is functools.partialmethod and isinstance(raw.func, types.FunctionType):
-        x.recorder.use(known_in_class(x, value, name, raw))
-        return partial_method(x, value, raw)
+        machine.recorder.use(known_in_class(machine, value, name, raw))
+        return partial_method(machine, value, raw)
     getter = lookup(type(raw), "__get__")
     if not isinstance(getter, types.FunctionType):
         raise unsupported_attribute(value, name)
-    descriptor = x.recorder.wrap(raw, class_place(x, value, name))  # type: ignore[arg-type]
-    x.recorder.use(descriptor)
+    descriptor = machine.recorder.wrap(raw, class_place(machine, value, name))
+    machine.recorder.use(descriptor)
     arguments = [descriptor, value, Known(value.python_type)]
-    return (yield from x.call(Known(getter), arguments, {}))
+    return (yield from machine.call(Known(getter), arguments, {}))
 
 
-def _class_value(x: Any, value: HeapValue, receiver: Value, name: str, raw: Any) -> Steps:
-    """A non-data attribute of the class, bound to `receiver`."""
+def _class_value(machine: Machine, value: HeapValue, name: str, raw: Any) -> Steps:
+    """A non-data attribute of the class, bound to the instance."""
     if isinstance(raw, (types.FunctionType, WRAPPER)):
-        return BoundMethod(known_in_class(x, value, name, raw), receiver)
+        return BoundMethod(known_in_class(machine, value, name, raw), value)
     if is_wrapper(raw, staticmethod):
-        x.recorder.use(known_in_class(x, value, name, raw))
+        machine.recorder.use(known_in_class(machine, value, name, raw))
         return wrapped(raw, "__func__")
     if is_wrapper(raw, classmethod):
-        x.recorder.use(known_in_class(x, value, name, raw))
+        machine.recorder.use(known_in_class(machine, value, name, raw))
         return bound_to_class(raw, Known(value.cls), name)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
-        return BoundMethod(Known(raw), receiver)
+        return BoundMethod(Known(raw), value)
     if _has_get(raw):
-        return (yield from _user_descriptor(x, receiver, name, raw))
-    place = class_place(x, value, name)
+        return (yield from _user_descriptor(machine, value, name, raw))
+    place = class_place(machine, value, name)
     if place is None:
         place = place_in_class(value.cls, name)
-    return x.recorder.wrap(raw, place)
+    return machine.recorder.wrap(raw, place)
 
 
-def instance_value(x: Any, value: ObjectValue, name: str) -> Value | None:
-    """What the instance itself (its dict or slots) holds under `name`, or None; guarded."""
-    value = holder(x, value, name)
-    contents: ObjectContents = x.heap[value.identity]
-    if name in contents.written:
-        written = contents.written[name]
-        return None if written is DELETED else written
-    existing = contents.existing
-    if existing is None:
-        return None
-    base = x.recorder.first_source(value)
-    fields = instance_dict(existing)
-    if name in fields:
-        place = own_place(value.cls, base, name)
-        found: Value = x.recorder.wrap(fields[name], place)
-        return found
-    raw = lookup(value.cls, name)
-    if isinstance(raw, types.MemberDescriptorType):
-        stored = _slot_value(raw, existing)
-        if stored is not MISSING and not has_reader(value.cls):
-            return x.recorder.wrap(stored, sources.Attribute(base, name))
-        raise unsupported_attribute(value, f"{name}, an empty slot")  # no guard sees it filled
-    if raw is MISSING and not has_reader(value.cls):
-        x.recorder.guard(base, Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
-    elif raw is MISSING:
-        x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "missing attribute")
-        x.recorder.guard(sources.TypeOf(base), Kind.HAS_NO_ATTRIBUTE, name, "missing attribute")
-    elif has_instance_dict(existing):
-        x.recorder.guard(base, Kind.INSTANCE_LACKS, name, "class attribute")
-    return None
-
-
-def has_reader(cls: type) -> bool:
-    """Whether a class has a `__getattribute__` in Python."""
-    return isinstance(lookup(cls, "__getattribute__"), types.FunctionType)
-
-
-def own_place(cls: type, base: sources.Source, name: str) -> sources.Source:
-    """Where an instance itself holds an attribute that is in its dict.
-
-    What `__getattribute__` in Python says of a name, no place can: there it is the dict's item.
-    """
-    if has_reader(cls):
-        return sources.Key(sources.InstanceDict(base), name)
-    return sources.Attribute(base, name)
-
-
-def holder(x: Any, value: Any, name: str | None) -> Any:
-    """The instance whose contents hold `value.name`: an earlier one if they share their dict.
-
-    Without a name: what the dict itself holds.
-    """
-    existing = x.heap[value.identity].existing
-    if existing is None or not has_instance_dict(existing):
-        return value
-    if name and isinstance(lookup(value.cls, name), types.MemberDescriptorType):
-        return value  # in a slot
-    return x.recorder.owner_of_fields(value, instance_dict(existing))
-
-
-def _slot_value(raw: Any, existing: Any) -> Any:
-    try:
-        return raw.__get__(existing, type(existing))
-    except AttributeError:
-        return MISSING
-
-
-def has_instance_dict(existing: Any) -> bool:
-    """True if instances of the class have a `__dict__`."""
-    return type(existing).__dictoffset__ != 0
-
-
-def instance_dict(existing: Any) -> dict[str, Any]:
-    """The instance dict, without running user code; empty where there is none."""
-    if not has_instance_dict(existing):
-        return {}
-    return text_keyed(object.__getattribute__(existing, "__dict__"))
-
-
-def field_names(contents: ObjectContents) -> list[str]:
-    """The keys of an instance's dict, now."""
-    names = [] if contents.existing is None else list(instance_dict(contents.existing))
-    written = contents.written
-    names = [name for name in names if written.get(name) is not DELETED]
-    return names + [n for n in written if written[n] is not DELETED and n not in names]
-
-
-def super_value(x: Any, cls: Value, receiver: Value) -> SuperValue:
+def super_value(machine: Machine, cls: Value, receiver: Value) -> SuperValue:
     """`super(cls, receiver)`."""
-    known = as_python(x, cls)
-    kind = x.type_of(receiver)
+    known = as_python(machine, cls)
+    kind = type_of(machine, receiver)
     is_class = isinstance(receiver, Known) and isinstance(receiver.object, type)
     mro = (*(receiver.object.__mro__ if is_class else ()), *kind.__mro__)  # type: ignore[attr-defined]
     if not any(known is base for base in mro):
-        x.recorder.use(receiver)
+        machine.recorder.use(receiver)
         claims = lookup(kind, "__class__") is not vars(object)["__class__"]
         if claims or isinstance(lookup(kind, "__getattribute__"), types.FunctionType):
             raise unsupported_attribute(receiver, "__class__")
         try:
             super(known, receiver.object if is_class else type(kind.__name__, (), {})())  # type: ignore[attr-defined]
         except TypeError as error:
-            raise_python(x, TypeError, *error.args)
+            raise_python(machine, TypeError, *error.args)
     return SuperValue(known, receiver)
 
 
@@ -382,7 +294,7 @@ def _start_of(value: SuperValue) -> tuple[Any, bool]:
     return receiver.python_type, False
 
 
-def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
+def super_attribute(machine: Machine, value: SuperValue, name: str) -> Steps:
     receiver = value.receiver
     cls, is_class = _start_of(value)
     mro = cls.__mro__
@@ -403,23 +315,23 @@ def super_attribute(x: Any, value: SuperValue, name: str) -> Steps:
         if isinstance(raw, types.BuiltinFunctionType) and name == "__new__":
             return Known(raw)
         if is_plain_property(raw) and raw.fget is not None and not is_class:
-            return (yield from x.call(wrapped(raw, "fget"), [receiver], {}))
+            return (yield from machine.call(wrapped(raw, "fget"), [receiver], {}))
         if _has_get(raw):
             raise unsupported_attribute(value, name)
-        return x.recorder.wrap(raw, place_in_class(base, name))
-    raise_python(x, AttributeError, f"'super' object has no attribute '{name}'")
+        return machine.recorder.wrap(raw, place_in_class(base, name))
+    raise_python(machine, AttributeError, f"'super' object has no attribute '{name}'")
 
 
-def get_special(x: Any, value: Value, name: str) -> Steps:
+def get_special(machine: Machine, value: Value, name: str) -> Steps:
     """A special method, looked up on the class as Python does."""
     raw = lookup(value.cls if isinstance(value, HeapValue) else value.python_type, name)
     if isinstance(value, Known) and isinstance(raw, types.FunctionType):
-        x.recorder.use(value)
+        machine.recorder.use(value)
         return BoundMethod(Known(raw), value)
     if raw is MISSING or not isinstance(value, HeapValue):
         raise unsupported_attribute(value, name)
-    x.recorder.use(value)
-    return (yield from _class_value(x, value, value, name, raw))
+    machine.recorder.use(value)
+    return (yield from _class_value(machine, value, name, raw))
 
 
 def bound_to_class(raw: Any, cls: Known, name: str) -> BoundMethod:

@@ -2,7 +2,7 @@
 
 A key is found among the entries as Python finds it: same object, or same hash and equal. Values
 that are known, tensors and objects that hash by identity are keys by `hashable`, without a search.
-Methods of the executor (`x`), written as functions; see `capture.execution.executor`.
+Functions of the machine (`capture.machine.machine`).
 """
 
 from collections import OrderedDict
@@ -11,16 +11,26 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
-from dynajit.capture.python.basic import Steps, describe, hashable, hashable_as, raise_for_role
-from dynajit.capture.python.containers import same_object
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import (
+    describe,
+    hashable,
+    hashable_as,
+    raise_for_role,
+    same_object,
+    type_of,
+)
+from dynajit.capture.python.contents import dict_entries, dict_store, new_dict
 from dynajit.capture.python.results import hash_by_method
-from dynajit.capture.python.text.text import own_method
+from dynajit.capture.python.truth import truth
 from dynajit.capture.values.containers import SetEntries, UserKey
 from dynajit.capture.values.objects import InstanceDictValue, ObjectValue
 from dynajit.capture.values.symbolic import Value
+from dynajit.capture.values.users_code import own_method
 
 
-def key_token(x: Any, entries: Any, key: Value) -> Steps:
+def key_token(machine: Machine, entries: Any, key: Value) -> Steps:
     """The key under which `key` is, or would be, among `entries`.
 
     Args:
@@ -28,7 +38,7 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
     """
     role = "set element" if isinstance(entries, SetEntries) else "dict key"
     if own_method(key, "__hash__") is None:
-        token = hashable_as(x, key, role)
+        token = hashable_as(machine, key, role)
         if token in entries or not any(isinstance(other, UserKey) for other in entries):
             return token
         identity = None
@@ -36,9 +46,9 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
         if not isinstance(key, ObjectValue):
             raise GraphBreak(breaks.UNKNOWN_HASH, describe(key))
         try:
-            number = yield from hash_by_method(x, key)
+            number = yield from hash_by_method(machine, key)
         except Raised as raised:
-            raise_for_role(x, key, role, raised)
+            raise_for_role(machine, key, role, raised)
         token = UserKey(number, key.identity, key)
         identity = key.identity
     for other in entries:
@@ -49,10 +59,10 @@ def key_token(x: Any, entries: Any, key: Value) -> Steps:
         stored = other.value if isinstance(other, UserKey) else _stored(entries, other)
         if identity is None and not isinstance(other, UserKey):
             continue
-        if same_object(x, stored, key):
+        if same_object(machine, stored, key):
             return other
-        equal = yield from x.compare("==", stored, key)
-        if (yield from x.truth(equal)):
+        equal = yield from machine.compare("==", stored, key)
+        if (yield from truth(machine, equal)):
             return other
     return token
 
@@ -63,25 +73,27 @@ def _stored(entries: Any, token: Any) -> Value:
     return key
 
 
-def token_in(x: Any, dictionary: Any, key: Value) -> Steps:
+def token_in(machine: Machine, dictionary: Any, key: Value) -> Steps:
     """`key_token` in a dict; one that existed and was not read holds no objects as keys."""
-    is_unread = isinstance(dictionary, InstanceDictValue) or x.heap[dictionary.identity] is None
+    is_unread = (
+        isinstance(dictionary, InstanceDictValue) or machine.heap[dictionary.identity] is None
+    )
     if is_unread and own_method(key, "__hash__") is None:
-        return hashable_as(x, key, "dict key")
-    return (yield from key_token(x, x.dict_entries(dictionary), key))
+        return hashable_as(machine, key, "dict key")
+    return (yield from key_token(machine, dict_entries(machine, dictionary), key))
 
 
-def store_key(x: Any, dictionary: Any, key: Value, item: Value) -> Steps:
+def store_key(machine: Machine, dictionary: Any, key: Value, item: Value) -> Steps:
     """`dictionary[key] = item`."""
-    if x.type_of(dictionary) is OrderedDict:
-        hashable(x, key)  # its own error, not the dict's
-    token = yield from token_in(x, dictionary, key)
-    x.dict_store(dictionary, key, item, token)
+    if type_of(machine, dictionary) is OrderedDict:
+        hashable(machine, key)  # its own error, not the dict's
+    token = yield from token_in(machine, dictionary, key)
+    dict_store(machine, dictionary, key, item, token)
 
 
-def build_dict(x: Any, pairs: Any, cls: type = dict) -> Steps:
+def build_dict(machine: Machine, pairs: Any, cls: type = dict) -> Steps:
     """A new dict of (key, value) pairs."""
-    made = x.new_dict([], cls)
+    made = new_dict(machine, [], cls)
     for key, item in pairs:
-        yield from store_key(x, made, key, item)
+        yield from store_key(machine, made, key, item)
     return made

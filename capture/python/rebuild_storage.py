@@ -62,8 +62,8 @@ def make_with_storage(
             rebuilder.call(emitter, base.__setitem__, value, key, item)
             emitter.pop()
     else:
-        items = [part for pair in held.values() for part in pair]
-        _fill(rebuilder, dict.update, value, items, "dict", emitter)
+        parts = [part for pair in held.values() for part in pair]
+        _fill(rebuilder, dict.update, value, parts, "dict", emitter)
 
 
 def _fill(

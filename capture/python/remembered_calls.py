@@ -21,10 +21,13 @@ from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak, SkipFrame
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import Raised
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.trial import Trial
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python
+from dynajit.capture.python.basic import as_python
 from dynajit.capture.python.text.output import OutputEffect
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectValue
@@ -41,43 +44,6 @@ WRAPPER: Final = type(functools.lru_cache(maxsize=None)(lambda: None))
 _awaited: Final[weakref.WeakKeyDictionary[Any, dict[Any, int]]] = weakref.WeakKeyDictionary()
 MAX_AWAITED: Final = 1000
 MAX_RUNS: Final = 8
-MOST_TRIED: Final = 20_000
-"""Instructions that are inlined on trial, a few tenths of a second."""
-
-
-class Trial:
-    """A function that is inlined on trial, for the executor, which ends the trial at a break.
-
-    Args:
-        function: under `lru_cache`.
-        key: of its arguments.
-
-    Attributes:
-        results: by function and key, what others would remember by now.
-    """
-
-    def __init__(self, function: Any, key: Any) -> None:
-        self._asked = function, key
-        self._instructions = 0
-        self.results: dict[tuple[int, Any], Value] = {}
-
-    def step(self) -> None:
-        """Count an instruction.
-
-        Raises:
-            SkipFrame: running the function plainly is cheaper.
-        """
-        self._instructions += 1
-        if self._instructions > MOST_TRIED:
-            self.end()
-
-    def end(self) -> NoReturn:
-        """The frame runs plainly.
-
-        Raises:
-            SkipFrame: always.
-        """
-        _run_once(*self._asked)
 
 
 def remembers(value: Value) -> bool:
@@ -85,7 +51,9 @@ def remembers(value: Value) -> bool:
     return isinstance(value, (Opaque, Known)) and type(value.object) is WRAPPER
 
 
-def call_remembered(x: Any, callee: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def call_remembered(
+    machine: Machine, callee: Any, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
     """`callee(*args, **keywords)`.
 
     Raises:
@@ -94,11 +62,11 @@ def call_remembered(x: Any, callee: Any, args: list[Value], keywords: dict[str, 
     """
     function = callee.object
     if callee.source is not None:
-        x.recorder.guard(callee.source, Kind.IDENTITY, function, "a function that remembers")
-    if any(_varies(x, value) for value in (*args, *keywords.values())):
-        return (yield from _call_anew(x, callee, args, keywords))
-    objects = [_hashed_plainly(x, value) for value in args]
-    named = {name: _hashed_plainly(x, value) for name, value in keywords.items()}
+        machine.recorder.guard(callee.source, Kind.IDENTITY, function, "a function that remembers")
+    if any(_varies(machine, value) for value in (*args, *keywords.values())):
+        return (yield from _call_anew(machine, callee, args, keywords))
+    objects = [_hashed_plainly(machine, value) for value in args]
+    named = {name: _hashed_plainly(machine, value) for name, value in keywords.items()}
     if any(found is None for found in (*objects, *named.values())):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)} of other arguments")
     positional = [found[0] for found in objects if found is not None]
@@ -108,79 +76,83 @@ def call_remembered(x: Any, callee: Any, args: list[Value], keywords: dict[str, 
     counting: Any = function
     if key in kept.cache:
         _awaited.get(function, {}).pop(key, None)
-    elif x.trial is not None:
-        return (yield from _within_trial(x, function, key, args, keywords))
+    elif machine.trial is not None:
+        return (yield from _within_trial(machine, function, key, args, keywords))
     else:
-        yield from _try(x, function, key, args, keywords)
+        yield from _try(machine, function, key, args, keywords)
         _call_at_once(function, key, positional, by_name)
         counting, kept = _CountedBefore(function), _kept_by(function)
-    if x.trial is None:
-        x.recorder.add_output(OutputEffect(counting, tuple(args), tuple(keywords.items())))
-    return _what_is_remembered(x, function, kept, key)
+    if machine.trial is None:
+        machine.recorder.add_output(OutputEffect(counting, tuple(args), tuple(keywords.items())))
+    return _what_is_remembered(machine, function, kept, key)
 
 
-def _what_is_remembered(x: Any, function: Any, kept: "_Kept", key: Any) -> Value:
+def _what_is_remembered(machine: Machine, function: Any, kept: "_Kept", key: Any) -> Value:
     """The object that the function returns, as its cache has it; guarded."""
     place = sources.Key(sources.Constant(kept.cache, f"{_name(function)}.cache"), key)
-    x.recorder.guard(place, Kind.IDENTITY, kept.cache[key], "what a function remembers")
-    result: Value = x.recorder.wrap(kept.result(key), None)
+    machine.recorder.guard(place, Kind.IDENTITY, kept.cache[key], "what a function remembers")
+    result: Value = machine.recorder.wrap(kept.result(key), None)
     return result
 
 
-def _wrapped(x: Any, function: Any) -> Value | None:
+def _wrapped(machine: Machine, function: Any) -> Value | None:
     """The function whose results are remembered, if it is one of Python."""
     wrapped = vars(function).get("__wrapped__")
     if not isinstance(wrapped, types.FunctionType):
         return None
     place = sources.Attribute(sources.Constant(function), "__wrapped__")
-    found: Value = x.recorder.wrap(wrapped, place)
+    found: Value = machine.recorder.wrap(wrapped, place)
     return found
 
 
-def _try(x: Any, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _try(
+    machine: Machine, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
     """Inline the wrapped function to see whether it only computes; nothing of it stays.
 
     Raises:
         SkipFrame: it does more, or what it does cannot be captured.
     """
-    wrapped, awaited = _wrapped(x, function), _awaited.get(function, {})
+    wrapped, awaited = _wrapped(machine, function), _awaited.get(function, {})
     if wrapped is None or key in awaited or len(awaited) == MAX_AWAITED:
         _run_once(function, key)
-    mark = x.recorder.mark()
-    x.trial = trial = Trial(function, key)
+    mark = machine.recorder.mark()
+    machine.trial = trial = Trial(functools.partial(_run_once, function, key))
     only_computes = False
     try:
-        with x.heap.reads() as read:
-            yield from x.call(wrapped, args, keywords)
-        makes_nodes = x.recorder.builder.snapshot() != mark.nodes
-        read -= set(x.recorder.output_ids)  # asked for as bookkeeping
-        rereads = any(map(x.heap.is_rewritten, read))
-        only_computes = not (makes_nodes or rereads or _has_done_more(x, mark))
+        with machine.heap.reads() as read:
+            yield from machine.call(wrapped, args, keywords)
+        makes_nodes = machine.recorder.builder.snapshot() != mark.nodes
+        read -= set(machine.recorder.output_ids)  # asked for as bookkeeping
+        rereads = any(map(machine.heap.is_rewritten, read))
+        only_computes = not (makes_nodes or rereads or _has_done_more(machine, mark))
     except Raised:
         pass
-    x.trial = None
+    machine.trial = None
     if not only_computes:
         trial.end()
-    x.recorder.restore(mark)
+    machine.recorder.restore(mark)
 
 
 def _within_trial(
-    x: Any, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]
 ) -> Steps:
     """The same for a call in what is inlined on trial: only what it returns matters."""
-    wrapped, results = _wrapped(x, function), x.trial.results
+    trial = machine.trial
+    assert trial is not None
+    wrapped, results = _wrapped(machine, function), trial.results
     if wrapped is None:
-        x.trial.end()
+        trial.end()
     place = (id(function), key)
     if place not in results:
-        results[place] = yield from x.call(wrapped, args, keywords)
+        results[place] = yield from machine.call(wrapped, args, keywords)
     return results[place]
 
 
-def _has_done_more(x: Any, mark: Any) -> bool:
+def _has_done_more(machine: Machine, mark: Any) -> bool:
     """True if what ran since `mark` did more than compute a result."""
-    draws = x.recorder.random_blocks is not mark.random_blocks
-    return draws or bool(x.heap.has_changed_since(mark.heap))
+    draws = machine.recorder.random_blocks is not mark.random_blocks
+    return draws or bool(machine.heap.has_changed_since(mark.heap))
 
 
 def _call_at_once(function: Any, key: Any, args: list[Any], keywords: dict[str, Any]) -> None:
@@ -209,26 +181,28 @@ class _CountedBefore:
         self._is_counted = False
 
 
-def _varies(x: Any, value: Value) -> bool:
+def _varies(machine: Machine, value: Value) -> bool:
     """True for a size that varies from call to call, and for tuples of such."""
     if isinstance(value, TupleValue):
-        return any(_varies(x, item) for item in value.items)
-    return isinstance(value, Scalar) and x.recorder.sizes.shape_int(value) is not None
+        return any(_varies(machine, item) for item in value.items)
+    return isinstance(value, Scalar) and machine.recorder.sizes.shape_int(value) is not None
 
 
-def _call_anew(x: Any, callee: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _call_anew(
+    machine: Machine, callee: Any, args: list[Value], keywords: dict[str, Value]
+) -> Steps:
     """The wrapped function itself, for sizes that vary: what it would remember has no key here.
 
     Raises:
         GraphBreak: it changes something, which it does only once for the same arguments.
     """
     function = callee.object
-    wrapped = _wrapped(x, function)
+    wrapped = _wrapped(machine, function)
     if wrapped is None:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)} of sizes that vary")
-    mark = x.recorder.mark()
-    result = yield from x.call(wrapped, args, keywords)
-    if _has_done_more(x, mark):
+    mark = machine.recorder.mark()
+    result = yield from machine.call(wrapped, args, keywords)
+    if _has_done_more(machine, mark):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{_name(function)}, which changes something")
     return result
 
@@ -313,19 +287,19 @@ def _key(args: list[Any], keywords: dict[str, Any], mark: Any, is_typed: bool) -
     return flat[0] if len(flat) == 1 and type(flat[0]) in (int, str) else tuple(flat)
 
 
-def _hashed_plainly(x: Any, value: Value) -> tuple[Any] | None:
+def _hashed_plainly(machine: Machine, value: Value) -> tuple[Any] | None:
     """The object, guarded, if finding it among keys runs no code of the user's; else None."""
     if isinstance(value, TupleValue):
-        items = [_hashed_plainly(x, item) for item in value.items]
+        items = [_hashed_plainly(machine, item) for item in value.items]
         if value.cls not in (tuple, Size) or any(item is None for item in items):
             return None
-        x.recorder.use(value)
+        machine.recorder.use(value)
         return (value.cls(item[0] for item in items if item is not None),)
     if isinstance(value, (Constant, Known, Scalar)):
-        known = as_python(x, value)
+        known = as_python(machine, value)
         return (known,) if _is_found_by_c(known) else None
     if isinstance(value, ObjectValue):
-        return _by_identity(x, value)
+        return _by_identity(machine, value)
     return None
 
 
@@ -337,13 +311,13 @@ def _is_found_by_c(known: Any) -> bool:
     return not isinstance(known, (tuple, frozenset)) or all(map(_is_found_by_c, known))
 
 
-def _by_identity(x: Any, value: ObjectValue) -> tuple[Any] | None:
-    existing = x.recorder.existing(value)
+def _by_identity(machine: Machine, value: ObjectValue) -> tuple[Any] | None:
+    existing = machine.recorder.existing(value)
     kind = type(existing)
     plain = all(lookup(kind, name) is getattr(object, name) for name in ("__hash__", "__eq__"))
     if existing is None or not plain:
         return None
-    place = x.recorder.first_source(value)
+    place = machine.recorder.first_source(value)
     if not isinstance(place, sources.Constant):
-        x.recorder.guard(place, Kind.IDENTITY, existing, "a function remembers results by it")
+        machine.recorder.guard(place, Kind.IDENTITY, existing, "a function remembers results by it")
     return (existing,)

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.python.basic import Steps, as_python, defines, unsupported
+from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import as_python, defines, type_of, unsupported
 from dynajit.capture.python.errors import stand_in
-from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Value
 
 #: Special method -> the type of its result, and what makes the interpreter call it.
@@ -22,7 +23,7 @@ _EXPECTED: Final[dict[str, tuple[type, Callable[[Any], Any]]]] = {
 }
 
 
-def call_special(x: Any, value: ObjectValue, name: str, *args: Value) -> Steps:
+def call_special(machine: Machine, value: Value, name: str, *args: Value) -> Steps:
     """`type(value).name(value, *args)`, its result checked.
 
     Raises:
@@ -30,31 +31,42 @@ def call_special(x: Any, value: ObjectValue, name: str, *args: Value) -> Steps:
     """
     if not defines(value.python_type, name):
         raise unsupported(name, value)
-    method = yield from x.get_special(value, name)
-    result = yield from x.call(method, list(args), {})
-    _check(x, value, name, result)
+    method = yield from machine.get_special(value, name)
+    result = yield from machine.call(method, list(args), {})
+    _check(machine, value, name, result)
     return result
 
 
-def hash_by_method(x: Any, value: ObjectValue) -> Steps:
+def hash_by_method(machine: Machine, value: Value) -> Steps:
     """`hash(value)` by its class's own `__hash__`, as a Python int."""
-    found = as_python(x, (yield from call_special(x, value, "__hash__")))
+    found = as_python(machine, (yield from call_special(machine, value, "__hash__")))
     if not -sys.maxsize - 1 <= found <= sys.maxsize:
         return hash(found)
     return -2 if found == -1 else int(found)
 
 
-def _check(x: Any, value: ObjectValue, name: str, result: Value) -> None:
+def _check(machine: Machine, value: Value, name: str, result: Value) -> None:
     expected, ask = _EXPECTED[name]
-    kind = x.type_of(result)
+    kind = type_of(machine, result)
     if kind is expected or (name == "__hash__" and kind is bool):
         return
     if issubclass(kind, expected):
         raise unsupported(name, value)  # accepted, some with a warning
-    made = stand_in(x, result)
+    made = stand_in(machine, result)
     asked = type(value.python_type.__name__, (), {name: lambda *_: made})()
     try:
         ask(asked)
     except TypeError as error:
-        raise_python(x, TypeError, *error.args)
+        raise_python(machine, TypeError, *error.args)
     raise unsupported(name, value)
+
+
+def has_attribute(machine: Machine, value: Value, name: str) -> Steps:
+    """`hasattr(value, name)` as a Python bool."""
+    try:
+        yield from machine.get_attribute(value, name)
+    except Raised as raised:
+        if issubclass(raised.value.cls, AttributeError):
+            return False
+        raise
+    return True

@@ -1,12 +1,13 @@
 """Arithmetic and comparison of run-time ints of which one is a size.
 
 The results stay symbolic, so that they may become sizes again; see `capture.tensors.sizes`.
-Functions of the executor (`x`).
+Functions of the machine (`capture.machine.machine`).
 """
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
@@ -27,7 +28,7 @@ def is_size(value: Value) -> bool:
     return isinstance(value, Scalar) and value.symbolic is not None
 
 
-def size_arithmetic(x: Any, symbol: str, a: Value, b: Value) -> Value | None:
+def size_arithmetic(machine: Machine, symbol: str, a: Value, b: Value) -> Value | None:
     """`a symbol b` where an operand is a size; None where the general rules are right.
 
     They are for an int of the program that is no size: what they give becomes a size only where
@@ -35,25 +36,25 @@ def size_arithmetic(x: Any, symbol: str, a: Value, b: Value) -> Value | None:
     """
     if not (is_size(a) or is_size(b)):
         return None
-    sizes = x.recorder.sizes
+    sizes = machine.recorder.sizes
     left, right = _known_when_run(sizes, a), _known_when_run(sizes, b)
     if symbol == "**" and _is_float(b) and left is not None and sizes.decide("<", 0, left):
-        return _float_power(x, a, b)
+        return _float_power(machine, a, b)
     if left is None or right is None:
         return None
     if symbol in ("//", "%", "/") and sizes.decide("==", right, 0):
         return None
     if symbol == "**":
-        return _power(x, left, a, b)
+        return _power(machine, left, a, b)
     for operand in (a, b):
-        _use(x, operand)
+        _use(machine, operand)
     if symbol == "/":
         assert isinstance(a, (Scalar, Constant)) and isinstance(b, (Scalar, Constant))
         return Scalar(a.value / b.value, None, (symbol, (a, b)))
     algebra = _ALGEBRA.get(symbol)
     if algebra is None:
         return None
-    found: Value = x.size_value(algebra(left, right))
+    found: Value = machine.size_value(algebra(left, right))
     return found
 
 
@@ -68,26 +69,26 @@ def _is_float(value: Value) -> bool:
     return isinstance(value, Constant) and type(value.value) is float and abs(value.value) <= 4
 
 
-def _float_power(x: Any, a: Any, b: Any) -> Value:
+def _float_power(machine: Machine, a: Any, b: Any) -> Value:
     """A power of a positive size: a run-time float."""
-    _use(x, a)
-    x.recorder.use(b)
+    _use(machine, a)
+    machine.recorder.use(b)
     return Scalar(a.value**b.value, None, ("**", (a, b)))
 
 
-def _power(x: Any, base: Number, a: Value, exponent: Value) -> Value | None:
+def _power(machine: Machine, base: Number, a: Value, exponent: Value) -> Value | None:
     if not isinstance(exponent, Constant) or exponent.value not in range(_LARGEST_POWER + 1):
         return None
-    _use(x, a)
-    x.recorder.use(exponent)
+    _use(machine, a)
+    machine.recorder.use(exponent)
     result: Number = 1
     for _ in range(exponent.value):
         result = result * base
-    found: Value = x.size_value(result)
+    found: Value = machine.size_value(result)
     return found
 
 
-def size_comparison(x: Any, symbol: str, a: Value, b: Value) -> bool | None:
+def size_comparison(machine: Machine, symbol: str, a: Value, b: Value) -> bool | None:
     """The outcome, guarded, of comparing ints of which one is not a literal; None: not ints."""
     if not isinstance(a, Scalar) and not isinstance(b, Scalar):
         return None
@@ -95,17 +96,17 @@ def size_comparison(x: Any, symbol: str, a: Value, b: Value) -> bool | None:
         return None
     if isinstance(b, Constant) and b.source is not None:
         return None
-    sizes = x.recorder.sizes
+    sizes = machine.recorder.sizes
     left, right = sizes.expression_of(a), sizes.expression_of(b)
     if left is None or right is None:
         return None
     for operand in (a, b):
-        _use(x, operand)
+        _use(machine, operand)
     return bool(sizes.decide(symbol, left, right))
 
 
-def _use(x: Any, operand: Value) -> None:
+def _use(machine: Machine, operand: Value) -> None:
     if isinstance(operand, Scalar):
-        x.recorder.use_scalar_type(operand)
+        machine.recorder.use_scalar_type(operand)
     else:
-        x.recorder.use(operand)
+        machine.recorder.use(operand)

@@ -1,12 +1,15 @@
 """Sorting by Python's rules: keys inlined, stable, `<` of user classes, exact errors."""
 
-from typing import Any, Final
+from typing import Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import raise_python
-from dynajit.capture.python.basic import Steps, as_python, at_once, is_known, is_none
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import as_python, at_once, is_known, is_none
 from dynajit.capture.python.errors import refuse
+from dynajit.capture.python.truth import truth
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.symbolic import NONE, Constant, Value
 
@@ -14,7 +17,7 @@ from dynajit.capture.values.symbolic import NONE, Constant, Value
 MAX_COMPARED: Final = 200
 
 
-def sort_items(x: Any, items: list[Value], keywords: dict[str, Value]) -> Steps:
+def sort_items(machine: Machine, items: list[Value], keywords: dict[str, Value]) -> Steps:
     """Items in sorted order.
 
     Raises:
@@ -23,34 +26,34 @@ def sort_items(x: Any, items: list[Value], keywords: dict[str, Value]) -> Steps:
     key = keywords.get("key", NONE)
     reverse = False
     if "reverse" in keywords:
-        reverse = yield from _flag(x, keywords["reverse"])
+        reverse = yield from _flag(machine, keywords["reverse"])
     measures = []
-    has_key = not is_none(x, key)
+    has_key = not is_none(machine, key)
     for item in items:
         if not has_key:
             measures.append(item)
         else:
-            measures.append((yield from x.call(key, [item], {})))
+            measures.append((yield from machine.call(key, [item], {})))
     if all(is_known(measure) and not _has_own_order(measure) for measure in measures):
-        known = [as_python(x, measure) for measure in measures]
+        known = [as_python(machine, measure) for measure in measures]
         try:
             chosen = sorted(range(len(items)), key=known.__getitem__, reverse=reverse)
         except TypeError as error:
-            raise_python(x, TypeError, *error.args)
+            raise_python(machine, TypeError, *error.args)
     else:
-        chosen = yield from _compare_sort(x, measures, reverse)
+        chosen = yield from _compare_sort(machine, measures, reverse)
     return [items[position] for position in chosen]
 
 
 @at_once
-def _flag(x: Any, value: Value) -> bool:
+def _flag(machine: Machine, value: Value) -> bool:
     if not is_known(value):
-        refuse(x, "sort", lambda reverse: [].sort(reverse=reverse), [value])
-    found = as_python(x, value)
+        refuse(machine, "sort", lambda reverse: [].sort(reverse=reverse), [value])
+    found = as_python(machine, value)
     try:
         [].sort(reverse=found)
     except TypeError as error:
-        raise_python(x, TypeError, *error.args)
+        raise_python(machine, TypeError, *error.args)
     return bool(found)
 
 
@@ -79,7 +82,7 @@ class _Proxy:
         return self.answers[pair]
 
 
-def _compare_sort(x: Any, measures: list[Value], reverse: bool) -> Steps:
+def _compare_sort(machine: Machine, measures: list[Value], reverse: bool) -> Steps:
     """Positions in order, asking for `<` as Python's own sort does, in the same sequence.
 
     The real sort is repeated with one more answer each time.
@@ -94,5 +97,5 @@ def _compare_sort(x: Any, measures: list[Value], reverse: bool) -> Steps:
             return [proxy.position for proxy in proxies]
         except _Asks as question:
             left, right = question.args
-        less = yield from x.compare("<", measures[left], measures[right])
-        answers[left, right] = yield from x.truth(less)
+        less = yield from machine.compare("<", measures[left], measures[right])
+        answers[left, right] = yield from truth(machine, less)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import describe
 from dynajit.capture.values.containers import SetEntries
@@ -37,25 +38,25 @@ def is_harmless(operation: str) -> bool:
     return operation in _HARMLESS
 
 
-def reachable(x: Any) -> Keys:
+def reachable(machine: Machine) -> Keys:
     """Sources of existing values, and heap ids, that the frames and the world outside hold."""
-    return reached(x, None).found
+    return reached(machine, None).found
 
 
-def reached(x: Any, wanted: Collection[Any] | None) -> "Search":
+def reached(machine: Machine, wanted: Collection[Any] | None) -> "Search":
     """Which of these keys the frames and the world outside hold.
 
     Args:
-        x: the executor.
+        machine: the symbolic machine.
         wanted: see Search.
     """
-    recorder = x.recorder
+    recorder = machine.recorder
     search = Search(wanted, recorder.heap)
     # Nearly always a frame holds it; what the world outside holds is more.
-    search.look([(f.stack, f.locals, f.cells) for f in x.frames])
-    search.look([recorder.heap[f.handled] for f in x.frames if recorder.heap.has(f.handled)])
-    search.look([x.result, *x.generator_results.values()])
-    search.look([recorder.heap[identity] for identity, _ in x.global_ids.values()])
+    search.look([(f.stack, f.locals, f.cells) for f in machine.frames])
+    search.look([recorder.heap[f.handled] for f in machine.frames if recorder.heap.has(f.handled)])
+    search.look([machine.result, *machine.generator_results.values()])
+    search.look([recorder.heap[identity] for identity, _ in machine.global_ids.values()])
     if not search.is_over:
         handles = [handle for handle in recorder.handles() if is_held_outside(handle.source)]
         search.look([recorder.heap[handle.identity] for handle in handles])

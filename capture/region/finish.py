@@ -10,7 +10,7 @@ from dynajit.capture.bytecode.resume import Home
 from dynajit.capture.execution.ending_arguments import guard_ends
 from dynajit.capture.execution.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.guards.facts import MemoryUse
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine import effects
 from dynajit.capture.machine.awaiting import Awaited, Use
 from dynajit.capture.machine.frames import Frame
@@ -19,8 +19,8 @@ from dynajit.capture.machine.recording import NAMESPACE_MARK, Recorder
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import InstanceDict, Source
 from dynajit.capture.python import given_items, kept_frames
+from dynajit.capture.python.fields import has_instance_dict, instance_dict
 from dynajit.capture.python.generators import is_guarded
-from dynajit.capture.python.instances import has_instance_dict, instance_dict
 from dynajit.capture.python.references import NotRebuildable, reach
 from dynajit.capture.python.tensors.written_derivatives import refuse_copies
 from dynajit.capture.region import dead_locals
@@ -46,7 +46,8 @@ from dynajit.capture.values.tensors import Step, TensorValue
 from dynajit.core.types import symint
 from dynajit.core.types.device import Device
 from dynajit.core.types.value_types import TensorType, contiguous_strides
-from dynajit.eager.modes import autocast_mode, grad_mode
+from dynajit.eager._tensor import _set_grad_enabled, _set_inference_enabled
+from dynajit.eager.modes import autocast_mode
 from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Graph, Node
 from dynajit.ir.graph import Value as GraphValue
@@ -223,7 +224,7 @@ def _region(
     _refuse_changed_prints(recorder)
     _guard_aliasing(recorder)
     _guard_memory(recorder)
-    guard_ends(executor)
+    guard_ends(executor, executor.arguments)
     copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
     held = _held(recorder, reached, copied)
     outputs = _outputs(recorder, held)
@@ -286,7 +287,11 @@ def _seen_within(
     }
     if not nodes:
         return
-    trained = [p for p, o in enumerate(graph.outputs) if builder.node_needs_gradient(o)]
+    trained = [
+        p
+        for p, o in enumerate(graph.outputs)
+        if isinstance(o, Node) and builder.node_needs_gradient(o)
+    ]
     found = made_from(graph.calls, [graph.outputs[p] for p in trained], list(nodes.values()))
     for place, identity in enumerate(nodes):
         positions = tuple(p for p, places in zip(trained, found, strict=True) if place in places)
@@ -424,7 +429,9 @@ def _is_turned(recorder: Recorder, node: Node) -> bool:
     gives that value row by row, and takes the view afterwards."""
     root = node
     while root.is_view:
-        root = root.args[0]
+        viewed = root.args[0]
+        assert isinstance(viewed, Node)
+        root = viewed
     if root is node or not isinstance(root.type, TensorType):
         return False
     strides = recorder.builder.strides_of(GraphValue(recorder.builder, root))
@@ -443,7 +450,9 @@ def _outputs(recorder: Recorder, held: Mapping[int, Held]) -> list[Any]:
         if truth is None:
             found.append(builder.without_gradient(GraphValue(builder, node)).node)
         elif not is_known_to_hold(builder.nodes, truth):
-            truths.setdefault(truth.type.device, {})[truth] = None
+            kind = truth.type
+            assert isinstance(kind, TensorType)
+            truths.setdefault(kind.device, {})[truth] = None
     found += [_required_together(builder, list(each)) for each in truths.values()]
     if recorder.random_blocks and not found:
         return recorder.builder.nodes[-1:]  # the launch must draw, though nothing is kept
@@ -513,9 +522,9 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
     handles = {handle.identity: handle for handle in executor.recorder.handles()}
     namespaces = dict(executor.global_ids.values())
     modes: dict[int, Callable[[Any], Any]] = {
-        executor.recorder.grad_mode_id: grad_mode._set_grad_enabled,
+        executor.recorder.grad_mode_id: _set_grad_enabled,
         executor.recorder.autocast_id: autocast_mode._set_autocast_word,
-        executor.recorder.inference_id: grad_mode._set_inference_enabled,
+        executor.recorder.inference_id: _set_inference_enabled,
     }
     yield from executor.recorder.output
     for identity in heap.changed():

@@ -204,7 +204,7 @@ class Rebuilder:
         if held.order is None and not held.writes:
             emitter.load_output(self.outputs[held.node])
             return
-        order = held.order or tuple(range(held.node.type.rank))
+        order = held.order or tuple(range(len(held.node.type.shape)))
         restore = functools.partial(restored, dims=inverse_permutation(order), writes=held.writes)
         emitter.call(restore, lambda: emitter.load_output(self.outputs[held.node]))
 

@@ -36,7 +36,8 @@ def exhausted(cls: type) -> Any:
     """An iterator of a built-in class that has ended."""
     for make in _EMPTY_ITERATORS:
         made = make()
-        if type(made) is cls:
+        kind = type(made)
+        if kind is cls:
             collections.deque(made, maxlen=0)
             return made
     return iter(())

@@ -56,7 +56,8 @@ def saved_tensors(
     Raises:
         SkipFrame: backward shall compute with what the region writes through `.data`.
     """
-    if not any(recorder.builder.node_needs_gradient(o) for o in graph.outputs):
+    outputs = [o for o in graph.outputs if isinstance(o, Node)]
+    if not any(map(recorder.builder.node_needs_gradient, outputs)):
         return None
     saved = find_saved(graph, recorder.inputs_require_grad)
     places = _places(recorder, graph, held)

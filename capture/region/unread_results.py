@@ -48,7 +48,10 @@ def without_elements(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _has_indices(node: Node) -> bool:
-    return can_be_checked(node) and 0 not in node.args[1].type.shape
+    if not can_be_checked(node):
+        return False
+    indices = node.args[1]
+    return isinstance(indices, Node) and 0 not in indices.type.shape
 
 
 def _read(node: Node) -> Sequence[Argument]:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.capture import breaks
-from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors.memory import operands_of

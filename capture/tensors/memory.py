@@ -9,7 +9,7 @@ Functions on the recorder of one capture.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -21,6 +21,7 @@ from dynajit.capture.values.tensors import MemoryContents, Step, TensorContents,
 from dynajit.core.arrays import any_arrays
 from dynajit.core.records import record
 from dynajit.core.types.dtypes import bool_, int64
+from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import Shape, TensorType
 from dynajit.eager import Tensor
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
@@ -29,6 +30,9 @@ from dynajit.ir.sizes import expressions
 from dynajit.ops import TABLE
 from dynajit.ops.evaluate import evaluate
 from dynajit.ops.rows.movement import inverse_permutation
+
+if TYPE_CHECKING:
+    from dynajit.capture.machine.recording import Recorder
 
 
 class PartWritten(Exception):
@@ -57,15 +61,16 @@ class Writes:
 # -- reading -------------------------------------------------------------------------------------
 
 
-def read(recorder: Any, value: TensorValue) -> graph.Value:
+def read(recorder: "Recorder", value: TensorValue) -> graph.Value:
     """What a tensor with a graph value holds now."""
     contents: TensorContents = recorder.heap[value.identity]
+    held: graph.Value = contents.value
     if not contents.memory:
-        return contents.value
+        return held
     memory: MemoryContents = recorder.heap[contents.memory]
     if contents.version == memory.version:
-        return contents.value
-    found = memory.value
+        return held
+    found: graph.Value = memory.value
     for step in contents.steps:
         found = recorder.builder.view(step, found)
     recorder.owners[found.node] = value.identity
@@ -76,7 +81,7 @@ def read(recorder: Any, value: TensorValue) -> graph.Value:
     return found
 
 
-def new_tensor(recorder: Any, value: graph.Value, cls: type) -> TensorValue:
+def new_tensor(recorder: "Recorder", value: graph.Value, cls: type) -> TensorValue:
     """The tensor that a library function returned: new, or a view of a known one."""
     node = value.node
     known = _owner(recorder, node)
@@ -86,7 +91,7 @@ def new_tensor(recorder: Any, value: graph.Value, cls: type) -> TensorValue:
     while (node.is_view or layouts.is_by_numbers(node)) and _owner(recorder, node) is None:
         if node not in recorder.builder.automatic:
             chain.append(node)
-        node = node.args[0]
+        node = _viewed(node)
     if not chain or not isinstance(node.type, TensorType):
         return _allocate(recorder, TensorContents(value), cls)
     root = _owner(recorder, node)
@@ -97,8 +102,15 @@ def new_tensor(recorder: Any, value: graph.Value, cls: type) -> TensorValue:
     return _view_of(recorder, root, list(reversed(chain)), value, cls)
 
 
+def _viewed(node: graph.Node) -> graph.Node:
+    """What a view looks at."""
+    viewed = node.args[0]
+    assert isinstance(viewed, graph.Node)
+    return viewed
+
+
 def _view_of(
-    recorder: Any, root: int, chain: list[graph.Node], value: graph.Value, cls: type
+    recorder: "Recorder", root: int, chain: list[graph.Node], value: graph.Value, cls: type
 ) -> TensorValue:
     owner = recorder.tensor_of(root)
     memory = memory_of(recorder, owner)
@@ -126,22 +138,21 @@ def _view_of(
     return _new_view(recorder, value, memory, tuple(steps), cls)
 
 
-def _numbers_of(recorder: Any, node: graph.Node) -> TensorValue:
+def _numbers_of(recorder: "Recorder", node: graph.Node) -> TensorValue:
     """What `index` is given, as a tensor of its own: later writes do not move a view."""
-    return _allocate(
-        recorder,
-        TensorContents(TABLE.clone(graph.Value(recorder.builder, node.args[1]))),
-        Tensor,
-    )
+    numbers = node.args[1]
+    assert isinstance(numbers, graph.Node)
+    copied = TABLE.clone(graph.Value(recorder.builder, numbers))
+    return _allocate(recorder, TensorContents(copied), Tensor)
 
 
-def operands_of(recorder: Any, step: Step) -> tuple[graph.Value, ...]:
+def operands_of(recorder: "Recorder", step: Step) -> tuple[graph.Value, ...]:
     """What a step takes beside the tensor that it looks at."""
     return () if step.numbers is None else (recorder.graph_value(step.numbers),)
 
 
 def _new_view(
-    recorder: Any, value: graph.Value, memory: int, steps: tuple[Step, ...], cls: type
+    recorder: "Recorder", value: graph.Value, memory: int, steps: tuple[Step, ...], cls: type
 ) -> TensorValue:
     """A tensor that looks at existing memory."""
     held: MemoryContents = recorder.heap[memory]
@@ -151,7 +162,7 @@ def _new_view(
     return _allocate(recorder, made, cls)
 
 
-def data_of(recorder: Any, value: TensorValue, cls: type) -> TensorValue:
+def data_of(recorder: "Recorder", value: TensorValue, cls: type) -> TensorValue:
     """`value.data`."""
     step = Step(TABLE.detach, {}, recorder.grad_enabled, is_data=True)
     found = recorder.builder.view(step, recorder.graph_value(value))
@@ -160,7 +171,7 @@ def data_of(recorder: Any, value: TensorValue, cls: type) -> TensorValue:
     return _new_view(recorder, found, memory, steps, cls)
 
 
-def memory_of(recorder: Any, value: TensorValue) -> int:
+def memory_of(recorder: "Recorder", value: TensorValue) -> int:
     """Heap id of a tensor's memory, made when first asked for."""
     held = recorder.graph_value(value)
     contents: TensorContents = recorder.heap[value.identity]
@@ -172,7 +183,7 @@ def memory_of(recorder: Any, value: TensorValue) -> int:
     return memory
 
 
-def strides_of(recorder: Any, value: TensorValue) -> Shape | None:
+def strides_of(recorder: "Recorder", value: TensorValue) -> Shape | None:
     """Strides in elements that the tensor has in eager execution; None if not known."""
     held = recorder.graph_value(value)
     contents: TensorContents = recorder.heap[value.identity]
@@ -193,13 +204,13 @@ def strides_of(recorder: Any, value: TensorValue) -> Shape | None:
     return strides
 
 
-def _owner(recorder: Any, node: graph.Node) -> int | None:
+def _owner(recorder: "Recorder", node: graph.Node) -> int | None:
     """Heap id of the tensor that a node was read from; None for other nodes."""
     identity: int | None = recorder.owners.get(node)
     return identity if identity is not None and recorder.heap.has(identity) else None
 
 
-def _allocate(recorder: Any, contents: TensorContents, cls: type) -> TensorValue:
+def _allocate(recorder: "Recorder", contents: TensorContents, cls: type) -> TensorValue:
     identity = recorder.heap.allocate(contents)
     recorder.owners[contents.value.node] = identity
     return TensorValue(identity, cls)
@@ -210,7 +221,7 @@ MSG_SHARED: Final = "two tensors share memory"
 # -- writing -------------------------------------------------------------------------------------
 
 
-def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> None:
+def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bool) -> None:
     """Let a tensor hold `part`, which has its shape and dtype.
 
     Args:
@@ -262,7 +273,9 @@ def write(recorder: Any, value: TensorValue, part: graph.Value, hides: bool) -> 
     )
 
 
-def refuse_partial_overlap(recorder: Any, written: TensorValue, operand: TensorValue) -> None:
+def refuse_partial_overlap(
+    recorder: "Recorder", written: TensorValue, operand: TensorValue
+) -> None:
     """Refuse what eager execution refuses: an operand that shares memory with what is written,
     element by other element.
 
@@ -300,7 +313,7 @@ class _Image:
     moved: frozenset[int]
 
 
-def _image_of(recorder: Any, contents: TensorContents) -> _Image | None:
+def _image_of(recorder: "Recorder", contents: TensorContents) -> _Image | None:
     """None where sizes or strides are not known, or there are too many places."""
     memory: MemoryContents = recorder.heap[contents.memory]
     type: Any = memory.value.node.type
@@ -349,10 +362,10 @@ def _keeps_rest(steps: tuple[Step, ...]) -> bool:
     return any(step.op.name in ("slice", "select", "diagonal", "index") for step in steps)
 
 
-def _own(recorder: Any, value: graph.Value) -> graph.Value:
+def _own(recorder: "Recorder", value: graph.Value) -> graph.Value:
     """A value that no tensor holds yet, and that is no view of what another one holds."""
     if value.node.is_view or value.node in recorder.owners or value.node.op is None:
-        return TABLE.clone(value)
+        value = TABLE.clone(value)
     return value
 
 
@@ -372,10 +385,18 @@ def _put(
     return part
 
 
+def _count(value: graph.Value) -> Number:
+    """Number of elements of a tensor."""
+    kind = value.node.type
+    assert isinstance(kind, TensorType)
+    return kind.numel
+
+
 def _put_expanded(parent: graph.Value, part: graph.Value, *, shape: Shape) -> graph.Value:
-    if parent.node.type.numel != part.node.type.numel:
+    if _count(parent) != _count(part):
         raise GraphBreak(breaks.TENSOR_FAILURE, "elements of an expanded tensor share memory")
-    return TABLE.reshape(part, shape=tuple(parent.shape))
+    whole: graph.Value = TABLE.reshape(part, shape=tuple(parent.shape))
+    return whole
 
 
 def _put_selected(parent: graph.Value, part: graph.Value, *, dim: int, index: Any) -> graph.Value:
@@ -383,7 +404,9 @@ def _put_selected(parent: graph.Value, part: graph.Value, *, dim: int, index: An
     source = TABLE.reshape(part, shape=(*sizes[:dim], 1, *sizes[dim + 1 :]))
     start = tuple(index if d == dim else 0 for d in range(len(sizes)))
     stop = tuple(index + 1 if d == dim else size for d, size in enumerate(sizes))
-    return TABLE.slice_scatter(parent, source, start=start, stop=stop, step=(1,) * len(sizes))
+    step = (1,) * len(sizes)
+    whole: graph.Value = TABLE.slice_scatter(parent, source, start=start, stop=stop, step=step)
+    return whole
 
 
 def _put_diagonal(
@@ -392,7 +415,7 @@ def _put_diagonal(
     """Spread the part over the rows' dimension, and choose it where column - row is `offset`."""
     sizes = tuple(parent.shape)
     rows, columns = sizes[dim1], sizes[dim2]
-    if not part.node.type.numel:
+    if not _count(part):
         return parent
     batch, length = tuple(part.shape[:-1]), part.shape[-1]
     first = max(-offset, 0)
@@ -411,7 +434,8 @@ def _put_diagonal(
     )
     chosen = TABLE.eq(TABLE.sub(column, row), offset)
     assert chosen.dtype is bool_
-    return TABLE.where(chosen, spread, parent)
+    whole: graph.Value = TABLE.where(chosen, spread, parent)
+    return whole
 
 
 _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
@@ -435,14 +459,14 @@ _INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
 # -- existing tensors ----------------------------------------------------------------------------
 
 
-def written(recorder: Any) -> list[MemoryContents]:
+def written(recorder: "Recorder") -> list[MemoryContents]:
     """The memories of existing tensors that were written."""
     heap = recorder.heap
     found = (heap[i] for i in sorted(recorder.written_spans.values) if heap.has(i))
     return [contents for contents in found if contents.version]
 
 
-def refuse_overlap(recorder: Any, base: TensorValue, has_history: bool) -> None:
+def refuse_overlap(recorder: "Recorder", base: TensorValue, has_history: bool) -> None:
     """An existing tensor is written: it must not overlap with a graph input.
 
     Args:
@@ -465,7 +489,7 @@ def refuse_overlap(recorder: Any, base: TensorValue, has_history: bool) -> None:
     recorder.written_spans.add(written, memory_of(recorder, base))
 
 
-def refuse_written(recorder: Any, tensor: Any) -> None:
+def refuse_written(recorder: "Recorder", tensor: Any) -> None:
     """An existing tensor becomes a graph input: it must not overlap with what was written.
 
     Raises:

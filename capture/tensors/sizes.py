@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.guards.facts import Predicate, SizeRange, TensorFacts
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.relations import COMPARISONS, Relation, Term
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import Source

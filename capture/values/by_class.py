@@ -7,17 +7,20 @@ metaclasses for hashes. Used by `capture.machine.recording`.
 import functools
 import weakref
 from collections.abc import Callable
+from typing import TypeVar
 
 from dynajit.capture import _capture
 
+Fact = TypeVar("Fact")
 
-def remembered(fact: Callable[[type], bool]) -> Callable[[type], bool]:
+
+def remembered(fact: Callable[[type], Fact]) -> Callable[[type], Fact]:
     """`fact`, asked once for each class while the class lives and nothing in it changes."""
-    known: dict[int, tuple[weakref.ref[type], int, bool]] = {}
+    known: dict[int, tuple[weakref.ref[type], int, Fact]] = {}
     remove = known.pop
 
     @functools.wraps(fact)
-    def ask(kind: type) -> bool:
+    def ask(kind: type) -> Fact:
         key = id(kind)
         tag = _capture.class_tag(kind)
         found = known.get(key)

@@ -7,7 +7,7 @@ only what the built-in class's own methods do with it does. See `capture.python.
 
 import types
 from collections import OrderedDict, defaultdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.values.by_class import remembered
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue
@@ -15,6 +15,9 @@ from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.plain_classes import is_heap_type
 from dynajit.capture.values.symbolic import Value
 from dynajit.core.records import record
+
+if TYPE_CHECKING:
+    from dynajit.capture.machine.machine import Machine
 
 #: Built-in classes whose instances' storage is modelled; a derived one before its base.
 NATIVE: Final = (
@@ -88,24 +91,25 @@ def plain(instance: Any) -> Any:
     base = native_base(type(instance))
     if base in CHANGING:
         return instance
-    if base in (tuple, bytes):
-        return base.__getitem__(instance, slice(None))  # type: ignore[union-attr,attr-defined]
-    if base is str:
+    native: Any = base
+    if native in (tuple, bytes):
+        return native.__getitem__(instance, slice(None))
+    if native is str:
         return str.__str__(instance)
-    return base.__pos__(instance)  # type: ignore[union-attr,attr-defined]
+    return native.__pos__(instance)
 
 
-def storage_of(x: Any, value: Value) -> Value | None:
+def storage_of(machine: "Machine", value: Value) -> Value | None:
     """What a built-in base class keeps in an instance; None for every other value.
 
     Args:
-        x: the executor.
+        machine: the symbolic machine.
     """
     if type(value) is not ObjectValue:
         return None
-    storage: Value | None = x.heap[value.identity].storage
+    storage: Value | None = machine.heap[value.identity].storage
     if storage is not None:
-        x.recorder.use(value)
+        machine.recorder.use(value)
     return storage
 
 
@@ -115,9 +119,9 @@ def is_not_equal_to_itself(storage: Value | None) -> bool:
     return type(plain) in (float, complex) and plain != plain
 
 
-def operand_of(x: Any, value: Value) -> Value:
+def operand_of(machine: "Machine", value: Value) -> Value:
     """The storage of an instance of a derived class; every other value as it is."""
-    storage = storage_of(x, value)
+    storage = storage_of(machine, value)
     return value if storage is None else storage
 
 

@@ -120,3 +120,12 @@ def is_quiet(value: Value) -> bool:
 def inherits(cls: type, base: Any) -> bool:
     """True if `base` is among the bases of `cls`; asks no metaclass."""
     return any(found is base for found in cls.__mro__)
+
+
+def own_method(value: Value, name: str) -> Any:
+    """A special method written in Python, or None."""
+    cls = class_with_methods(value, name)
+    if cls is None:
+        return None
+    method = lookup(cls, name)
+    return method if isinstance(method, types.FunctionType) else None

@@ -12,7 +12,8 @@ import weakref
 import pytest
 
 from dynajit.capture import _capture
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import compile_guards
 from dynajit.capture.places.sources import Local
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import compile_guards
 from dynajit.capture.places.sources import Item, Iterated, Local
 

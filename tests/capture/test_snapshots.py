@@ -10,7 +10,8 @@ import dynajit as dj
 from dynajit import nn
 from dynajit.capture.entry import cache
 from dynajit.capture.guards.facts import FunctionFacts, TensorFacts
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import CompiledGuards, compile_guards
 from dynajit.capture.places.sources import (
     Attribute,

@@ -6,7 +6,8 @@ import pytest
 
 import dynajit as dj
 from dynajit.capture.guards.facts import MemoryUse, TensorFacts
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import compile_guards
 from dynajit.capture.places.sources import Local
 from dynajit.eager import _tensor

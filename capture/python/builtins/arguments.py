@@ -8,6 +8,7 @@ import inspect
 import types
 from typing import Any, Final
 
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.errors import check_count, refuse, stand_in
 from dynajit.capture.values.symbolic import Value
 
@@ -26,7 +27,9 @@ def _signature(target: Any) -> inspect.Signature | None:
         return None
 
 
-def check_arguments(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]) -> None:
+def check_arguments(
+    machine: Machine, target: Any, args: list[Value], keywords: dict[str, Value]
+) -> None:
     """Refuse a call that `target` refuses because of the number or the names of its arguments.
 
     Raises:
@@ -36,7 +39,7 @@ def check_arguments(x: Any, target: Any, args: list[Value], keywords: dict[str, 
     if target in _COUNTS:
         low, high = _COUNTS[target]
         names = ("bases", "dict", "name") if target is type else ()
-        check_count(x, target, args, keywords, low, high, names)
+        check_count(machine, target, args, keywords, low, high, names)
         return
     signature = _signature(target)
     if signature is None:
@@ -44,11 +47,11 @@ def check_arguments(x: Any, target: Any, args: list[Value], keywords: dict[str, 
     try:
         signature.bind(*args, **keywords)
     except TypeError:
-        refuse(x, getattr(target, "__name__", "call"), target, args, keywords)
+        refuse(machine, getattr(target, "__name__", "call"), target, args, keywords)
 
 
 def check_method_arguments(
-    x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
 ) -> None:
     """Refuse a call of a method of a built-in object as `check_arguments` refuses a function's.
 
@@ -63,7 +66,7 @@ def check_method_arguments(
     try:
         signature.bind(receiver, *args, **keywords)
     except TypeError:
-        refuse(x, name, getattr(stand_in(x, receiver), name), args, keywords)
+        refuse(machine, name, getattr(stand_in(machine, receiver), name), args, keywords)
 
 
 def _raw_method(cls: type, name: str) -> Any:

@@ -11,19 +11,24 @@ from typing import Any
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.versions import IS_314
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.parts import place_of
 from dynajit.capture.library.iteration import CallableIterator, ReversedIterator
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places.sources import InstanceDict
-from dynajit.capture.python.basic import Steps, as_python, at_once, defines, is_known, unsupported
+from dynajit.capture.python.basic import as_python, at_once, defines, is_known, type_of, unsupported
 from dynajit.capture.python.builtins.dicts import dict_of
 from dynajit.capture.python.builtins.sets import frozenset_of, set_of
 from dynajit.capture.python.builtins.table import special
-from dynajit.capture.python.containers import to_index
+from dynajit.capture.python.containers import fold, to_index
+from dynajit.capture.python.contents import new_list, set_entries
 from dynajit.capture.python.errors import check_count, refuse
-from dynajit.capture.python.iteration import reverse
+from dynajit.capture.python.iteration import iterate, new_iterator, reverse
 from dynajit.capture.python.sorting import sort_items
+from dynajit.capture.python.truth import truth
+from dynajit.capture.python.writing import set_function_attribute
 from dynajit.capture.values.containers import (
     EnumerateIterator,
     FilterIterator,
@@ -43,186 +48,192 @@ from dynajit.capture.values.tensors import TensorValue
 
 
 @special(list)
-def _list(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, list, args, keywords, 0, 1)
-    return x.new_list((yield from x.to_items(args[0], asks_length=True)) if args else [])
+def _list(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, list, args, keywords, 0, 1)
+    return new_list(
+        machine, (yield from machine.to_items(args[0], asks_length=True)) if args else []
+    )
 
 
 @special(tuple)
-def _tuple(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, tuple, args, keywords, 0, 1)
+def _tuple(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, tuple, args, keywords, 0, 1)
     if args and isinstance(args[0], TupleValue) and args[0].cls is tuple:
         return args[0]
     asks_length = not IS_314
-    return TupleValue(tuple((yield from x.to_items(args[0], asks_length)) if args else ()))
+    return TupleValue(tuple((yield from machine.to_items(args[0], asks_length)) if args else ()))
 
 
 @special(set)
-def _set(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, set, args, keywords, 0, 1)
-    return (yield from set_of(x, args))
+def _set(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, set, args, keywords, 0, 1)
+    return (yield from set_of(machine, args))
 
 
 @special(frozenset)
-def _frozenset(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, frozenset, args, keywords, 0, 1)
-    return (yield from frozenset_of(x, args))
+def _frozenset(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, frozenset, args, keywords, 0, 1)
+    return (yield from frozenset_of(machine, args))
 
 
 @special(dict)
-def _dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return (yield from dict_of(x, dict, args, keywords))
+def _dict(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from dict_of(machine, dict, args, keywords))
 
 
 @special(OrderedDict)
-def _ordered_dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return (yield from dict_of(x, OrderedDict, args, keywords))
+def _ordered_dict(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from dict_of(machine, OrderedDict, args, keywords))
 
 
 @special(slice)
 @at_once
-def _slice(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _slice(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     parts = [NONE, args[0], NONE] if len(args) == 1 else [*args, NONE][:3]
     return SliceValue(*parts)
 
 
 @special(range)
 @at_once
-def _range(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _range(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     if any(isinstance(value, TensorValue) for value in args):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "range(tensor)")
     if any(isinstance(value, ObjectValue) and not issubclass(value.cls, int) for value in args):
-        refuse(x, "range", range, args)
-    args = [operand_of(x, value) for value in args]
+        refuse(machine, "range", range, args)
+    args = [operand_of(machine, value) for value in args]
     if not all(is_known(value) for value in args):
         raise unsupported("range", *args)
-    return x.fold(range, *args)
+    return fold(machine, range, *args)
 
 
 @special(sorted)
-def _sorted(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, sorted, args, keywords, 1, 3, ("key", "reverse"))
+def _sorted(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, sorted, args, keywords, 1, 3, ("key", "reverse"))
     value = args[0]
-    if is_sortable_in_any_order(x, value, keywords):
-        items = list(x.set_entries(value).values())
+    if isinstance(value, SetValue) and is_sortable_in_any_order(machine, value, keywords):
+        items = list(set_entries(machine, value).values())
     else:
-        items = yield from x.to_items(value, asks_length=True)
-    return x.new_list((yield from sort_items(x, items, keywords)))
+        items = yield from machine.to_items(value, asks_length=True)
+    return new_list(machine, (yield from sort_items(machine, items, keywords)))
 
 
-def is_sortable_in_any_order(x: Any, value: Value, keywords: dict[str, Value]) -> bool:
+def is_sortable_in_any_order(machine: Machine, value: SetValue, keywords: dict[str, Value]) -> bool:
     """True for a set of distinct numbers or texts, whose own order does not matter."""
-    if not isinstance(value, SetValue) or "key" in keywords:
+    if "key" in keywords:
         return False
-    kinds = {member.python_type for member in x.set_entries(value).values()}
+    kinds = {member.python_type for member in set_entries(machine, value).values()}
     return kinds <= {int, float, bool} or kinds == {str}
 
 
 @special(reversed)
-def _reversed(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, reversed, args, keywords, 1, 1)
+def _reversed(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, reversed, args, keywords, 1, 1)
     value = args[0]
     if isinstance(value, ObjectValue):
         if defines(value.cls, "__reversed__"):
-            method = yield from x.get_special(value, "__reversed__")
-            return (yield from x.call(method, [], {}))
+            method = yield from machine.get_special(value, "__reversed__")
+            return (yield from machine.call(method, [], {}))
         if defines(value.cls, "__len__") and defines(value.cls, "__getitem__"):
-            return (yield from x.call(Known(ReversedIterator), [value], {}))
-    return (yield from reverse(x, value))
+            return (yield from machine.call(Known(ReversedIterator), [value], {}))
+    return (yield from reverse(machine, value))
 
 
 # -- iterators -----------------------------------------------------------------------------------
 
 
 @special(iter)
-def _iter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, iter, args, keywords, 1, 2)
+def _iter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, iter, args, keywords, 1, 2)
     if len(args) == 2:
-        if not defines(x.type_of(args[0]), "__call__"):
-            refuse(x, "iter", iter, args)
-        return (yield from x.call(Known(CallableIterator), args, {}))
-    return (yield from x.iterate(args[0]))
+        if not defines(type_of(machine, args[0]), "__call__"):
+            refuse(machine, "iter", iter, args)
+        return (yield from machine.call(Known(CallableIterator), args, {}))
+    return (yield from iterate(machine, args[0]))
 
 
 @special(next)
-def _next(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, next, args, keywords, 1, 2)
+def _next(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, next, args, keywords, 1, 2)
     if isinstance(args[0], ObjectValue) and defines(args[0].cls, "__next__"):
-        method = yield from x.get_special(args[0], "__next__")
+        method = yield from machine.get_special(args[0], "__next__")
         try:
-            return (yield from x.call(method, [], {}))
+            return (yield from machine.call(method, [], {}))
         except Raised as raised:
             if len(args) == 1 or not issubclass(raised.value.cls, StopIteration):
                 raise
             return args[1]
-    item = yield from x.advance(args[0])
+    item = yield from machine.advance(args[0])
     if item is not None:
         return item
     if len(args) > 1:
         return args[1]
-    raise_python(x, StopIteration, *x.generator_result(args[0]))
+    raise_python(machine, StopIteration, *machine.generator_result(args[0]))
 
 
 @special(enumerate)
-def _enumerate(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, enumerate, args, keywords, 1, 2, ("iterable", "start"))
+def _enumerate(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, enumerate, args, keywords, 1, 2, ("iterable", "start"))
     if "iterable" in keywords:
         raise unsupported("enumerate", *args)
     start = args[1] if len(args) > 1 else keywords.get("start", constant(0))
-    count = yield from to_index(x, start, lambda n: enumerate([], n), [start])
-    inner = yield from x.iterate(args[0])
-    return x.new_iterator(EnumerateIterator(inner, count), enumerate)
+    count = yield from to_index(machine, start, lambda n: enumerate([], n), [start])
+    inner = yield from iterate(machine, args[0])
+    return new_iterator(machine, EnumerateIterator(inner, count), enumerate)
 
 
 @special(zip)
-def _zip(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, zip, args, keywords, 0, None, ("strict",))
-    strict = yield from x.truth(keywords.get("strict", constant(False)))
+def _zip(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, zip, args, keywords, 0, None, ("strict",))
+    strict = yield from truth(machine, keywords.get("strict", constant(False)))
     inner = []
     for number, value in enumerate(args, start=1):
-        if not hasattr(x.type_of(value), "__iter__") and not defines(
-            x.type_of(value), "__getitem__"
+        if not hasattr(type_of(machine, value), "__iter__") and not defines(
+            type_of(machine, value), "__getitem__"
         ):
             before: list[Any] = [()] * (number - 1)
-            refuse(x, "zip", lambda bad, before=before: zip(*before, bad, strict=False), [value])
-        inner.append((yield from x.iterate(value)))
-    return x.new_iterator(ZipIterator(tuple(inner), strict), zip)
+            refuse(
+                machine, "zip", lambda bad, before=before: zip(*before, bad, strict=False), [value]
+            )
+        inner.append((yield from iterate(machine, value)))
+    return new_iterator(machine, ZipIterator(tuple(inner), strict), zip)
 
 
 @special(map)
-def _map(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, map, args, keywords, 2, None)
+def _map(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, map, args, keywords, 2, None)
     inner = []
     for value in args[1:]:
-        inner.append((yield from x.iterate(value)))
-    return x.new_iterator(MapIterator(args[0], tuple(inner)), map)
+        inner.append((yield from iterate(machine, value)))
+    return new_iterator(machine, MapIterator(args[0], tuple(inner)), map)
 
 
 @special(filter)
-def _filter(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, filter, args, keywords, 2, 2)
-    inner = yield from x.iterate(args[1])
-    return x.new_iterator(FilterIterator(args[0], inner), filter)
+def _filter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, filter, args, keywords, 2, 2)
+    inner = yield from iterate(machine, args[1])
+    return new_iterator(machine, FilterIterator(args[0], inner), filter)
 
 
 @special(functools.update_wrapper)
-def _update_wrapper(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _update_wrapper(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     """Names and text of the wrapped function; rebuilding calls the real `update_wrapper`."""
     wrapper = args[0]
     wrapped = args[1] if len(args) > 1 else keywords["wrapped"]
-    if not isinstance(wrapper, FunctionValue) or not _is_ordinary_wrapping(x, args[2:], keywords):
+    if not isinstance(wrapper, FunctionValue) or not _is_ordinary_wrapping(
+        machine, args[2:], keywords
+    ):
         raise unsupported("functools.update_wrapper", wrapper, wrapped)
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        found = yield from x.get_attribute(wrapped, name)
-        x.set_function_attribute(wrapper, name, found)
-    for name in _own_attributes(x, wrapped):
-        found = yield from x.get_attribute(wrapped, name)
-        x.set_function_attribute(wrapper, name, found)
-    x.set_function_attribute(wrapper, "__wrapped__", wrapped)
+        found = yield from machine.get_attribute(wrapped, name)
+        set_function_attribute(machine, wrapper, name, found)
+    for name in _own_attributes(machine, wrapped):
+        found = yield from machine.get_attribute(wrapped, name)
+        set_function_attribute(machine, wrapper, name, found)
+    set_function_attribute(machine, wrapper, "__wrapped__", wrapped)
     return wrapper
 
 
-def _is_ordinary_wrapping(x: Any, args: list[Value], keywords: dict[str, Value]) -> bool:
+def _is_ordinary_wrapping(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> bool:
     """True if the attributes that `update_wrapper` copies are those that it copies by default."""
     given = dict(zip(("assigned", "updated"), args, strict=False))
     given.update({name: item for name, item in keywords.items() if name in ("assigned", "updated")})
@@ -231,19 +242,22 @@ def _is_ordinary_wrapping(x: Any, args: list[Value], keywords: dict[str, Value])
         "updated": functools.WRAPPER_UPDATES,
     }
     return all(
-        is_known(item) and as_python(x, item) == ordinary[name] for name, item in given.items()
+        is_known(item) and as_python(machine, item) == ordinary[name]
+        for name, item in given.items()
     )
 
 
-def _own_attributes(x: Any, function: Value) -> list[str]:
+def _own_attributes(machine: Machine, function: Value) -> list[str]:
     """Names in `function.__dict__`."""
     if isinstance(function, FunctionValue):
-        names = x.heap[function.identity].attributes
+        names = machine.heap[function.identity].attributes
         fields = functools.WRAPPER_ASSIGNMENTS
         return [name for name in names if name not in fields and name != "__kwdefaults__"]
     if isinstance(function, Known) and isinstance(function.object, types.FunctionType):
         names = list(function.object.__dict__)
-        place = InstanceDict(place_of(x, function))
-        x.recorder.guard(place, Kind.DICT_KEYS, tuple(names), "attributes of a wrapped function")
+        place = InstanceDict(place_of(machine, function))
+        machine.recorder.guard(
+            place, Kind.DICT_KEYS, tuple(names), "attributes of a wrapped function"
+        )
         return names
     return []

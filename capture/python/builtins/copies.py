@@ -7,11 +7,22 @@ import types
 from collections import OrderedDict, defaultdict
 from typing import Any
 
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, is_known, unsupported
+from dynajit.capture.python.basic import is_known, unsupported
 from dynajit.capture.python.builtins.table import special
+from dynajit.capture.python.contents import (
+    dict_entries,
+    dict_lookup,
+    list_items,
+    new_dict,
+    new_list,
+    set_entries,
+)
 from dynajit.capture.python.errors import check_count
-from dynajit.capture.python.writing import write_field
+from dynajit.capture.python.fields import allocate, instance_entries, write_field
+from dynajit.capture.python.keys import store_key
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, FunctionValue
 from dynajit.capture.values.objects import ExceptionValue, InstanceDictValue, ObjectValue
@@ -23,31 +34,31 @@ _REDUCING = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__g
 
 
 @special(copy.copy)
-def _copy(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, copy.copy, args, keywords, 1, 1)
+def _copy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, copy.copy, args, keywords, 1, 1)
     value = args[0]
-    _refuse_with_attributes(x, value)
+    _refuse_with_attributes(machine, value)
     if isinstance(value, (ListValue, DictValue, SetValue)):
-        return (yield from x.call_method(value, "copy", [], {}))
+        return (yield from machine.call_method(value, "copy", [], {}))
     if isinstance(value, (TupleValue, FunctionValue)) or is_known(value):
         return value
     if isinstance(value, ObjectValue) and hasattr(value.cls, "__copy__"):
-        method = yield from x.get_special(value, "__copy__")
-        return (yield from x.call(method, [], {}))
-    made = _empty_like(x, value)
-    for name, item in _fields(x, value):
-        write_field(x, made, name, item)
+        method = yield from machine.get_special(value, "__copy__")
+        return (yield from machine.call(method, [], {}))
+    made = _empty_like(machine, value)
+    for name, item in _fields(machine, value):
+        write_field(machine, made, name, item)
     return made
 
 
-def _refuse_with_attributes(x: Any, value: Value) -> None:
+def _refuse_with_attributes(machine: Machine, value: Value) -> None:
     """An existing OrderedDict may have attributes, which a copy has, too."""
     is_ordered = isinstance(value, DictValue) and value.cls is OrderedDict
-    if is_ordered and x.recorder.existing(value) is not None:
+    if is_ordered and machine.recorder.existing_of(value) is not None:
         raise unsupported("copy", value)
 
 
-def _empty_like(x: Any, value: Value) -> Any:
+def _empty_like(machine: Machine, value: Value) -> Any:
     """A new object of the same class.
 
     Raises:
@@ -60,57 +71,59 @@ def _empty_like(x: Any, value: Value) -> Any:
     own += ["storage"] if native_base(value.cls) is not None else []
     slots = any("__slots__" in vars(base) for base in value.cls.__mro__[:-1])
     place = sources.Attribute(sources.Constant(copyreg), "dispatch_table")
-    table = x.recorder.wrap(copyreg.dispatch_table, place)
-    if own or slots or x.dict_lookup(table, Known(value.cls)) is not None:
+    table = machine.recorder.wrap(copyreg.dispatch_table, place)
+    assert isinstance(table, DictValue)
+    if own or slots or dict_lookup(machine, table, Known(value.cls)) is not None:
         raise unsupported("copy", value)
-    return x.allocate(value.cls)
+    return allocate(machine, value.cls)
 
 
-def _fields(x: Any, value: Any) -> list[tuple[str, Value]]:
+def _fields(machine: Machine, value: Any) -> list[tuple[str, Value]]:
     owner = InstanceDictValue(value.identity, dict, value.source, value)
-    return [(name, item) for name, (_, item) in x.instance_entries(owner).items()]
+    return [(name, item) for name, (_, item) in instance_entries(machine, owner).items()]
 
 
 @special(copy.deepcopy)
-def _deepcopy(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, copy.deepcopy, args, keywords, 1, 1)
-    return (yield from _deep(x, args[0], {}))
+def _deepcopy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, copy.deepcopy, args, keywords, 1, 1)
+    return (yield from _deep(machine, args[0], {}))
 
 
-def _deep(x: Any, value: Value, memo: dict[int, Value]) -> Steps:
+def _deep(machine: Machine, value: Value, memo: dict[int, Value]) -> Steps:
     """A copy of everything mutable; one object is copied once."""
-    _refuse_with_attributes(x, value)
+    _refuse_with_attributes(machine, value)
     if is_known(value) or isinstance(value, (FunctionValue, BoundMethod)):
         return value
     if isinstance(value, TupleValue):
         items = []
         for item in value.items:
-            items.append((yield from _deep(x, item, memo)))
+            items.append((yield from _deep(machine, item, memo)))
         return TupleValue(tuple(items), value.cls)
     if value.object_id in memo:
         return memo[value.object_id]
     if isinstance(value, ListValue):
-        made = x.new_list([])
-        memo[value.identity] = made
-        for item in x.list_items(value):
-            copied = yield from _deep(x, item, memo)
-            x.heap.write(made.identity, (*x.heap[made.identity], copied))
-        return made
+        copy = memo[value.identity] = new_list(machine, [])
+        for item in list_items(machine, value):
+            copied = yield from _deep(machine, item, memo)
+            machine.heap.write(copy.identity, (*machine.heap[copy.identity], copied))
+        return copy
     if isinstance(value, DictValue) and not isinstance(value, InstanceDictValue):
         if value.cls is defaultdict:
             raise unsupported("copy.deepcopy", value)
-        made = memo[value.identity] = x.new_dict([], value.cls)
-        for key, item in x.dict_entries(value).values():
-            left = yield from _deep(x, key, memo)
-            yield from x.store_key(made, left, (yield from _deep(x, item, memo)))
+        made = memo[value.identity] = new_dict(machine, [], value.cls)
+        for key, item in dict_entries(machine, value).values():
+            left = yield from _deep(machine, key, memo)
+            yield from store_key(machine, made, left, (yield from _deep(machine, item, memo)))
         return made
-    if isinstance(value, SetValue) and all(is_known(v) for v in x.set_entries(value).values()):
-        return (yield from x.call_method(value, "copy", [], {}))
+    if isinstance(value, SetValue) and all(
+        is_known(v) for v in set_entries(machine, value).values()
+    ):
+        return (yield from machine.call_method(value, "copy", [], {}))
     if isinstance(value, ObjectValue) and hasattr(value.cls, "__deepcopy__"):
         raise unsupported("copy.deepcopy", value)
-    made = _empty_like(x, value)
+    made = _empty_like(machine, value)
     assert value.object_id is not None
     memo[value.object_id] = made
-    for name, item in _fields(x, value):
-        yield from x.set_plain_attribute(made, name, (yield from _deep(x, item, memo)))
+    for name, item in _fields(machine, value):
+        yield from machine.set_plain_attribute(made, name, (yield from _deep(machine, item, memo)))
     return made

@@ -26,15 +26,12 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine import immutables
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
-from dynajit.capture.python.basic import (
-    as_python,
-    at_once,
-    from_python,
-    is_known,
-    unsupported,
-)
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import as_python, at_once, is_known, unsupported
 from dynajit.capture.python.builtins.table import special
 from dynajit.capture.python.containers import check_digits, check_texts
+from dynajit.capture.python.contents import dict_entries, list_items, set_entries
+from dynajit.capture.python.conversion import from_python
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values.objects import InstanceDictValue
 from dynajit.capture.values.symbolic import Known, Value
@@ -64,7 +61,7 @@ FOLDED: Final[frozenset[Any]] = frozenset(
 _READ_DIGITS: Final = (int, fractions.Fraction, json.loads)
 
 
-def is_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]) -> bool:
+def is_folded(machine: Machine, target: Any, args: list[Value], keywords: dict[str, Value]) -> bool:
     """True if a call can be computed now."""
     if has_own_operators(type(target)):
         return False
@@ -72,44 +69,47 @@ def is_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]
         found = target in FOLDED
     except TypeError:
         return False
-    return found and all(is_deeply_known(x, value) for value in (*args, *keywords.values()))
+    return found and all(is_deeply_known(machine, value) for value in (*args, *keywords.values()))
 
 
-def is_deeply_known(x: Any, value: Value) -> bool:
+def is_deeply_known(machine: Machine, value: Value) -> bool:
     """True for known values, and containers of such."""
     if isinstance(value, Known) and has_own_operators(type(value.object)):
         return False
     if is_known(value):
         return not immutables.is_decimal(value)
     if isinstance(value, TupleValue):
-        return all(is_deeply_known(x, item) for item in value.items)
+        return all(is_deeply_known(machine, item) for item in value.items)
     if isinstance(value, ListValue):
-        return all(is_deeply_known(x, item) for item in x.list_items(value))
+        return all(is_deeply_known(machine, item) for item in list_items(machine, value))
     if isinstance(value, DictValue) and not isinstance(value, InstanceDictValue):
-        pairs = x.dict_entries(value).values()
-        return all(is_known(key) and is_deeply_known(x, item) for key, item in pairs)
-    return isinstance(value, SetValue) and x.set_entries(value).is_ordered
+        pairs = dict_entries(machine, value).values()
+        return all(is_known(key) and is_deeply_known(machine, item) for key, item in pairs)
+    return isinstance(value, SetValue) and set_entries(machine, value).is_ordered
 
 
-def deep_python(x: Any, value: Value) -> Any:
+def deep_python(machine: Machine, value: Value) -> Any:
     """A Python object for a value that `is_deeply_known`; containers are copies."""
     if is_known(value):
-        return as_python(x, value)
+        return as_python(machine, value)
     if isinstance(value, TupleValue):
-        return tuple(deep_python(x, item) for item in value.items)
+        return tuple(deep_python(machine, item) for item in value.items)
     if isinstance(value, ListValue):
-        return [deep_python(x, item) for item in x.list_items(value)]
+        return [deep_python(machine, item) for item in list_items(machine, value)]
     if isinstance(value, SetValue):
-        return x.set_entries(value).real()
-    entries = x.dict_entries(value).values()
-    pairs = ((as_python(x, key), deep_python(x, item)) for key, item in entries)
+        return set_entries(machine, value).real()
+    assert isinstance(value, DictValue)
+    entries = dict_entries(machine, value).values()
+    pairs = ((as_python(machine, key), deep_python(machine, item)) for key, item in entries)
     return defaultdict(None, pairs) if value.cls is defaultdict else value.python_type(pairs)
 
 
-def call_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def call_folded(
+    machine: Machine, target: Any, args: list[Value], keywords: dict[str, Value]
+) -> Value:
     """`target(*args, **keywords)`, computed now; its exception is the program's exception."""
-    values = [deep_python(x, value) for value in args]
-    named = {name: deep_python(x, value) for name, value in keywords.items()}
+    values = [deep_python(machine, value) for value in args]
+    named = {name: deep_python(machine, value) for name, value in keywords.items()}
     if target in _READ_DIGITS:
         check_texts([*values, *named.values()])
     if target is json.dumps:
@@ -119,11 +119,11 @@ def call_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Valu
     except FloatingPointError as error:
         raise unsupported(f"a warning of NumPy ({error})", *args) from None
     except Exception as error:
-        raise_python(x, type(error), *error.args)
+        raise_python(machine, type(error), *error.args)
     if isinstance(result, VALUES):
         return Known(result)
     try:
-        made: Value = from_python(x, result)
+        made: Value = from_python(machine, result)
     except NotKnown:
         raise unsupported(getattr(target, "__qualname__", "call"), *args) from None
     return made
@@ -131,10 +131,10 @@ def call_folded(x: Any, target: Any, args: list[Value], keywords: dict[str, Valu
 
 @special(decimal.Decimal)
 @at_once
-def _decimal(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _decimal(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     made = None
     if len(args) == 1 and not keywords and is_known(args[0]):
-        made = immutables.exact_decimal(as_python(x, args[0]))
+        made = immutables.exact_decimal(as_python(machine, args[0]))
     if made is None:
         raise GraphBreak(breaks.UNKNOWN_CALL, "Decimal")
     return Known(made)

@@ -4,67 +4,75 @@ Handlers of `capture.python.builtins.table`; see there.
 """
 
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import is_immutable
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.arithmetic import binary
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
     at_once,
     defines,
     is_known,
     is_none,
+    type_of,
     unsupported,
 )
 from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
-from dynajit.capture.python.containers import boolean
+from dynajit.capture.python.containers import boolean, fold
 from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.instances import super_value
-from dynajit.capture.python.results import call_special, hash_by_method
-from dynajit.capture.python.text.text import format_template, own_method
+from dynajit.capture.python.iteration import iterate
+from dynajit.capture.python.results import call_special, has_attribute, hash_by_method
+from dynajit.capture.python.tensors.native_calls import native_method
+from dynajit.capture.python.text.text import format_template, format_value
+from dynajit.capture.python.truth import length, truth
+from dynajit.capture.python.writing import delete_attribute
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, FunctionValue, NativeMethod, PartialValue
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.storage import is_not_equal_to_itself, keeps, storage_of
 from dynajit.capture.values.symbolic import NONE, UNBOUND, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
+from dynajit.capture.values.users_code import own_method
 
 # -- size, type, attributes ----------------------------------------------------------------------
 
 
 @special(len)
-def _len(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return x.size_value((yield from x.length(args[0])))
+def _len(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return machine.size_value((yield from length(machine, args[0])))
 
 
 @special(type)
 @at_once
-def _type(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _type(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     if len(args) == 2 and not keywords:
-        refuse(x, "type", type, args)
+        refuse(machine, "type", type, args)
     if len(args) != 1:
         raise GraphBreak(breaks.CLASS_DEFINITION, "type(name, bases, dict)")
-    return Known(x.type_of(args[0]))
+    return Known(type_of(machine, args[0]))
 
 
-def _name(x: Any, function: Any, args: list[Value]) -> Any:
+def _name(machine: Machine, function: Any, args: list[Value]) -> Any:
     """The name that `function(object, name, ...)` is called with; a str."""
-    name = as_python(x, args[1])
+    name = as_python(machine, args[1])
     if type(name) is not str:
         rest = [NONE, *args[1:]]
-        refuse(x, function.__name__, function, rest)
+        refuse(machine, function.__name__, function, rest)
     return name
 
 
 @special(getattr)
-def _getattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    name = _name(x, getattr, args)
+def _getattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    name = _name(machine, getattr, args)
     try:
-        return (yield from x.get_attribute(args[0], name))
+        return (yield from machine.get_attribute(args[0], name))
     except Raised as raised:
         if len(args) == 3 and issubclass(raised.value.cls, AttributeError):
             return args[2]
@@ -72,67 +80,71 @@ def _getattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
 
 
 @special(hasattr)
-def _hasattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return boolean((yield from x.has_attribute(args[0], _name(x, hasattr, args))))
+def _hasattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return boolean((yield from has_attribute(machine, args[0], _name(machine, hasattr, args))))
 
 
 @special(setattr)
-def _setattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    yield from x.set_attribute(args[0], _name(x, setattr, args), args[2])
+def _setattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    yield from machine.set_attribute(args[0], _name(machine, setattr, args), args[2])
     return NONE
 
 
 @special(delattr)
-def _delattr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    yield from x.delete_attribute(args[0], _name(x, delattr, args))
+def _delattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    yield from delete_attribute(machine, args[0], _name(machine, delattr, args))
     return NONE
 
 
 @special(callable)
 @at_once
-def _callable(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _callable(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     value = args[0]
     if isinstance(value, (FunctionValue, BoundMethod, NativeMethod, PartialValue)):
         return boolean(True)
     if isinstance(value, Known):
-        return boolean(callable(as_python(x, value)))
-    return boolean(defines(x.type_of(value), "__call__"))
+        return boolean(callable(as_python(machine, value)))
+    return boolean(defines(type_of(machine, value), "__call__"))
 
 
 @special(vars)
-def _vars(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _vars(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if not args:
         raise GraphBreak(breaks.UNKNOWN_CALL, "vars()")
     try:
-        return (yield from x.get_attribute(args[0], "__dict__"))
+        return (yield from machine.get_attribute(args[0], "__dict__"))
     except Raised as raised:
         if not issubclass(raised.value.cls, AttributeError):
             raise
-    raise_python(x, TypeError, "vars() argument must have __dict__ attribute")
+    raise_python(machine, TypeError, "vars() argument must have __dict__ attribute")
 
 
 @special(id)
-def _id(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _id(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise unsupported("id", *args)
-    yield
 
 
 @special(hash)
-def _hash(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, hash, args, keywords, 1, 1)
+def _hash(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, hash, args, keywords, 1, 1)
     value = args[0]
     if is_known(value) and _has_lasting_hash(value):
-        return x.fold(hash, value)
+        return fold(machine, hash, value)
     if isinstance(value, Known) and is_immutable(value.object):
-        return x.fold(hash, value)
+        return fold(machine, hash, value)
     if isinstance(value, (ListValue, DictValue, SetValue)):
-        refuse(x, "hash", hash, args)
+        refuse(machine, "hash", hash, args)
     if own_method(value, "__hash__") is not None:
-        return constant((yield from hash_by_method(x, value)))
-    storage = storage_of(x, value)
-    is_kept = storage is not None and is_known(storage) and keeps(value, "__hash__")
-    if is_kept and not is_not_equal_to_itself(storage):
-        return x.fold(hash, storage)
+        return constant((yield from hash_by_method(machine, value)))
+    storage = storage_of(machine, value)
+    if (
+        storage is not None
+        and is_known(storage)
+        and keeps(value, "__hash__")
+        and not is_not_equal_to_itself(storage)
+    ):
+        return fold(machine, hash, storage)
     raise unsupported("hash", *args)
 
 
@@ -144,53 +156,53 @@ def _has_lasting_hash(value: Value) -> bool:
 
 
 @special(str.format)
-def _str_format(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return (yield from format_template(x, args[0], args[1:], keywords))
+def _str_format(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from format_template(machine, args[0], args[1:], keywords))
 
 
 @special(super)
 @at_once
-def _super(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _super(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     if not args:
-        frame = x.frames[-1]
+        frame = machine.frames[-1]
         cell = frame.cells.get("__class__")
         if not frame.code.co_argcount:
-            raise_python(x, RuntimeError, "super(): no arguments")
+            raise_python(machine, RuntimeError, "super(): no arguments")
         first = frame.code.co_varnames[0]
         receiver = frame.locals.get(first)
         if receiver is None and first in frame.cells:
-            receiver = x.cell_contents(frame.cells[first])
+            receiver = machine.cell_contents(frame.cells[first])
         if receiver is UNBOUND:
-            raise_python(x, RuntimeError, "super(): arg[0] deleted")
+            raise_python(machine, RuntimeError, "super(): arg[0] deleted")
         if cell is None or receiver is None:
             raise unsupported("super", *args)
-        args = [x.cell_contents(cell), receiver]
+        args = [machine.cell_contents(cell), receiver]
     if len(args) != 2:
         raise unsupported("super", *args)  # one that is not bound, or an error
-    return super_value(x, args[0], args[1])
+    return super_value(machine, args[0], args[1])
 
 
 # -- numbers and text ----------------------------------------------------------------------------
 
 
 def _number(cls: type) -> Handler:
-    def convert(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def convert(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
         if args and isinstance(args[0], TensorValue):
             row = breaks.DATA_DEPENDENT_BRANCH if cls is bool else breaks.DATA_DEPENDENT_VALUE
             raise GraphBreak(row, f"{cls.__name__}(tensor)")
         if cls is bool and len(args) == 1:
-            return boolean((yield from x.truth(args[0])))
-        if len(args) == 1 and isinstance(args[0], Scalar) and x.type_of(args[0]) is cls:
+            return boolean((yield from truth(machine, args[0])))
+        if len(args) == 1 and isinstance(args[0], Scalar) and type_of(machine, args[0]) is cls:
             return args[0]
         if len(args) == 1 and isinstance(args[0], ObjectValue):
-            return (yield from call_special(x, args[0], f"__{cls.__name__}__"))
+            return (yield from call_special(machine, args[0], f"__{cls.__name__}__"))
         if keywords or not all(is_known(value) for value in args):
             raise unsupported(cls.__name__, *args)
         text = args[0].value if args and isinstance(args[0], Constant) else None
         threshold = sys.int_info.str_digits_check_threshold
         if cls is int and isinstance(text, (str, bytes)) and len(text) > threshold:
             raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a number of many digits")
-        return x.fold(cls, *args)
+        return fold(machine, cls, *args)
 
     return convert
 
@@ -200,104 +212,104 @@ for _cls in (int, float, bool, complex):
 
 
 @special(str)
-def _str(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _str(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if not args and not keywords:
         return constant("")
     if len(args) != 1 or keywords:
         raise unsupported("str", *args)
-    return constant((yield from x.to_text(args[0], "str")))
+    return constant((yield from machine.to_text(args[0], "str")))
 
 
 @special(repr)
-def _repr(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return constant((yield from x.to_text(args[0], "repr")))
+def _repr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return constant((yield from machine.to_text(args[0], "repr")))
 
 
 @special(format)
-def _format(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return (yield from x.format_value(args[0], args[1] if len(args) > 1 else None))
+def _format(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from format_value(machine, args[0], args[1] if len(args) > 1 else None))
 
 
 @special(abs)
-def _abs(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _abs(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     value = args[0]
     if isinstance(value, TensorValue):
-        return x.native_method(value, "abs", [], {})
+        return native_method(machine, value, "abs", [], {})
     if isinstance(value, ObjectValue):
-        method = yield from x.get_special(value, "__abs__")
-        return (yield from x.call(method, [], {}))
+        method = yield from machine.get_special(value, "__abs__")
+        return (yield from machine.call(method, [], {}))
     if not is_known(value):
         raise unsupported("abs", value)
-    return x.fold(abs, value)
+    return fold(machine, abs, value)
 
 
 @special(sum)
-def _sum(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, sum, args, keywords, 1, 2, ("start",))
+def _sum(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, sum, args, keywords, 1, 2, ("start",))
     total = args[1] if len(args) > 1 else keywords.get("start", constant(0))
-    iterator = yield from x.iterate(args[0])
-    if x.type_of(total) in (str, bytes, bytearray):
-        refuse(x, "sum", lambda start: sum([], start), [total])
-    numbers: list[Value] | None = [total] if x.type_of(total) in (int, float) else None
-    while (item := (yield from x.advance(iterator))) is not None:
+    iterator = yield from iterate(machine, args[0])
+    if type_of(machine, total) in (str, bytes, bytearray):
+        refuse(machine, "sum", lambda start: sum([], start), [total])
+    numbers: list[Value] | None = [total] if type_of(machine, total) in (int, float) else None
+    while (item := (yield from machine.advance(iterator))) is not None:
         if numbers is not None and _is_plain_number(item):
             numbers.append(item)
             continue
         if numbers is not None:
-            total, numbers = (yield from _sum_of_numbers(x, numbers)), None
-        total = yield from x.binary("+", total, item)
-    return total if numbers is None else (yield from _sum_of_numbers(x, numbers))
+            total, numbers = (yield from _sum_of_numbers(machine, numbers)), None
+        total = yield from binary(machine, "+", total, item)
+    return total if numbers is None else (yield from _sum_of_numbers(machine, numbers))
 
 
 def _is_plain_number(value: Value) -> bool:
     return isinstance(value, (Constant, Scalar)) and value.python_type in (int, float, bool)
 
 
-def _sum_of_numbers(x: Any, numbers: list[Value]) -> Steps:
+def _sum_of_numbers(machine: Machine, numbers: list[Value]) -> Steps:
     """The sum from the left; from 3.12 on `sum` makes up for the rounding of three floats or more.
 
     Source: https://docs.python.org/3/whatsnew/3.12.html#other-language-changes
     """
     if not IS_311 and sum(number.python_type is float for number in numbers) > 2:
-        return x.fold(lambda start, *items: sum(items, start), *numbers)
+        return fold(machine, lambda start, *items: sum(items, start), *numbers)
     total = numbers[0]
     for number in numbers[1:]:
-        total = yield from x.binary("+", total, number)
+        total = yield from binary(machine, "+", total, number)
     return total
 
 
-def refuse_empty(x: Any, function: Any) -> None:
+def refuse_empty(machine: Machine, function: Any) -> None:
     """Raise what `min` or `max` of nothing raises."""
     try:
         function([])
     except ValueError as error:
-        raise_python(x, ValueError, *error.args)
+        raise_python(machine, ValueError, *error.args)
 
 
 def _extremum(symbol: str, function: Any) -> Handler:
     name = function.__name__
 
-    def choose(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-        check_count(x, function, args, keywords, 1, None, ("key", "default"))
+    def choose(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        check_count(machine, function, args, keywords, 1, None, ("key", "default"))
         if not args or (len(args) > 1 and "default" in keywords):
-            refuse(x, name, function, args, keywords)
-        items = args if len(args) > 1 else (yield from x.to_items(args[0]))
+            refuse(machine, name, function, args, keywords)
+        items = args if len(args) > 1 else (yield from machine.to_items(args[0]))
         if not items:
             if "default" in keywords:
                 return keywords["default"]
-            refuse_empty(x, function)
+            refuse_empty(machine, function)
         key = keywords.get("key", NONE)
         best, best_key = None, None
-        has_key = not is_none(x, key)
+        has_key = not is_none(machine, key)
         for item in items:
             measure = item
             if has_key:
-                measure = yield from x.call(key, [item], {})
+                measure = yield from machine.call(key, [item], {})
             if best_key is None:
                 best, best_key = item, measure
                 continue
-            verdict = yield from x.compare(symbol, measure, best_key)
-            if (yield from x.truth(verdict)):
+            verdict = yield from machine.compare(symbol, measure, best_key)
+            if (yield from truth(machine, verdict)):
                 best, best_key = item, measure
         return best
 
@@ -309,10 +321,10 @@ SPECIAL[max] = _extremum(">", max)
 
 
 def _quantifier(stop_at: bool) -> Handler:
-    def decide(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-        iterator = yield from x.iterate(args[0])
-        while (item := (yield from x.advance(iterator))) is not None:
-            if (yield from x.truth(item)) == stop_at:
+    def decide(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        iterator = yield from iterate(machine, args[0])
+        while (item := (yield from machine.advance(iterator))) is not None:
+            if (yield from truth(machine, item)) == stop_at:
                 return boolean(stop_at)
         return boolean(not stop_at)
 

@@ -10,9 +10,13 @@ import types
 import weakref
 from typing import Any
 
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import Steps, as_python, at_once, is_known, unsupported
+from dynajit.capture.python.basic import as_python, at_once, is_known, type_of, unsupported
 from dynajit.capture.python.builtins.table import SPECIAL_CODE
+from dynajit.capture.python.contents import dict_entries
+from dynajit.capture.values.containers import DictValue
 from dynajit.capture.values.symbolic import Value
 
 
@@ -26,41 +30,45 @@ def _in_closure(
 
 
 def _implementation(
-    x: Any, dispatch: types.FunctionType, place: sources.Source, kind: type
+    machine: Machine, dispatch: types.FunctionType, place: sources.Source, kind: type
 ) -> Value:
     cache, _ = _in_closure(dispatch, place, "dispatch_cache")
     if type(cache) is not weakref.WeakKeyDictionary:
         raise unsupported("a generic function with a cache of the user's")
     registry, place = _in_closure(dispatch, place, "registry")
-    entries = x.dict_entries(x.recorder.wrap(registry, place))
+    known = machine.recorder.wrap(registry, place)
+    assert isinstance(known, DictValue)
+    entries = dict_entries(machine, known)
     if any(isinstance(cls, abc.ABCMeta) for cls in registry):
         raise unsupported("a generic function of abstract classes")
     chosen = next(cls for cls in kind.__mro__ if cls in registry)
-    found: Value = next(item for key, item in entries.values() if as_python(x, key) is chosen)
+    found: Value = next(item for key, item in entries.values() if as_python(machine, key) is chosen)
     return found
 
 
 @at_once
 def _dispatch(
-    x: Any, function: types.FunctionType, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, function: types.FunctionType, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """`generic.dispatch(cls)`."""
     if len(args) != 1 or keywords or not is_known(args[0]):
         raise unsupported("dispatch", *args)
-    return _implementation(x, function, sources.Constant(function), as_python(x, args[0]))
+    return _implementation(
+        machine, function, sources.Constant(function), as_python(machine, args[0])
+    )
 
 
 def _generic(
-    x: Any, wrapper: types.FunctionType, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, wrapper: types.FunctionType, args: list[Value], keywords: dict[str, Value]
 ) -> Steps:
     """A call of a generic function: by the class of the first argument."""
     if not args:
         raise unsupported("a generic function without arguments")
     dispatch, place = _in_closure(wrapper, sources.Constant(wrapper), "dispatch")
-    implementation = _implementation(x, dispatch, place, x.type_of(args[0]))
-    return (yield from x.call(implementation, args, keywords))
+    implementation = _implementation(machine, dispatch, place, type_of(machine, args[0]))
+    return (yield from machine.call(implementation, args, keywords))
 
 
-_example: Any = functools.singledispatch(lambda: None)
+_example: Any = functools.singledispatch(lambda _: None)
 SPECIAL_CODE[_example.__code__] = _generic
 SPECIAL_CODE[_example.dispatch.__code__] = _dispatch

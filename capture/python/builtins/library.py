@@ -5,23 +5,30 @@ Autocast, too. Handlers of `capture.python.builtins.table`; see there.
 
 import operator
 import sys
-from typing import Any
+from typing import NoReturn
 
 from dynajit.capture import _capture, breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
-from dynajit.capture.python.arithmetic import BINARY, COMPARISONS, UNARY
-from dynajit.capture.python.basic import Steps, as_python, at_once, unsupported
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.arithmetic import BINARY, COMPARISONS, UNARY, binary, unary
+from dynajit.capture.python.basic import as_python, at_once, type_of, unsupported
 from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
-from dynajit.capture.python.containers import boolean, to_index
+from dynajit.capture.python.calls import refuse_arguments
+from dynajit.capture.python.containers import boolean, subscript, to_index
 from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.exceptions import current, member
+from dynajit.capture.python.fields import allocate
+from dynajit.capture.python.tensors.tensors import as_tensor, creates_tensor, view_as_complex
+from dynajit.capture.python.truth import truth
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values.storage import native_base
 from dynajit.capture.values.symbolic import NONE, Known, Scalar, Value, constant
 from dynajit.core import instances
 from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.eager._tensor import _set_grad_enabled, _set_inference_enabled
 from dynajit.eager.modes import autocast_mode, grad_mode
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.elements import complex as complex_functions
@@ -29,43 +36,45 @@ from dynajit.ops.functions.elements import complex as complex_functions
 
 @special(_capture.release)
 @at_once
-def _release(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _release(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     return NONE  # only the frame of a resume code asks for it, and that is not symbolic
 
 
 # -- grad mode -----------------------------------------------------------------------------------
 
 
-@special(grad_mode._set_grad_enabled)
+@special(_set_grad_enabled)
 @at_once
-def _set_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    before = x.recorder.grad_enabled
-    x.recorder.set_grad_enabled(bool(as_python(x, args[0])))
-    x.uses_grad_mode()
+def _grad_mode_set(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    before = machine.recorder.grad_enabled
+    machine.recorder.set_grad_enabled(bool(as_python(machine, args[0])))
+    machine.uses_grad_mode()
     return boolean(before)
 
 
 @special(grad_mode.is_grad_enabled)
 @at_once
-def _is_grad_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    x.uses_grad_mode()
-    return boolean(x.recorder.grad_enabled)
+def _is_grad_enabled(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    machine.uses_grad_mode()
+    return boolean(machine.recorder.grad_enabled)
 
 
-@special(grad_mode._set_inference_enabled)
+@special(_set_inference_enabled)
 @at_once
-def _set_inference_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    before = x.recorder.inference_enabled
-    x.recorder.set_inference_enabled(bool(as_python(x, args[0])))
-    x.uses_inference_mode()
+def _inference_mode_set(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    before = machine.recorder.inference_enabled
+    machine.recorder.set_inference_enabled(bool(as_python(machine, args[0])))
+    machine.uses_inference_mode()
     return boolean(before)
 
 
 @special(grad_mode.is_inference_mode_enabled)
 @at_once
-def _is_inference_mode_enabled(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    x.uses_inference_mode()
-    return boolean(x.recorder.inference_enabled)
+def _is_inference_mode_enabled(
+    machine: Machine, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    machine.uses_inference_mode()
+    return boolean(machine.recorder.inference_enabled)
 
 
 # -- autocast ------------------------------------------------------------------------------------
@@ -73,18 +82,18 @@ def _is_inference_mode_enabled(x: Any, args: list[Value], keywords: dict[str, Va
 
 @special(autocast_mode._set_autocast_word)
 @at_once
-def _set_autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    before = x.recorder.autocast_word
-    x.recorder.set_autocast_word(int(as_python(x, args[0])))
-    x.uses_autocast()
+def _set_autocast_word(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    before = machine.recorder.autocast_word
+    machine.recorder.set_autocast_word(int(as_python(machine, args[0])))
+    machine.uses_autocast()
     return constant(before)
 
 
 @special(autocast_mode._autocast_word)
 @at_once
-def _autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    x.uses_autocast()
-    return constant(x.recorder.autocast_word)
+def _autocast_word(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    machine.uses_autocast()
+    return constant(machine.recorder.autocast_word)
 
 
 # -- GPUs: what was found once is kept ---------------------------------------------------------
@@ -92,13 +101,13 @@ def _autocast_word(x: Any, args: list[Value], keywords: dict[str, Value]) -> Val
 
 @special(gpu.is_available)
 @at_once
-def _is_available(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _is_available(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     return boolean(gpu.is_available())
 
 
 @special(gpu.device_count)
 @at_once
-def _device_count(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _device_count(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     return constant(gpu.device_count())
 
 
@@ -106,42 +115,42 @@ def _device_count(x: Any, args: list[Value], keywords: dict[str, Value]) -> Valu
 
 
 @special(control.graph_break)
-def _graph_break(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _graph_break(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise GraphBreak(breaks.REQUESTED, "graph_break()")
-    yield
 
 
 @special(control.is_compiling)
 @at_once
-def _is_compiling(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    x.recorder.asks_compiling = True
+def _is_compiling(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    machine.recorder.asks_compiling = True
     return boolean(True)
 
 
 @special(instances.give_own_dict)
 @at_once
-def _give_own_dict(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    if not isinstance(args[0], ObjectValue) or x.recorder.existing(args[0]) is not None:
+def _give_own_dict(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    if not isinstance(args[0], ObjectValue) or machine.recorder.existing(args[0]) is not None:
         raise unsupported("a dict of its own", *args)
     return NONE
 
 
 @special(creation.tensor)
 @at_once
-def _tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    return x.creates_tensor(creation.tensor, args, keywords)
+def _tensor(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    return creates_tensor(machine, creation.tensor, args, keywords)
 
 
 @special(creation.as_tensor)
 @at_once
-def _as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    return x.as_tensor(args, keywords)
+def _as_tensor(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    return as_tensor(machine, args, keywords)
 
 
 @special(complex_functions.view_as_complex)
 @at_once
-def _view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    return x.view_as_complex(args, keywords)
+def _view_as_complex(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    return view_as_complex(machine, args, keywords)
 
 
 # -- exceptions ----------------------------------------------------------------------------------
@@ -149,16 +158,16 @@ def _view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> V
 
 @special(sys.exc_info)
 @at_once
-def _exc_info(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    found = current(x)
+def _exc_info(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    found = current(machine)
     if not isinstance(found, ExceptionValue):
         return TupleValue((NONE, NONE, NONE))
-    return TupleValue((Known(found.cls), found, member(x, found, "__traceback__")))
+    return TupleValue((Known(found.cls), found, member(machine, found, "__traceback__")))
 
 
 @at_once
-def _exception(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    return current(x)
+def _exception(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    return current(machine)
 
 
 if hasattr(sys, "exception"):
@@ -166,45 +175,45 @@ if hasattr(sys, "exception"):
 
 
 @special(sys.exit)
-def _exit(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    raise Raised((yield from x.call(Known(SystemExit), args, keywords)))
+def _exit(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    raise Raised((yield from machine.call(Known(SystemExit), args, keywords)))
 
 
 # -- effects -------------------------------------------------------------------------------------
 
 
 @special(input, open)
-def _output(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _output(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise GraphBreak(breaks.OUTPUT, "input() or file access")
-    yield
 
 
 @special(globals, locals, eval, exec, compile, breakpoint, __import__)
-def _state(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _state(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise GraphBreak(breaks.GLOBAL_STATE, "globals(), locals(), eval() and the like")
-    yield
 
 
 # -- operator module -----------------------------------------------------------------------------
 
 
 def _binary_operator(symbol: str) -> Handler:
-    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-        return (yield from x.binary(symbol, args[0], args[1]))
+    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from binary(machine, symbol, args[0], args[1]))
 
     return apply
 
 
 def _comparison_operator(symbol: str) -> Handler:
-    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-        return (yield from x.compare(symbol, args[0], args[1]))
+    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from machine.compare(symbol, args[0], args[1]))
 
     return apply
 
 
 def _unary_operator(symbol: str) -> Handler:
-    def apply(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-        return (yield from x.unary(symbol, args[0]))
+    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        return (yield from unary(machine, symbol, args[0]))
 
     return apply
 
@@ -213,45 +222,45 @@ for _symbol, (_function, _) in BINARY.items():
     SPECIAL[_function] = _binary_operator(_symbol)
 for _symbol, (_function, _, _) in COMPARISONS.items():
     SPECIAL[_function] = _comparison_operator(_symbol)
-for _symbol, (_function, _) in UNARY.items():
-    SPECIAL[_function] = _unary_operator(_symbol)
+for _symbol, (_of_one, _) in UNARY.items():
+    SPECIAL[_of_one] = _unary_operator(_symbol)
 
 
 @special(operator.getitem)
-def _getitem(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return (yield from x.subscript(args[0], args[1]))
+def _getitem(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return (yield from subscript(machine, args[0], args[1]))
 
 
 @special(operator.index)
-def _index(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    check_count(x, operator.index, args, keywords, 1, 1)
-    if isinstance(args[0], Scalar) and x.type_of(args[0]) is int:
+def _index(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    check_count(machine, operator.index, args, keywords, 1, 1)
+    if isinstance(args[0], Scalar) and type_of(machine, args[0]) is int:
         return args[0]
-    found = yield from to_index(x, args[0], operator.index, args)
+    found = yield from to_index(machine, args[0], operator.index, args)
     return constant(operator.index(found))
 
 
 @special(operator.not_)
-def _not(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    return boolean(not (yield from x.truth(args[0])))
+def _not(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    return boolean(not (yield from truth(machine, args[0])))
 
 
 @special(object)
 @at_once
-def _object(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _object(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     if args or keywords:
-        refuse(x, "object", object, args, keywords)
-    return ObjectValue(x.heap.allocate(ObjectContents()), object)
+        refuse(machine, "object", object, args, keywords)
+    return ObjectValue(machine.heap.allocate(ObjectContents()), object)
 
 
 @special(object.__new__)
 @at_once
-def _object_new(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _object_new(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     is_class = args and isinstance(args[0], Known) and isinstance(args[0].object, type)
     if not is_class:
-        refuse(x, "__new__", object.__new__, args, keywords)
-    cls = as_python(x, args[0])
+        refuse(machine, "__new__", object.__new__, args, keywords)
+    cls = as_python(machine, args[0])
     if native_base(cls) is not None:
         raise unsupported("object.__new__", *args)
-    x.refuse_arguments("__new__", cls, args[1:], keywords)
-    return x.allocate(cls)
+    refuse_arguments(machine, "__new__", cls, args[1:], keywords)
+    return allocate(machine, cls)

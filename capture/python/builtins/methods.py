@@ -8,21 +8,16 @@ import datetime
 import types
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import (
-    Steps,
-    as_python,
-    describe,
-    from_python,
-    is_known,
-    unsupported,
-)
+from dynajit.capture.python.basic import as_python, describe, is_known, unsupported
 from dynajit.capture.python.builtins.arguments import check_method_arguments
 from dynajit.capture.python.builtins.dicts import DICT, dict_from_keys, dict_method, view_method
 from dynajit.capture.python.builtins.folded import (
@@ -36,10 +31,18 @@ from dynajit.capture.python.builtins.output import stream_method
 from dynajit.capture.python.builtins.sets import SET_METHODS, set_method
 from dynajit.capture.python.builtins.specials import special_method
 from dynajit.capture.python.builtins.text import TEXT_METHODS, text_method
+from dynajit.capture.python.containers import fold
+from dynajit.capture.python.conversion import from_python
 from dynajit.capture.python.errors import check_count
 from dynajit.capture.python.exceptions import exception_method
-from dynajit.capture.python.generators import close_generator, throw_into, thrown_exception
+from dynajit.capture.python.generators import (
+    close_generator,
+    resume_generator,
+    throw_into,
+    thrown_exception,
+)
 from dynajit.capture.python.storage import storage_method
+from dynajit.capture.python.tensors.tensors import tensor_method
 from dynajit.capture.python.text.output import is_stream
 from dynajit.capture.values.containers import (
     DictValue,
@@ -73,64 +76,64 @@ def method(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handle
 
 
 def call_method(
-    x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
 ) -> Steps:
     """`receiver.name(*args, **keywords)` for a built-in receiver."""
     if isinstance(receiver, TensorValue):
-        return x.tensor_method(receiver, name, args, keywords)
+        return tensor_method(machine, receiver, name, args, keywords)
     if isinstance(receiver, ExceptionValue):
-        return (yield from exception_method(x, receiver, name, args, keywords))
+        return (yield from exception_method(machine, receiver, name, args, keywords))
     if isinstance(receiver, ObjectValue):
-        return (yield from storage_method(x, receiver, name, args, keywords))
-    check_method_arguments(x, receiver, name, args, keywords)
+        return (yield from storage_method(machine, receiver, name, args, keywords))
+    check_method_arguments(machine, receiver, name, args, keywords)
     if isinstance(receiver, ListValue) and name in LIST:
-        return (yield from list_method(x, receiver, name, args, keywords))
+        return (yield from list_method(machine, receiver, name, args, keywords))
     if isinstance(receiver, DictValue) and name in DICT:
-        return (yield from dict_method(x, receiver, name, args, keywords))
+        return (yield from dict_method(machine, receiver, name, args, keywords))
     if name in SET_METHODS and _is_set(receiver, args):
-        return (yield from set_method(x, receiver, name, args, keywords))
+        return (yield from set_method(machine, receiver, name, args, keywords))
     if isinstance(receiver, DictViewValue):
-        return (yield from view_method(x, receiver, name, args, keywords))
+        return (yield from view_method(machine, receiver, name, args, keywords))
     if isinstance(receiver, TupleValue):
         if name.startswith("__") and receiver.cls is tuple:
-            return (yield from special_method(x, receiver, name, args, keywords))
-        return (yield from tuple_method(x, receiver, name, args, keywords))
+            return (yield from special_method(machine, receiver, name, args, keywords))
+        return (yield from tuple_method(machine, receiver, name, args, keywords))
     if isinstance(receiver, GeneratorValue):
         if name in ("send", "close"):  # these do not tell their signatures
             count = int(name == "send")
-            check_count(x, getattr((None for _ in ()), name), args, keywords, count, count)
-        return (yield from _generator_method(x, receiver, name, args))
+            check_count(machine, getattr((None for _ in ()), name), args, keywords, count, count)
+        return (yield from _generator_method(machine, receiver, name, args))
     if isinstance(receiver, IteratorValue):
-        return (yield from _iterator_method(x, receiver, name))
+        return (yield from _iterator_method(machine, receiver, name))
     if (
         isinstance(receiver, Constant)
         and name in TEXT_METHODS
         and (isinstance(receiver.value, (str, bytes)))
     ):
-        return (yield from text_method(x, receiver, name, args, keywords))
+        return (yield from text_method(machine, receiver, name, args, keywords))
     if name == "__getnewargs__":
         raise unsupported(name, receiver)  # an equal copy: another object
     folded = bound_method(receiver, name)
-    if folded is not None and all(is_deeply_known(x, v) for v in (*args, *keywords.values())):
-        return call_folded(x, folded, args, keywords)
+    if folded is not None and all(is_deeply_known(machine, v) for v in (*args, *keywords.values())):
+        return call_folded(machine, folded, args, keywords)
     if is_stream(receiver) and not keywords:
-        return stream_method(x, receiver, name, args)
+        return stream_method(machine, receiver, name, args)
     is_function = isinstance(getattr(receiver, "object", None), types.FunctionType)
     is_method = isinstance(receiver, BoundMethod)
     if name == "__get__" and (is_function or is_method) and len(args) in (1, 2) and not keywords:
-        are_none = [is_known(arg) and as_python(x, arg) is None for arg in args]
+        are_none = [is_known(arg) and as_python(machine, arg) is None for arg in args]
         if not all(are_none):
             return receiver if is_method or are_none[0] else BoundMethod(receiver, args[0])
     if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
-        return (yield from dict_from_keys(x, receiver.object, args))
+        return (yield from dict_from_keys(machine, receiver.object, args))
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):
-        return _fold_method(x, receiver, name, args, keywords)
+        return _fold_method(machine, receiver, name, args, keywords)
     if isinstance(receiver, (ListValue, DictValue, SetValue)):
-        return (yield from special_method(x, receiver, name, args, keywords))
+        return (yield from special_method(machine, receiver, name, args, keywords))
     raise unsupported(name, receiver, *args)
 
 
-def _is_dict_class(receiver: Any) -> bool:
+def _is_dict_class(receiver: Any) -> TypeGuard[Known]:
     return isinstance(receiver, Known) and receiver.object in (dict, OrderedDict)
 
 
@@ -142,38 +145,42 @@ def _is_set(receiver: Value, args: list[Value]) -> bool:
 
 
 def _fold_method(
-    x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """A method of a known immutable object, computed now."""
     if name == "__subclasses__" and not args and not keywords:
-        return _subclasses(x, receiver)
+        return _subclasses(machine, receiver)
     if isinstance(receiver, Known) and not _is_pure_method(receiver.object, name):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{describe(receiver)}.{name}")
     try:
-        values = [_read_only(x, value) for value in (receiver, *args)]
-        named = {key: _read_only(x, value) for key, value in keywords.items()}
+        values = [_read_only(machine, value) for value in (receiver, *args)]
+        named = {key: _read_only(machine, value) for key, value in keywords.items()}
     except NotKnown as error:
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{name} with {error}") from None
 
     def apply(*_: Any) -> Any:
         return getattr(values[0], name)(*values[1:], **named)
 
-    result: Value = x.fold(apply, receiver)
+    result: Value = fold(machine, apply, receiver)
     return result
 
 
-def _subclasses(x: Any, receiver: Value) -> Value:
+def _subclasses(machine: Machine, receiver: Value) -> Value:
     """The classes that derive from a class directly: guard that there are no others later."""
     cls = getattr(receiver, "object", None)
-    found = type.__subclasses__(cls) if isinstance(cls, type) else None
+    found: list[type] | None = type.__subclasses__(cls) if isinstance(cls, type) else None
     if found is None or len(found) > MOST_SUBCLASSES:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{describe(receiver)}.__subclasses__")
-    x.recorder.guard(sources.Constant(cls), Kind.SUBCLASSES, tuple(found), "subclasses")
-    return from_python(x, found)
+    machine.recorder.guard(sources.Constant(cls), Kind.SUBCLASSES, tuple(found), "subclasses")
+    return from_python(machine, found)
 
 
-def _read_only(x: Any, value: Value) -> Any:
-    return deep_python(x, value) if is_deeply_known(x, value) else as_python(x, value)
+def _read_only(machine: Machine, value: Value) -> Any:
+    return (
+        deep_python(machine, value)
+        if is_deeply_known(machine, value)
+        else as_python(machine, value)
+    )
 
 
 def _is_pure_method(obj: Any, name: str) -> bool:
@@ -191,32 +198,34 @@ def _is_pure_method(obj: Any, name: str) -> bool:
 # -- text, iterators, generators -----------------------------------------------------------------
 
 
-def _iterator_method(x: Any, receiver: IteratorValue, name: str) -> Steps:
+def _iterator_method(machine: Machine, receiver: IteratorValue, name: str) -> Steps:
     if name == "__iter__":
         return receiver
     if name == "__next__":
-        item = yield from x.advance(receiver)
+        item = yield from machine.advance(receiver)
         if item is None:
-            raise_python(x, StopIteration)
+            raise_python(machine, StopIteration)
         return item
     raise unsupported(name, receiver)
 
 
-def _generator_method(x: Any, receiver: GeneratorValue, name: str, args: list[Value]) -> Steps:
+def _generator_method(
+    machine: Machine, receiver: GeneratorValue, name: str, args: list[Value]
+) -> Steps:
     if name == "__iter__":
         return receiver
     if name in ("send", "__next__"):
         sent = args[0] if args else NONE
-        item = yield from x.resume_generator(receiver, sent)
+        item = yield from resume_generator(machine, receiver, sent)
         if item is None:
-            raise_python(x, StopIteration, *x.generator_result(receiver))
+            raise_python(machine, StopIteration, *machine.generator_result(receiver))
         return item
     if name == "close" and not args:
-        return (yield from close_generator(x, receiver))
+        return (yield from close_generator(machine, receiver))
     if name == "throw" and args:
-        raised = yield from thrown_exception(x, args)
-        item = yield from throw_into(x, receiver, raised)
+        raised = yield from thrown_exception(machine, args)
+        item = yield from throw_into(machine, receiver, raised)
         if item is None:
-            raise_python(x, StopIteration, *x.generator_result(receiver))
+            raise_python(machine, StopIteration, *machine.generator_result(receiver))
         return item
     raise unsupported(f"generator.{name}", *args)

@@ -9,24 +9,29 @@ import dataclasses
 import reprlib
 import sys
 import types
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.parts import rely_on_registrations
 from dynajit.capture.machine.exceptions import Raised, raise_python
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
-    Steps,
     as_python,
+    at_once,
     defines,
     is_known,
     is_none,
     is_not_implemented,
+    type_of,
     unsupported,
 )
 from dynajit.capture.python.builtins.table import SPECIAL, SPECIAL_CODE, Handler, special
-from dynajit.capture.python.containers import boolean
+from dynajit.capture.python.containers import boolean, fold
 from dynajit.capture.python.storage import new_with_storage
+from dynajit.capture.python.truth import truth
 from dynajit.capture.values.class_layouts import is_made_class, is_plain_tuple
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectValue
@@ -36,31 +41,31 @@ from dynajit.capture.values.users_code import lookup
 
 
 @special(isinstance)
-def _isinstance(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _isinstance(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     value, classes = args
     if not is_known(classes):
         raise unsupported("isinstance", value, classes)
-    accepted = as_python(x, classes)
-    kind = x.type_of(value)
-    return boolean((yield from _is_one_of(x, value, kind, accepted, "__instancecheck__")))
+    accepted = as_python(machine, classes)
+    kind = type_of(machine, value)
+    return boolean((yield from _is_one_of(machine, value, kind, accepted, "__instancecheck__")))
 
 
 @special(issubclass)
-def _issubclass(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _issubclass(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     cls, classes = args
     if not (is_known(cls) and is_known(classes)):
         raise unsupported("issubclass", cls, classes)
-    accepted, kind = as_python(x, classes), as_python(x, cls)
-    return boolean((yield from _is_one_of(x, cls, kind, accepted, "__subclasscheck__")))
+    accepted, kind = as_python(machine, classes), as_python(machine, cls)
+    return boolean((yield from _is_one_of(machine, cls, kind, accepted, "__subclasscheck__")))
 
 
-def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> Steps:
+def _is_one_of(machine: Machine, value: Value, kind: Any, accepted: Any, check: str) -> Steps:
     """`isinstance` (`kind` is the class of `value`) or `issubclass`, as a Python bool."""
     if is_plain_union(accepted):
         accepted = accepted.__args__
     if isinstance(accepted, tuple):
         for cls in accepted:
-            if (yield from _is_one_of(x, value, kind, cls, check)):
+            if (yield from _is_one_of(machine, value, kind, cls, check)):
                 return True
         return False
     by_instance = check == "__instancecheck__"
@@ -69,15 +74,17 @@ def _is_one_of(x: Any, value: Value, kind: Any, accepted: Any, check: str) -> St
     custom = lookup(type(accepted), check)
     by_registry = custom in (lookup(abc.ABCMeta, check), lookup(type(Protocol), check))
     if isinstance(custom, types.FunctionType) and not by_registry:
-        result = yield from x.call(Known(custom), [Known(accepted), value], {})
-        return (yield from x.truth(result))
-    return (yield from _is_really_one_of(x, value, kind, accepted, by_instance))
+        result = yield from machine.call(Known(custom), [Known(accepted), value], {})
+        return (yield from truth(machine, result))
+    return (yield from _is_really_one_of(machine, value, kind, accepted, by_instance))
 
 
-def _is_really_one_of(x: Any, value: Value, kind: Any, accepted: Any, by_instance: bool) -> Steps:
+def _is_really_one_of(
+    machine: Machine, value: Value, kind: Any, accepted: Any, by_instance: bool
+) -> Steps:
     """`_is_one_of` of one class, without asking its metaclass."""
     if getattr(accepted, "_is_protocol", False) and type(accepted) is type(Protocol):
-        return _has_protocol(x, value, kind, accepted, by_instance)
+        return _has_protocol(machine, value, kind, accepted, by_instance)
     _refuse_hooks(kind, accepted)
     try:
         if by_instance and not isinstance(accepted, type):
@@ -85,24 +92,24 @@ def _is_really_one_of(x: Any, value: Value, kind: Any, accepted: Any, by_instanc
         if issubclass(kind, accepted):
             return True
     except TypeError as error:
-        raise_python(x, TypeError, *error.args)
+        raise_python(machine, TypeError, *error.args)
     if issubclass(type(accepted), abc.ABCMeta):
-        rely_on_registrations(x)
-    claimed = (yield from _claimed_class(x, value, kind)) if by_instance else None
+        rely_on_registrations(machine)
+    claimed = (yield from _claimed_class(machine, value, kind)) if by_instance else None
     return claimed is not None and issubclass(claimed, accepted)
 
 
 def _check_of_type(check: Any, by_instance: bool) -> Handler:
     """`type.__instancecheck__(cls, value)`, which a metaclass's own check falls back on."""
 
-    def handler(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
         if keywords or len(args) != 2 or not is_known(args[0]):
             raise unsupported(check.__name__, *args)
-        accepted, value = as_python(x, args[0]), args[1]
+        accepted, value = as_python(machine, args[0]), args[1]
         if not isinstance(accepted, type) or not (by_instance or is_known(value)):
             raise unsupported(check.__name__, *args)
-        kind = x.type_of(value) if by_instance else as_python(x, value)
-        found = yield from _is_really_one_of(x, value, kind, accepted, by_instance)
+        kind = type_of(machine, value) if by_instance else as_python(machine, value)
+        found = yield from _is_really_one_of(machine, value, kind, accepted, by_instance)
         return boolean(found)
 
     return handler
@@ -112,7 +119,7 @@ SPECIAL[type.__instancecheck__] = _check_of_type(type.__instancecheck__, True)
 SPECIAL[type.__subclasscheck__] = _check_of_type(type.__subclasscheck__, False)
 
 
-def _claimed_class(x: Any, value: Value, kind: Any) -> Steps:
+def _claimed_class(machine: Machine, value: Value, kind: Any) -> Steps:
     """What `value.__class__` says where it is not the class itself, or None."""
     reader = lookup(kind, "__getattribute__")
     ordinary = lookup(kind, "__class__") is vars(object)["__class__"]
@@ -120,7 +127,7 @@ def _claimed_class(x: Any, value: Value, kind: Any) -> Steps:
     if ordinary and not isinstance(reader, types.FunctionType) and not is_hidden:
         return None
     try:
-        claimed = yield from x.get_attribute(value, "__class__")
+        claimed = yield from machine.get_attribute(value, "__class__")
     except Raised as raised:
         if issubclass(raised.value.cls, AttributeError):
             return None
@@ -132,7 +139,9 @@ def _claimed_class(x: Any, value: Value, kind: Any) -> Steps:
     raise unsupported("isinstance", value, claimed)
 
 
-def _has_protocol(x: Any, value: Value, kind: Any, accepted: Any, by_instance: bool) -> bool:
+def _has_protocol(
+    machine: Machine, value: Value, kind: Any, accepted: Any, by_instance: bool
+) -> bool:
     """A protocol whose methods the class has; anything else is asked of the object itself."""
     try:
         if issubclass(kind, accepted):
@@ -176,7 +185,8 @@ def _refuse_hooks(kind: Any, accepted: Any) -> None:
         ) from None
     if answer is not NotImplemented or accepted in kind.__mro__:
         return
-    for derived in type.__subclasses__(accepted):
+    ask: Callable[[Any], list[Any]] = type.__subclasses__
+    for derived in ask(accepted):
         _refuse_hooks(kind, derived)
 
 
@@ -195,54 +205,54 @@ def says_its_class(cls: type) -> bool:
 
 
 @special(builtins.__build_class__)
-def _build_class(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _build_class(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise GraphBreak(breaks.CLASS_DEFINITION)
-    yield
 
 
 @special(divmod)
-def _divmod(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _divmod(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if len(args) == 2 and not keywords:
         left, right = args
         for receiver, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
             if isinstance(receiver, ObjectValue) and defines(receiver.cls, name):
-                method = yield from x.get_special(receiver, name)
-                result = yield from x.call(method, [other], {})
-                if not is_not_implemented(x, result):
+                method = yield from machine.get_special(receiver, name)
+                result = yield from machine.call(method, [other], {})
+                if not is_not_implemented(machine, result):
                     return result
     if keywords or not all(is_known(value) for value in args):
         raise unsupported("divmod", *args)
-    return x.fold(divmod, *args)
+    return fold(machine, divmod, *args)
 
 
 @special(round)
-def _round(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _round(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
     if args and isinstance(args[0], ObjectValue) and defines(args[0].cls, "__round__"):
-        method = yield from x.get_special(args[0], "__round__")
+        method = yield from machine.get_special(args[0], "__round__")
         digits = [*args[1:], *keywords.values()]
-        if len(digits) == 1 and is_none(x, digits[0]):
+        if len(digits) == 1 and is_none(machine, digits[0]):
             digits.clear()
-        return (yield from x.call(method, digits, {}))
+        return (yield from machine.call(method, digits, {}))
     operands = [*args, *keywords.values()]
     if not all(is_known(value) for value in operands) or set(keywords) - {"ndigits"}:
         raise unsupported("round", *args)
-    return x.fold(round, *operands)
+    return fold(machine, round, *operands)
 
 
 def _native_new(base: type) -> Handler:
-    def make(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
-        cls = as_python(x, args[0]) if args and is_known(args[0]) else None
+    def make(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+        cls = as_python(machine, args[0]) if args and is_known(args[0]) else None
         if not isinstance(cls, type):
             raise unsupported(f"{base.__name__}.__new__", *args)
         if base is tuple and is_plain_tuple(cls) and len(args) < 3 and not keywords:
-            items = (yield from x.to_items(args[1])) if len(args) > 1 else ()
+            items = (yield from machine.to_items(args[1])) if len(args) > 1 else ()
             return TupleValue(tuple(items), cls)
         if native_base(cls) is base and is_made_class(cls):
-            return (yield from new_with_storage(x, cls, args[1:], keywords))
+            return (yield from new_with_storage(machine, cls, args[1:], keywords))
         if cls is not base:
             raise unsupported(f"{base.__name__}.__new__", *args)
         given = ([], {}) if base in CHANGING else (args[1:], keywords)
-        return (yield from x.call(Known(base), *given))
+        return (yield from machine.call(Known(base), *given))
 
     return make
 
@@ -255,18 +265,18 @@ for _base in NATIVE:
 
 
 def _recursive_repr(
-    x: Any, wrapper: types.FunctionType, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, wrapper: types.FunctionType, args: list[Value], keywords: dict[str, Value]
 ) -> Steps:
     """What `reprlib.recursive_repr` wraps around a `__repr__`: ends at objects being shown."""
     cells = dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True))
     fill = cells["fillvalue"].cell_contents if "fillvalue" in cells else "..."
-    if args[0].object_id in x.being_shown:
+    if args[0].object_id in machine.being_shown:
         return Constant(fill)
-    x.being_shown.append(args[0].object_id)
+    machine.being_shown.append(args[0].object_id)
     try:
-        return (yield from x.call(Known(cells["user_function"].cell_contents), args, {}))
+        return (yield from machine.call(Known(cells["user_function"].cell_contents), args, {}))
     finally:
-        x.being_shown.pop()
+        machine.being_shown.pop()
 
 
 for _wrap in (reprlib.recursive_repr(), getattr(dataclasses, "_recursive_repr", None)):

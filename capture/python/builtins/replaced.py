@@ -8,7 +8,9 @@ import inspect
 from typing import Any
 
 from dynajit.capture.library import REPLACED
-from dynajit.capture.python.basic import Steps, unsupported
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import unsupported
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.values.objects import DISGUISED, ObjectValue
 from dynajit.capture.values.symbolic import Known, Value
@@ -31,18 +33,18 @@ def _signature(form: Any) -> inspect.Signature:
 
 
 def call_replaced(
-    x: Any, target: Any, form: Any, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, target: Any, form: Any, args: list[Value], keywords: dict[str, Value]
 ) -> Steps:
     """`target(*args, **keywords)` by its Python form."""
     try:
         _signature(form).bind(*args, **keywords)
     except TypeError:
-        refuse(x, target.__name__, target, args, keywords)
-    return (yield from x.call(Known(form), args, keywords))
+        refuse(machine, target.__name__, target, args, keywords)
+    return (yield from machine.call(Known(form), args, keywords))
 
 
 def check_form_arguments(
-    x: Any, function: Any, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, function: Any, args: list[Value], keywords: dict[str, Value]
 ) -> None:
     """Refuse a call of a method of a Python form as the class written in C refuses it.
 
@@ -56,16 +58,17 @@ def check_form_arguments(
     original = DISGUISED[form]
     is_own = args and isinstance(args[0], ObjectValue) and issubclass(args[0].cls, form)
     if not is_own:
-        refuse(x, function.__name__, getattr(original, function.__name__), args, keywords)
+        refuse(machine, function.__name__, getattr(original, function.__name__), args, keywords)
     try:
         _signature(function).bind(*args, **keywords)
     except TypeError:
         name = function.__name__
         try:
-            method = getattr(original.__new__(original), name)
+            maker: Any = original.__new__
+            method = getattr(maker(original), name)
         except (AttributeError, TypeError):
             raise unsupported(name, *args) from None
-        refuse(x, name, method, args[1:], keywords)
+        refuse(machine, name, method, args[1:], keywords)
 
 
 @functools.cache

@@ -7,12 +7,14 @@ are a dict of known objects that nothing changes. Functions that say another sig
 
 import inspect
 import types
-from typing import Any, Final
+from typing import Final
 
 from dynajit.capture.guards.parts import part, rely_on_code
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import as_python, at_once, is_known, unsupported
 from dynajit.capture.python.builtins.table import special
+from dynajit.capture.python.contents import dict_entries, new_dict
 from dynajit.capture.values.containers import DictValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod
 from dynajit.capture.values.symbolic import Known, Value, constant
@@ -23,7 +25,7 @@ _PLAIN: Final = ("name", "kind", "default", "annotation")
 
 @special(inspect.signature)
 @at_once
-def _signature(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _signature(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     target = args[0] if len(args) == 1 and not keywords else None
     is_method = isinstance(target, BoundMethod)
     function = target.function if isinstance(target, BoundMethod) else target
@@ -33,8 +35,8 @@ def _signature(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
         or not {"__wrapped__", "__signature__"}.isdisjoint(function.object.__dict__)
     ):
         raise unsupported("inspect.signature", *args)
-    rely_on_code(x, function)
-    _rely_on_defaults(x, function)
+    rely_on_code(machine, function)
+    _rely_on_defaults(machine, function)
     found = inspect.signature(function.object)
     if is_method:
         parameters = list(found.parameters.values())
@@ -45,28 +47,31 @@ def _signature(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     return Known(found)
 
 
-def _rely_on_defaults(x: Any, function: Known) -> None:
-    placed, named = part(x, function, "__defaults__"), part(x, function, "__kwdefaults__")
-    x.recorder.use(placed)
-    x.recorder.use(named)
+def _rely_on_defaults(machine: Machine, function: Known) -> None:
+    placed, named = (
+        part(machine, function, "__defaults__"),
+        part(machine, function, "__kwdefaults__"),
+    )
+    machine.recorder.use(placed)
+    machine.recorder.use(named)
     items = list(placed.items) if isinstance(placed, TupleValue) else []
     if isinstance(named, DictValue):
-        items += [item for _, item in x.dict_entries(named).values()]
+        items += [item for _, item in dict_entries(machine, named).values()]
     for item in items:
         if is_known(item):
-            as_python(x, item)
+            as_python(machine, item)
         else:
-            x.recorder.use(item)
+            machine.recorder.use(item)
 
 
-def signature_attribute(x: Any, value: Known, name: str) -> Value | None:
+def signature_attribute(machine: Machine, value: Known, name: str) -> Value | None:
     """An attribute of a signature or of a parameter; None for those of other objects."""
     obj = value.object
     if type(obj) is inspect.Signature and name == "parameters":
         pairs = [(constant(key), Known(found)) for key, found in obj.parameters.items()]
-        made: Value = x.new_dict(pairs, dict)
+        made: Value = new_dict(machine, pairs, dict)
         return made
     if type(obj) is inspect.Parameter and name in _PLAIN:
         found = getattr(obj, name)
-        return x.recorder.wrap(found, sources.Constant(found))  # type: ignore[no-any-return]
+        return machine.recorder.wrap(found, sources.Constant(found))
     return None

@@ -15,6 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.users_code import has_own_operators
 
@@ -48,11 +49,11 @@ PURE: Final = frozenset(
 )  # fmt: skip
 
 
-def special_call(x: Any, target: Any) -> Handler | None:
+def special_call(machine: Machine, target: Any) -> Handler | None:
     """The handler of a known callable, or None."""
     if isinstance(target, types.FunctionType) and target.__code__ in SPECIAL_CODE:
         by_code = SPECIAL_CODE[target.__code__]
-        return lambda x, args, keywords: by_code(x, target, args, keywords)
+        return lambda machine, args, keywords: by_code(machine, target, args, keywords)
     if has_own_operators(type(target)):
         return None
     try:
@@ -61,7 +62,7 @@ def special_call(x: Any, target: Any) -> Handler | None:
         return None
 
 
-def is_pure(x: Any, target: Any) -> bool:
+def is_pure(machine: Machine, target: Any) -> bool:
     """True for C functions and classes without effects."""
     if has_own_operators(type(target)):
         return False

@@ -9,7 +9,9 @@ itself and raises AssertionError, or whatever its message leads to.
 from typing import Any, Final
 
 from dynajit.capture.machine.frames import Frame
-from dynajit.capture.python.tensors.tensors import native_call, tensor_type
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.tensors.facts import tensor_type
+from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types.symint import equals
@@ -20,7 +22,7 @@ _FAILS: Final = ("LOAD_COMMON_CONSTANT", AssertionError)
 _JUMPS: Final = {"POP_JUMP_IF_TRUE": True, "POP_JUMP_IF_FALSE": False}
 
 
-def asserts(x: Any, frame: Frame, value: Value, index: int) -> bool | None:
+def asserts(machine: Machine, frame: Frame, value: Value, index: int) -> bool | None:
     """The truth of a tensor that an `assert` is about, which the launch will check.
 
     Args:
@@ -32,9 +34,9 @@ def asserts(x: Any, frame: Frame, value: Value, index: int) -> bool | None:
     if not isinstance(value, TensorValue):
         return None
     needed = _needed(frame, index)
-    if needed is None or not _has_truth(x, value):
+    if needed is None or not _has_truth(machine, value):
         return None
-    native_call(x, _check if needed else _check_not, [value], {})
+    native_call(machine, _check if needed else _check_not, [value], {})
     return needed
 
 
@@ -55,9 +57,9 @@ def _is_failure(instruction: Any) -> bool:
     return (instruction.operation, instruction.argument) == _FAILS
 
 
-def _has_truth(x: Any, value: TensorValue) -> bool:
+def _has_truth(machine: Machine, value: TensorValue) -> bool:
     """True for one element, which is no complex number."""
-    kind = tensor_type(x, value)
+    kind = tensor_type(machine, value)
     return not kind.dtype.is_complex and all(equals(size, 1) for size in kind.shape)
 
 

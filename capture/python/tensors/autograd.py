@@ -1,121 +1,125 @@
 """Tensors: what autograd keeps in them (`grad`, `data`, `is_leaf`), and what users store in them.
 
-Methods of the executor (`x`), written as functions; see `capture.execution.executor`. Attributes
+Functions of the machine (`capture.machine.machine`). Attributes
 are part of a tensor's heap contents and are stored after the launch.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.facts import MemoryUse
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import is_none
-from dynajit.capture.python.tensors.tensors import needs_gradient, tensor_type
+from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.symbolic import NONE, Constant, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.eager import Tensor
 
 
-def set_tensor_attribute(x: Any, receiver: TensorValue, name: str, item: Value) -> None:
+def set_tensor_attribute(machine: Machine, receiver: TensorValue, name: str, item: Value) -> None:
     """`receiver.name = item`."""
     if name == "grad":
-        _check_gradient(x, receiver, item)
+        _check_gradient(machine, receiver, item)
     elif hasattr(receiver.cls, name):
         raise GraphBreak(breaks.TENSOR_MUTATION, f"Tensor.{name} = ...")
-    x.recorder.use(receiver)
-    contents: TensorContents = x.heap[receiver.identity]
+    machine.recorder.use(receiver)
+    contents: TensorContents = machine.heap[receiver.identity]
     attributes = {**contents.attributes, name: item}
-    x.heap.write(receiver.identity, replace(contents, attributes=attributes))
+    machine.heap.write(receiver.identity, replace(contents, attributes=attributes))
 
 
-def _check_gradient(x: Any, receiver: TensorValue, item: Value) -> None:
+def _check_gradient(machine: Machine, receiver: TensorValue, item: Value) -> None:
     """Leave what eager execution refuses to it."""
-    if is_none(x, item):
+    if is_none(machine, item):
         return
     if not isinstance(item, TensorValue):
         raise GraphBreak(breaks.TENSOR_FAILURE, "Tensor.grad = what is no tensor")
-    mine, given = tensor_type(x, receiver), tensor_type(x, item)
+    mine, given = tensor_type(machine, receiver), tensor_type(machine, item)
     if (mine.shape, mine.dtype) != (given.shape, given.dtype) or item == receiver:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.grad = {given} for {mine}")
 
 
-def stored_attribute(x: Any, value: TensorValue, name: str) -> Value:
+def stored_attribute(machine: Machine, value: TensorValue, name: str) -> Value:
     """An attribute that no class has: stored by the user, or missing."""
-    contents: TensorContents = x.heap[value.identity]
+    contents: TensorContents = machine.heap[value.identity]
     if name in contents.attributes:
         return contents.attributes[name]
-    existing = x.recorder.existing(value)
+    existing = machine.recorder.existing(value)
     if existing is None:
-        raise_python(x, AttributeError, f"'{value.cls.__name__}' object has no attribute '{name}'")
-    source = x.recorder.first_source(value)
+        raise_python(
+            machine, AttributeError, f"'{value.cls.__name__}' object has no attribute '{name}'"
+        )
+    source = machine.recorder.first_source(value)
     if name in vars(existing):
-        found: Value = x.recorder.wrap(vars(existing)[name], sources.Attribute(source, name))
-        x.recorder.use(found)
+        found: Value = machine.recorder.wrap(vars(existing)[name], sources.Attribute(source, name))
+        machine.recorder.use(found)
         return found
-    x.recorder.guard(source, Kind.HAS_NO_ATTRIBUTE, name, "attribute")
-    raise_python(x, AttributeError, f"'{value.cls.__name__}' object has no attribute '{name}'")
+    machine.recorder.guard(source, Kind.HAS_NO_ATTRIBUTE, name, "attribute")
+    raise_python(
+        machine, AttributeError, f"'{value.cls.__name__}' object has no attribute '{name}'"
+    )
 
 
-def grad_of(x: Any, value: TensorValue) -> Value:
+def grad_of(machine: Machine, value: TensorValue) -> Value:
     """`value.grad`."""
-    contents: TensorContents = x.heap[value.identity]
+    contents: TensorContents = machine.heap[value.identity]
     if "grad" in contents.attributes:
         return contents.attributes["grad"]
-    existing = x.recorder.existing(value)
+    existing = machine.recorder.existing(value)
     if existing is not None:
-        x.recorder.use(value)
-        source = sources.Attribute(x.recorder.first_source(value), "grad")
-        found: Value = x.recorder.wrap(existing.grad, source)
-        x.recorder.use(found)
+        machine.recorder.use(value)
+        source = sources.Attribute(machine.recorder.first_source(value), "grad")
+        found: Value = machine.recorder.wrap(existing.grad, source)
+        machine.recorder.use(found)
         return found
-    if needs_gradient(x, value):
+    if needs_gradient(machine, value):
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad of a result")
     return NONE
 
 
-def data_of(x: Any, value: TensorValue) -> Value:
+def data_of(machine: Machine, value: TensorValue) -> Value:
     """`value.data`."""
-    return tensor_memory.data_of(x.recorder, value, Tensor)
+    return tensor_memory.data_of(machine.recorder, value, Tensor)
 
 
-def is_leaf(x: Any, value: TensorValue) -> Constant:
+def is_leaf(machine: Machine, value: TensorValue) -> Constant:
     """`value.is_leaf`."""
-    if not needs_gradient(x, value):
+    if not needs_gradient(machine, value):
         return constant(True)
-    existing = x.recorder.existing(value)
-    contents: TensorContents = x.heap[value.identity]
+    existing = machine.recorder.existing(value)
+    contents: TensorContents = machine.heap[value.identity]
     if existing is None:
         return constant(False)
     if contents.memory:
-        memory: MemoryContents = x.heap[contents.memory]
+        memory: MemoryContents = machine.heap[contents.memory]
         if memory.has_history:
             return constant(False)
     use = MemoryUse.LEAF if existing.is_leaf else MemoryUse.RESULT
-    source = x.recorder.first_source(value)
-    x.recorder.guard(source, Kind.SEPARATE_MEMORY, ((source, use),), "is_leaf")
+    source = machine.recorder.first_source(value)
+    machine.recorder.guard(source, Kind.SEPARATE_MEMORY, ((source, use),), "is_leaf")
     return constant(bool(existing.is_leaf))
 
 
-def grad_fn_of(x: Any, value: TensorValue) -> Value:
+def grad_fn_of(machine: Machine, value: TensorValue) -> Value:
     """`value.grad_fn`, where it is None."""
-    if not is_leaf(x, value).value:
+    if not is_leaf(machine, value).value:
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad_fn of a tensor that has one")
     return NONE
 
 
 def requires_grad_method(
-    x: Any, receiver: TensorValue, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, receiver: TensorValue, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """`receiver.requires_grad_(...)`, where it changes nothing."""
     given = [*args, *keywords.values()]
     wanted = True
     if given and isinstance(given[0], Constant):
         wanted = bool(given[0].value)
-    if len(given) > 1 or wanted != needs_gradient(x, receiver):
+    if len(given) > 1 or wanted != needs_gradient(machine, receiver):
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.requires_grad_()")
     return receiver

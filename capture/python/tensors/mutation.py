@@ -1,6 +1,6 @@
 """Tensors: in-place methods and operators, item assignment.
 
-Methods of the executor (`x`), written as functions; see `capture.execution.executor`. A write
+Functions of the machine (`capture.machine.machine`). A write
 computes the out-of-place form with graph values, brings it to the tensor's shape and dtype as eager
 execution would, and hands it to `capture.tensors.memory`. What eager execution refuses is a break:
 the real call raises the error.
@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Kind
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
-from dynajit.capture.python.basic import to_native
-from dynajit.capture.python.tensors.tensors import native_call
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.conversion import to_native
+from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.symbolic import Value
@@ -24,8 +26,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
 from dynajit.core.types.dtypes import Category, uint8
 from dynajit.core.types.value_types import ScalarType, TensorType
-from dynajit.eager._tensor import are_writes_checked
-from dynajit.eager.modes import grad_mode
+from dynajit.eager._tensor import _set_grad_enabled, are_writes_checked
 from dynajit.eager.operations.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype
 from dynajit.ir import graph
 from dynajit.ops import TABLE
@@ -40,17 +41,21 @@ from dynajit.ops.table import dispatch
 
 
 def in_place_method(
-    x: Any, receiver: TensorValue, name: str, args: list[Value], keywords: dict[str, Value]
+    machine: Machine,
+    receiver: TensorValue,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
 ) -> Value:
     """`receiver.name(*args, **keywords)` for a name that ends in an underscore."""
     plain = name.removesuffix("_")
     special = _SPECIAL.get(plain)
     if special is not None:
-        return tensor_in_place(x, receiver, special, args, keywords, is_copy=True)
+        return tensor_in_place(machine, receiver, special, args, keywords, is_copy=True)
     if plain == "fill_diagonal" and len(args) == 1 and not keywords:
-        diagonal = native_call(x, _diagonal, [receiver], {})
+        diagonal = native_call(machine, _diagonal, [receiver], {})
         assert isinstance(diagonal, TensorValue)
-        tensor_in_place(x, diagonal, _fill, args, {}, is_copy=True)
+        tensor_in_place(machine, diagonal, _fill, args, {}, is_copy=True)
         return receiver
     if plain not in NAMES or not hasattr(graph.Value, plain):
         raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
@@ -61,11 +66,11 @@ def in_place_method(
             return getattr(tensor, plain)(*rest, **named)
 
     pure.__qualname__ = f"Tensor.{name}"
-    return tensor_in_place(x, receiver, pure, args, keywords)
+    return tensor_in_place(machine, receiver, pure, args, keywords)
 
 
 def tensor_in_place(
-    x: Any,
+    machine: Machine,
     receiver: TensorValue,
     function: Callable[..., Any],
     args: list[Value],
@@ -80,8 +85,8 @@ def tensor_in_place(
     Raises:
         GraphBreak: eager execution refuses it, or the write cannot be followed.
     """
-    _check_writable(x, receiver)
-    _refuse_partial_overlap(x, receiver, [*args, *keywords.values()])
+    _check_writable(machine, receiver)
+    _refuse_partial_overlap(machine, receiver, [*args, *keywords.values()])
 
     def update(tensor: Any, *rest: Any, **named: Any) -> Any:
         result = function(tensor, *rest, **named)
@@ -89,45 +94,49 @@ def tensor_in_place(
         return _as_copy(kind, result) if is_copy else _as_update(kind, result)
 
     update.__qualname__ = getattr(function, "__qualname__", "in place")
-    part = native_result(x, update, [receiver, *args], keywords)
-    _write(x, receiver, part, update.__qualname__, is_copy)
+    part = native_result(machine, update, [receiver, *args], keywords)
+    _write(machine, receiver, part, update.__qualname__, is_copy)
     return receiver
 
 
-def _write(x: Any, receiver: TensorValue, part: graph.Value, name: str, hides: bool) -> None:
+def _write(
+    machine: Machine, receiver: TensorValue, part: graph.Value, name: str, hides: bool
+) -> None:
     """`capture.tensors.memory.write`; what eager execution refuses for certain raises here, too:
     what the rest of a broken graph would be given of several views does not say that it is one of
     them."""
     try:
-        tensor_memory.write(x.recorder, receiver, part, hides)
+        tensor_memory.write(machine.recorder, receiver, part, hides)
     except tensor_memory.PartWritten:
-        raise_python(x, AutogradError, MSG_PARTS.format(name=name.removeprefix("Tensor.")))
+        raise_python(machine, AutogradError, MSG_PARTS.format(name=name.removeprefix("Tensor.")))
 
 
-def _refuse_partial_overlap(x: Any, receiver: TensorValue, operands: list[Value]) -> None:
+def _refuse_partial_overlap(machine: Machine, receiver: TensorValue, operands: list[Value]) -> None:
     for operand in operands:
         if isinstance(operand, TensorValue):
-            tensor_memory.refuse_partial_overlap(x.recorder, receiver, operand)
+            tensor_memory.refuse_partial_overlap(machine.recorder, receiver, operand)
 
 
 def native_result(
-    x: Any, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
+    machine: Machine, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
 ) -> graph.Value:
     """The graph value that a function returns for a tensor that it is written to.
 
     It becomes no tensor. Of `args[0]`, the tensor, the eager tape copies what it saves.
     """
     found: list[graph.Value] = []
-    old = x.recorder.graph_value(args[0]).node
-    mark = x.recorder.builder.snapshot()
+    written = args[0]
+    assert isinstance(written, TensorValue)
+    old = machine.recorder.graph_value(written).node
+    mark = machine.recorder.builder.snapshot()
 
     def keep(*operands: Any, **named: Any) -> None:
         found.append(function(*operands, **named))
 
     keep.__qualname__ = getattr(function, "__qualname__", "in place")
-    native_call(x, keep, args, keywords, lift_numbers=True)
-    for node in x.recorder.builder.nodes_since(mark):
-        x.recorder.writes.private[node] = old
+    native_call(machine, keep, args, keywords, lift_numbers=True)
+    for node in machine.recorder.builder.nodes_since(mark):
+        machine.recorder.writes.private[node] = old
     return found[-1]
 
 
@@ -140,7 +149,8 @@ def _as_update(kind: TensorType, result: Any) -> graph.Value:
     if result.dtype is not kind.dtype:
         if result.dtype.category > kind.dtype.category:
             raise DTypeError(f"{result.dtype.name} into {kind.dtype.name}")
-        return TABLE.cast(result, dtype=kind.dtype)
+        cast: graph.Value = TABLE.cast(result, dtype=kind.dtype)
+        return cast
     return result
 
 
@@ -158,7 +168,8 @@ def _as_copy(kind: TensorType, source: Any) -> graph.Value:
         source = fitting(source, kind.dtype, "copy_")
     else:
         raise DTypeError(f"{type(source).__name__} is no number or tensor")
-    return TABLE.full(source, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+    filled: graph.Value = TABLE.full(source, shape=kind.shape, dtype=kind.dtype, device=kind.device)
+    return filled
 
 
 def _broadcast(source: graph.Value, kind: TensorType) -> graph.Value:
@@ -171,36 +182,36 @@ def _broadcast(source: graph.Value, kind: TensorType) -> graph.Value:
     return source
 
 
-def _check_writable(x: Any, receiver: TensorValue) -> None:
+def _check_writable(machine: Machine, receiver: TensorValue) -> None:
     """Refuse what eager execution refuses because of the tensor at entry.
 
     Raises:
         GraphBreak: it refuses.
     """
-    memory = tensor_memory.memory_of(x.recorder, receiver)
-    contents: MemoryContents = x.heap[memory]
-    existing = x.recorder.existing(contents.base)
+    memory = tensor_memory.memory_of(machine.recorder, receiver)
+    contents: MemoryContents = machine.heap[memory]
+    existing = machine.recorder.existing(contents.base)
     if existing is None:
         return
     is_limited = are_writes_checked()
-    x.recorder.guard(GRAD_MODE_SOURCE, Kind.WRITES_CHECKED, is_limited, "a write")
+    machine.recorder.guard(GRAD_MODE_SOURCE, Kind.WRITES_CHECKED, is_limited, "a write")
     if is_limited:
         raise GraphBreak(breaks.TENSOR_FAILURE, "within vmap, writes are checked one by one")
-    before = grad_mode._set_grad_enabled(x.recorder.grad_enabled)
+    before = _set_grad_enabled(machine.recorder.grad_enabled)
     try:
         # Once written with a history, the tensor is no leaf any more.
-        if not contents.has_history and not _is_detached(x, receiver):
+        if not contents.has_history and not _is_detached(machine, receiver):
             check_writable(existing, "write")
     except Exception as error:
         raise GraphBreak(breaks.TENSOR_FAILURE, str(error)) from None
     finally:
-        grad_mode._set_grad_enabled(before)
+        _set_grad_enabled(before)
     if not any_arrays.is_writable(existing.array):
         raise GraphBreak(breaks.TENSOR_FAILURE, "its memory is read-only")
 
 
-def _is_detached(x: Any, receiver: TensorValue) -> bool:
-    contents: TensorContents = x.heap[receiver.identity]
+def _is_detached(machine: Machine, receiver: TensorValue) -> bool:
+    contents: TensorContents = machine.heap[receiver.identity]
     return any(step.op is TABLE.detach for step in contents.steps)
 
 
@@ -250,26 +261,26 @@ _SPECIAL: Final[dict[str, Callable[..., Any]]] = {
 # -- item assignment ------------------------------------------------------------------------------
 
 
-def tensor_store(x: Any, receiver: TensorValue, index: Value, item: Value) -> None:
+def tensor_store(machine: Machine, receiver: TensorValue, index: Value, item: Value) -> None:
     """`receiver[index] = item`."""
     try:
-        refuse_older_key(x, index)
-        key = to_native(x, index, True)
+        refuse_older_key(machine, index)
+        key = to_native(machine, index, True)
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"item assignment at {error}") from None
     entries = key if isinstance(key, tuple) else (key,)
     if all(_is_basic(entry) for entry in entries):
-        part = native_call(x, operator.getitem, [receiver, index], {})
+        part = native_call(machine, operator.getitem, [receiver, index], {})
         assert isinstance(part, TensorValue)
-        tensor_in_place(x, part, lambda tensor, source: source, [item], {}, is_copy=True)
+        tensor_in_place(machine, part, lambda tensor, source: source, [item], {}, is_copy=True)
         return
-    _check_writable(x, receiver)
-    _refuse_partial_overlap(x, receiver, [item])
-    part = native_result(x, subscript.set_item, [receiver, index, item], {})
-    _write(x, receiver, part, "tensor[...] = value", False)
+    _check_writable(machine, receiver)
+    _refuse_partial_overlap(machine, receiver, [item])
+    result = native_result(machine, subscript.set_item, [receiver, index, item], {})
+    _write(machine, receiver, result, "tensor[...] = value", False)
 
 
-def refuse_older_key(x: Any, index: Value) -> None:
+def refuse_older_key(machine: Machine, index: Value) -> None:
     """Every use of a list that stands for a tuple warns: the real call does.
 
     Raises:
@@ -278,7 +289,7 @@ def refuse_older_key(x: Any, index: Value) -> None:
     if not isinstance(index, ListValue):
         return
     try:
-        key = to_native(x, index, True)
+        key = to_native(machine, index, True)
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"an index of {error}") from None
     if subscript.stands_for_tuple(key):

@@ -7,12 +7,16 @@ else is a break, and the real call does it, or raises.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.python.basic import Steps, is_none
-from dynajit.capture.python.tensors.tensors import needs_gradient, tensor_type
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import is_none
+from dynajit.capture.python.contents import list_items
+from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
+from dynajit.capture.python.tensors.mutation import in_place_method
+from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Known, Value
@@ -24,7 +28,7 @@ from dynajit.ops.native._library_call import LibraryFunction
 
 
 def call_library(
-    x: Any, target: LibraryFunction, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, target: LibraryFunction, args: list[Value], keywords: dict[str, Value]
 ) -> Steps:
     """`target(*args, **keywords)`."""
     try:
@@ -33,68 +37,69 @@ def call_library(
         raise GraphBreak(breaks.TENSOR_FAILURE, str(error)) from None
     out = named.pop("out", NONE) if "out" in target.foreign else NONE
     if is_older_form(target, len(args)):
-        if not is_none(x, out):
+        if not is_none(machine, out):
             raise _break(target, "an older overload")
-        return x.native_call(target, args, named)
+        return native_call(machine, target, args, named)
     function = Known(target.__wrapped__)
-    if is_none(x, out):
-        return (yield from x.call(function, args, named))
-    if "requires_grad" in named or _is_autocast(x):
+    if is_none(machine, out):
+        return (yield from machine.call(function, args, named))
+    if "requires_grad" in named or _is_autocast(machine):
         raise _break(target, "requires_grad or autocast")
-    result = yield from x.call(function, args, named)
-    for place in _items(x, target, out) if isinstance(result, TupleValue) else (out,):
-        for operand in _tensors(x, [*args, *named.values()]):
+    result = yield from machine.call(function, args, named)
+    for place in _items(machine, target, out) if isinstance(result, TupleValue) else (out,):
+        for operand in _tensors(machine, [*args, *named.values()]):
             if isinstance(place, TensorValue):
-                tensor_memory.refuse_partial_overlap(x.recorder, place, operand)
-    return _written(x, target, result, out)
+                tensor_memory.refuse_partial_overlap(machine.recorder, place, operand)
+    return _written(machine, target, result, out)
 
 
-def _tensors(x: Any, operands: list[Value]) -> Iterator[TensorValue]:
+def _tensors(machine: Machine, operands: list[Value]) -> Iterator[TensorValue]:
     """Tensors among operands, and in lists and tuples of them."""
     for operand in operands:
         if isinstance(operand, TensorValue):
             yield operand
         elif isinstance(operand, TupleValue):
-            yield from _tensors(x, list(operand.items))
+            yield from _tensors(machine, list(operand.items))
         elif isinstance(operand, ListValue):
-            yield from _tensors(x, list(x.list_items(operand)))
+            yield from _tensors(machine, list(list_items(machine, operand)))
 
 
 def _break(target: LibraryFunction, why: str) -> GraphBreak:
     return GraphBreak(breaks.UNKNOWN_CALL, f"{target.__name__}(out=...) with {why}")
 
 
-def _is_autocast(x: Any) -> bool:
-    x.uses_autocast()
-    word = x.recorder.autocast_word
+def _is_autocast(machine: Machine) -> bool:
+    machine.uses_autocast()
+    word = machine.recorder.autocast_word
     return any(autocast_words.is_enabled(word, kind) for kind in ("cpu", "cuda"))
 
 
-def _written(x: Any, target: LibraryFunction, result: Value, out: Value) -> Value:
+def _written(machine: Machine, target: LibraryFunction, result: Value, out: Value) -> Value:
     """`out`, with the results in it."""
     if isinstance(result, TupleValue):
-        results, outs = result.items, _items(x, target, out)
+        results, outs = result.items, _items(machine, target, out)
         if len(results) != len(outs):
             raise _break(target, f"{len(outs)} tensors for {len(results)} results")
     else:
         results, outs = (result,), (out,)
     pairs = list(zip(results, outs, strict=True))
     for value, place in pairs:
-        _check(x, target, value, place)
+        _check(machine, target, value, place)
     for value, place in pairs:
-        x.in_place_method(place, "copy_", [value], {})
+        assert isinstance(place, TensorValue)  # checked
+        in_place_method(machine, place, "copy_", [value], {})
     return TupleValue(tuple(outs), result.cls) if isinstance(result, TupleValue) else out
 
 
-def _items(x: Any, target: LibraryFunction, out: Value) -> tuple[Value, ...]:
+def _items(machine: Machine, target: LibraryFunction, out: Value) -> tuple[Value, ...]:
     if isinstance(out, TupleValue):
         return out.items
     if isinstance(out, ListValue):
-        return tuple(x.list_items(out))
+        return tuple(list_items(machine, out))
     raise _break(target, "what is no tuple")
 
 
-def _check(x: Any, target: LibraryFunction, value: Value, out: Value) -> None:
+def _check(machine: Machine, target: LibraryFunction, value: Value, out: Value) -> None:
     """Only what eager execution writes as it is.
 
     Raises:
@@ -102,10 +107,10 @@ def _check(x: Any, target: LibraryFunction, value: Value, out: Value) -> None:
     """
     if not isinstance(value, TensorValue) or not isinstance(out, TensorValue):
         raise _break(target, "what is no tensor")
-    here, there = tensor_type(x, value), tensor_type(x, out)
+    here, there = tensor_type(machine, value), tensor_type(machine, out)
     if here.shape != there.shape:
         raise _break(target, "a tensor of another shape")
     if here.dtype is not there.dtype or here.device is not there.device:
         raise _break(target, "a tensor of another dtype or device")
-    if needs_gradient(x, value) or needs_gradient(x, out):
+    if needs_gradient(machine, value) or needs_gradient(machine, out):
         raise _break(target, "gradients")

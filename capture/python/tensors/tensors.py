@@ -1,6 +1,6 @@
 """Tensors: facts from their types, library calls recorded as nodes, in-place updates.
 
-Methods of the executor (`x`), written as functions; see `capture.execution.executor`. Library
+Functions of the machine (`capture.machine.machine`). Library
 functions,
 tensor methods and op rows are simply called with graph values: no operation is known by name
 here, except those that have no graph form.
@@ -15,8 +15,23 @@ from typing import Any, Final
 from dynajit.capture import breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import NotKnown
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import as_python, from_python, is_none, plain_number, to_native
+from dynajit.capture.python.basic import as_python, is_none, type_of
+from dynajit.capture.python.containers import fold
+from dynajit.capture.python.contents import list_items
+from dynajit.capture.python.conversion import to_native
+from dynajit.capture.python.tensors.autograd import (
+    data_of,
+    grad_fn_of,
+    grad_of,
+    is_leaf,
+    requires_grad_method,
+    stored_attribute,
+)
+from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
+from dynajit.capture.python.tensors.mutation import in_place_method
+from dynajit.capture.python.tensors.native_calls import native_call, native_method
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue, TupleValue
@@ -32,7 +47,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.symint import SymInt, equals
 from dynajit.core.types.tensor_layouts import strided
-from dynajit.core.types.value_types import TensorType, contiguous_strides
+from dynajit.core.types.value_types import contiguous_strides
 from dynajit.eager import Size, Tensor
 from dynajit.eager.tensor import creation, typed_names
 from dynajit.ir import graph
@@ -41,7 +56,7 @@ from dynajit.ops.calls.autocast import word_set
 from dynajit.ops.calls.autocast_words import default_device
 from dynajit.ops.functions import full, stack, zeros
 from dynajit.ops.functions.elements import complex as complex_functions
-from dynajit.ops.table.result_layouts import preserved_order
+from dynajit.ops.table.result_layouts import is_row_major, preserved_order
 
 #: Reading these needs the contents of the tensor.
 _CONTENTS: Final = frozenset(
@@ -54,38 +69,15 @@ _AUTOGRAD: Final = frozenset(
 )  # fmt: skip
 
 
-def tensor_type(x: Any, value: TensorValue) -> TensorType:
-    """Type of a tensor; that of an existing one is guarded."""
-    x.recorder.use(value)
-    contents: TensorContents = x.heap[value.identity]
-    if contents.value is not None:
-        found: TensorType = contents.value.node.type
-        return found
-    known: TensorType = x.recorder.tensor_type(value)
-    return known
-
-
-def needs_gradient(x: Any, value: TensorValue) -> bool:
-    """`value.requires_grad`."""
-    x.recorder.use(value)
-    contents: TensorContents = x.heap[value.identity]
-    if contents.value is not None:
-        return bool(x.recorder.builder.needs_gradient(x.recorder.graph_value(value)))
-    if any(memory.has_history for memory in tensor_memory.written(x.recorder)):
-        x.recorder.graph_value(value)  # an input shares no storage with what got the history
-    return bool(contents.tensor.requires_grad)
-
-
-def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
+def tensor_attribute(machine: Machine, value: TensorValue, name: str) -> Value:
     """`value.name`."""
-    added = _method_of_program(x, value, name)
+    added = _method_of_program(machine, value, name)
     if added is not None:
         return added
     if name in _READS:
-        read: Value = getattr(x, _READS[name])(value)
-        return read
+        return _READS[name](machine, value)
     if name in _FACTS:
-        fact: Value = _FACTS[name](x, value)
+        fact: Value = _FACTS[name](machine, value)
         return fact
     if name in _OWN_METHODS:
         return NativeMethod(value, name)
@@ -95,18 +87,18 @@ def tensor_attribute(x: Any, value: TensorValue, name: str) -> Value:
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}")
     member = getattr(graph.Value, name, None)
     if isinstance(member, property):
-        return native_call(x, lambda tensor: getattr(tensor, name), [value], {})
+        return native_call(machine, lambda tensor: getattr(tensor, name), [value], {})
     if callable(member) or callable(getattr(Tensor, name, None)):
         return NativeMethod(value, name)
-    if lookup(x.type_of(value), name) is not MISSING:
+    if lookup(type_of(machine, value), name) is not MISSING:
         raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}")
-    found: Value = x.stored_attribute(value, name)
+    found: Value = stored_attribute(machine, value, name)
     return found
 
 
-def _method_of_program(x: Any, value: TensorValue, name: str) -> Value | None:
+def _method_of_program(machine: Machine, value: TensorValue, name: str) -> Value | None:
     """A method that the program has put into the class of tensors, or None."""
-    cls = x.type_of(value)
+    cls = type_of(machine, value)
     found = lookup(cls, name)
     if not isinstance(found, types.FunctionType):
         return None
@@ -115,106 +107,112 @@ def _method_of_program(x: Any, value: TensorValue, name: str) -> Value | None:
     return BoundMethod(Known(found, sources.Attribute(sources.Constant(cls), name)), value)
 
 
-#: Attributes of autograd: name -> method of the executor.
-_READS: Final = {
-    "grad": "grad_of", "data": "data_of", "is_leaf": "is_leaf", "grad_fn": "grad_fn_of",
+#: Attributes of autograd.
+_READS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
+    "grad": grad_of, "data": data_of, "is_leaf": is_leaf, "grad_fn": grad_fn_of,
 }  # fmt: skip
 
 
-def _shape(x: Any, value: TensorValue) -> Value:
-    sizes = x.recorder.sizes
-    return TupleValue(tuple(sizes.value_of(n) for n in tensor_type(x, value).shape), Size)
+def _shape(machine: Machine, value: TensorValue) -> Value:
+    sizes = machine.recorder.sizes
+    return TupleValue(tuple(sizes.value_of(n) for n in tensor_type(machine, value).shape), Size)
 
 
-def _element_count(x: Any, value: TensorValue) -> Value:
-    count: Value = x.recorder.sizes.value_of(tensor_type(x, value).numel)
+def _element_count(machine: Machine, value: TensorValue) -> Value:
+    count: Value = machine.recorder.sizes.value_of(tensor_type(machine, value).numel)
     return count
 
 
 _FACTS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
     "shape": _shape,
-    "dtype": lambda x, value: Known(tensor_type(x, value).dtype),
-    "device": lambda x, value: Known(tensor_type(x, value).device),
-    "layout": lambda x, value: Known(strided),  # a sparse tensor is no TensorValue
-    "ndim": lambda x, value: constant(tensor_type(x, value).rank),
-    "requires_grad": lambda x, value: constant(needs_gradient(x, value)),
-    "is_cuda": lambda x, value: constant(tensor_type(x, value).device.type == "cuda"),
-    "is_cpu": lambda x, value: constant(tensor_type(x, value).device.type == "cpu"),
-    "itemsize": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
-    "__class__": lambda x, value: Known(x.type_of(value)),
+    "dtype": lambda machine, value: Known(tensor_type(machine, value).dtype),
+    "device": lambda machine, value: Known(tensor_type(machine, value).device),
+    "layout": lambda machine, value: Known(strided),  # a sparse tensor is no TensorValue
+    "ndim": lambda machine, value: constant(tensor_type(machine, value).rank),
+    "requires_grad": lambda machine, value: constant(needs_gradient(machine, value)),
+    "is_cuda": lambda machine, value: constant(tensor_type(machine, value).device.type == "cuda"),
+    "is_cpu": lambda machine, value: constant(tensor_type(machine, value).device.type == "cpu"),
+    "itemsize": lambda machine, value: constant(tensor_type(machine, value).dtype.itemsize),
+    "__class__": lambda machine, value: Known(type_of(machine, value)),
 }
 
 _FACT_METHODS: Final[dict[str, Callable[[Any, TensorValue], Value]]] = {
-    "dim": lambda x, value: constant(tensor_type(x, value).rank),
-    "ndimension": lambda x, value: constant(tensor_type(x, value).rank),
+    "dim": lambda machine, value: constant(tensor_type(machine, value).rank),
+    "ndimension": lambda machine, value: constant(tensor_type(machine, value).rank),
     "numel": _element_count,
     "nelement": _element_count,
-    "element_size": lambda x, value: constant(tensor_type(x, value).dtype.itemsize),
-    "is_floating_point": lambda x, value: constant(tensor_type(x, value).dtype.is_floating_point),
-    "is_complex": lambda x, value: constant(tensor_type(x, value).dtype.is_complex),
-    "__len__": lambda x, value: x.sequence_length(value),
+    "element_size": lambda machine, value: constant(tensor_type(machine, value).dtype.itemsize),
+    "is_floating_point": lambda machine, value: constant(
+        tensor_type(machine, value).dtype.is_floating_point
+    ),
+    "is_complex": lambda machine, value: constant(tensor_type(machine, value).dtype.is_complex),
+    "__len__": lambda machine, value: machine.size_value(tensor_type(machine, value).shape[0]),
     "size": _shape,
 }
 
 
 def tensor_method(
-    x: Any, receiver: TensorValue, name: str, args: list[Value], keywords: dict[str, Value]
+    machine: Machine,
+    receiver: TensorValue,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
 ) -> Value:
     """`receiver.name(*args, **keywords)`."""
     if name in _FACT_METHODS and not args and not keywords:
-        return _FACT_METHODS[name](x, receiver)
+        return _FACT_METHODS[name](machine, receiver)
     if name == "contiguous" and not args and not keywords:
-        if _is_contiguous(x, receiver, name, []).value:
+        if _is_contiguous(machine, receiver, name, []).value:
             return receiver
-        order = Known(tuple(range(len(tensor_type(x, receiver).shape))))
-        return native_call(x, TABLE.laid_out, [receiver], {"order": order})
+        order = Known(tuple(range(len(tensor_type(machine, receiver).shape))))
+        return native_call(machine, TABLE.laid_out, [receiver], {"order": order})
     if name in _OWN_METHODS:
-        return _OWN_METHODS[name](x, receiver, args, keywords)
+        return _OWN_METHODS[name](machine, receiver, args, keywords)
     if name == "view" and not args and list(keywords) == ["size"]:
         args, keywords = [keywords["size"]], {}
     if name in _LAYOUT_METHODS and not keywords:
-        return _LAYOUT_METHODS[name](x, receiver, name, args)
+        return _LAYOUT_METHODS[name](machine, receiver, name, args)
     if name in _CONTENTS:
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
     if name == "requires_grad_":
-        unchanged: Value = x.requires_grad_method(receiver, args, keywords)
+        unchanged: Value = requires_grad_method(machine, receiver, args, keywords)
         return unchanged
     if name in _AUTOGRAD:
         raise GraphBreak(breaks.AUTOGRAD_CALL, f"Tensor.{name}()")
     if name.endswith("_") and not name.endswith("__"):
-        written: Value = x.in_place_method(receiver, name, args, keywords)
+        written: Value = in_place_method(machine, receiver, name, args, keywords)
         return written
     if hasattr(graph.Value, name):
-        return native_method(x, receiver, name, args, keywords)
+        return native_method(machine, receiver, name, args, keywords)
     raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
 
 
-def _strides(x: Any, value: TensorValue) -> Any:
+def _strides(machine: Machine, value: TensorValue) -> Any:
     """Strides in elements that eager execution would give; None if not known."""
-    contents: TensorContents = x.heap[value.identity]
+    contents: TensorContents = machine.heap[value.identity]
     if contents.value is None:
-        known = tensor_type(x, value)
+        known = tensor_type(machine, value)
         return known.strides or contiguous_strides(known.shape)
-    return tensor_memory.strides_of(x.recorder, value)
+    return tensor_memory.strides_of(machine.recorder, value)
 
 
-def _is_contiguous(x: Any, value: TensorValue, name: str, args: list[Value]) -> Constant:
-    strides = _known_layout(_strides(x, value))
-    return constant(layouts.is_row_major(tensor_type(x, value).shape, strides))
+def _is_contiguous(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Constant:
+    strides = _known_layout(_strides(machine, value))
+    return constant(is_row_major(tensor_type(machine, value).shape, strides))
 
 
-def _stride(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
-    sizes, strides = x.recorder.sizes, _known_layout(_strides(x, value))
+def _stride(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Value:
+    sizes, strides = machine.recorder.sizes, _known_layout(_strides(machine, value))
     found = TupleValue(tuple(sizes.value_of(stride) for stride in strides))
-    return x.fold(operator.getitem, found, *args) if args else found
+    return fold(machine, operator.getitem, found, *args) if args else found
 
 
-def _view_method(x: Any, value: TensorValue, name: str, args: list[Value]) -> Value:
+def _view_method(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Value:
     """`view`: as reshape, where eager execution would not have to copy."""
-    result = native_method(x, value, name, args, {})
+    result = native_method(machine, value, name, args, {})
     assert isinstance(result, TensorValue)
-    shape, wanted = tensor_type(x, value).shape, tensor_type(x, result).shape
-    strides = _known_layout(_strides(x, value))
+    shape, wanted = tensor_type(machine, value).shape, tensor_type(machine, result).shape
+    strides = _known_layout(_strides(machine, value))
     if layouts.reshaped_strides(shape, strides, wanted) is None:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"view{wanted} of other strides")
     return result
@@ -235,57 +233,66 @@ _LAYOUT_METHODS: Final[dict[str, Callable[[Any, TensorValue, str, list[Value]], 
 
 
 def _type_method(
-    x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+    machine: Machine, value: TensorValue, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """`type()`, the name of a class, or `type(dtype)`, a conversion."""
     wanted = args[0] if args else keywords.get("dtype", NONE)
-    kind = tensor_type(x, value)
+    kind = tensor_type(machine, value)
     on_gpu = kind.device is not CPU
-    if is_none(x, wanted):
+    if is_none(machine, wanted):
         return constant(typed_names.name_of(kind.dtype, on_gpu))
     try:
-        dtype, is_cuda = typed_names.type_named(as_python(x, wanted))
+        dtype, is_cuda = typed_names.type_named(as_python(machine, wanted))
     except (NotKnown, InvalidValueError) as error:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.type: {error}") from None
     place = [] if is_cuda in (None, on_gpu) else [Known(Device("cuda") if is_cuda else CPU)]
-    return native_method(x, value, "to", [*place, Known(dtype)], {})
+    return native_method(machine, value, "to", [*place, Known(dtype)], {})
 
 
-def _cpu(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _cpu(
+    machine: Machine, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+) -> Value:
     """`cpu()`: the tensor itself where it is there."""
-    if tensor_type(x, value).device is CPU:
+    if tensor_type(machine, value).device is CPU:
         return value
-    return native_method(x, value, "to", [Known(CPU)], {})
+    return native_method(machine, value, "to", [Known(CPU)], {})
 
 
-def _cuda(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _cuda(
+    machine: Machine, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+) -> Value:
     """`cuda(device, non_blocking)`: the current GPU by default."""
     given = dict(zip(("device", "non_blocking"), args, strict=False)) | keywords
     device = given.pop("device", NONE)
     given.pop("memory_format", None)
-    place = Known(Device("cuda")) if is_none(x, device) else device
-    return native_method(x, value, "to", [place], given)
+    place = Known(Device("cuda")) if is_none(machine, device) else device
+    return native_method(machine, value, "to", [place], given)
 
 
-def _pin_memory(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _pin_memory(
+    machine: Machine, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+) -> Value:
     """`pin_memory()`: the tensor itself where there is no GPU that copies from it."""
     if gpu.is_available():
         raise GraphBreak(breaks.TENSOR_METHOD, "memory of the host that a GPU copies from")
     return value
 
 
-def _new_tensor(x: Any, value: TensorValue, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _new_tensor(
+    machine: Machine, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+) -> Value:
     """`new_tensor(data)`: as `tensor`, with the dtype and on the device of the receiver."""
-    kind = tensor_type(x, value)
-    given = {name: item for name, item in keywords.items() if not is_none(x, item)}
+    kind = tensor_type(machine, value)
+    given = {name: item for name, item in keywords.items() if not is_none(machine, item)}
     data = [*args, *([given.pop("data")] if "data" in given else [])]
     own = {"dtype": Known(kind.dtype), "device": Known(kind.device)}
-    return creates_tensor(x, creation.tensor, data, own | given)
+    return creates_tensor(machine, creation.tensor, data, own | given)
 
+
+_Method = Callable[[Machine, TensorValue, list[Value], dict[str, Value]], Value]
 
 #: Methods that graph values do not have, or have as something else.
-_OWN_METHODS: Final[dict[str, Callable[[Any, TensorValue, list[Value], dict[str, Value]], Value]]]
-_OWN_METHODS = {
+_OWN_METHODS: Final[dict[str, _Method]] = {
     "type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory,
     "new_tensor": _new_tensor,
 }  # fmt: skip
@@ -294,83 +301,13 @@ _OWN_METHODS = {
 # -- library calls -------------------------------------------------------------------------------
 
 
-def native_method(
-    x: Any, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Value:
-    """A method that eager tensors and graph values share."""
-
-    def method(tensor: Any, *rest: Any, **named: Any) -> Any:
-        return getattr(tensor, name)(*rest, **named)
-
-    method.__qualname__ = f"Tensor.{name}"
-    return native_call(x, method, [receiver, *args], keywords)
-
-
-def native_call(
-    x: Any,
-    function: Callable[..., Any],
-    args: list[Value],
-    keywords: dict[str, Value],
-    lift_numbers: bool = False,
-) -> Value:
-    """Call a library function with graph values; its ops become nodes.
-
-    Args:
-        lift_numbers: run-time numbers are passed as graph inputs; where the function cannot
-            take them, and otherwise, they are specialised.
-
-    Raises:
-        GraphBreak: the function refuses; the real call will raise the error.
-    """
-    if lift_numbers:
-        mark = x.recorder.mark()
-        try:
-            return _native_call(x, function, args, keywords, specialise=False)
-        except GraphBreak:
-            x.recorder.restore(mark)
-    return _native_call(x, function, args, keywords, specialise=True)
-
-
-def _native_call(
-    x: Any,
-    function: Callable[..., Any],
-    args: list[Value],
-    keywords: dict[str, Value],
-    specialise: bool,
-) -> Value:
-    name = getattr(function, "__qualname__", None) or getattr(function, "name", repr(function))
-    try:
-        positional = [to_native(x, plain_number(value), specialise) for value in args]
-        named = {
-            key: to_native(x, plain_number(value), specialise) for key, value in keywords.items()
-        }
-    except NotKnown as error:
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} with {error}") from None
-    x.uses_autocast()
-    try:
-        with word_set(x.recorder.autocast_word):
-            result = function(*positional, **named)
-    except GraphBreak:
-        raise
-    except Exception as error:
-        detail = f"{name}: {type(error).__name__}: {error}"
-        raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
-    if result is NotImplemented:
-        raise GraphBreak(breaks.TENSOR_FAILURE, f"{name} does not accept its operands")
-    try:
-        value: Value = from_python(x, result, (*args, *keywords.values()))
-    except NotKnown as error:
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} returned a {error}") from None
-    return value
-
-
 # -- the library's functions ----------------------------------------------------------------------
 
 LIBRARY_PACKAGES: Final = ("dynajit.ops.", "dynajit.nn.functional")
 
 
 def creates_tensor(
-    x: Any, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
+    machine: Machine, function: Callable[..., Any], args: list[Value], keywords: dict[str, Value]
 ) -> Value:
     """`tensor(data)` of known data: a constant of the graph, copied at every call.
 
@@ -380,27 +317,30 @@ def creates_tensor(
         GraphBreak: the data is not known, or the tensor is a leaf that requires a gradient.
     """
     name = function.__qualname__
-    x.uses_autocast()
-    place = default_device(x.recorder.autocast_word)
-    if place is not None and is_none(x, keywords.get("device", NONE)):
+    machine.uses_autocast()
+    place = default_device(machine.recorder.autocast_word)
+    if place is not None and is_none(machine, keywords.get("device", NONE)):
         keywords = {**keywords, "device": Known(place)}
-    filled = _tensor_of_numbers(x, args, keywords)
+    filled = _tensor_of_numbers(machine, args, keywords)
     if filled is not None:
         return filled
     try:
-        positional = [_as_number(x, to_native(x, value, True)) for value in args]
-        named = {key: _as_number(x, to_native(x, value, True)) for key, value in keywords.items()}
+        positional = [_as_number(machine, to_native(machine, value, True)) for value in args]
+        named = {
+            key: _as_number(machine, to_native(machine, value, True))
+            for key, value in keywords.items()
+        }
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of {error}") from None
     if named.get("requires_grad") or _has_graph_value([positional, list(named.values())]):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of tensors")
     try:
-        with word_set(x.recorder.autocast_word):
+        with word_set(machine.recorder.autocast_word):
             made = function(*positional, **named)
     except Exception as error:
         detail = f"{name}: {type(error).__name__}: {error}"
         raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
-    builder = x.recorder.builder
+    builder = machine.recorder.builder
     constant = builder.constant(any_arrays.as_numpy(made.array))
     if made.device is CPU:
         order = preserved_order(made)
@@ -408,47 +348,49 @@ def creates_tensor(
     else:
         place = builder.resolve_device(devices.parse(named.get("device")), name)
         fresh = TABLE.to_device(constant, device=place)
-    value: Value = x.recorder.new_tensor(fresh)
+    value: Value = machine.recorder.new_tensor(fresh)
     return value
 
 
-def _as_number(x: Any, data: Any) -> Any:
+def _as_number(machine: Machine, data: Any) -> Any:
     """Nested data whose sizes that vary are the numbers they are in this call, relied on."""
     if isinstance(data, (list, tuple)):
-        return [_as_number(x, item) for item in data]
-    return x.recorder.sizes.number(data) if isinstance(data, SymInt) else data
+        return [_as_number(machine, item) for item in data]
+    return machine.recorder.sizes.number(data) if isinstance(data, SymInt) else data
 
 
 #: Numbers that one tensor takes as arguments of the graph; of more, their values are relied on.
 MAX_NUMBERS: Final = 32
 
 
-def _tensor_of_numbers(x: Any, args: list[Value], keywords: dict[str, Value]) -> TensorValue | None:
+def _tensor_of_numbers(
+    machine: Machine, args: list[Value], keywords: dict[str, Value]
+) -> TensorValue | None:
     """`tensor(data)` of numbers that may differ in the next call; None: of other data."""
     if len(args) != 1 or not keywords.keys() <= {"dtype", "device"}:
         return None
-    leaves = list(_leaves(x, args[0]))
+    leaves = list(_leaves(machine, args[0]))
     kinds = {leaf.python_type for leaf in leaves}
     if not any(isinstance(leaf, Scalar) for leaf in leaves) or len(leaves) > MAX_NUMBERS:
         return None
-    if len(kinds) > 1 or devices.parse(as_python(x, keywords.get("device", NONE))) is not CPU:
+    if len(kinds) > 1 or devices.parse(as_python(machine, keywords.get("device", NONE))) is not CPU:
         return None
     default = dtypes.default_floating() if kinds == {float} else dtypes.int64
     wanted = keywords.get("dtype", NONE)
-    dtype = default if is_none(x, wanted) else dtypes.parse(as_python(x, wanted))
+    dtype = default if is_none(machine, wanted) else dtypes.parse(as_python(machine, wanted))
     if dtype is not default and dtype not in dtypes.FLOATING:
         return None
-    made = native_call(x, _filled, [args[0]], {"dtype": Known(dtype)}, lift_numbers=True)
+    made = native_call(machine, _filled, [args[0]], {"dtype": Known(dtype)}, lift_numbers=True)
     assert isinstance(made, TensorValue)
     return made
 
 
-def _leaves(x: Any, data: Value) -> Iterator[Value]:
+def _leaves(machine: Machine, data: Value) -> Iterator[Value]:
     """What nested lists and tuples hold."""
     if isinstance(data, (ListValue, TupleValue)):
-        items = data.items if isinstance(data, TupleValue) else x.list_items(data)
+        items = data.items if isinstance(data, TupleValue) else list_items(machine, data)
         for item in items:
-            yield from _leaves(x, item)
+            yield from _leaves(machine, item)
     else:
         yield data
 
@@ -460,7 +402,7 @@ def _filled(data: Any, dtype: Any) -> Any:
     return full((), data, dtype=dtype, device=CPU)
 
 
-def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def as_tensor(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     """`as_tensor(data, dtype, device)`: a tensor itself, or cast; other data as `tensor` makes it.
 
     Raises:
@@ -469,45 +411,45 @@ def as_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
     given = dict(zip(("data", "dtype", "device"), args, strict=False)) | keywords
     data = given.pop("data")
     if not isinstance(data, TensorValue):
-        return creates_tensor(x, creation.tensor, [data], given)
-    x.uses_autocast()
-    place = default_device(x.recorder.autocast_word)
+        return creates_tensor(machine, creation.tensor, [data], given)
+    machine.uses_autocast()
+    place = default_device(machine.recorder.autocast_word)
     device = given.get("device", NONE)
-    if place is not None and is_none(x, device):
+    if place is not None and is_none(machine, device):
         device = Known(place)
-    wanted = [value for value in (device, given.get("dtype", NONE)) if not is_none(x, value)]
-    return native_method(x, data, "to", wanted, {}) if wanted else data
+    wanted = [value for value in (device, given.get("dtype", NONE)) if not is_none(machine, value)]
+    return native_method(machine, data, "to", wanted, {}) if wanted else data
 
 
-def constructs_tensor(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def constructs_tensor(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     """`Tensor(*sizes)`, whose elements are undefined, or `Tensor(data)` of a list or a tuple.
 
     Raises:
         GraphBreak: of other data, on a GPU, or as a leaf that requires a gradient.
     """
-    given = {name: value for name, value in keywords.items() if not is_none(x, value)}
+    given = {name: value for name, value in keywords.items() if not is_none(machine, value)}
     dtype = given.pop("dtype", Known(dtypes.default_floating()))
     on_cpu = {"dtype": dtype, "device": Known(CPU)}
     if given:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"Tensor(..., {', '.join(given)}=...)")
     are_sizes = all(isinstance(a, (Constant, Scalar)) and a.python_type is int for a in args)
     if are_sizes or (len(args) == 1 and args[0].python_type is Size):
-        return native_call(x, zeros, args or [constant(0)], on_cpu)
+        return native_call(machine, zeros, args or [constant(0)], on_cpu)
     if len(args) == 1 and args[0].python_type in (list, tuple):
-        return creates_tensor(x, creation.tensor, args, on_cpu)
+        return creates_tensor(machine, creation.tensor, args, on_cpu)
     raise GraphBreak(breaks.UNKNOWN_CALL, "making a Tensor of other data")
 
 
-def view_as_complex(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def view_as_complex(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     """`view_as_complex(input)`, where eager execution would find pairs side by side.
 
     Raises:
         GraphBreak: it refuses, or the layout is not known.
     """
-    result = native_call(x, complex_functions.view_as_complex, args, keywords)
+    result = native_call(machine, complex_functions.view_as_complex, args, keywords)
     (value,) = (*args, *keywords.values())
     if isinstance(value, TensorValue):
-        *outer, last = _known_layout(_strides(x, value))
+        *outer, last = _known_layout(_strides(machine, value))
         if not equals(last, 1) or any(not equals(step % 2, 0) for step in outer):
             raise GraphBreak(breaks.TENSOR_FAILURE, "view_as_complex of other strides")
     return result
@@ -526,7 +468,7 @@ _ORDINARY: Final = (
 )
 
 
-def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
+def why_not_inlined(machine: Machine, function: types.FunctionType) -> str | None:
     """Why a function must run for real, or None.
 
     The library's eager functions work on arrays, on the tape or on the random generator: what they
@@ -545,7 +487,7 @@ def why_not_inlined(x: Any, function: types.FunctionType) -> str | None:
     return None
 
 
-def is_library_function(x: Any, function: types.FunctionType) -> bool:
+def is_library_function(machine: Machine, function: types.FunctionType) -> bool:
     """True for functions that are called with graph values instead of being inlined."""
     module = str(function.__globals__.get("__name__"))  # where it was written, whatever its home is
     return module.startswith(LIBRARY_PACKAGES) or control.is_allowed(function)

@@ -14,14 +14,17 @@ Where both outlive the region somebody could tell: capture starts again, and bre
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.library import autograd
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Mark
-from dynajit.capture.python.basic import Steps, at_once, is_none
+from dynajit.capture.python.basic import at_once, is_none
 from dynajit.capture.python.builtins.table import special
+from dynajit.capture.python.contents import list_items
+from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
@@ -30,7 +33,7 @@ from dynajit.capture.values.tensors import MemoryContents, TensorContents, Tenso
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.records import record
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.value_types import Size, TensorType, numel
+from dynajit.core.types.value_types import Size, TensorType, ValueType, numel
 from dynajit.eager.backward.function import once_differentiable
 from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import graph
@@ -110,60 +113,60 @@ def _refusal(function: type, what: str) -> GraphBreak:
 
 @special(autograd.forward_begins)
 @at_once
-def _forward_begins(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
-    return constant(x.heap.mark())
+def _forward_begins(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    return constant(machine.heap.mark())
 
 
 @special(autograd.backward_begins)
 @at_once
-def _backward_begins(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _backward_begins(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     start, function, arguments, context, output = args
     assert isinstance(function, Known) and isinstance(arguments, TupleValue)
     assert isinstance(context, ObjectValue)
     cls, first = function.object, start.value  # type: ignore[attr-defined]
-    told: ObjectContents = x.heap[context.identity]
-    _check_forward(x, cls, first, context, told)
+    told: ObjectContents = machine.heap[context.identity]
+    _check_forward(machine, cls, first, context, told)
     given = output.items if isinstance(output, TupleValue) else (output,)
-    without = {_identity(value) for value in _items(x, told.written["non_differentiable"])}
+    without = {_identity(value) for value in _items(machine, told.written["non_differentiable"])}
     results = tuple(
         value
         for value in given
         if isinstance(value, TensorValue)
-        and x.tensor_type(value).dtype.category >= Category.FLOATING
+        and tensor_type(machine, value).dtype.category >= Category.FLOATING
         and value.identity not in without
     )
     if not results:
         return NONE
     materializes = bool(told.written["materialize_grads"].value)  # type: ignore[attr-defined]
-    _check_results(x, cls, first, results, materializes)
-    mark = x.recorder.mark()
-    begun, parts = _stand_ins(x, cls, first, mark, arguments.items, output, results, context)
+    _check_results(machine, cls, first, results, materializes)
+    mark = machine.recorder.mark()
+    begun, parts = _stand_ins(machine, cls, first, mark, arguments.items, output, results, context)
     gradients = [
-        parts[value.identity] if value in results else _no_gradient(x, value, materializes)
+        parts[value.identity] if value in results else _no_gradient(machine, value, materializes)
         for value in given
     ]
     return TupleValue((TupleValue(tuple(gradients)), Known(begun)))
 
 
 def _check_forward(
-    x: Any, cls: type, start: int, context: ObjectValue, told: ObjectContents
+    machine: Machine, cls: type, start: int, context: ObjectValue, told: ObjectContents
 ) -> None:
     """Refuse what forward must not have done.
 
     Raises:
         GraphBreak: it wrote to what existed before, or runs under autocast.
     """
-    x.uses_autocast()
-    if x.recorder.autocast_word:
+    machine.uses_autocast()
+    if machine.recorder.autocast_word:
         raise _refusal(cls, "under autocast")
-    if _items(x, told.written["dirty"]):
+    if _items(machine, told.written["dirty"]):
         raise _refusal(cls, "forward writes to its arguments")
-    if _has_written(x, start, context, set(x.recorder.output_ids)):
+    if _has_written(machine, start, context, set(machine.recorder.output_ids)):
         raise _refusal(cls, "forward changes objects from outside")
 
 
 def _check_results(
-    x: Any, cls: type, start: int, results: Sequence[TensorValue], materializes: bool
+    machine: Machine, cls: type, start: int, results: Sequence[TensorValue], materializes: bool
 ) -> None:
     """Refuse results of which the graph has no form.
 
@@ -171,12 +174,12 @@ def _check_results(
         GraphBreak: they are complex, hold attributes, or are several that differ in dtype, share
             memory, or whose gradients may be None.
     """
-    types = [x.tensor_type(value) for value in results]
+    types = [tensor_type(machine, value) for value in results]
     if any(type.dtype.is_complex for type in types):
         raise _refusal(cls, "complex results")
-    if any(x.heap[value.identity].attributes for value in results):
+    if any(machine.heap[value.identity].attributes for value in results):
         raise _refusal(cls, "results with attributes")
-    if x.refuses_copies and any(_is_shared(x, start, value) for value in results):
+    if machine.refuses_copies and any(_is_shared(machine, start, value) for value in results):
         raise _refusal(cls, "a result shares memory with an argument")
     if len(results) == 1:
         return
@@ -184,20 +187,20 @@ def _check_results(
         raise _refusal(cls, "several results whose gradients may be None")
     if len({(type.dtype, type.device) for type in types}) > 1:
         raise _refusal(cls, "results of several dtypes")
-    memories = [x.heap[value.identity].memory or -value.identity for value in results]
-    if len(set(memories)) < len(memories) or any(_is_shared(x, start, v) for v in results):
+    memories = [machine.heap[value.identity].memory or -value.identity for value in results]
+    if len(set(memories)) < len(memories) or any(_is_shared(machine, start, v) for v in results):
         raise _refusal(cls, "several results that share memory")
 
 
-def _is_shared(x: Any, start: int, value: TensorValue) -> bool:
+def _is_shared(machine: Machine, start: int, value: TensorValue) -> bool:
     """True for a tensor whose memory existed before forward."""
-    return not x.heap.is_made_since(start, _base(x.recorder, value).identity)
+    return not machine.heap.is_made_since(start, _base(machine.recorder, value).identity)
 
 
-def _has_written(x: Any, mark: int, context: ObjectValue, besides: set[int]) -> bool:
+def _has_written(machine: Machine, mark: int, context: ObjectValue, besides: set[int]) -> bool:
     """True if something that existed at a mark was changed since, but for the context."""
-    for identity, before in x.heap.written_since(mark).items():
-        now = x.heap[identity]
+    for identity, before in machine.heap.written_since(mark).items():
+        now = machine.heap[identity]
         if identity == context.identity or identity in besides or now is before:
             continue
         if isinstance(now, TensorContents) and now.attributes is before.attributes:
@@ -209,7 +212,7 @@ def _has_written(x: Any, mark: int, context: ObjectValue, besides: set[int]) -> 
 
 
 def _stand_ins(
-    x: Any,
+    machine: Machine,
     cls: type,
     start: int,
     mark: Mark,
@@ -219,7 +222,7 @@ def _stand_ins(
     context: ObjectValue,
 ) -> tuple[Begun, dict[int, Value]]:
     """Inputs for the gradient and the result; and by heap id what stands for each gradient."""
-    recorder = x.recorder
+    recorder = machine.recorder
     held = [recorder.graph_value(value) for value in results]
     joined = _type_of_joined([value.node.type for value in held])
     gradient = recorder.builder.input("gradient", joined, False)
@@ -230,7 +233,7 @@ def _stand_ins(
         for value, part, tensor in zip(held, _cut(result, shapes), results, strict=True)
         if not _is_argument(tensor, arguments)
     }
-    parts = {
+    parts: dict[int, Value] = {
         tensor.identity: recorder.new_tensor(part)
         for tensor, part in zip(results, _cut(gradient, shapes), strict=True)
     }
@@ -246,9 +249,10 @@ def _identity(value: Value) -> int | None:
     return value.identity if isinstance(value, TensorValue) else None
 
 
-def _type_of_joined(types: list[TensorType]) -> TensorType:
+def _type_of_joined(types: Sequence[ValueType]) -> TensorType:
     """The type of one result, or of several, one after the other."""
     first = types[0]
+    assert isinstance(first, TensorType)
     if len(types) == 1:
         return TensorType(first.shape, first.dtype, first.device)
     count: Size = sum(numel(type.shape) for type in types)
@@ -277,48 +281,48 @@ def _cut(joined: graph.Value, shapes: list[Any]) -> list[graph.Value]:
     return parts
 
 
-def _no_gradient(x: Any, value: Value, materializes: bool) -> Value:
+def _no_gradient(machine: Machine, value: Value, materializes: bool) -> Value:
     """What backward gets for a result without a gradient."""
     if not materializes or not isinstance(value, TensorValue):
         return NONE
-    type = x.tensor_type(value)
-    zeros: Value = x.recorder.new_tensor(
+    type = tensor_type(machine, value)
+    zeros: Value = machine.recorder.new_tensor(
         TABLE.full(0, shape=type.shape, dtype=type.dtype, device=type.device)
     )
     return zeros
 
 
 @special(autograd.backward_fails)
-def _backward_fails(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _backward_fails(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     raise _refusal(args[0].object.function, "backward raises an error")  # type: ignore[attr-defined]
-    yield
 
 
 @special(autograd.forward_hands_on)
-def _forward_hands_on(x: Any, args: list[Value], keywords: dict[str, Value]) -> Steps:
+@at_once
+def _forward_hands_on(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
     function = args[0].object  # type: ignore[attr-defined]
     raise _refusal(function, "forward hands on a tensor that requires grad")
-    yield
 
 
 @special(autograd.backward_ends)
 @at_once
-def _backward_ends(x: Any, args: list[Value], keywords: dict[str, Value]) -> Value:
+def _backward_ends(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     begun: Begun = args[0].object  # type: ignore[attr-defined]
-    recorder, builder = x.recorder, x.recorder.builder
+    recorder, builder = machine.recorder, machine.recorder.builder
     if recorder.random_blocks is not begun.mark.random_blocks:
         raise _refusal(begun.function, "backward draws random numbers")
-    if _has_written(x, begun.mark.heap, begun.context, set()):
+    if _has_written(machine, begun.mark.heap, begun.context, set()):
         raise _refusal(begun.function, "backward changes objects from outside")
-    places, gradients = _gradients(x, begun, args[1])
+    places, gradients = _gradients(machine, begun, args[1])
     stand_ins = (begun.gradient.node, begun.result.node)
     nodes = builder.take(begun.mark.nodes, stand_ins)
     name = f"{begun.function.__name__}Backward"
     found = extract(name, nodes, gradients, *stand_ins, begun.instead)
     if not symbols(found.graph) <= symbol_places(found.graph).keys() or _reads_sizes(found):
         raise _refusal(begun.function, "sizes that backward's operands do not show")
-    x.heap.restore(begun.mark.heap)
-    return _results(x, begun, places, found)
+    machine.heap.restore(begun.mark.heap)
+    return _results(machine, begun, places, found)
 
 
 def _reads_sizes(found: Extracted) -> bool:
@@ -326,35 +330,35 @@ def _reads_sizes(found: Extracted) -> bool:
     return bool(symbols(found.graph) & {node.name for node in found.read})
 
 
-def _gradients(x: Any, begun: Begun, given: Value) -> tuple[list[TensorValue], list[Any]]:
+def _gradients(machine: Machine, begun: Begun, given: Value) -> tuple[list[TensorValue], list[Any]]:
     """The arguments that want a gradient, and for each the node of its gradient, or None.
 
     Raises:
         GraphBreak: eager execution refuses them when backward runs.
     """
-    values = _items(x, given) if isinstance(given, (TupleValue, ListValue)) else [given]
+    values = _items(machine, given) if isinstance(given, (TupleValue, ListValue)) else [given]
     count = len(begun.arguments)
-    if len(values) < count or not all(is_none(x, value) for value in values[count:]):
+    if len(values) < count or not all(is_none(machine, value) for value in values[count:]):
         raise _refusal(begun.function, "the wrong number of gradients")
     places, gradients = [], []
     for argument, value in zip(begun.arguments, values, strict=False):
-        is_given = not is_none(x, value)
+        is_given = not is_none(machine, value)
         if is_given and not (isinstance(argument, TensorValue) and isinstance(value, TensorValue)):
             raise _refusal(begun.function, "a gradient of what is no tensor, or that is none")
-        if isinstance(argument, TensorValue) and _wants_gradient(x, argument):
+        if isinstance(argument, TensorValue) and _wants_gradient(machine, argument):
             places.append(argument)
-            gradients.append(_fitted(x, begun, argument, value) if is_given else None)
+            gradients.append(_fitted(machine, begun, argument, value) if is_given else None)
     return places, gradients
 
 
-def _wants_gradient(x: Any, argument: TensorValue) -> bool:
-    return bool(x.recorder.builder.needs_gradient(x.recorder.graph_value(argument)))
+def _wants_gradient(machine: Machine, argument: TensorValue) -> bool:
+    return bool(machine.recorder.builder.needs_gradient(machine.recorder.graph_value(argument)))
 
 
-def _fitted(x: Any, begun: Begun, argument: TensorValue, value: Value) -> graph.Node:
+def _fitted(machine: Machine, begun: Begun, argument: TensorValue, value: Value) -> graph.Node:
     """A gradient in the type of its argument."""
     assert isinstance(value, TensorValue)
-    wanted, found = x.tensor_type(argument), x.recorder.graph_value(value)
+    wanted, found = tensor_type(machine, argument), machine.recorder.graph_value(value)
     try:
         fitted: graph.Value = sum_to_type(TABLE, found, wanted)
     except (ShapeError, DTypeError) as error:
@@ -362,22 +366,24 @@ def _fitted(x: Any, begun: Begun, argument: TensorValue, value: Value) -> graph.
     return fitted.node
 
 
-def _items(x: Any, value: Value) -> Sequence[Value]:
+def _items(machine: Machine, value: Value) -> Sequence[Value]:
     """The items of a tuple or a list."""
     if isinstance(value, TupleValue):
         return value.items
-    found: Sequence[Value] = x.list_items(value)
-    return found
+    assert isinstance(value, ListValue)
+    return list_items(machine, value)
 
 
-def _results(x: Any, begun: Begun, places: Sequence[TensorValue], found: Extracted) -> Value:
+def _results(
+    machine: Machine, begun: Begun, places: Sequence[TensorValue], found: Extracted
+) -> Value:
     """What forward gave, with its derivative."""
-    recorder = x.recorder
+    recorder = machine.recorder
     is_once = getattr(begun.function.backward, "__code__", None) is _ONCE  # type: ignore[attr-defined]
     derivative = WrittenDerivative(
         found.graph, found.reads_result, from_numpy, once_differentiable if is_once else None
     )
-    held = [_apart(x, begun, value) for value in begun.results]
+    held = [_apart(machine, begun, value) for value in begun.results]
     sinks = [TABLE.gradient_sink(recorder.graph_value(value)) for value in places]
     read = [graph.Value(recorder.builder, node) for node in found.read]
     row = TABLE.with_derivative_of_result if found.reads_result else TABLE.with_derivative
@@ -386,30 +392,34 @@ def _results(x: Any, begun: Begun, places: Sequence[TensorValue], found: Extract
     if len(parts) > 1:
         parts = [TABLE.clone(part) for part in parts]
     made = {
-        tensor.identity: _result(x, begun, tensor, part)
+        tensor.identity: _result(machine, begun, tensor, part)
         for tensor, part in zip(begun.results, parts, strict=True)
     }
     if not isinstance(begun.output, TupleValue):
         return made[begun.results[0].identity]
+    items = begun.output.items
     return TupleValue(
-        tuple(made.get(_identity(value), value) for value in begun.output.items)  # type: ignore[call-overload]
+        tuple(
+            made[v.identity] if isinstance(v, TensorValue) and v.identity in made else v
+            for v in items
+        )
     )
 
 
-def _apart(x: Any, begun: Begun, tensor: TensorValue) -> graph.Value:
+def _apart(machine: Machine, begun: Begun, tensor: TensorValue) -> graph.Value:
     """What a result holds: in memory that nobody writes to, since the row does not save it."""
-    value: graph.Value = x.recorder.graph_value(tensor)
-    return TABLE.clone(value) if _is_shared(x, begun.start, tensor) else value
+    value: graph.Value = machine.recorder.graph_value(tensor)
+    return TABLE.clone(value) if _is_shared(machine, begun.start, tensor) else value
 
 
-def _result(x: Any, begun: Begun, tensor: TensorValue, value: graph.Value) -> TensorValue:
+def _result(machine: Machine, begun: Begun, tensor: TensorValue, value: graph.Value) -> TensorValue:
     """The tensor that the program gets: laid out as the one that forward gave."""
-    recorder = x.recorder
+    recorder = machine.recorder
     recorder.builder.lay_out(value, tensor_memory.strides_of(recorder, tensor))
     made: TensorValue = recorder.new_tensor(value)
-    if _is_shared(x, begun.start, tensor):
+    if _is_shared(machine, begun.start, tensor):
         for each in (tensor, made):
             memory = tensor_memory.memory_of(recorder, each)
-            x.heap.write(memory, replace(x.heap[memory], is_uncertain=True))
+            machine.heap.write(memory, replace(machine.heap[memory], is_uncertain=True))
         recorder.copies.append((_base(recorder, tensor), made))
     return made

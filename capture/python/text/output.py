@@ -10,7 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.capture.machine.effects import Effect
-from dynajit.capture.python.basic import Steps, is_known
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.basic import is_known
+from dynajit.capture.python.contents import dict_entries, list_items, new_list
 from dynajit.capture.python.text.output_writers import Touched, is_stream_class, refuse_output
 from dynajit.capture.python.text.text import Shown
 from dynajit.capture.values.containers import DictValue, ListValue, TupleValue
@@ -48,15 +51,15 @@ def _pusher(emitter: Any, value: Value) -> Callable[[], None]:
     return lambda: emitter.load_value(value)
 
 
-def record(x: Any, effect: OutputEffect) -> None:
+def add_output(machine: Machine, effect: OutputEffect) -> None:
     """Add to what is written after the launch.
 
     Raises:
         GraphBreak: the captured code uses a list that this makes longer.
     """
-    if any(x.recorder.is_met(touched.object) for touched in effect.touched):
+    if any(machine.recorder.is_met(touched.object) for touched in effect.touched):
         raise refuse_output("a text is recorded in a list that the code uses")
-    x.recorder.add_output(effect)
+    machine.recorder.add_output(effect)
 
 
 def is_stream(value: Value) -> bool:
@@ -67,7 +70,7 @@ def is_stream(value: Value) -> bool:
 # -- what is shown -------------------------------------------------------------------------------
 
 
-def snapshot(x: Any, value: Value, is_inner: bool = False) -> Steps:
+def snapshot(machine: Machine, value: Value, is_inner: bool = False) -> Steps:
     """A value that shows later what `value` shows now.
 
     Args:
@@ -77,47 +80,47 @@ def snapshot(x: Any, value: Value, is_inner: bool = False) -> Steps:
         GraphBreak: its text cannot be known before the launch, nor taken after it.
     """
     if isinstance(value, Scalar):
-        x.recorder.use_scalar_type(value)
+        machine.recorder.use_scalar_type(value)
         return value
     if isinstance(value, TensorValue):
-        return _tensor_snapshot(x, value)
+        return _tensor_snapshot(machine, value)
     if is_known(value):
-        x.recorder.use(value)
+        machine.recorder.use(value)
         return value
     if isinstance(value, TupleValue) and value.cls is tuple:
-        x.recorder.use(value)
-        return TupleValue(tuple((yield from _snapshots(x, value.items))))
+        machine.recorder.use(value)
+        return TupleValue(tuple((yield from _snapshots(machine, value.items))))
     if isinstance(value, ListValue):
-        return x.new_list((yield from _snapshots(x, x.list_items(value))))
+        return new_list(machine, (yield from _snapshots(machine, list_items(machine, value))))
     if (
         isinstance(value, DictValue)
         and value.cls is dict
         and not isinstance(value, InstanceDictValue)
     ):
-        entries = x.dict_entries(value)
-        keys = yield from _snapshots(x, [key for key, _ in entries.values()])
-        items = yield from _snapshots(x, [item for _, item in entries.values()])
+        entries = dict_entries(machine, value)
+        keys = yield from _snapshots(machine, [key for key, _ in entries.values()])
+        items = yield from _snapshots(machine, [item for _, item in entries.values()])
         pairs = zip(entries, zip(keys, items, strict=True), strict=True)
-        return DictValue(x.heap.allocate(dict(pairs)), dict)
-    text = yield from x.to_text(value, "repr" if is_inner else "str")
+        return DictValue(machine.heap.allocate(dict(pairs)), dict)
+    text = yield from machine.to_text(value, "repr" if is_inner else "str")
     return Known(Shown(text)) if is_inner else constant(text)
 
 
-def _snapshots(x: Any, values: Any) -> Steps:
+def _snapshots(machine: Machine, values: Any) -> Steps:
     shown = []
     for value in values:
-        shown.append((yield from snapshot(x, value, True)))
+        shown.append((yield from snapshot(machine, value, True)))
     return shown
 
 
-def _tensor_snapshot(x: Any, value: TensorValue) -> Value:
+def _tensor_snapshot(machine: Machine, value: TensorValue) -> Value:
     """The tensor as it is now; its text does not name a gradient function of the eager tape."""
-    held = x.recorder.graph_value(value)
-    if x.recorder.heap.is_adopted(value.identity):
-        if x.recorder.input_nodes.get(held.node) is None:
+    held = machine.recorder.graph_value(value)
+    if machine.recorder.heap.is_adopted(value.identity):
+        if machine.recorder.input_nodes.get(held.node) is None:
             raise refuse_output("an existing tensor that was changed in place")
-        x.recorder.add_printed(value)
+        machine.recorder.add_printed(value)
         return value
-    if x.recorder.builder.node_needs_gradient(held.node):
+    if machine.recorder.builder.node_needs_gradient(held.node):
         raise refuse_output("a tensor with a gradient history")
-    return TensorValue(x.heap.allocate(TensorContents(held)), value.cls)
+    return TensorValue(machine.heap.allocate(TensorContents(held)), value.cls)

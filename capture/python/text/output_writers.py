@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import Attribute, Source
 from dynajit.capture.values.plain_classes import derives_from, namespace, qualified_name
@@ -64,7 +65,7 @@ def is_stream_class(cls: type) -> bool:
     return (namespace(cls).get("__module__"), qualified_name(cls)) in _KNOWN_STREAMS
 
 
-def rely_on_standard_streams(x: Any, what: str) -> None:
+def rely_on_standard_streams(machine: Machine, what: str) -> None:
     """Guard the classes of `sys.stdout` and `sys.stderr`.
 
     Raises:
@@ -72,15 +73,15 @@ def rely_on_standard_streams(x: Any, what: str) -> None:
             writing to it does is not known.
     """
     for name in ("stdout", "stderr"):
-        if x.module_write(sys, name) is not None:
+        if machine.module_write(sys, name) is not None:
             raise refuse_output(f"{what} where sys.{name} was replaced")
-        _rely_on_stream(x, getattr(sys, name), Attribute(sources.Constant(sys), name), what)
+        _rely_on_stream(machine, getattr(sys, name), Attribute(sources.Constant(sys), name), what)
 
 
-def _rely_on_stream(x: Any, stream: Any, place: Source, what: str) -> None:
+def _rely_on_stream(machine: Machine, stream: Any, place: Source, what: str) -> None:
     if stream is not None and not is_stream_class(type(stream)):
         raise refuse_output(f"{what} to an object that is no plain stream")
-    x.recorder.guard(place, Kind.TYPE_IS, type(stream), _REASON)
+    machine.recorder.guard(place, Kind.TYPE_IS, type(stream), _REASON)
 
 
 # -- warnings ------------------------------------------------------------------------------------
@@ -90,32 +91,32 @@ _SHOW: Final = getattr(warnings, "_showwarning_orig", None)
 _IMPLEMENTATION: Final = "_showwarnmsg_impl"
 
 
-def rely_on_warnings(x: Any) -> tuple[Touched, ...]:
+def rely_on_warnings(machine: Machine) -> tuple[Touched, ...]:
     """Guard how warnings are written; the list that records them, if one does.
 
     Raises:
         GraphBreak: by a function of the user's.
     """
-    rely_on_standard_streams(x, "warnings.warn()")
+    rely_on_standard_streams(machine, "warnings.warn()")
     if _SHOW is None or warnings.showwarning is not _SHOW:
         raise refuse_output("warnings.warn() where warnings.showwarning was replaced")
-    x.recorder.guard(Attribute(_WARNINGS, "showwarning"), Kind.IDENTITY, _SHOW, _REASON)
+    machine.recorder.guard(Attribute(_WARNINGS, "showwarning"), Kind.IDENTITY, _SHOW, _REASON)
     writer = vars(warnings).get(_IMPLEMENTATION)
     place = Attribute(_WARNINGS, _IMPLEMENTATION)
     if isinstance(writer, types.FunctionType) and writer.__globals__ is _SHOW.__globals__:
-        x.recorder.guard(place, Kind.IDENTITY, writer, _REASON)
+        machine.recorder.guard(place, Kind.IDENTITY, writer, _REASON)
         return ()
     recorded = getattr(writer, "__self__", None)
     if type(writer) is not types.BuiltinMethodType or type(recorded) is not list:
         raise refuse_output("warnings.warn() where what writes warnings was replaced")
-    x.recorder.guard(place, Kind.TYPE_IS, types.BuiltinMethodType, _REASON)
+    machine.recorder.guard(place, Kind.TYPE_IS, types.BuiltinMethodType, _REASON)
     return (Touched(recorded, sources.MethodSelf(place)),)
 
 
 # -- logging -------------------------------------------------------------------------------------
 
 
-def rely_on_logger(x: Any, logger: logging.Logger, place: Source) -> tuple[Touched, ...]:
+def rely_on_logger(machine: Machine, logger: logging.Logger, place: Source) -> tuple[Touched, ...]:
     """Guard the handlers and filters that records of `logger` meet; the lists they grow.
 
     Raises:
@@ -123,38 +124,40 @@ def rely_on_logger(x: Any, logger: logging.Logger, place: Source) -> tuple[Touch
     """
     if logging.getLogRecordFactory() is not logging.LogRecord:
         raise refuse_output("logging where the class of records was replaced")
-    rely_on_standard_streams(x, "logging")
+    rely_on_standard_streams(machine, "logging")
     touched: list[Touched] = []
     current: logging.Logger | None = logger
     while current is not None:
-        _rely_on_no_filters(x, current, place)
+        _rely_on_no_filters(machine, current, place)
         held = Attribute(place, "handlers")
-        x.recorder.guard(held, Kind.LENGTH, len(current.handlers), _REASON)
+        machine.recorder.guard(held, Kind.LENGTH, len(current.handlers), _REASON)
         for i, handler in enumerate(current.handlers):
-            touched += _rely_on_handler(x, handler, sources.Item(held, i))
-        x.recorder.guard(Attribute(place, "propagate"), Kind.EQUALS, current.propagate, _REASON)
+            touched += _rely_on_handler(machine, handler, sources.Item(held, i))
+        machine.recorder.guard(
+            Attribute(place, "propagate"), Kind.EQUALS, current.propagate, _REASON
+        )
         place = Attribute(place, "parent")
         current = current.parent if current.propagate else None
     return tuple(touched)
 
 
-def _rely_on_no_filters(x: Any, owner: Any, place: Source) -> None:
+def _rely_on_no_filters(machine: Machine, owner: Any, place: Source) -> None:
     if owner.filters:
         raise refuse_output("logging through a filter")
-    x.recorder.guard(Attribute(place, "filters"), Kind.LENGTH, 0, _REASON)
+    machine.recorder.guard(Attribute(place, "filters"), Kind.LENGTH, 0, _REASON)
 
 
-def _rely_on_handler(x: Any, handler: logging.Handler, place: Source) -> list[Touched]:
+def _rely_on_handler(machine: Machine, handler: logging.Handler, place: Source) -> list[Touched]:
     if type(handler).__module__ not in _KNOWN_HANDLERS or isinstance(handler, _HANDING_ON):
         raise refuse_output(f"logging by a handler of class {type(handler).__qualname__}")
-    x.recorder.guard(place, Kind.TYPE_IS, type(handler), _REASON)
-    _rely_on_no_filters(x, handler, place)
+    machine.recorder.guard(place, Kind.TYPE_IS, type(handler), _REASON)
+    _rely_on_no_filters(machine, handler, place)
     formatter = handler.formatter
     if formatter is not None and type(formatter).__module__ not in _KNOWN_HANDLERS:
         raise refuse_output(f"logging by a formatter of class {type(formatter).__qualname__}")
-    x.recorder.guard(Attribute(place, "formatter"), Kind.TYPE_IS, type(formatter), _REASON)
+    machine.recorder.guard(Attribute(place, "formatter"), Kind.TYPE_IS, type(formatter), _REASON)
     if "stream" in vars(handler):
-        _rely_on_stream(x, vars(handler)["stream"], Attribute(place, "stream"), "logging")
+        _rely_on_stream(machine, vars(handler)["stream"], Attribute(place, "stream"), "logging")
     records = vars(handler).get("records")
     if type(records) is not list:
         return []

@@ -11,7 +11,8 @@ import pytest
 from dynajit.capture import _capture
 from dynajit.capture.entry import cache
 from dynajit.capture.entry.cache import Callees, Published, cache_of, compiled_function, mark_skip
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.relations import Relation, Term
 from dynajit.capture.places.sources import Local
 from dynajit.core.errors import InternalError

@@ -21,7 +21,8 @@ from dynajit import eager
 from dynajit.amp import autocast
 from dynajit.capture import _capture
 from dynajit.capture.guards.facts import FunctionFacts, MemoryUse, Predicate, TensorFacts
-from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Guard, Kind
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE, Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.tree import compile_guards
 from dynajit.capture.places.sources import (
     Attribute,

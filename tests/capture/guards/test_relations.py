@@ -8,7 +8,8 @@ import pytest
 import dynajit as dj
 from dynajit.capture import _capture
 from dynajit.capture.guards.facts import SizeRange, TensorFacts
-from dynajit.capture.guards.guards import Guard, Kind
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.relations import COMPARISONS, Relation, Term, text_of
 from dynajit.capture.guards.tree import compile_guards
 from dynajit.capture.places.sources import Local

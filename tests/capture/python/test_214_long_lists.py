@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.tensors.sizes import MANY_INTS
 from tests.support.python.harness import Compiler, case
 

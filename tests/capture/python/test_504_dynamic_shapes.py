@@ -7,7 +7,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.capture.entry import session
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.region.region import Region
 from dynajit.capture.tensors.size_memory import SizeMemory
 

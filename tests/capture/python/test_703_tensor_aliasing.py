@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dynajit import eager
-from dynajit.capture.guards.guards import Kind
+from dynajit.capture.guards.kinds import Kind
 from tests.support.python.tensor_effects import check_program
 
 
