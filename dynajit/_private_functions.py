@@ -9,12 +9,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from dynajit._C import (  # noqa: F401  (published)
-    ListType,
-    PyTorchFileReader,
-    PyTorchFileWriter,
-    TensorType,
-)
 from dynajit._private_names import NAMES
 from dynajit.core.errors import ShapeError
 from dynajit.core.refusals import refused_function
@@ -24,7 +18,6 @@ from dynajit.distributions.dirichlet import Dirichlet
 from dynajit.distributions.gamma import Gamma
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.futures import Future  # noqa: F401  (published)
 from dynajit.jit import ScriptModule  # noqa: F401  (published)
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f

@@ -9,11 +9,13 @@ import os
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
+from dynajit.core.process import late
 from dynajit.core.process.process_groups import (
     BACKENDS,
     NON_GROUP_MEMBER,
     STATE,
     ProcessGroup,
+    default_pg_timeout,
     destroy_process_group,
     get_rank,
     get_world_size,
@@ -23,15 +25,6 @@ from dynajit.core.process.process_groups import (
     new_group,
 )
 from dynajit.core.refusals import refused_class, refused_function
-from dynajit.distributed import (
-    algorithms,
-    constants,
-    device_mesh,
-    fsdp,
-    nn,
-    optim,
-    utils,
-)
 from dynajit.distributed.collectives import (
     Work,
     all_gather,
@@ -50,8 +43,6 @@ from dynajit.distributed.collectives import (
     reduce_scatter_tensor,
     scatter,
 )
-from dynajit.distributed.constants import default_pg_timeout
-from dynajit.distributed.device_mesh import DeviceMesh, init_device_mesh
 from dynajit.distributed.objects import (
     all_gather_object,
     broadcast_object_list,
@@ -293,3 +284,12 @@ __all__ = [
     "send_object_list",
     "utils",
 ]
+
+__getattr__ = late.publish(
+    __name__,
+    names=dict.fromkeys(("DeviceMesh", "init_device_mesh"), "dynajit.distributed.device_mesh"),
+)
+
+
+def __dir__() -> list[str]:
+    return late.names_of(__name__)

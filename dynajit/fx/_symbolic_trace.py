@@ -14,8 +14,8 @@ from types import FunctionType
 from typing import Any, Final
 from unittest import mock
 
-from dynajit._dynamo.eval_frame import OptimizedModule
 from dynajit.capture._capture import CompiledFunction  # type: ignore[import-not-found]  # of C
+from dynajit.compat.capturing import OptimizedModule
 from dynajit.core.errors import InvalidValueError, UnsupportedError
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.fx.graph import Graph

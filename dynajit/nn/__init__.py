@@ -1,11 +1,11 @@
 """Modules, layers, losses and their functions, with PyTorch's names."""
 
+from dynajit.core.process import late
 from dynajit.nn import (
     attention,
     common_types,
     functional,
     init,
-    modules,
     parallel,
     pickled_modules,  # noqa: F401
     utils,
@@ -354,3 +354,9 @@ __all__ = [
     "parallel",
     "utils",
 ]
+
+__getattr__ = late.publish(__name__)
+
+
+def __dir__() -> list[str]:
+    return late.names_of(__name__)

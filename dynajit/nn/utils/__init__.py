@@ -1,8 +1,7 @@
 """Utilities on parameters and sequences: clipping, vectors, reparametrisation, packed sequences."""
 
+from dynajit.core.process import late
 from dynajit.nn.utils import (
-    clip_grad,
-    convert_parameters,
     fusion,
     init,
     parametrizations,
@@ -57,3 +56,9 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+__getattr__ = late.publish(__name__)
+
+
+def __dir__() -> list[str]:
+    return late.names_of(__name__)

@@ -1,7 +1,7 @@
 """Data sets, samplers and the loader, by PyTorch's names."""
 
+from dynajit.core.process import late
 from dynajit.utils.data import (
-    _utils,  # noqa: F401  (published, though not by `import *`)
     dataloader,
     dataset,
     distributed,
@@ -55,3 +55,9 @@ __all__ = [
     "random_split",
     "sampler",
 ]
+
+__getattr__ = late.publish(__name__)
+
+
+def __dir__() -> list[str]:
+    return late.names_of(__name__)
