@@ -14,19 +14,7 @@ from dynajit.core.process.collector import paused
 _finder.install(sys.modules[__name__])  # for PyTorch's paths, and `sys.modules["torch"] = dynajit`
 
 with paused():
-    from dynajit import (
-        _further_names,
-        _inplace,
-        _native_names,
-        _private_names,
-        amp,
-        autograd,
-        cuda,
-        linalg,
-        nn,
-        ops,
-        utils,
-    )
+    from dynajit import amp, autograd, cuda, linalg, nn, ops, utils
     from dynajit.amp import autocast
     from dynajit.amp.state import (
         autocast_decrement_nesting,
@@ -48,20 +36,6 @@ with paused():
     from dynajit.compat.backends.precision import (
         get_float32_matmul_precision,
         set_float32_matmul_precision,
-    )
-    from dynajit.compile import (
-        allow_in_graph,
-        compile,
-        compile_stats,
-        disable,
-        explain,
-        graph_break,
-        is_compiling,
-        list_backends,
-        mark_dynamic,
-        mark_static,
-        reset,
-        set_stance,
     )
     from dynajit.core import errors
     from dynajit.core.errors import OutOfMemoryError
@@ -107,6 +81,20 @@ with paused():
         strided,
     )
     from dynajit.core.types.type_info import finfo, iinfo
+    from dynajit.driver.compile import (
+        allow_in_graph,
+        compile,
+        compile_stats,
+        disable,
+        explain,
+        graph_break,
+        is_compiling,
+        list_backends,
+        mark_dynamic,
+        mark_static,
+        reset,
+        set_stance,
+    )
     from dynajit.eager.modes.defaults import (
         get_default_device,
         get_default_dtype,
@@ -147,6 +135,10 @@ with paused():
     )
     from dynajit.eager.tensor.printing import set_printoptions
     from dynajit.eager.tensor.tensor import Size, Tensor
+    from dynajit.namespaces import further_names as _further_names
+    from dynajit.namespaces import inplace as _inplace
+    from dynajit.namespaces import native_names as _native_names
+    from dynajit.namespaces import private_names as _private_names
     from dynajit.ops.functions import (
         abs,
         absolute,
@@ -545,7 +537,6 @@ if TYPE_CHECKING:
         fx,
         jit,
         library,
-        masked,
         optim,
         special,
         testing,
@@ -567,6 +558,7 @@ if TYPE_CHECKING:
     from dynajit.eager.files.serialization import load, save
     from dynajit.func import vmap
     from dynajit.library.tags import Tag
+    from dynajit.namespaces import masked
 
 # What only some programs use is imported when it is first asked for: `import dynajit` is quick.
 __getattr__ = late.publish(
@@ -579,9 +571,7 @@ __getattr__ = late.publish(
         "fx",
         "jit",
         "library",
-        "masked",
         "optim",
-        "quasirandom",
         "special",
         "testing",
     ),
@@ -589,7 +579,7 @@ __getattr__ = late.publish(
         "GradScaler": "dynajit.amp",
         "Tag": "dynajit.library.tags",
         "UntypedStorage": "dynajit.compat.storage",
-        "_VariableFunctionsClass": "dynajit._foreach",
+        "_VariableFunctionsClass": "dynajit.namespaces.foreach",
         "__version__": "dynajit.compat.torch_version",
         "_assert": "dynajit.compat.private",
         **dict.fromkeys(("geqrf", "ormqr", "orgqr"), "dynajit.ops.functions.matrices.householder"),
@@ -610,13 +600,13 @@ __getattr__ = late.publish(
         "sparse_csc_tensor": "dynajit.sparse",
         "sparse_csr_tensor": "dynajit.sparse",
         "vmap": "dynajit.func",
-        **dict.fromkeys(_inplace.NAMES, "dynajit._inplace"),
-        **dict.fromkeys(_further_names.NAMES, "dynajit._further_functions"),
-        **dict.fromkeys(_private_names.NAMES, "dynajit._private_functions"),
+        **dict.fromkeys(_inplace.NAMES, "dynajit.namespaces.inplace"),
+        **dict.fromkeys(_further_names.NAMES, "dynajit.namespaces.further"),
+        **dict.fromkeys(_private_names.NAMES, "dynajit.namespaces.private"),
         **dict.fromkeys(_private_names.OF_C, "dynajit._C"),
-        **dict.fromkeys(_native_names.NAMES, "dynajit._native_functions"),
+        **dict.fromkeys(_native_names.NAMES, "dynajit.namespaces.native"),
     },
-    families={"_foreach_": "dynajit._foreach"},
+    families={"_foreach_": "dynajit.namespaces.foreach"},
 )
 
 

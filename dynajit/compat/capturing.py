@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from dynajit.compile import compile
 from dynajit.core.errors import UnsupportedError
+from dynajit.driver.compile import compile
 from dynajit.nn.compiled_calls import original_of
 from dynajit.nn.module import Module
 

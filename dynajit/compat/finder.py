@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from importlib.abc import Loader
 
 _ORIGIN = "dynajit.compat.names"
+_FUNCTIONS = [path for path in HIDDEN if "." not in path]
+"""Functions of the library itself: below another name of it, they are no modules."""
 
 
 class Finder:
@@ -58,7 +60,7 @@ class Finder:
                     fullname, cast("Loader", self), origin=_ORIGIN, is_package=rest in BELOW
                 )
             return self._same(MOVED[rest], fullname) if rest in MOVED else None
-        if not rest or sys.modules.get(alias) is not self.library:
+        if not rest or sys.modules.get(alias) is not self.library or rest in _FUNCTIONS:
             return None
         return self._same(rest, fullname)
 

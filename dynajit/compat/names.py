@@ -120,7 +120,7 @@ _PLACES: Final[dict[str, Place]] = {
     "_dynamo": Place(
         "Control of capture: what `dynajit` itself publishes.",
         {
-            "compile": (
+            "driver.compile": (
                 "allow_in_graph compile disable explain graph_break is_compiling list_backends "
                 "mark_dynamic mark_static reset"
             ),
@@ -249,7 +249,7 @@ _PLACES: Final[dict[str, Place]] = {
     "compiler": Place(
         "Control of compiled functions: `compiler.disable` and its kin.",
         {
-            "compile": (
+            "driver.compile": (
                 "allow_in_graph compile disable is_compiling is_dynamo_compiling=is_compiling "
                 "list_backends reset set_stance"
             ),
@@ -822,9 +822,11 @@ _ELSEWHERE: Final[dict[str, str]] = {
     "distributed.nn.functional": "distributed.with_gradients",
     "futures": "compat.futures",
     "hub": "compat.hub",
+    "masked": "namespaces.masked",
     "multiprocessing": "compat.multiprocessing",
     "nn.modules.utils": "compat.layer_arguments",
     "overrides": "compat.overrides",
+    "quasirandom": "namespaces.quasirandom",
     "random": "compat.random",
     "serialization": "compat.serialization",
     "signal.windows": "namespaces.windows",
@@ -871,11 +873,24 @@ _WITHOUT_SUFFIX: Final = {
 """Room -> modules that lay in its package as `name_functions`."""
 
 _RENAMED: Final = {
+    "_foreach": "namespaces.foreach",
+    "_further_functions": "namespaces.further",
+    "_inplace": "namespaces.inplace",
+    "_native_functions": "namespaces.native",
+    "_private_functions": "namespaces.private",
+    "artefacts": "driver.artefacts",
+    "backend": "driver.backend",
+    "compile": "driver.compile",
     "core.gpu": "core.arrays.gpu.runtime",
     "core.gpu_faults": "core.arrays.gpu.faults",
     "core.gpu_memory": "core.arrays.gpu.memory",
+    "demo": "commands.demo",
+    "doctor": "commands.doctor",
     "eager.checkpoint_names": "eager.files.names",
     "eager.sparse_functions": "eager.sparse.functions",
+    "early_compiler": "driver.early_compiler",
+    "launches": "driver.launches",
+    "mapped": "namespaces.mapped",
 }
 
 
@@ -905,5 +920,10 @@ def _below(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
 BELOW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(_below((*PLACES, *ELSEWHERE)))
 """Package ("" is the library) -> modules that programs find below it, though no file says so."""
 
-HIDDEN: Final = ("autograd.gradcheck", "nn.parallel.parallel_apply", "nn.parallel.replicate")
+HIDDEN: Final = (
+    "autograd.gradcheck",
+    "compile",
+    "nn.parallel.parallel_apply",
+    "nn.parallel.replicate",
+)
 """Paths of modules whose packages have a function of the same name, which is what programs call."""

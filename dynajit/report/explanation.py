@@ -11,8 +11,8 @@ from dynajit.capture.entry.session import Compilation
 from dynajit.capture.region.region import Region
 from dynajit.core.quoting import on_a_line, on_a_terminal
 from dynajit.core.records import record
+from dynajit.driver.launches import GraphRecord
 from dynajit.ir.graph import Graph
-from dynajit.launches import GraphRecord
 
 
 @record

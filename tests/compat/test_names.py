@@ -103,10 +103,10 @@ for package, names in BELOW.items():
 
 def test_a_module_never_takes_the_place_of_a_function() -> None:
     """Of the name that it has in its package: `HIDDEN` has them all."""
-    for path in (*PLACES, *ELSEWHERE):
+    for path in (*PLACES, *MOVED):
         importlib.import_module(f"dynajit.{path}")
     hiding = []
-    for path in (*PLACES, *ELSEWHERE):
+    for path in (*PLACES, *MOVED):
         package, _, name = f"dynajit.{path}".rpartition(".")
         if not isinstance(getattr(importlib.import_module(package), name), ModuleType):
             hiding.append(path)

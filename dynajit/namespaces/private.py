@@ -9,7 +9,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from dynajit._private_names import NAMES
 from dynajit.core.errors import ShapeError
 from dynajit.core.refusals import refused_function
 from dynajit.core.types.dtypes import bfloat16, float16, int32, int64
@@ -19,6 +18,7 @@ from dynajit.distributions.gamma import Gamma
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.jit import ScriptModule  # noqa: F401  (published)
+from dynajit.namespaces.private_names import NAMES
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit._further_names import NAMES, QUANTIZED
 from dynajit.core.errors import (
     ArgumentError,
     InvalidValueError,
@@ -30,6 +29,7 @@ from dynajit.eager.tape import anomaly
 from dynajit.eager.tensor.creation import from_numpy
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.eager.tensor.typed_names import type_named
+from dynajit.namespaces.further_names import NAMES, QUANTIZED
 from dynajit.nn import functional as F
 from dynajit.ops import functions
 from dynajit.ops.calls.placing import as_computed

@@ -2,7 +2,7 @@
 
 Contract: a launch takes a region's inputs and returns its outputs as tensors; one that fails has
 changed nothing. A launch whose programs are still being compiled runs the graph op by op. Made by
-`dynajit.backend`; read by `dynajit.report`.
+`dynajit.driver.backend`; read by `dynajit.report`.
 """
 
 import threading

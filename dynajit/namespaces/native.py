@@ -7,11 +7,11 @@ is its view, copied. Published under these names by `dynajit`.
 
 from typing import Any
 
-from dynajit._native_names import NAMES
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.types.dtypes import DType, bool_, float32
 from dynajit.core.types.memory_format import contiguous_format
 from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.namespaces.native_names import NAMES
 from dynajit.nn import functional as F
 from dynajit.ops import functions as f
 from dynajit.ops.table.overriding import publish_overridable

@@ -18,8 +18,6 @@ from dataclasses import replace
 from types import CodeType
 from typing import Any
 
-from dynajit import artefacts, early_compiler
-from dynajit.artefacts import Gradients
 from dynajit.capture.control import disable
 from dynajit.capture.region.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
@@ -27,6 +25,9 @@ from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, BackendErro
 from dynajit.core.process import config
 from dynajit.core.records import record
 from dynajit.core.types.value_types import Shape, TensorType
+from dynajit.driver import artefacts, early_compiler
+from dynajit.driver.artefacts import Gradients
+from dynajit.driver.launches import BackgroundLaunch, GraphRecord, Launch, StartedLaunch
 from dynajit.eager.backward.compiled import CompiledCall, VersionCheck
 from dynajit.eager.tensor.creation import from_numpy
 from dynajit.eager.tensor.tensor import Tensor
@@ -36,7 +37,6 @@ from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.saved import released_together
-from dynajit.launches import BackgroundLaunch, GraphRecord, Launch, StartedLaunch
 
 NAMES = ("native", "numpy", "eager", "cuda")
 GENERATING = ("native", "cuda")

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from dynajit import nn, optim
-from dynajit.compile import compile, explain
 from dynajit.core.process import config, optional
 from dynajit.core.records import record
+from dynajit.driver.compile import compile, explain
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.modes.random import manual_seed
 from dynajit.eager.tensor.creation import from_numpy

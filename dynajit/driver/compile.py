@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dynajit.capture.region.region import Backend
     from dynajit.report.explanation import Explanation
 
-backends = Late("dynajit.backend")
+backends = Late("dynajit.driver.backend")
 cache = Late("dynajit.capture.entry.cache")
 dump = Late("dynajit.report.dump")
 explanations = Late("dynajit.report.explanation")
