@@ -16,7 +16,7 @@ from dynajit.core.pytree import flatten, tree_map, unflatten
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.namespaces.mapped import vmap
-from dynajit.nn.batch_normalization import _BatchNorm
+from dynajit.nn.layers.batch_normalization import _BatchNorm
 from dynajit.nn.utils.stateless import called_with
 from dynajit.ops.functions import ones_like, stack
 

@@ -110,10 +110,13 @@ def _fill(module: ModuleType, place: Place, path: str) -> None:
     fields = vars(module)
     library = module.__name__.partition(".")[0]
     fields["__doc__"] = place.about
+    unlisted = set()
     for source, words in place.exports.items():
         found = importlib.import_module(f"{library}.{source}" if source else library)
         for word in _words(found, words):
-            name, _, original = word.partition("=")
+            name, _, original = word.strip("()").partition("=")
+            if word != word.strip("()"):
+                unlisted.add(name)
             fields[name] = getattr(found, original or name)
     for name, value in place.constants.items():
         fields[name] = SimpleNamespace(**value) if isinstance(value, Mapping) else value
@@ -124,8 +127,9 @@ def _fill(module: ModuleType, place: Place, path: str) -> None:
     for why, words in place.refused.items():
         for name in words.split():
             fields[name] = _refused(f"{called}.{name}".lstrip("."), why, module.__name__)
+    unlisted |= {name for name in fields if name.startswith("__")}
     below = BELOW.get(path, ())
-    listed = (name for name in fields if not name.startswith("__"))
+    listed = (name for name in fields if name not in unlisted)
     fields["__all__"] = list(dict.fromkeys([*listed, *below]))
     if place.others:
         fields["__getattr__"] = _refusing(path, place.others, module.__name__)

@@ -21,7 +21,8 @@ class Place(NamedTuple):
     Args:
         about: its docstring.
         exports: module -> names that are taken from there, in one text; `ours=theirs` where they
-            differ, `*` for all classes that the module lists, `**` for all that it lists.
+            differ, `(name)` where `import *` does not bring it; `*` for all classes that the module
+            lists, `**` for all that it lists.
         constants: name -> value; a mapping is a namespace of settings.
         answers: function of `compat.answers` -> names under which the module has it.
         refused: why -> names that raise when they are used. A capital begins a class.
@@ -420,43 +421,45 @@ _PLACES: Final[dict[str, Place]] = {
     "nn.modules.activation": Place(
         "Activation layers.",
         {
-            "nn.activation": (
+            "nn.layers.activation": (
                 "CELU ELU GELU GLU SELU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU "
                 "LogSigmoid LogSoftmax Mish PReLU ReLU ReLU6 RReLU Sigmoid SiLU Softmax Softmax2d "
                 "Softmin Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
             ),
-            "nn.multihead": "*",
+            "nn.layers.multihead": "*",
         },
     ),
     "nn.modules.adaptive": Place(
         "The adaptive softmax.",
-        {"nn.adaptive": "*"},
+        {"nn.layers.adaptive": "*"},
     ),
     "nn.modules.batchnorm": Place(
         "Batch normalization.",
         {
-            "nn.batch_normalization": (
+            "nn.layers.batch_normalization": (
                 "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm _BatchNorm _NormBase=_Norm"
             ),
-            "nn.lazy": "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d _LazyNormBase=_LazyNorm",
+            "nn.layers.lazy": (
+                "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d _LazyNormBase=_LazyNorm"
+            ),
         },
     ),
     "nn.modules.channelshuffle": Place(
         "Channel shuffling.",
-        {"nn.resampling": "ChannelShuffle"},
+        {"nn.layers.resampling": "ChannelShuffle"},
     ),
     "nn.modules.container": Place(
         "Containers.",
-        {"nn.containers": "*"},
+        {"nn.layers.containers": "*"},
     ),
     "nn.modules.conv": Place(
         "Convolutions.",
         {
-            "nn.convolution": (
+            "nn.layers.convolution": (
                 "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d "
                 "_ConvNd=_Convolution _ConvTransposeNd=_Transposed"
             ),
-            "nn.lazy": (
+            "nn.layers.lazy": (
                 "LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d "
                 "LazyConvTranspose3d"
             ),
@@ -464,53 +467,53 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "nn.modules.distance": Place(
         "Distances.",
-        {"nn.distance": "CosineSimilarity PairwiseDistance"},
+        {"nn.layers.distance": "CosineSimilarity PairwiseDistance"},
     ),
     "nn.modules.dropout": Place(
         "Dropout.",
         {
-            "nn.activation": "AlphaDropout Dropout FeatureAlphaDropout",
-            "nn.resampling": "Dropout1d Dropout2d Dropout3d",
+            "nn.layers.activation": "AlphaDropout Dropout FeatureAlphaDropout",
+            "nn.layers.resampling": "Dropout1d Dropout2d Dropout3d",
         },
     ),
     "nn.modules.flatten": Place(
         "Flattening.",
-        {"nn.linear": "Flatten Unflatten"},
+        {"nn.layers.linear": "Flatten Unflatten"},
     ),
     "nn.modules.fold": Place(
         "Folding.",
-        {"nn.convolution": "Fold Unfold"},
+        {"nn.layers.convolution": "Fold Unfold"},
     ),
     "nn.modules.instancenorm": Place(
         "Instance normalization.",
         {
-            "nn.batch_normalization": (
+            "nn.layers.batch_normalization": (
                 "InstanceNorm1d InstanceNorm2d InstanceNorm3d _InstanceNorm"
             ),
-            "nn.lazy": "LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d",
+            "nn.layers.lazy": "LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d",
         },
     ),
     "nn.modules.lazy": Place(
         "Layers without sizes.",
-        {"nn.lazy": "LazyModuleMixin"},
+        {"nn.layers.lazy": "LazyModuleMixin"},
     ),
     "nn.modules.linear": Place(
         "Linear layers.",
         {
-            "nn.distance": "Bilinear",
-            "nn.lazy": "LazyLinear",
-            "nn.linear": "Identity Linear NonDynamicallyQuantizableLinear",
+            "nn.layers.distance": "Bilinear",
+            "nn.layers.lazy": "LazyLinear",
+            "nn.layers.linear": "Identity Linear (NonDynamicallyQuantizableLinear)",
         },
     ),
     "nn.modules.loss": Place(
         "Losses.",
         {
-            "nn.loss": (
+            "nn.layers.loss": (
                 "BCELoss BCEWithLogitsLoss CrossEntropyLoss HingeEmbeddingLoss HuberLoss "
                 "KLDivLoss L1Loss MarginRankingLoss MSELoss MultiLabelSoftMarginLoss NLLLoss "
                 "PoissonNLLLoss SmoothL1Loss SoftMarginLoss TripletMarginLoss _Loss _WeightedLoss"
             ),
-            "nn.margin_loss": "*",
+            "nn.layers.margin_loss": "*",
         },
     ),
     "nn.modules.module": Place(
@@ -522,20 +525,20 @@ _PLACES: Final[dict[str, Place]] = {
                 "register_module_full_backward_pre_hook"
             ),
             "nn.module": "*",
-            "nn.state": "_IncompatibleKeys=IncompatibleKeys",
+            "nn.state": "(_IncompatibleKeys=IncompatibleKeys)",
         },
     ),
     "nn.modules.normalization": Place(
         "Layer, group and local normalization.",
         {
-            "nn.batch_normalization": "CrossMapLRN2d GroupNorm LocalResponseNorm",
-            "nn.normalization": "*",
+            "nn.layers.batch_normalization": "CrossMapLRN2d GroupNorm LocalResponseNorm",
+            "nn.layers.normalization": "*",
         },
     ),
     "nn.modules.padding": Place(
         "Padding.",
         {
-            "nn.resampling": (
+            "nn.layers.resampling": (
                 "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d "
                 "ConstantPad3d ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d "
                 "ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d "
@@ -545,12 +548,12 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "nn.modules.pixelshuffle": Place(
         "Pixel shuffling.",
-        {"nn.resampling": "PixelShuffle PixelUnshuffle"},
+        {"nn.layers.resampling": "PixelShuffle PixelUnshuffle"},
     ),
     "nn.modules.pooling": Place(
         "Pooling.",
         {
-            "nn.pooling": (
+            "nn.layers.pooling": (
                 "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d "
                 "AdaptiveMaxPool2d AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d "
                 "FractionalMaxPool2d FractionalMaxPool3d LPPool1d LPPool2d LPPool3d MaxPool1d "
@@ -561,26 +564,26 @@ _PLACES: Final[dict[str, Place]] = {
     "nn.modules.rnn": Place(
         "Recurrent layers.",
         {
-            "nn.recurrent": "*",
-            "nn.recurrent_cells": "*",
+            "nn.layers.recurrent": "*",
+            "nn.layers.recurrent_cells": "*",
         },
     ),
     "nn.modules.sparse": Place(
         "Embeddings.",
-        {"nn.embedding": "*"},
+        {"nn.layers.embedding": "*"},
     ),
     "nn.modules.transformer": Place(
         "Transformers. `_get_activation_fn` has users, too.",
         {
-            "nn.transformer": (
+            "nn.layers.transformer": (
                 "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "
-                "TransformerEncoderLayer _get_activation_fn=_activation_of"
+                "TransformerEncoderLayer (_get_activation_fn=_activation_of)"
             ),
         },
     ),
     "nn.modules.upsampling": Place(
         "Upsampling.",
-        {"nn.resampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d"},
+        {"nn.layers.resampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d"},
     ),
     "nn.parallel.parallel_apply": Place(
         "Modules on several devices.",
@@ -806,6 +809,13 @@ _PLACES: Final[dict[str, Place]] = {
 PLACES: Final[Mapping[str, Place]] = MappingProxyType(_PLACES)
 """Path below the library -> what its module holds."""
 
+_LAYERS: Final = (
+    "activation adaptive batch_normalization containers convolution distance embedding lazy linear "
+    "loss margin_loss multihead normalization pooling recurrent recurrent_cells resampling "
+    "transformer"
+)
+"""Modules that were the package's own: `nn.linear` is `nn.layers.linear`."""
+
 _ELSEWHERE: Final[dict[str, str]] = {
     "__config__": "compat.build",
     "_jit_internal": "compat.script_types",
@@ -834,6 +844,7 @@ _ELSEWHERE: Final[dict[str, str]] = {
     "torch_version": "compat.torch_version",
     "types": "compat.types",
     "version": "compat.version",
+    **{f"nn.{name}": f"nn.layers.{name}" for name in _LAYERS.split()},
 }
 ELSEWHERE: Final[Mapping[str, str]] = MappingProxyType(_ELSEWHERE)
 """Path -> where the module lies that has it: the path is its other name, which programs use."""

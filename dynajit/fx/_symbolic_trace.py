@@ -22,7 +22,7 @@ from dynajit.fx.graph import Graph
 from dynajit.fx.graph_module import GraphModule
 from dynajit.fx.node import Argument
 from dynajit.fx.proxy import ParameterProxy, Proxy, TracerBase
-from dynajit.nn.containers import Sequential
+from dynajit.nn.layers.containers import Sequential
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 

@@ -153,7 +153,7 @@ CASES: Final[dict[str, Case]] = {
     "dynajit/ops/functions/signals/spectrogram.py: _signal": (
         lambda x, w: dj.istft(x, 4, 2, window=w), (dj.ones(3, 3, dtype=dj.complex64), dj.ones(4)),
         (dj.ones(3, 3, dtype=dj.complex64), dj.zeros(4))),
-    "dynajit/nn/adaptive.py: forward": (
+    "dynajit/nn/layers/adaptive.py: forward": (
         lambda x, i: ADAPTIVE(x, i).loss, (dj.ones(2, 4), I), (dj.ones(2, 4), J)),
     "dynajit/nn/ctc.py: ctc_loss": (
         lambda n: F.ctc_loss(dj.zeros(5, 1, 3), T([[1, 2]]), n, T([2])), (T([5]),), (T([6]),)),

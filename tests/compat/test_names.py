@@ -184,6 +184,8 @@ def test_tools_that_look_at_modules_can_look_at_these() -> None:
         ("dynajit.eager.storages", "UntypedStorage", dj.UntypedStorage),
         ("dynajit.ops.reduction_functions", "ValuesIndices", dj.return_types.max),
         ("dynajit.ops.methods", "ElementwiseMethods", dj.Tensor.add),
+        ("dynajit.nn.linear", "Linear", dj.nn.Linear),
+        ("dynajit.nn.containers", "Sequential", dj.nn.Sequential),
         ("dynajit.futures", "Future", dj.futures.Future),
         ("dynajit.torch_version", "TorchVersion", type(dj.__version__)),
         ("dynajit.quantization", "QuantStub", dj.ao.quantization.QuantStub),

@@ -3,7 +3,7 @@
 Contract: parameters have PyTorch's names (`weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`,
 `bias_hh_l0`, `weight_hr_l0` of a projection; `_reverse` behind them for the other direction). The
 arguments are checked here; `ops.functions.networks.recurrent` computes. Packed sequences are those
-of `nn.utils.rnn`. Single steps are in `nn.recurrent_cells`.
+of `nn.utils.rnn`. Single steps are in `nn.layers.recurrent_cells`.
 """
 
 import math

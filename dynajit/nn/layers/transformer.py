@@ -16,13 +16,13 @@ from dynajit.core.errors import ShapeError
 from dynajit.core.types.dtypes import DType
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
-from dynajit.nn.activation import GELU, Dropout, ReLU
-from dynajit.nn.containers import ModuleList
 from dynajit.nn.init import xavier_uniform_
-from dynajit.nn.linear import Linear
+from dynajit.nn.layers.activation import GELU, Dropout, ReLU
+from dynajit.nn.layers.containers import ModuleList
+from dynajit.nn.layers.linear import Linear
+from dynajit.nn.layers.multihead import MultiheadAttention
+from dynajit.nn.layers.normalization import LayerNorm
 from dynajit.nn.module import Module
-from dynajit.nn.multihead import MultiheadAttention
-from dynajit.nn.normalization import LayerNorm
 from dynajit.ops.functions.creation.creation import full
 from dynajit.ops.functions.shapes.shape import triu
 

@@ -8,7 +8,7 @@ from dynajit.eager.tensor.creation import empty
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.nn import init
-from dynajit.nn.linear import NonDynamicallyQuantizableLinear
+from dynajit.nn.layers.linear import NonDynamicallyQuantizableLinear
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 

@@ -1,7 +1,7 @@
 """Single steps of recurrent networks: RNNCell, LSTMCell, GRUCell.
 
 Contract: as PyTorch's; the program writes the loop over time. Whole sequences are in
-`nn.recurrent`, the formulas in `ops.functions.networks.recurrent`.
+`nn.layers.recurrent`, the formulas in `ops.functions.networks.recurrent`.
 """
 
 import math

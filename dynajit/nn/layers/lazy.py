@@ -13,7 +13,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.nn.batch_normalization import (
+from dynajit.nn.layers.batch_normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -24,7 +24,7 @@ from dynajit.nn.batch_normalization import (
     _InstanceNorm,
     _Norm,
 )
-from dynajit.nn.convolution import (
+from dynajit.nn.layers.convolution import (
     Conv1d,
     Conv2d,
     Conv3d,
@@ -32,7 +32,7 @@ from dynajit.nn.convolution import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
-from dynajit.nn.linear import Linear
+from dynajit.nn.layers.linear import Linear
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 

@@ -48,6 +48,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 def pair(**options: Any) -> tuple[Any, Any]:
     """A layer of PyTorch's and ours with its state, in evaluation."""
+    torch.manual_seed(0)
     theirs = torch.nn.MultiheadAttention(SIZE, 2, **options)
     for parameter in theirs.parameters():
         torch.nn.init.normal_(parameter, std=0.5)

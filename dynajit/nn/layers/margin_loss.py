@@ -6,8 +6,8 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
-from dynajit.nn.distance import PairwiseDistance
-from dynajit.nn.loss import NLLLoss, _Loss, _WeightedLoss
+from dynajit.nn.layers.distance import PairwiseDistance
+from dynajit.nn.layers.loss import NLLLoss, _Loss, _WeightedLoss
 
 
 class GaussianNLLLoss(_Loss):

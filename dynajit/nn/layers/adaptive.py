@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from dynajit.core.types.dtypes import DType
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
-from dynajit.nn.containers import ModuleList, Sequential
-from dynajit.nn.linear import Linear
+from dynajit.nn.layers.containers import ModuleList, Sequential
+from dynajit.nn.layers.linear import Linear
 from dynajit.nn.module import Module
 from dynajit.ops.functions import cat, where
 

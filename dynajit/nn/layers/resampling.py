@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from dynajit.core.errors import ShapeValueError
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
-from dynajit.nn.activation import Dropout
+from dynajit.nn.layers.activation import Dropout
 from dynajit.nn.module import Module
 from dynajit.ops.functions.networks.resampling import padding_amounts
 
