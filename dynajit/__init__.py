@@ -8,23 +8,13 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
+from dynajit.compat import finder as _finder
 from dynajit.core.process.collector import paused
 
+_finder.install(sys.modules[__name__])  # for PyTorch's paths, and `sys.modules["torch"] = dynajit`
+
 with paused():
-    from dynajit import (
-        _further_names,
-        _inplace,
-        _native_names,
-        _private_names,
-        amp,
-        autograd,
-        backends,
-        cuda,
-        linalg,
-        nn,
-        ops,
-        utils,
-    )
+    from dynajit import amp, autograd, cuda, linalg, nn, ops, utils
     from dynajit.amp import autocast
     from dynajit.amp.state import (
         autocast_decrement_nesting,
@@ -43,27 +33,13 @@ with paused():
         set_autocast_enabled,
         set_autocast_gpu_dtype,
     )
-    from dynajit.backends.precision import (
+    from dynajit.compat.backends.precision import (
         get_float32_matmul_precision,
         set_float32_matmul_precision,
     )
-    from dynajit.compile import (
-        allow_in_graph,
-        compile,
-        compile_stats,
-        disable,
-        explain,
-        graph_break,
-        is_compiling,
-        list_backends,
-        mark_dynamic,
-        mark_static,
-        reset,
-        set_stance,
-    )
     from dynajit.core import errors
     from dynajit.core.errors import OutOfMemoryError
-    from dynajit.core.process import aliases, config, late
+    from dynajit.core.process import config, late
     from dynajit.core.process.determinism import (
         are_deterministic_algorithms_enabled,
         get_deterministic_debug_mode,
@@ -105,6 +81,20 @@ with paused():
         strided,
     )
     from dynajit.core.types.type_info import finfo, iinfo
+    from dynajit.driver.compile import (
+        allow_in_graph,
+        compile,
+        compile_stats,
+        disable,
+        explain,
+        graph_break,
+        is_compiling,
+        list_backends,
+        mark_dynamic,
+        mark_static,
+        reset,
+        set_stance,
+    )
     from dynajit.eager.modes.defaults import (
         get_default_device,
         get_default_dtype,
@@ -145,6 +135,10 @@ with paused():
     )
     from dynajit.eager.tensor.printing import set_printoptions
     from dynajit.eager.tensor.tensor import Size, Tensor
+    from dynajit.namespaces import further_names as _further_names
+    from dynajit.namespaces import inplace as _inplace
+    from dynajit.namespaces import native_names as _native_names
+    from dynajit.namespaces import private_names as _private_names
     from dynajit.report.log import set_logs
 
 # The library's functions, and what only some programs use, which is imported when it is first asked
@@ -153,118 +147,62 @@ globals().update({name: getattr(ops.functions, name) for name in ops.functions._
 
 if TYPE_CHECKING:
     from dynajit import (
-        accelerator,
-        ao,
-        compiler,
-        cpu,
         distributed,
         distributions,
-        export,
         fft,
         func,
         fx,
-        hub,
         jit,
         library,
-        masked,
-        mps,
-        multiprocessing,
-        nested,
-        onnx,
         optim,
-        overrides,
-        profiler,
-        quantization,
-        random,
-        return_types,
-        serialization,
-        signal,
-        sparse,
         special,
-        storage,
         testing,
+    )
+    from dynajit.compat import (
+        hub,
+        multiprocessing,
+        overrides,
+        random,
+        serialization,
+        storage,
         torch_version,
         types,
         version,
-        xpu,
     )
+    from dynajit.compat.storage import UntypedStorage, is_storage
+    from dynajit.compat.torch_version import __version__  # noqa: F401
+    from dynajit.cuda import accelerator
     from dynajit.eager.files.serialization import load, save
     from dynajit.func import vmap
     from dynajit.library.tags import Tag
-    from dynajit.sparse import (
-        sparse_bsc_tensor,
-        sparse_bsr_tensor,
-        sparse_compressed_tensor,
-        sparse_coo_tensor,
-        sparse_csc_tensor,
-        sparse_csr_tensor,
-    )
-    from dynajit.storage import UntypedStorage, is_storage
-    from dynajit.torch_version import __version__  # noqa: F401
+    from dynajit.namespaces import masked
 
 # What only some programs use is imported when it is first asked for: `import dynajit` is quick.
 __getattr__ = late.publish(
     __name__,
     modules=(
-        "_C",
-        "__config__",
-        "_dynamo",
-        "_inductor",
-        "_jit_internal",
-        "_ops",
-        "_subclasses",
-        "_tensor",
-        "_tensor_str",
-        "_utils",
-        "accelerator",
-        "ao",
-        "compiler",
-        "cpu",
         "distributed",
         "distributions",
-        "export",
         "fft",
         "func",
-        "functional",
-        "futures",
         "fx",
-        "hub",
         "jit",
         "library",
-        "masked",
-        "mps",
-        "multiprocessing",
-        "nested",
-        "onnx",
         "optim",
-        "overrides",
-        "profiler",
-        "quantization",
-        "quasirandom",
-        "random",
-        "return_types",
-        "serialization",
-        "signal",
-        "sparse",
         "special",
-        "storage",
         "testing",
-        "torch_version",
-        "types",
-        "version",
-        "xpu",
     ),
     names={
         "GradScaler": "dynajit.amp",
         "Tag": "dynajit.library.tags",
-        "UntypedStorage": "dynajit.storage",
-        "_VariableFunctionsClass": "dynajit._foreach",
-        "__version__": "dynajit.torch_version",
-        "_assert": "dynajit._utils",
+        "UntypedStorage": "dynajit.compat.storage",
+        "_VariableFunctionsClass": "dynajit.namespaces.foreach",
+        "__version__": "dynajit.compat.torch_version",
+        "_assert": "dynajit.compat.private",
         **dict.fromkeys(("geqrf", "ormqr", "orgqr"), "dynajit.ops.functions.matrices.householder"),
         "histogramdd": "dynajit.ops.functions.arrangement.search",
-        "_assert_async": "dynajit._utils",
-        "is_storage": "dynajit.storage",
+        "_assert_async": "dynajit.compat.private",
+        "is_storage": "dynajit.compat.storage",
         **dict.fromkeys(
             ("lobpcg", "pca_lowrank", "svd_lowrank"), "dynajit.ops.functions.matrices.lowrank"
         ),
@@ -279,17 +217,19 @@ __getattr__ = late.publish(
         "sparse_csc_tensor": "dynajit.sparse",
         "sparse_csr_tensor": "dynajit.sparse",
         "vmap": "dynajit.func",
-        **dict.fromkeys(_inplace.NAMES, "dynajit._inplace"),
-        **dict.fromkeys(_further_names.NAMES, "dynajit._further_functions"),
-        **dict.fromkeys(_private_names.NAMES, "dynajit._private_functions"),
-        **dict.fromkeys(_native_names.NAMES, "dynajit._native_functions"),
+        **dict.fromkeys(_inplace.NAMES, "dynajit.namespaces.inplace"),
+        **dict.fromkeys(_further_names.NAMES, "dynajit.namespaces.further"),
+        **dict.fromkeys(_private_names.NAMES, "dynajit.namespaces.private"),
+        **dict.fromkeys(_private_names.OF_C, "dynajit._C"),
+        **dict.fromkeys(_native_names.NAMES, "dynajit.namespaces.native"),
     },
-    families={"_foreach_": "dynajit._foreach"},
+    families={"_foreach_": "dynajit.namespaces.foreach"},
 )
 
 
-aliases.install(sys.modules[__name__])  # for `sys.modules["torch"] = dynajit`
 torch = sys.modules[__name__]  # PyTorch's package imports itself: `torch.torch.Tensor`
+
+_finder.complete(torch)
 
 pi = math.pi
 inf = math.inf

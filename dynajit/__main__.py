@@ -2,7 +2,7 @@
 
 import sys
 
-from dynajit import demo, doctor
+from dynajit.commands import demo, doctor
 
 COMMANDS = {
     "demo": (demo.main, "train two models on handwritten digits, eagerly and compiled"),

@@ -2,7 +2,7 @@
 
 Contract: as `torch.func`: functions of nests of tensors; transforms nest, and results have a
 history only where something else than the transform's own inputs requires gradients. `vmap` is that
-of `dynajit.mapped`. Compiled functions call transforms as plain Python.
+of `dynajit.namespaces.mapped`. Compiled functions call transforms as plain Python.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ from dynajit.core.process import late
 from dynajit.core.pytree import flatten, tree_map, unflatten
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.mapped import vmap
-from dynajit.nn.batch_normalization import _BatchNorm
+from dynajit.namespaces.mapped import vmap
+from dynajit.nn.layers.batch_normalization import _BatchNorm
 from dynajit.nn.utils.stateless import called_with
 from dynajit.ops import functions
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit import early_compiler
 from dynajit.capture.entry import session
 from dynajit.codegen import pipeline
 from dynajit.codegen.compilers import compilation, toolchain
+from dynajit.driver import early_compiler
 
 pytestmark = pytest.mark.skipif(toolchain.find_compiler() is None, reason="needs a C compiler")
 

@@ -163,7 +163,7 @@ def test_import_loads_no_compiler() -> None:
         "capture.entry.cache",
         "ir.graph",
         "codegen.pipeline",
-        "backend",
+        "driver.backend",
     ]
     found = f"[p for p in {parts} if 'dynajit.' + p in sys.modules]"
     code = f"""import sys, dynajit as dj

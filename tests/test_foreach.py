@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit._foreach import FUNCTIONS
 from dynajit.core.errors import ShapeError
+from dynajit.namespaces.foreach import FUNCTIONS
 
 VALUES = [np.linspace(0.1, 0.9, 4), np.linspace(0.2, 0.7, 6).reshape(2, 3), np.array(0.5)]
 OTHERS = [np.array(value[::-1] if value.ndim else value * 2) for value in VALUES]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit import _further_names, _inplace
 from dynajit.core.errors import UnsupportedError
+from dynajit.namespaces import further_names, inplace
 
 torch = pytest.importorskip("torch")
 
@@ -190,7 +190,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", _inplace.NAMES)
+@pytest.mark.parametrize("name", inplace.NAMES)
 def test_a_function_in_place_is_the_method(name: str) -> None:
     rows = np.array([4, 6, 3, 9, 15]) if name in ("gcd_", "lcm_") else np.linspace(0.1, 0.9, 5)
     rows = rows + 1 if name in ("acosh_", "arccosh_") else rows
@@ -215,7 +215,7 @@ def test_compiled_functions_call_them_without_a_break() -> None:
     np.testing.assert_allclose(compiled(x, w).numpy(), function(x, w).numpy(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", _further_names.QUANTIZED)
+@pytest.mark.parametrize("name", further_names.QUANTIZED)
 def test_what_is_not_there_is_refused_by_name(name: str) -> None:
     with pytest.raises(UnsupportedError, match=name):
         getattr(dj, name)(3)
@@ -253,7 +253,7 @@ def test_the_default_class_of_tensors_has_the_default_dtype() -> None:
 def test_every_name_is_published() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        names = (*_inplace.NAMES, *_further_names.NAMES)
+        names = (*inplace.NAMES, *further_names.NAMES)
         assert [] == [name for name in names if not hasattr(dj, name)]
         assert [] == [name for name in names if not hasattr(torch, name)]
         assert set(names) <= set(dir(dj))

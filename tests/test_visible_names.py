@@ -17,8 +17,10 @@ SHOWN = sorted(late._refusing)
 
 
 def is_part(module: types.ModuleType, name: str) -> bool:
-    value = vars(module).get(name)
-    return isinstance(value, types.ModuleType) and value.__name__ == f"{module.__name__}.{name}"
+    value = getattr(module, name)
+    return isinstance(value, types.ModuleType) and value is sys.modules.get(
+        f"{module.__name__}.{name}"
+    )
 
 
 @pytest.mark.parametrize("name", SHOWN)

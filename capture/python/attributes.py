@@ -286,7 +286,7 @@ def _module_attribute(machine: Machine, value: Known, name: str) -> Steps:
     fallback = fields.get("__getattr__", MISSING)
     if found is MISSING and late.refuses(fields, name):
         error = late.unknown_name(fields["__name__"], name)
-        raise_python(x, type(error), str(error))
+        raise_python(machine, type(error), str(error))
     if fallback is not MISSING:
         function = machine.recorder.wrap(
             fallback, sources.Attribute(_base_of(value), "__getattr__")

@@ -4,7 +4,7 @@ Contract: `write(key, data)` keeps what JSON can hold; `read(key)` gives it back
 another one, or None; `has(key)` says whether it was written. A file is written under another name
 and renamed, and begins with the checksum of the rest: what is cut off, changed, of another kind or
 not this user's alone (`codegen.compilers.cache_folder`) is not read, and is written again. Called
-by `dynajit.artefacts` and `dynajit.early_compiler`.
+by `dynajit.driver.artefacts` and `dynajit.driver.early_compiler`.
 """
 
 import hashlib

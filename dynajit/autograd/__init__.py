@@ -5,14 +5,13 @@ Most of it is defined in `eager`; this module is where programs look for it.
 
 from typing import TYPE_CHECKING
 
-from dynajit.autograd import anomaly_mode, function, grad_mode, variable
-from dynajit.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from dynajit.autograd.function import Function
-from dynajit.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-from dynajit.autograd.gradcheck import gradcheck, gradgradcheck
-from dynajit.autograd.variable import Variable
 from dynajit.core.process import late
 from dynajit.eager.backward.engine import backward, grad
+from dynajit.eager.backward.function import Function
+from dynajit.eager.backward.gradcheck import gradcheck, gradgradcheck
+from dynajit.eager.modes.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from dynajit.eager.tape.anomaly import detect_anomaly, set_detect_anomaly
+from dynajit.eager.tensor.legacy import Variable
 
 if TYPE_CHECKING:
     from dynajit.autograd import functional, graph, profiler

@@ -11,24 +11,25 @@ from typing import Any
 from dynajit.core.errors import UnsupportedError
 
 
-def refused_function(name: str, reason: str) -> Callable[..., Any]:
+def refused_function(name: str, reason: str, module: str | None = None) -> Callable[..., Any]:
     """A function that raises.
 
     Args:
         name: as programs call it, such as `onnx.export`.
         reason: what is missing, and what to do instead; whole sentences.
+        module: where the name is found, by pickle, too; by default the module that asks.
     """
 
     def refused(*args: Any, **kwargs: Any) -> Any:
         raise UnsupportedError(f"{name}: {reason}")
 
     refused.__name__ = refused.__qualname__ = name.rpartition(".")[2]
-    refused.__module__ = _module_of_caller()
+    refused.__module__ = module or _module_of_caller()
     refused.__doc__ = f"Raises UnsupportedError: {reason}"
     return refused
 
 
-def refused_class(name: str, reason: str) -> Any:
+def refused_class(name: str, reason: str, module: str | None = None) -> Any:
     """A class whose instances cannot be made; classes may derive from it.
 
     Args: as of `refused_function`.
@@ -40,11 +41,11 @@ def refused_class(name: str, reason: str) -> Any:
     members = {
         "__init__": refuse,
         "__doc__": f"Raises UnsupportedError: {reason}",
-        "__module__": _module_of_caller(),
+        "__module__": module or _module_of_caller(),
     }
     return type(name.rpartition(".")[2], (), members)
 
 
 def _module_of_caller() -> str:
-    """The module that asks for a refusal: where the name is found, by pickle, too."""
+    """The module that asks for a refusal."""
     return str(sys._getframe(2).f_globals["__name__"])

@@ -15,6 +15,7 @@ from dynajit.core.process.process_groups import (
     NON_GROUP_MEMBER,
     STATE,
     ProcessGroup,
+    default_pg_timeout,
     destroy_process_group,
     get_rank,
     get_world_size,
@@ -24,15 +25,6 @@ from dynajit.core.process.process_groups import (
     new_group,
 )
 from dynajit.core.refusals import refused_class, refused_function
-from dynajit.distributed import (
-    algorithms,
-    constants,
-    device_mesh,
-    fsdp,
-    nn,
-    optim,
-    utils,
-)
 from dynajit.distributed.collectives import (
     Work,
     all_gather,
@@ -51,8 +43,6 @@ from dynajit.distributed.collectives import (
     reduce_scatter_tensor,
     scatter,
 )
-from dynajit.distributed.constants import default_pg_timeout
-from dynajit.distributed.device_mesh import DeviceMesh, init_device_mesh
 from dynajit.distributed.objects import (
     all_gather_object,
     broadcast_object_list,
@@ -294,5 +284,10 @@ __all__ = [
     "send_object_list",
     "utils",
 ]
+
+__getattr__ = late.publish(
+    __name__,
+    names=dict.fromkeys(("DeviceMesh", "init_device_mesh"), "dynajit.distributed.device_mesh"),
+)
 
 late.show(__name__)

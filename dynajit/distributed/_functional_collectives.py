@@ -5,8 +5,8 @@ Contract: results have no other processes to wait for.
 
 from typing import Any
 
-from dynajit.distributed.nn.functional import all_reduce as _all_reduce
-from dynajit.distributed.nn.functional import broadcast as _broadcast
+from dynajit.distributed.with_gradients import all_reduce as _all_reduce
+from dynajit.distributed.with_gradients import broadcast as _broadcast
 
 
 def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:

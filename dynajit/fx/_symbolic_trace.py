@@ -14,15 +14,15 @@ from types import FunctionType
 from typing import Any, Final
 from unittest import mock
 
-from dynajit._dynamo.eval_frame import OptimizedModule
 from dynajit.capture._capture import CompiledFunction
+from dynajit.compat.capturing import OptimizedModule
 from dynajit.core.errors import InvalidValueError, UnsupportedError
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.fx.graph import Graph
 from dynajit.fx.graph_module import GraphModule
 from dynajit.fx.node import Argument
 from dynajit.fx.proxy import ParameterProxy, Proxy, TracerBase
-from dynajit.nn.containers import Sequential
+from dynajit.nn.layers.containers import Sequential
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 

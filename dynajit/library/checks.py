@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.compile import compile
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import CaptureError, InvalidValueError, OperatorError
+from dynajit.driver.compile import compile
 from dynajit.eager.backward.engine import grad
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor

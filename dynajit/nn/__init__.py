@@ -6,12 +6,11 @@ from dynajit.nn import (
     common_types,
     functional,
     init,
-    modules,
     parallel,
     pickled_modules,  # noqa: F401
     utils,
 )
-from dynajit.nn.activation import (
+from dynajit.nn.layers.activation import (
     CELU,
     ELU,
     GELU,
@@ -44,8 +43,8 @@ from dynajit.nn.activation import (
     Tanhshrink,
     Threshold,
 )
-from dynajit.nn.adaptive import AdaptiveLogSoftmaxWithLoss
-from dynajit.nn.batch_normalization import (
+from dynajit.nn.layers.adaptive import AdaptiveLogSoftmaxWithLoss
+from dynajit.nn.layers.batch_normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -57,14 +56,14 @@ from dynajit.nn.batch_normalization import (
     LocalResponseNorm,
     SyncBatchNorm,
 )
-from dynajit.nn.containers import (
+from dynajit.nn.layers.containers import (
     ModuleDict,
     ModuleList,
     ParameterDict,
     ParameterList,
     Sequential,
 )
-from dynajit.nn.convolution import (
+from dynajit.nn.layers.convolution import (
     Conv1d,
     Conv2d,
     Conv3d,
@@ -74,9 +73,9 @@ from dynajit.nn.convolution import (
     Fold,
     Unfold,
 )
-from dynajit.nn.distance import Bilinear, CosineSimilarity, PairwiseDistance
-from dynajit.nn.embedding import Embedding, EmbeddingBag
-from dynajit.nn.lazy import (
+from dynajit.nn.layers.distance import Bilinear, CosineSimilarity, PairwiseDistance
+from dynajit.nn.layers.embedding import Embedding, EmbeddingBag
+from dynajit.nn.layers.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
     LazyBatchNorm3d,
@@ -91,8 +90,8 @@ from dynajit.nn.lazy import (
     LazyInstanceNorm3d,
     LazyLinear,
 )
-from dynajit.nn.linear import Flatten, Identity, Linear, Unflatten
-from dynajit.nn.loss import (
+from dynajit.nn.layers.linear import Flatten, Identity, Linear, Unflatten
+from dynajit.nn.layers.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -109,7 +108,7 @@ from dynajit.nn.loss import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
-from dynajit.nn.margin_loss import (
+from dynajit.nn.layers.margin_loss import (
     CosineEmbeddingLoss,
     CTCLoss,
     GaussianNLLLoss,
@@ -118,12 +117,9 @@ from dynajit.nn.margin_loss import (
     NLLLoss2d,
     TripletMarginWithDistanceLoss,
 )
-from dynajit.nn.module import Module
-from dynajit.nn.multihead import MultiheadAttention
-from dynajit.nn.normalization import LayerNorm, RMSNorm
-from dynajit.nn.parallel import DataParallel
-from dynajit.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
-from dynajit.nn.pooling import (
+from dynajit.nn.layers.multihead import MultiheadAttention
+from dynajit.nn.layers.normalization import LayerNorm, RMSNorm
+from dynajit.nn.layers.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveAvgPool3d,
@@ -145,9 +141,9 @@ from dynajit.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from dynajit.nn.recurrent import GRU, LSTM, RNN, RNNBase
-from dynajit.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from dynajit.nn.resampling import (
+from dynajit.nn.layers.recurrent import GRU, LSTM, RNN, RNNBase
+from dynajit.nn.layers.recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from dynajit.nn.layers.resampling import (
     ChannelShuffle,
     CircularPad1d,
     CircularPad2d,
@@ -173,13 +169,16 @@ from dynajit.nn.resampling import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from dynajit.nn.transformer import (
+from dynajit.nn.layers.transformer import (
     Transformer,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from dynajit.nn.module import Module
+from dynajit.nn.parallel import DataParallel
+from dynajit.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
     "CELU",
@@ -355,5 +354,7 @@ __all__ = [
     "parallel",
     "utils",
 ]
+
+__getattr__ = late.publish(__name__)
 
 late.show(__name__)

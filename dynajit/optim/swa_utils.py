@@ -17,7 +17,7 @@ from dynajit.core.types.dtypes import int64
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.nn.batch_normalization import _BatchNorm
+from dynajit.nn.layers.batch_normalization import _BatchNorm
 from dynajit.nn.module import Module
 from dynajit.optim.lr_scheduler.base import LRScheduler, for_each_group
 from dynajit.optim.optimizer import Optimizer

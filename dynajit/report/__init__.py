@@ -1,5 +1,5 @@
 """What compiling did, for people: explain, logs, dumps and statistics.
 
-Everything here reads `capture.entry.session.Compilation` and `dynajit.launches.GraphRecord`;
+Everything here reads `capture.entry.session.Compilation` and `dynajit.driver.launches.GraphRecord`;
 nothing here influences what is compiled.
 """

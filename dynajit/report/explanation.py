@@ -5,14 +5,16 @@ functions and callees that it led to. Printed by the demo and by users.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.capture.entry.session import Compilation
 from dynajit.capture.region.region import Region
 from dynajit.core.quoting import on_a_line, on_a_terminal
 from dynajit.core.records import record
 from dynajit.ir.graph import Graph
-from dynajit.launches import GraphRecord
+
+if TYPE_CHECKING:
+    from dynajit.driver.launches import GraphRecord
 
 
 @record
@@ -59,7 +61,7 @@ class Explanation:
     guards: tuple[str, ...]
     kernels: tuple[Any, ...]
     stages: dict[str, float]
-    records: tuple[GraphRecord, ...]
+    records: "tuple[GraphRecord, ...]"
     skips: tuple[str, ...]
     continued: tuple[Break, ...] = ()
 

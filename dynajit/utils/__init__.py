@@ -11,8 +11,6 @@ if TYPE_CHECKING:
         data,
         dlpack,
         flop_counter,
-        hooks,
-        model_zoo,
         summary,
         tensorboard,
     )

@@ -17,7 +17,7 @@ from dynajit.core.process import late
 from dynajit.core.types.device import Device
 from dynajit.eager.backward.recomputation import CheckpointError, Reentrant, recomputed, tensors_in
 from dynajit.eager.modes.random import Generator, generator_of
-from dynajit.nn.containers import Sequential
+from dynajit.nn.layers.containers import Sequential
 from dynajit.ops.table.dispatch import is_recording
 
 CheckpointFunction = Reentrant

@@ -20,7 +20,10 @@ F = dj.nn.functional
 T = dj.tensor
 NAN: Final = float("nan")
 ROOT: Final = Path(__file__).parents[2]
-FOLDERS: Final = ("dynajit/ops", "dynajit/nn", "dynajit/distributions", "eager", "dynajit")
+FOLDERS: Final = (
+    "dynajit/ops", "dynajit/nn", "dynajit/distributions", "eager", "dynajit/namespaces",
+    "dynajit/compat", "dynajit/driver", "dynajit",
+)  # fmt: skip
 
 #: Every program as native code, in every way: takes minutes.
 EVERY: Final = bool(os.environ.get("DYNAJIT_EVERY_REFUSAL"))
@@ -150,7 +153,7 @@ CASES: Final[dict[str, Case]] = {
     "dynajit/ops/functions/signals/spectrogram.py: _signal": (
         lambda x, w: dj.istft(x, 4, 2, window=w), (dj.ones(3, 3, dtype=dj.complex64), dj.ones(4)),
         (dj.ones(3, 3, dtype=dj.complex64), dj.zeros(4))),
-    "dynajit/nn/adaptive.py: forward": (
+    "dynajit/nn/layers/adaptive.py: forward": (
         lambda x, i: ADAPTIVE(x, i).loss, (dj.ones(2, 4), I), (dj.ones(2, 4), J)),
     "dynajit/nn/ctc.py: ctc_loss": (
         lambda n: F.ctc_loss(dj.zeros(5, 1, 3), T([[1, 2]]), n, T([2])), (T([5]),), (T([6]),)),
@@ -163,7 +166,7 @@ CASES: Final[dict[str, Case]] = {
         lambda n: dj.distributions.kl_divergence(
             dj.distributions.Binomial(n, X / 3), dj.distributions.Binomial(T(2.0), X / 3)),
         (T(2.0),), (T(1.0),)),
-    "dynajit/masked.py: median": (
+    "dynajit/namespaces/masked.py: median": (
         lambda x, m: dj.masked.median(x, 0, mask=m), (I, I > 0), (I, I > 9)),
     "eager/sparse/functions.py: _check_bounds": (
         lambda i: dj.sparse_coo_tensor(i.reshape(1, 2), X[:2], (3,)).to_dense(), (I,), (J,)),

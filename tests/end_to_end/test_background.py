@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit import backend, launches, nn
+from dynajit import nn
 from dynajit.core.errors import ArgumentError, ToolchainError
+from dynajit.driver import backend, launches
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("cc") is None, reason="a shell and cc"

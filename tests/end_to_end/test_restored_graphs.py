@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit import artefacts, nn
+from dynajit import nn
 from dynajit.codegen.compilers import store
+from dynajit.driver import artefacts
 from dynajit.ir import pipeline
 
 

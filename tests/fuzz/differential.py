@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 import dynajit as dj
-from dynajit.backend import make_backend
 from dynajit.capture.entry import cache, session
 from dynajit.capture.execution.forced import ForcedBreaks
+from dynajit.driver.backend import make_backend
 from tests.fuzz.comparing import Met, difference
 from tests.fuzz.programs import write
 

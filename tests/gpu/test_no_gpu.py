@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import dynajit as dj
-from dynajit import doctor
 from dynajit.codegen.device import driver as device_driver
+from dynajit.commands import doctor
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import DeviceError, NoGpuError
 from dynajit.eager.modes import random

@@ -143,11 +143,22 @@ class _Published:
 
 
 _published: Final[dict[str, _Published]] = {}
+_further: Final[dict[str, Iterable[str]]] = {}
+
+
+def further(below: Mapping[str, Iterable[str]]) -> None:
+    """Let packages that publish late have more modules below them.
+
+    Args:
+        below: dotted name of a package -> names of modules that are imported below it, though no
+            file says so.
+    """
+    _further.update(below)
 
 
 def publish(
     package: str,
-    modules: Iterable[str],
+    modules: Iterable[str] = (),
     names: Mapping[str, str] = MappingProxyType({}),
     families: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[str], Any]:
@@ -155,11 +166,11 @@ def publish(
 
     Args:
         package: its dotted name.
-        modules: names of modules directly below it.
+        modules: names of modules directly below it, beside those of `further`.
         names: name -> the module, dotted, that defines it.
         families: start of names -> the module, dotted, that defines all names that start so.
     """
-    own = {name: f"{package}.{name}" for name in modules}
+    own = {name: f"{package}.{name}" for name in (*_further.get(package, ()), *modules)}
     _published[package] = _Published(MappingProxyType(own | dict(names)), families)
 
     def missing(name: str) -> Any:

@@ -5,6 +5,7 @@ processes is refused. `dynajit.distributed` publishes the functions; `nn.paralle
 ask the same questions.
 """
 
+import datetime
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -19,6 +20,9 @@ MSG_ONE_PROCESS: Final = (
     "{call}: dynajit runs in one process.  Expected world_size 1 and rank 0; start one process, or "
     "leave the group away."
 )
+default_pg_timeout: Final = datetime.timedelta(minutes=30)
+"""Accepted where a timeout is; nothing waits."""
+
 BACKENDS: Final = ("gloo", "nccl", "mpi", "ucc", "xccl", "fake", "undefined")
 """Names of backends that are accepted: one process needs none of them."""
 

@@ -4,12 +4,20 @@ Contract: `DataParallel` passes calls on, as PyTorch's does where there is no GP
 `DistributedDataParallel` does in a group of one process; what needs several devices raises.
 """
 
-from dynajit.nn.parallel import distributed, scatter_gather
+from dynajit.core.process import late
+from dynajit.core.refusals import refused_function
+from dynajit.nn.parallel import distributed
 from dynajit.nn.parallel.data_parallel import DataParallel, data_parallel
 from dynajit.nn.parallel.distributed import DistributedDataParallel
-from dynajit.nn.parallel.parallel_apply import parallel_apply
-from dynajit.nn.parallel.replicate import replicate
-from dynajit.nn.parallel.scatter_gather import gather, scatter
+
+_ONE_DEVICE = "tensors of one module live on one device; there are none to spread it over."
+_NO_GPUS = "dynajit's tensors live on the CPU; there are no GPUs to spread them over."
+
+gather = refused_function("nn.parallel.gather", _NO_GPUS)
+parallel_apply = refused_function("nn.parallel.parallel_apply", _ONE_DEVICE)
+replicate = refused_function("nn.parallel.replicate", _ONE_DEVICE)
+scatter = refused_function("nn.parallel.scatter", _NO_GPUS)
+scatter_kwargs = refused_function("nn.parallel.scatter_kwargs", _NO_GPUS)
 
 __all__ = [
     "DataParallel",
@@ -22,3 +30,9 @@ __all__ = [
     "scatter",
     "scatter_gather",
 ]
+
+__getattr__ = late.publish(__name__)
+
+
+def __dir__() -> list[str]:
+    return late.names_of(__name__)

@@ -2,8 +2,6 @@
 
 from dynajit.core.process import late
 from dynajit.nn.utils import (
-    clip_grad,
-    convert_parameters,
     fusion,
     init,
     parametrizations,
@@ -58,5 +56,7 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+__getattr__ = late.publish(__name__)
 
 late.show(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 from dynajit.core.process import late
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.nn.containers import ModuleDict, ModuleList
+from dynajit.nn.layers.containers import ModuleDict, ModuleList
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 

@@ -3,7 +3,7 @@
 Contract: as `torch.nn.utils.rnn`. A packed sequence holds the first step of all sequences, then the
 second of those that have one, and so on; its sequences are sorted by length, the longest first.
 Lengths and batch sizes are read as numbers, so a graph breaks where they are computed. Recurrent
-layers take packed sequences (`nn.recurrent`).
+layers take packed sequences (`nn.layers.recurrent`).
 """
 
 from collections.abc import Iterable, Sequence

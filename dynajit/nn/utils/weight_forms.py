@@ -10,7 +10,7 @@ from typing import Any
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
-from dynajit.nn.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from dynajit.nn.layers.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from dynajit.ops.functions import dot, mv, randn
 
 #: Modules whose output channels are dim 1 of the weight.

@@ -7,9 +7,10 @@ function whose first parameter is the tensor.
 from dynajit.ops.functions.elements import complex as complexes
 from dynajit.ops.functions.elements import special
 from dynajit.ops.functions.matrices import householder
+from dynajit.ops.methods.function_methods import FunctionMethods
 
 
-class AnalysisMethods:
+class AnalysisMethods(FunctionMethods):
     """See the module."""
 
     __slots__ = ()

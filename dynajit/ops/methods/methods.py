@@ -8,14 +8,13 @@ Most methods are library functions whose first parameter is the tensor: those th
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dynajit.core.errors import DTypeError, DTypeTypeError
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import placing
 from dynajit.ops.calls.arguments import NUMBERS, dim_of, is_operand, is_tensor, operand
 from dynajit.ops.calls.library_calls import adapt_methods
-from dynajit.ops.functions import published
 from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.creation import creation
 from dynajit.ops.functions.elements import elementwise
@@ -24,6 +23,7 @@ from dynajit.ops.functions.reductions import reduction as reductions
 from dynajit.ops.functions.shapes import index as indices
 from dynajit.ops.functions.shapes import shape as shapes
 from dynajit.ops.methods.analysis_methods import AnalysisMethods
+from dynajit.ops.methods.function_methods import FunctionMethods
 from dynajit.ops.methods.kind_methods import KindMethods
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.overriding import override_operator
@@ -150,7 +150,7 @@ class Operators:
         return iter(indices.unbind(self, 0))
 
 
-class ShapeMethods:
+class ShapeMethods(FunctionMethods):
     """Sizes, views, joins, gathers and scatters."""
 
     __slots__ = ()
@@ -233,7 +233,7 @@ class ShapeMethods:
     contiguous = placing.contiguous
 
 
-class ElementwiseMethods:
+class ElementwiseMethods(FunctionMethods):
     """Choice, and conversion of elements."""
 
     __slots__ = ()
@@ -258,21 +258,6 @@ class ElementwiseMethods:
     bool = elementwise.to_bool
 
 
-class FunctionMethods:
-    """The library's functions that say they are methods, too (`ops.calls.public`)."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-
-
-for _facts in published().values():
-    if _facts.method:
-        setattr(FunctionMethods, _facts.name, _facts.function)
-
-
 class CreationMethods:
     """New tensors with the dtype and device of this one."""
 
@@ -288,7 +273,6 @@ class CreationMethods:
 class TensorMethods(
     Operators,
     ShapeMethods,
-    FunctionMethods,
     ElementwiseMethods,
     CreationMethods,
     AnalysisMethods,
@@ -298,5 +282,7 @@ class TensorMethods(
 
     __slots__ = ()
 
+
+ReductionMethods = MatrixMethods = FunctionMethods  # pickles may have these names
 
 adapt_methods(*TensorMethods.__mro__[:-1])

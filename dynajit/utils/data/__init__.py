@@ -2,7 +2,6 @@
 
 from dynajit.core.process import late
 from dynajit.utils.data import (
-    _utils,  # noqa: F401  (published, though not by `import *`)
     dataloader,
     dataset,
     distributed,
@@ -56,5 +55,7 @@ __all__ = [
     "random_split",
     "sampler",
 ]
+
+__getattr__ = late.publish(__name__)
 
 late.show(__name__)

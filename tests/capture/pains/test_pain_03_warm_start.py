@@ -8,7 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from dynajit import artefacts, codegen, core, ir, ops
+from dynajit import codegen, core, ir, ops
+from dynajit.driver import artefacts
 
 PROGRAM = """
 import dynajit as dj

@@ -151,13 +151,13 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
     )
 
 
-@public(also=("functional.atleast_1d",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 def atleast_1d(*tensors: Any) -> Any:
     """Tensors with at least one dim."""
     return _each(tensors, lambda x: x if x.shape else reshape(x, 1))
 
 
-@public(also=("functional.atleast_2d",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dims; a vector becomes a row."""
 
@@ -176,7 +176,7 @@ def _atleast_3d(x: Any) -> Any:
     return unsqueeze(x, 2) if rank == 2 else x
 
 
-@public(also=("functional.atleast_3d",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 def atleast_3d(*tensors: Any) -> Any:
     """Tensors with at least three dims; a matrix gets a last dim of size 1."""
     return _each(tensors, _atleast_3d)
@@ -194,7 +194,7 @@ def column_stack(tensors: Sequence[Any]) -> Any:
     return cat([x if len(x.shape) > 1 else reshape(x, -1, 1) for x in tensors], dim=1)
 
 
-@public(also=("functional.block_diag",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 def block_diag(*tensors: Any) -> Any:
     """The matrix with the given ones along its diagonal and zeros elsewhere.
 
@@ -217,7 +217,7 @@ def block_diag(*tensors: Any) -> Any:
     return cat(rows, dim=0)
 
 
-@public(also=("functional.cartesian_prod",), out=Out.ABSENT)
+@public(out=Out.ABSENT)
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of one element of each vector, (n, number of vectors).
 
@@ -457,7 +457,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
     return plus_product(input, TABLE.matmul(left, right), beta, alpha)
 
 
-@public(also=("functional.chain_matmul",))
+@public()
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
 def chain_matmul(*matrices: Any) -> Any:
     """The product of matrices, from left to right; of one a copy."""
@@ -474,7 +474,7 @@ def chain_matmul(*matrices: Any) -> Any:
 # other views, and copies of them
 
 
-@public(also=("functional.broadcast_shapes",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 def broadcast_shapes(*shapes: Any) -> Shape:
     """The shape to which tensors of these shapes broadcast (an int is a shape of one dim)."""
     given = [integers(shape, "broadcast_shapes") for shape in shapes]
@@ -483,7 +483,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     return kinds[0](found) if kinds else found  # of a tensor's shape, another such shape
 
 
-@public(also=("functional.unravel_index",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """Per dim of `shape`, the index of the elements at positions of the flattened tensor.
 

@@ -40,7 +40,7 @@ def _selected(values: Any, inverse: Any, counts: Any, asked: tuple[bool, bool]) 
     return (values, *(_whole(part, values) for part in extra)) if extra else values
 
 
-@public(also=("functional.unique",), out=Out.ABSENT, numpy_names=False, method=True)
+@public(out=Out.ABSENT, numpy_names=False, method=True)
 def unique(
     input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -116,7 +116,7 @@ def _groups(rows: Any) -> tuple[Any, Any, Any]:
     return starts, number, np.diff(np.append(starts, len(rows)))
 
 
-@public(also=("functional.unique_consecutive",), out=Out.ABSENT, numpy_names=False, method=True)
+@public(out=Out.ABSENT, numpy_names=False, method=True)
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:

@@ -437,7 +437,7 @@ def _number(step: Any, like: Any) -> Any:
 # distances
 
 
-@public(also=("functional.cdist",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def cdist(
     x1: Any, x2: Any, p: float = 2.0,

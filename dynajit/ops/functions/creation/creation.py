@@ -362,7 +362,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None,
     return _finish(cast(hit, _dtype(dtype)), requires_grad, options)
 
 
-@public(also=("functional.meshgrid",), out=Out.ABSENT)
+@public(out=Out.ABSENT)
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     """Grids of coordinates from one-dimensional tensors; "xy" swaps the first two dims."""
     if indexing not in ("ij", "xy"):

@@ -13,7 +13,6 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
 from dynajit.ops.calls.arguments import with_integers
 from dynajit.ops.calls.autocast import autocast
-from dynajit.ops.calls.public import public
 from dynajit.ops.functions.creation.creation import randn
 from dynajit.ops.functions.matrices.linalg import SVD as Factors
 from dynajit.ops.functions.matrices.linalg import cholesky, eigh, qr, solve_triangular, svd
@@ -23,7 +22,6 @@ from dynajit.ops.functions.shapes.shape import flip, sliced, transpose
 from dynajit.ops.table.op_table import TABLE, Autocast
 
 
-@public("functional")
 @autocast(cpu=Autocast.FULL)
 @with_integers
 def svd_lowrank(
@@ -56,7 +54,6 @@ def _tall(A: Any, q: int | None, niter: int | None) -> tuple[Any, Any, Any]:
     return matmul(basis, found.U), found.S, _adjoint(found.Vh)
 
 
-@public("functional")
 @with_integers
 def pca_lowrank(
     A: Any, q: int | None = None, center: bool = True, niter: int = 2

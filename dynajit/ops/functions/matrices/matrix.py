@@ -207,7 +207,7 @@ def _alike_along(x: Any, dims: Sequence[int], other: Any, others: Sequence[int])
     return cast(TABLE.sum(x, dim=tuple(sorted(longer)), keepdim=True), x.dtype) if longer else x
 
 
-@public(also=("functional.tensordot",), out=Out.SAME_DTYPE, numpy_names=False)
+@public(out=Out.SAME_DTYPE, numpy_names=False)
 @autocast(cuda=Autocast.WIDEST)
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Products summed over the last `dims` dims of a and the first of b, or over listed dims.
@@ -239,7 +239,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 # einsum
 
 
-@public(also=("functional.einsum",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 def einsum(equation: Any, *operands: Any) -> Any:
     """Sums of products of elements, by subscripts such as "bij,bjk->bik".
 

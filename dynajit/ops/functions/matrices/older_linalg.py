@@ -147,7 +147,7 @@ def triangular_solve(
     return TriangularSolution(found, copied_by_columns(wide))
 
 
-@public(also=("functional.lu",), numpy_names=False, method=True)
+@public(numpy_names=False, method=True)
 def lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """(factors, pivots[, info 0])."""
     found = lu_factor(A, pivot=pivot)

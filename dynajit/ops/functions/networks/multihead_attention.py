@@ -3,7 +3,7 @@
 Contract: tensors in, tensors out; what is asked with `_batch_first` lies as (N, L, E), else as
 (L, N, E), so that neither has to be turned. Where no weights are wanted, attention is one row,
 whose queries without a key give zeros; the weights of such queries are NaN, as in PyTorch.
-`nn.functional` publishes it, `nn.multihead` calls it.
+`nn.functional` publishes it, `nn.layers.multihead` calls it.
 
 Source: A. Vaswani et al., "Attention Is All You Need", arXiv:1706.03762.
 """

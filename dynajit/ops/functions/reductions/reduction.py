@@ -271,7 +271,7 @@ def _complex_logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return reshape(TABLE.add(total, level), shape)
 
 
-@public(also=("functional.norm",), out=Out.SAME_DTYPE, method=True)
+@public(out=Out.SAME_DTYPE, method=True)
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False,
          dtype: Any = None) -> Any:  # fmt: skip
     """Vector norm along `dim` (all dims by default) of order p: 2 or "fro", 1, 0, inf, -inf, or

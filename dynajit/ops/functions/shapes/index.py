@@ -110,7 +110,7 @@ def _given_together(source: Any, parts: Iterable[Any]) -> tuple[Any, ...]:
     return found
 
 
-@public(also=("functional.split",), out=Out.ABSENT, numpy_names=False)
+@public(out=Out.ABSENT, numpy_names=False)
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of at most `split_size` along `dim`, or of the sizes in a list."""
     return _given_together(tensor, unsafe_split(tensor, split_size_or_sections, dim))

@@ -298,7 +298,7 @@ def broadcast_to(input: Any, size: Any) -> Any:
     return expand(input, tuple(size) if isinstance(size, Sequence) else (size,))
 
 
-@public(also=("functional.broadcast_tensors",), out=Out.ABSENT)
+@public(out=Out.ABSENT)
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """All tensors expanded to their common shape; themselves where they have it."""
     given = [require_tensor(x, "broadcast_tensors", "tensors") for x in spread(tensors)]

@@ -67,7 +67,7 @@ def _frames(
     return _Frames(n_fft, hop, window)
 
 
-@public(also=("functional.stft",), out=Out.ABSENT, numpy_names=False, method=True)
+@public(out=Out.ABSENT, numpy_names=False, method=True)
 @autocast(cpu=Autocast.FULL)
 @with_integers
 def stft(
@@ -129,7 +129,7 @@ def stft(
     return result if return_complex or return_complex is None else view_as_real(result)
 
 
-@public(also=("functional.istft",), out=Out.ABSENT, method=True)
+@public(out=Out.ABSENT, method=True)
 @with_integers
 def istft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None,

@@ -1,0 +1,3 @@
+"""PyTorch's import paths: one table of them (`names`), one finder that makes the modules, and what
+little code stands behind them.
+"""

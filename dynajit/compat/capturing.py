@@ -1,0 +1,59 @@
+"""What programs call by the inner path of PyTorch's capture, beside `dynajit`'s own functions."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from dynajit.core.errors import UnsupportedError
+from dynajit.driver.compile import compile
+from dynajit.nn.compiled_calls import original_of
+from dynajit.nn.module import Module
+
+
+class _MadeByCompile(type):
+    """Lets the class answer for modules of any class."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Module) and original_of(instance) is not instance
+
+
+class OptimizedModule(metaclass=_MadeByCompile):
+    """Modules that `dynajit.compile` gave: a class to ask for; instances are made by `compile`.
+
+    The class of such a module is that of the module inside, `_orig_mod`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError("OptimizedModule: it is made by compiling.  Use dynajit.compile.")
+
+
+def optimize(backend: Any = None, *, nopython: bool = False, **options: Any) -> Any:
+    """A decorator that compiles, of older programs; whatever the backend, it is dynajit's."""
+    return lambda function: compile(function, fullgraph=nopython)
+
+
+def maybe_mark_dynamic(t: Any, index: Any) -> None:
+    """A hint that a size varies: sizes that vary are found by themselves."""
+
+
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """A hint that a tensor stays where it is: it changes nothing."""
+
+
+def is_dynamo_supported() -> bool:
+    """Whether Python can be captured here: True."""
+    return True
+
+
+@contextlib.contextmanager
+def patch(changes: Any = None, **named: Any) -> Iterator[None]:
+    """Settings of `_dynamo.config` for the block; they change nothing."""
+    settings = vars(sys.modules["dynajit._dynamo.config"])
+    given = {**(changes if isinstance(changes, dict) else {}), **named}
+    before = {name: settings.get(name) for name in given}
+    settings.update(given)
+    try:
+        yield
+    finally:
+        settings.update(before)

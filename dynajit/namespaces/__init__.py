@@ -1,0 +1,1 @@
+"""Functions by PyTorch's namespaces: each group in a module of its own."""

@@ -1,0 +1,1 @@
+"""Layers and losses, by kind; `dynajit.nn` publishes them."""
