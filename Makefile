@@ -77,8 +77,8 @@ packages: $(VENV)/.packages
 check: $(VENV)/.test $(VENV)/.check .typecheck/dynajit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	MYPYPATH=.typecheck $(BIN)/mypy --explicit-package-bases -p dynajit.core -p dynajit.ops -p dynajit.ir -p dynajit.codegen -p dynajit.capture
-	$(BIN)/python -m pytest tests/test_layering.py tests/test_exports.py
+	MYPYPATH=.typecheck $(BIN)/mypy --explicit-package-bases -p dynajit
+	$(BIN)/python -m pytest tests/test_layering.py tests/test_exports.py tests/test_stubs.py
 
 format: $(VENV)/.check
 	$(BIN)/ruff format .

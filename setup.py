@@ -1,9 +1,14 @@
-"""Finds the packages and builds the C extensions; everything else is in pyproject.toml."""
+"""Finds the packages, builds the C extensions and writes type stubs; everything else is in
+pyproject.toml."""
 
+import os
+import subprocess
+import sys
 from glob import glob
 
 import numpy
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_ext import build_ext
 
 # Folders beside `dynajit` that are packages below it: `eager` is `dynajit.eager`.
 ENGINES = ("eager", "capture", "codegen")
@@ -39,8 +44,23 @@ def packages() -> list[str]:
     return found
 
 
+class BuildWithStubs(build_ext):
+    """The extensions, and then the stubs, which are read off what was built. Not where modules are
+    built in place: stubs would stand in the source tree, in front of the sources."""
+
+    def run(self) -> None:
+        """The command."""
+        super().run()
+        if not (self.inplace or self.editable_mode):
+            folder = os.path.abspath(self.build_lib)
+            command = [sys.executable, "-m", "dynajit.report.stubs", folder]
+            environment = {**os.environ, "PYTHONPATH": folder}
+            subprocess.run(command, check=True, env=environment, cwd=folder)
+
+
 setup(
     packages=packages(),
+    cmdclass={"build_ext": BuildWithStubs},
     ext_modules=[
         extension("dynajit.ops.native._row_call", ["dynajit/ops/native/_row_call.c"], []),
         extension("dynajit.ops.native._library_call", ["dynajit/ops/native/_library_call.c"], []),

@@ -62,10 +62,7 @@ file and line).
 
 import importlib
 import pickle
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+import sys
 
 
 class DynajitError(Exception):
@@ -220,27 +217,22 @@ class UnsafeFileError(FileFormatError, pickle.UnpicklingError):
 
 
 class UnknownNameError(DynajitError, AttributeError):
-    """A module has no such name. The name that is near is looked for when the text is asked for:
-    programs that only probe for names do not pay for it.
+    """A module has no such name. What is near is looked for when the text is asked for: programs
+    that only probe for names do not pay for it. Mutable: `module` is set after it is made, as an
+    `__init__` of Python's would double what a probe costs.
 
-    Args:
-        message: what was asked.
-        name: the unknown name.
-        names: gives the names that there are.
+    Without `obj`, for which Python would print a suggestion of its own beside this one.
     """
 
-    def __init__(
-        self, message: str, name: str = "", names: "Callable[[], Iterable[str]]" = tuple
-    ) -> None:
-        # Without `obj`, for which Python would print a suggestion of its own beside this one.
-        super().__init__(message, name=name)
-        self._names = names
+    module = ""
 
     def __str__(self) -> str:
+        message = super().__str__()
+        if not self.module:
+            return message
         difflib = importlib.import_module("difflib")  # takes 4 ms to load
-        near = difflib.get_close_matches(str(self.name), [*self._names()], 1)
-        hint = f".  Did you mean {near[0]!r}?" if near else ""
-        return f"{self.args[0]}{hint}"
+        near = difflib.get_close_matches(str(self.name), dir(sys.modules[self.module]), 1)
+        return f"{message}.  Did you mean {near[0]!r}?" if near else message
 
     def __reduce__(self) -> "tuple[type, tuple[str]]":
         return type(self), (str(self),)

@@ -205,9 +205,9 @@ def brought(package: str, name: str) -> Any:
 
 def unknown_name(package: str, name: str) -> UnknownNameError:
     """The error of a module that has no such name; it says what is near when it is printed."""
-    return UnknownNameError(
-        f"module {package!r} has no attribute {name!r}", name, lambda: dir(sys.modules[package])
-    )
+    error = UnknownNameError(f"module {package!r} has no attribute {name!r}", name=name)
+    error.module = package
+    return error
 
 
 def show(module: str, also: Iterable[str] = ()) -> None:
