@@ -174,7 +174,7 @@ config.on_default(lambda default: _capture.set_default_is_eager(default.is_eager
 #: Module -> functions; none named: all of the module.
 _OF_ARRAYS: Final[dict[str, tuple[str, ...]]] = {
     "dynajit.nn.ctc": (),
-    "dynajit.nn.utils.rnn": ("invert_permutation", "pack_padded_sequence", "pad_packed_sequence"),
+    "dynajit.nn.sequences": ("invert_permutation", "pack_padded_sequence", "pad_packed_sequence"),
 }
 
 

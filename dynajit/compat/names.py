@@ -835,6 +835,7 @@ _ELSEWHERE: Final[dict[str, str]] = {
     "masked": "namespaces.masked",
     "multiprocessing": "compat.multiprocessing",
     "nn.modules.utils": "compat.layer_arguments",
+    "nn.utils.rnn": "nn.sequences",
     "overrides": "compat.overrides",
     "quasirandom": "namespaces.quasirandom",
     "random": "compat.random",

@@ -142,7 +142,7 @@ CASES: Final[dict[str, Case]] = {
         lambda t: F.ctc_loss(dj.zeros(5, 1, 3), t, T([5]), T([2])), (T([[1, 2]]),), (T([[1, 9]]),)),
     "dynajit/nn/ctc.py: _lengths": (
         lambda n: F.ctc_loss(dj.zeros(5, 1, 3), T([[1, 2]]), T([5]), n), (T([2]),), (T([-2]),)),
-    "dynajit/nn/utils/rnn.py: _check_lengths": (
+    "dynajit/nn/sequences.py: _check_lengths": (
         lambda x, n: dj.nn.utils.rnn.pack_padded_sequence(x, n)[0],
         (dj.ones(3, 2, 1), T([3, 2])), (dj.ones(3, 2, 1), T([3, -2]))),
     "dynajit/nn/utils/gradients_and_vectors.py: get_total_norm": (

@@ -139,6 +139,7 @@ def test_compiled_training_is_pytorchs(name: str) -> None:
 
 def test_fresh_modules_keep_what_they_normalize() -> None:
     """The weight is what it was (weight norm), has norm 1 (spectral), or is orthogonal."""
+    dj.manual_seed(0)
     for make in (hooked, lambda t, m: t.nn.utils.parametrizations.weight_norm(m)):
         module = dj.nn.Linear(4, 3)
         before = module.weight.detach().numpy().copy()

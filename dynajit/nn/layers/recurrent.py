@@ -3,7 +3,7 @@
 Contract: parameters have PyTorch's names (`weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`,
 `bias_hh_l0`, `weight_hr_l0` of a projection; `_reverse` behind them for the other direction). The
 arguments are checked here; `ops.functions.networks.recurrent` computes. Packed sequences are those
-of `nn.utils.rnn`. Single steps are in `nn.layers.recurrent_cells`.
+of `nn.sequences`. Single steps are in `nn.layers.recurrent_cells`.
 """
 
 import math
@@ -18,7 +18,7 @@ from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import init
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
-from dynajit.nn.utils.rnn import PackedSequence
+from dynajit.nn.sequences import PackedSequence
 from dynajit.ops.calls.autocast import lower_dtype
 from dynajit.ops.functions.creation.creation import zeros
 from dynajit.ops.functions.networks.recurrent import LayerWeights, recurrent

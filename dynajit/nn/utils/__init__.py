@@ -7,7 +7,6 @@ from dynajit.nn.utils import (
     parametrizations,
     parametrize,
     prune,
-    rnn,
     stateless,
 )
 from dynajit.nn.utils.fusion import (
