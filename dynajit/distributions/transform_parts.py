@@ -79,11 +79,11 @@ class CatTransform(_PartsTransform):
         return self if same else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return constraints.cat([one.domain for one in self.transforms], self.dim, self.lengths)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return constraints.cat([one.codomain for one in self.transforms], self.dim, self.lengths)
 
     def _parts(self, value: Any) -> list[Any]:
@@ -127,11 +127,11 @@ class StackTransform(_PartsTransform):
         return self if same else StackTransform(self.transforms, self.dim, cache_size)
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         return constraints.stack([one.domain for one in self.transforms], self.dim)
 
     @property
-    def codomain(self) -> Any:  # type: ignore[override]
+    def codomain(self) -> Any:
         return constraints.stack([one.codomain for one in self.transforms], self.dim)
 
     def _parts(self, value: Any) -> list[Any]:

@@ -175,7 +175,7 @@ def _function_of(overload: Any) -> type[Function]:
 
     class Generated(Function):
         @staticmethod
-        def forward(ctx: Any, call: _Call, *leaves: Any) -> Any:  # type: ignore[override]
+        def forward(ctx: Any, call: _Call, *leaves: Any) -> Any:
             values = nested(leaves, call.lengths)
             ctx.call = call
             ctx.needs_input_grad = needs(overload, ctx.needs_input_grad[1:], call.lengths)

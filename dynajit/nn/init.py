@@ -251,7 +251,7 @@ def _deprecated(current: Callable[..., Any]) -> Callable[..., Any]:
             FutureWarning,
             stacklevel=2,
         )
-        return current(*args, **kwargs)  # type: ignore[no-any-return]
+        return current(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = older
     function.__doc__ = f"`{current.__name__}` by its older name, with a warning."

@@ -175,7 +175,7 @@ class _LazyConvolution(LazyModuleMixin):
                 f"Expected {single}D (unbatched) or {single + 1}D (batched) input to "
                 f"{type(self).__name__}, but got input of size: {tuple(input.shape)}"
             )
-        return input.shape[input.dim() - single]  # type: ignore[no-any-return]
+        return input.shape[input.dim() - single]
 
 
 class _LazyForward(_LazyConvolution):

@@ -244,7 +244,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         cls, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
     ) -> "UninitializedParameter":
         made: Any = Parameter.__new__(cls, empty(0, device=device, dtype=dtype), requires_grad)
-        return made  # type: ignore[no-any-return]
+        return made
 
     def __init__(
         self, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
@@ -252,7 +252,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         pass
 
 
-class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer without sizes; `materialize` makes it a plain tensor.
 
     Args:
@@ -276,7 +276,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         made.persistent = persistent
         if requires_grad:
             made.requires_grad = True
-        return made  # type: ignore[no-any-return]
+        return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass

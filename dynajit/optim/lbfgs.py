@@ -89,7 +89,7 @@ class LBFGS(Optimizer):
         return float(loss), self._flat_gradient()
 
     @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any]) -> Any:
         """Up to `max_iter` iterations.
 
         Args:

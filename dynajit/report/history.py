@@ -170,7 +170,7 @@ class Family:
         """Forget what was counted; the members stay."""
         self.graphs = 0
         for found in (self.breaks, self.skips, self.captured, self.plain):
-            found.clear()  # type: ignore[attr-defined]  # all are dicts or sets
+            found.clear()  # all are dicts or sets
 
 
 def lines_of(code: CodeType) -> set[Line]:

@@ -116,13 +116,13 @@ class _Unpickler(pickle.Unpickler):
         return self._load_storage(identity)
 
 
-class _SafeUnpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
+class _SafeUnpickler(pickle._Unpickler):
     """Reads a file that may do nothing but make tensors, containers and what is declared safe.
 
     Python's own unpickler in Python, since what it calls and where it sets attributes is checked.
     """
 
-    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Unpickler.dispatch)
 
     def __init__(self, file: Any, load_storage: Any, encoding: str, safe: Any) -> None:
         super().__init__(file, encoding=encoding)

@@ -114,13 +114,13 @@ def _memory(array: Any) -> Any:
     return owner.ravel(order="K")
 
 
-class Pickler(pickle._Pickler):  # type: ignore[name-defined, misc]
+class Pickler(pickle._Pickler):
     """Writes tensors and what belongs to them under PyTorch's names.
 
     Python's own pickler in Python: the one in C refuses names of modules that are not there.
     """
 
-    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)
 
     def __init__(self, file: Any, protocol: int, parts: Parts) -> None:
         super().__init__(file, protocol)

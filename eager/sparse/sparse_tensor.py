@@ -280,7 +280,7 @@ class SparseTensor(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SparseTensor":
         if id(self) in memo:
-            return memo[id(self)]  # type: ignore[no-any-return]
+            return memo[id(self)]
         elements = copy.deepcopy(self._elements, memo)
         where = TABLE.clone(self._positions)
         copied = made(type(self), where, elements, self._sizes, self._is_sorted)
@@ -330,7 +330,7 @@ def made(
 def _fill(x: Any, where: Any, elements: Any, sizes: Sequence[int], is_coalesced: bool) -> None:
     if (x.dtype, x.device) != (elements.dtype, elements.device):
         empty = any_arrays.zeros((0,), elements.dtype.numpy, elements.device)
-        TensorBase.array.__set__(x, empty)  # type: ignore[attr-defined]
+        TensorBase.array.__set__(x, empty)
     x._positions, x._elements = where, elements
     x._sizes, x._is_sorted = tuple(sizes), is_coalesced or where.shape[1] < 2
 

@@ -106,7 +106,7 @@ def from_numpy(array: Any) -> Tensor:
         raise (DTypeTypeError if "dtype" in reason else ShapeValueError)(
             f"from_numpy: {reason}.  Use tensor(array), which copies."
         )
-    return _tensor.wrap(np.asarray(array))  # type: ignore[no-any-return]
+    return _tensor.wrap(np.asarray(array))
 
 
 def _why_not_shareable(array: Any) -> str | None:

@@ -104,7 +104,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         made: Tensor = _tensor.new_of(cls, _constructed(data, dtype, device), None)
         if requires_grad:
             made.requires_grad = True
-        return subclasses.met(made)  # type: ignore[no-any-return]
+        return subclasses.met(made)
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -126,8 +126,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def _from_array(array: Any, cls: "type[Tensor] | None" = None) -> "Tensor":
         """A tensor (of class `cls`) around an array, without copying."""
         if cls is None:
-            return _tensor.wrap(array)  # type: ignore[no-any-return]
-        return subclasses.met(_tensor.new_of(cls, array, None))  # type: ignore[no-any-return]
+            return _tensor.wrap(array)
+        return subclasses.met(_tensor.new_of(cls, array, None))
 
     @staticmethod
     def _make_subclass(cls: "type[Tensor]", data: "Tensor", requires_grad: bool = False) -> Any:
@@ -154,7 +154,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     @property
     def data(self) -> "Tensor":
         """The same elements without history; writes to it are not counted or recorded."""
-        return _tensor.wrap(self._held)  # type: ignore[no-any-return]
+        return _tensor.wrap(self._held)
 
     @data.setter
     def data(self, value: "Tensor") -> None:
@@ -171,7 +171,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     @property
     def _grad(self) -> "Tensor | None":
         """`grad` by the name that optimizers use."""
-        return self.grad  # type: ignore[no-any-return]
+        return self.grad
 
     @_grad.setter
     def _grad(self, value: "Tensor | None") -> None:
@@ -490,7 +490,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 "protocol at the moment.  Use .detach().clone()."
             )
         if id(self) in memo:
-            return memo[id(self)]  # type: ignore[no-any-return]
+            return memo[id(self)]
         copied = _tensor.new_of(type(self), any_arrays.copied(self.array), None)
         memo[id(self)] = copied
         if self.requires_grad:
@@ -498,7 +498,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         if self.grad is not None:
             copied.grad = copy.deepcopy(self.grad, memo)
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return copied  # type: ignore[no-any-return]
+        return copied
 
     def __copy__(self) -> "Tensor":
         """A leaf that shares the memory, and requires a gradient if this one does."""
@@ -506,7 +506,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         if self.requires_grad:
             copied.requires_grad = True
         copied.__dict__.update(self._kept_attributes())
-        return copied  # type: ignore[no-any-return]
+        return copied
 
     def _kept_attributes(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_post_accumulate_hooks"}
@@ -588,7 +588,7 @@ def _rebuilt_meta(
     made: Tensor = _tensor.new_of(cls, MetaArray(shape, dtypes.by_name(dtype).numpy, strides), None)
     if requires_grad:
         made.requires_grad = True
-    return subclasses.met(made)  # type: ignore[no-any-return]
+    return subclasses.met(made)
 
 
 def _rebuilt(
@@ -601,7 +601,7 @@ def _rebuilt(
     )
     if requires_grad:
         made.requires_grad = True
-    return subclasses.met(made)  # type: ignore[no-any-return]
+    return subclasses.met(made)
 
 
 _tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, any_arrays.device_of,

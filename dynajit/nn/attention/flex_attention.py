@@ -117,13 +117,13 @@ def _changed(scores: Any, score_mod: ScoreFunction | None, block_mask: BlockMask
     if score_mod is None and block_mask is None:
         return scores
     shape = tuple(scores.shape)
-    places = positions(shape, scores.device)  # type: ignore[arg-type]
+    places = positions(shape, scores.device)
     if score_mod is not None:
         changed = score_mod(scores, *places)
-        scores = over_all(changed, shape, "score_mod").to(scores.dtype)  # type: ignore[arg-type]
+        scores = over_all(changed, shape, "score_mod").to(scores.dtype)
     if block_mask is None:
         return scores
-    mask = over_all(block_mask.mask_mod(*places), shape, "mask_mod")  # type: ignore[arg-type]
+    mask = over_all(block_mask.mask_mod(*places), shape, "mask_mod")
     return f.where(mask, scores, -math.inf)
 
 

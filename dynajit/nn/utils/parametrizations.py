@@ -40,7 +40,7 @@ def _with_orthogonal_columns(tall: Tensor) -> Tensor:
     """The orthogonal factor of a (..., n, k) matrix, with a positive triangular diagonal."""
     q, r = qr(tall)
     signs = r.diagonal(dim1=-2, dim2=-1).sign()
-    return q * signs.unsqueeze(-2)  # type: ignore[no-any-return]
+    return q * signs.unsqueeze(-2)
 
 
 def _is_orthogonal(tall: Tensor) -> bool:
@@ -93,7 +93,7 @@ class _Orthogonal(Module):
         else:
             one = eye(rows, dtype=skew.dtype, device=skew.device)
             square = solve(one - 0.5 * skew, one + 0.5 * skew)
-        return square if rows == columns else square[..., :columns]  # type: ignore[no-any-return]
+        return square if rows == columns else square[..., :columns]
 
     @no_grad()
     def right_inverse(self, Q: Tensor) -> Tensor:
@@ -260,9 +260,7 @@ class _SpectralNorm(Module):
         if self.training:
             iterate(matrix, self._u, self._v, self.n_power_iterations, self.eps)
         # Clones: backward needs what the next call overwrites.
-        return weight / largest_singular_value(  # type: ignore[no-any-return]
-            matrix, self._u.clone(), self._v.clone()
-        )
+        return weight / largest_singular_value(matrix, self._u.clone(), self._v.clone())
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """The value: its norm is not known to be 1."""

@@ -115,7 +115,7 @@ class ParametrizationList(ModuleList):
     def _inverted(self, original: Tensor) -> Any:
         new: Any = original
         with no_grad():
-            for module in reversed(self):  # type: ignore[call-overload]
+            for module in reversed(self):
                 if not hasattr(module, "right_inverse"):
                     continue
                 try:
@@ -150,7 +150,7 @@ class ParametrizationList(ModuleList):
         """
         new: Any = value
         with no_grad():
-            for module in reversed(self):  # type: ignore[call-overload]
+            for module in reversed(self):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
                         f"parametrization {type(module).__name__} does not implement right_inverse."
@@ -175,9 +175,9 @@ class ParametrizationList(ModuleList):
     def forward(self) -> Any:
         """The parametrized tensor."""
         modules = list(self._modules.values())
-        result = modules[0](*self._originals())  # type: ignore[misc]
+        result = modules[0](*self._originals())
         for module in modules[1:]:
-            result = module(result)  # type: ignore[misc]
+            result = module(result)
         return result
 
 

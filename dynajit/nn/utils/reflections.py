@@ -12,7 +12,7 @@ from dynajit.ops.functions import eye, sqrt, stack, where, zeros_like
 
 def _vector(vectors: Tensor, column: int, unit: Tensor) -> Tensor:
     below = vectors[..., column].unsqueeze(-1).tril(-column - 1)
-    return below + unit[:, column : column + 1]  # type: ignore[no-any-return]
+    return below + unit[:, column : column + 1]
 
 
 def product_of_reflections(vectors: Tensor, factors: Tensor) -> Tensor:
