@@ -15,7 +15,7 @@ from typing import Any, Final
 from unittest import mock
 
 from dynajit._dynamo.eval_frame import OptimizedModule
-from dynajit.capture._capture import CompiledFunction  # type: ignore[import-not-found]  # of C
+from dynajit.capture._capture import CompiledFunction
 from dynajit.core.errors import InvalidValueError, UnsupportedError
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.fx.graph import Graph

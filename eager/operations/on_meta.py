@@ -31,7 +31,7 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> MetaArra
         view = inputs[0].array.seen_by(lambda array: _view(op, array, attributes))
         if view is not None:
             return view
-    result = op.infer(*map(type_on_meta, inputs), **attributes)
+    result: Any = op.infer(*map(type_on_meta, inputs), **attributes)
     array = MetaArray(tuple(result.shape), result.dtype.numpy)
     if op.name not in ALWAYS:
         return array

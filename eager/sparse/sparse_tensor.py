@@ -12,7 +12,7 @@ says what each does. Loaded when the first sparse tensor is made: what runs with
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
@@ -65,14 +65,14 @@ class SparseTensor(Tensor):
     # Above those of graph values: a graph that meets one refuses it.
     __dynajit_priority__ = 500
     __dynajit_handler__ = staticmethod(handle)
-    __torch_function__ = disabled_torch_function
+    __torch_function__: ClassVar[Any] = disabled_torch_function
 
     _positions: Tensor
     _elements: Tensor
     _sizes: tuple[int, ...]
     _is_sorted: bool
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def __new__(cls, *args: Any, **kwargs: Any) -> "SparseTensor":
         raise ArgumentError(
             f"{cls.__name__}(): expected sparse_coo_tensor(indices, values, size), or to_sparse() "
             "of a dense tensor."
@@ -205,7 +205,7 @@ class SparseTensor(Tensor):
         self._elements.grad = None
 
     @property
-    def data(self) -> "SparseTensor":
+    def data(self) -> Tensor:
         """The same elements without history."""
         return self.like(self._elements.data)
 

@@ -8,7 +8,7 @@ Python class that users and `nn.Parameter` subclass.
 
 import copy
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -47,6 +47,8 @@ from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.native._library_call import ask_no_class
 from dynajit.ops.table.op_table import TABLE
+
+_T = TypeVar("_T", bound="Tensor")
 
 
 class Size(tuple[int, ...]):
@@ -89,6 +91,11 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     Use `tensor(data)` to keep the dtype of the data.
     """
 
+    if TYPE_CHECKING:  # set by `ops.methods.kind_methods` from a table
+
+        @property
+        def is_sparse(self) -> bool: ...
+
     __dynajit_priority__ = 0
     __dynajit_handler__ = staticmethod(handle)
     # NumPy leaves `array * tensor` to the tensor; what `numpy.sqrt(tensor)` gives is a tensor.
@@ -121,6 +128,16 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             NotImplemented where another class among `types` is not a base of this one.
         """
         return subclasses.wrapped_call(cls, func, types, args, kwargs)
+
+    if TYPE_CHECKING:
+
+        @overload
+        @staticmethod
+        def _from_array(array: Any, cls: None = None) -> "Tensor": ...
+
+        @overload
+        @staticmethod
+        def _from_array(array: Any, cls: type[_T]) -> _T: ...
 
     @staticmethod
     def _from_array(array: Any, cls: "type[Tensor] | None" = None) -> "Tensor":
@@ -514,9 +531,10 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def __reduce_ex__(self, protocol: Any) -> Any:
         dtype = dtypes.from_numpy(self.array.dtype).name
         if is_meta(self.array):
-            state = (type(self), self.array.shape, dtype, self.array.strides, self.requires_grad)
-            return _rebuilt_meta, state, self.__dict__ or None
+            meta = (type(self), self.array.shape, dtype, self.array.strides, self.requires_grad)
+            return _rebuilt_meta, meta, self.__dict__ or None
         array = np.ascontiguousarray(any_arrays.as_numpy(self.array))
+        state: tuple[Any, ...]
         state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
         if self.device is not CPU:
             state = (*state, self.device)
