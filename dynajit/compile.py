@@ -405,7 +405,8 @@ class _Reports:
 
     def report(self) -> history.Report:
         """Calls, hits, versions, recompiles and breaks so far."""
-        compiled, family = self.compiled(), self.family
+        compiled: Any = self.compiled()
+        family = self.family
         records = (cache.cache_of(member).recompiles for member in family.members())
         return history.Report(
             name=self.name,
