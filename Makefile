@@ -77,7 +77,7 @@ packages: $(VENV)/.packages
 check: $(VENV)/.test $(VENV)/.check .typecheck/dynajit
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	MYPYPATH=.typecheck $(BIN)/mypy --explicit-package-bases -p dynajit.core -p dynajit.ops -p dynajit.ir -p dynajit.codegen
+	MYPYPATH=.typecheck $(BIN)/mypy --explicit-package-bases -p dynajit
 	$(BIN)/python -m pytest tests/test_layering.py tests/test_exports.py
 
 format: $(VENV)/.check
