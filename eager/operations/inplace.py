@@ -277,7 +277,7 @@ def has_overlap(array: Any) -> bool:
     extent = array.itemsize
     for step, size in dims:
         if step < extent:
-            return array.size > 0
+            return bool(array.size > 0)
         extent += step * (size - 1)
     return False
 

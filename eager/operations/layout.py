@@ -56,7 +56,8 @@ class LayoutMethods(Fields):
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
         memory = self._memory
-        return (address(memory) - address(any_arrays.owner(memory))) // memory.itemsize
+        distance = address(memory) - address(any_arrays.owner(memory))
+        return distance // int(memory.itemsize)
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 where there are none (`meta`)."""

@@ -63,7 +63,8 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
 
 def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    found: Any = arguments.sizes(sizes, "resize_")  # no symbols, of memory
+    unnamed: Any = arguments.sizes(sizes, "resize_")
+    found: tuple[int, ...] = unnamed  # memory has no symbolic sizes
     return found
 
 

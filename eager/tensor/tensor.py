@@ -370,13 +370,17 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             DeviceError: the device does not exist here.
         """
         dtype, device, copied, non_blocking = _parse_to(args, kwargs)
-        changed = self if dtype is None or dtype is self.dtype else TABLE.cast(self, dtype=dtype)
+        changed: Tensor = (
+            self if dtype is None or dtype is self.dtype else TABLE.cast(self, dtype=dtype)
+        )
         place = self.device if device is None else gpu.resolve(devices.parse(device), "to")
         if place is not self.device:
             changed = TABLE.to_device(changed, device=place, non_blocking=non_blocking)
         if "memory_format" in kwargs:
-            return formatted(self, changed, kwargs["memory_format"], copied)
-        return TABLE.clone(self) if copied and changed is self else changed
+            changed = formatted(self, changed, kwargs["memory_format"], copied)
+        elif copied and changed is self:
+            changed = TABLE.clone(self)
+        return changed
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the tensor's class by element type and kind of device, such as
@@ -507,7 +511,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 "protocol at the moment.  Use .detach().clone()."
             )
         if id(self) in memo:
-            return memo[id(self)]
+            known: Tensor = memo[id(self)]
+            return known
         copied = _tensor.new_of(type(self), any_arrays.copied(self.array), None)
         memo[id(self)] = copied
         if self.requires_grad:
