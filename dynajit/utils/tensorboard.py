@@ -21,7 +21,7 @@ import numpy as np
 from dynajit.core.errors import ArgumentError, ShapeError
 from dynajit.core.process.optional import load
 from dynajit.core.refusals import refused_function
-from dynajit.eager.tensor.tensor import Tensor
+from dynajit.eager._tensor import TensorBase
 
 _WHY = "this writer draws scalars, histograms, texts and images."
 _HISTOGRAM_STEPS: Final = 1.1
@@ -244,7 +244,7 @@ def _module(name: str) -> Any:
 
 
 def _array(values: Any) -> np.ndarray:
-    if isinstance(values, Tensor):
+    if isinstance(values, TensorBase):
         values = values.detach().cpu().float() if values.dtype.itemsize == 2 else values
         return np.asarray(values.detach().cpu().numpy())
     return np.asarray(values)
