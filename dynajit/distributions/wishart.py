@@ -67,7 +67,7 @@ class Wishart(OfCovariance, ExponentialFamily):
             )
         batch, event = tuple(matrix.shape[:-2]), tuple(matrix.shape[-2:])
         if isinstance(df, Number):
-            self.df = f.full((), df, dtype=matrix.dtype, device=matrix.device)  # type: ignore[arg-type]
+            self.df = f.full((), df, dtype=matrix.dtype, device=matrix.device)
         else:
             batch = tuple(f.broadcast_shapes(batch, tuple(df.shape)))
             self.df = df.expand(*batch)

@@ -157,7 +157,7 @@ class LayoutMethods(Fields):
             raise ArgumentError("view(): expected sizes, or a dtype.")
         words = None
         try:
-            result = TensorMethods.reshape(self, *shape, shape=size)
+            result = TensorMethods.reshape(self, *shape, shape=size)  # type: ignore[attr-defined]  # from a table
         except ShapeError as error:
             words = str(error)
         if words is not None:
