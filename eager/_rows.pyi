@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context
 from typing import Any
 
 # What gives a result gives NotImplemented where the caller has to go the long way.
@@ -10,7 +10,7 @@ def overwrite(tensor: Any, result: Any, /) -> bool: ...
 def slope(function: Any, /, *values: Any) -> Any: ...
 def register(
     plans: dict[Any, Any],
-    quiet: ContextVar[Any],
+    quiet: Context,
     kinds: tuple[Any, Any, Any],
     recorders: tuple[Any, Any, Any],
     rows: tuple[Any, Any, Any],

@@ -4,8 +4,9 @@ import importlib.metadata
 import os
 import platform
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -118,7 +119,7 @@ def _device(number: int) -> Check:
 def _libraries() -> Check:
     """Whether CuPy finds NVIDIA's libraries, and they compute."""
     cupy = gpu.module()
-    tries = {
+    tries: dict[str, Callable[[], Any]] = {
         "NVRTC": lambda: cupy.arange(3) + 1,
         "cuBLAS": lambda: cupy.ones((2, 2)) @ cupy.ones((2, 2)),
         "cuSOLVER": lambda: cupy.linalg.cholesky(cupy.eye(2)),

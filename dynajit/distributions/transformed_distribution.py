@@ -42,7 +42,7 @@ class TransformedDistribution(Distribution):
             )
         base_event = len(base_distribution.event_shape)
         reinterpreted = whole.domain.event_dim - base_event
-        self.base_dist = (
+        self.base_dist: Any = (
             Independent(base_distribution, reinterpreted)
             if reinterpreted > 0
             else base_distribution

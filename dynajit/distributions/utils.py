@@ -126,7 +126,8 @@ class lazy_property:
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped
-        functools.update_wrapper(self, wrapped)
+        described: Any = self  # takes its name and docstring, though it is not called
+        functools.update_wrapper(described, wrapped)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Any, Final
 
 import numpy as np
@@ -174,7 +174,7 @@ def restore(key: str | None) -> Artefact | None:
 def _gradients_data(gradients: Gradients | None) -> dict[str, Any] | None:
     if gradients is None:
         return None
-    data = {name: getattr(gradients, name) for name in Gradients.__slots__}
+    data = {part.name: getattr(gradients, part.name) for part in fields(Gradients)}
     return {**data, "reached": [sorted(inputs) for inputs in gradients.reached]}
 
 

@@ -461,6 +461,7 @@ def _split_checks(
     bits = {output: 1 << number for number, output in enumerate(differentiable)}
     places = sizes.symbol_places(split.graph)
     for check in saved.checks:
+        kind: Any = check.type  # of a tensor
         reached = 0
         for position, recipe in enumerate(split.recipes):
             if check.outputs >> position & 1 and recipe.source == "output":
@@ -475,8 +476,8 @@ def _split_checks(
             reached,
             check.inputs,
             check.node,
-            check.type.dtype,
-            functools.partial(_shape_in_call, check.type.shape, places),
+            kind.dtype,
+            functools.partial(_shape_in_call, kind.shape, places),
         )
 
 

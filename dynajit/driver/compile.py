@@ -124,9 +124,10 @@ class Compiler:
             compilation = session.compile_entry(function, arguments, options, sizes)
         self._tell(compilation, function, arguments)
         region = compilation.region
+        published: type[Published] = cache.Published
         if isinstance(region, regions.Skip):
-            return cache.Published(permanent=region.permanent, reason=region.reason)
-        return cache.Published(
+            return published(permanent=region.permanent, reason=region.reason)
+        return published(
             guards=region.guards,
             function=compilation.function,
             is_scoped=bool(region.breaks),
@@ -274,7 +275,8 @@ def _backend(backend: Any, options: dict[str, Any] | None, mode: str | None = No
     budget = float(chosen.get("activation_memory_budget", 1.0))
     verify, in_background = chosen.get("verify", False), chosen.get("async", False)
     launching = backends.launching_of(mode)
-    return backends.make_backend(backend, verify, budget, in_background, launching)
+    made: Backend = backends.make_backend(backend, verify, budget, in_background, launching)
+    return made
 
 
 def _compile_any(model: Any, compiler: Compiler, name: str | None = None) -> Any:
@@ -405,7 +407,8 @@ class _Reports:
 
     def report(self) -> history.Report:
         """Calls, hits, versions, recompiles and breaks so far."""
-        compiled, family = self.compiled(), self.family
+        compiled: Any = self.compiled()
+        family = self.family
         records = (cache.cache_of(member).recompiles for member in family.members())
         return history.Report(
             name=self.name,
@@ -465,7 +468,8 @@ def explain(model: Any, *, backend: Any = "native") -> "Callable[..., Explanatio
         compiler = Compiler(backends.make_backend(backend), listener=listen)
         compiled = _compile_any(_original(model), compiler)
         compiled(*args, **kwargs)
-        return explanations.explanation_of(_name_of(model), compilations)
+        found: Explanation = explanations.explanation_of(_name_of(model), compilations)
+        return found
 
     return run
 

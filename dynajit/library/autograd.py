@@ -96,6 +96,7 @@ def needs(overload: Any, flags: Sequence[bool], lengths: Sequence[int | None]) -
         flags: for each leaf of the arguments.
         lengths: see `shapes_of`, of the arguments.
     """
+    positional: tuple[Any, ...]
     positional, _ = overload._schema.split(nested(flags, lengths))
     return positional
 

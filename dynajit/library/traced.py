@@ -32,7 +32,7 @@ class TracedTensor(Value):
 
     __slots__ = ()
 
-    @property
+    @property  # type: ignore[misc]  # object has a setter, too
     def __class__(self) -> Any:
         return Tensor
 

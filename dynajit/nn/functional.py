@@ -6,6 +6,8 @@ the argument `inplace` where PyTorch has one: the result is then written into th
 argument `out`.
 """
 
+from typing import TYPE_CHECKING
+
 import dynajit.nn.ctc
 import dynajit.nn.lookups
 import dynajit.nn.statistics
@@ -39,6 +41,25 @@ from dynajit.ops.table.overriding import (
     has_torch_function_variadic,
     publish_overridable,
 )
+
+if TYPE_CHECKING:
+    from dynajit.nn.ctc import *
+    from dynajit.nn.lookups import *
+    from dynajit.nn.statistics import *
+    from dynajit.ops.functions.elements.elementwise import *
+    from dynajit.ops.functions.networks.convolution import *
+    from dynajit.ops.functions.networks.fractional_pooling import *
+    from dynajit.ops.functions.networks.grid import *
+    from dynajit.ops.functions.networks.loss import *
+    from dynajit.ops.functions.networks.margin_losses import *
+    from dynajit.ops.functions.networks.multihead_attention import *
+    from dynajit.ops.functions.networks.nn import *
+    from dynajit.ops.functions.networks.noise import *
+    from dynajit.ops.functions.networks.pooling import *
+    from dynajit.ops.functions.networks.resampling import *
+    from dynajit.ops.functions.reductions.pair import *
+    from dynajit.ops.rows.networks.batch_normalization import *
+
 
 __all__ = publish(globals(), "nn.functional")
 for _facts in published("nn.functional").values():

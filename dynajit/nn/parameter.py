@@ -35,7 +35,7 @@ class Parameter(Tensor):
         UnsupportedError: the class of `data` overrides functions.
     """
 
-    __torch_function__ = disabled_torch_function
+    __torch_function__: ClassVar[Any] = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> "Parameter":
         source = empty(0) if data is None else data
@@ -101,7 +101,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool
-    __torch_function__ = disabled_torch_function
+    __torch_function__: ClassVar[Any] = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> "Buffer":
         source = empty(0) if data is None else data
@@ -132,7 +132,7 @@ class UninitializedTensorMixin:
     """
 
     cls_to_become: ClassVar[type[Tensor]]
-    __torch_function__ = disabled_torch_function
+    __torch_function__: ClassVar[Any] = disabled_torch_function
 
     # Above those of graph values: a compiled region refuses, too.
     __dynajit_priority__ = 1000
@@ -233,7 +233,7 @@ def _restrict(cls: Any) -> None:
 _restrict(UninitializedTensorMixin)
 
 
-class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter without sizes; `materialize` makes it a `Parameter`.
 
     Args:
@@ -266,7 +266,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     cls_to_become = Tensor
     persistent: bool
-    __torch_function__ = disabled_torch_function
+    __torch_function__: ClassVar[Any] = disabled_torch_function
 
     def __new__(
         cls,

@@ -113,7 +113,7 @@ def _zoom(
         first, last = sorted(point.step for point in bracket)
         if (last - first) * reach < LEAST_CHANGE:
             break
-        step = cubic_minimum(*bracket)
+        step = cubic_minimum(bracket[0], bracket[1])
         margin = 0.1 * (last - first)
         near = min(last - step, step - first) < margin
         if near and (stalled or step >= last or step <= first):

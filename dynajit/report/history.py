@@ -17,8 +17,9 @@ from dynajit.core.records import record
 
 if TYPE_CHECKING:
     from dynajit.capture.entry.session import Compilation
-
-regions = Late("dynajit.capture.region.region")
+    from dynajit.capture.region import region as regions
+else:
+    regions = Late("dynajit.capture.region.region")
 
 MOST_TEXTS = 1000
 """Breaks and skips of one `compile` call that are kept, the last ones."""

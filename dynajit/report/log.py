@@ -14,8 +14,9 @@ from dynajit.core.quoting import on_a_terminal
 
 if TYPE_CHECKING:
     from dynajit.capture.entry.session import Compilation
-
-regions = Late("dynajit.capture.region.region")
+    from dynajit.capture.region import region as regions
+else:
+    regions = Late("dynajit.capture.region.region")
 
 CHANNELS = config.CHANNELS
 
@@ -75,11 +76,11 @@ def log_compilation(name: str, compilation: "Compilation") -> None:
     write("guards", "\n".join([f"{region.name}:", *(str(g.expression()) for g in region.guards)]))
     if region.graph.calls:
         write("graph", str(region.graph))
-    record = getattr(compilation.launch, "record", None)
-    if record is not None:
-        for kernel in record.kernels:
+    launched = getattr(compilation.launch, "record", None)
+    if launched is not None:
+        for kernel in launched.kernels:
             write("kernels", f"// {kernel.name}\n{kernel.source}")
-        stages = {**compilation.stages, **record.stages}
+        stages = {**compilation.stages, **launched.stages}
         stages.pop("backend", None)
         times = ", ".join(f"{name} {value:.1f}" for name, value in stages.items())
         write("perf", f"{region.name}: milliseconds: {times}")

@@ -42,8 +42,10 @@ class TreeSpec:
         self.context = context
         self.children_specs = children_specs
         self.num_children = len(children_specs)
-        self.num_nodes = 1 + sum(child.num_nodes for child in children_specs)
-        self.num_leaves = 1 if type is None else sum(child.num_leaves for child in children_specs)
+        self.num_nodes: int = 1 + sum(child.num_nodes for child in children_specs)
+        self.num_leaves: int = (
+            1 if type is None else sum(child.num_leaves for child in children_specs)
+        )
 
     def is_leaf(self) -> bool:
         """Whether it stands for one leaf."""

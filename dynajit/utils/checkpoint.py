@@ -17,6 +17,7 @@ from dynajit.core.process import late
 from dynajit.core.types.device import Device
 from dynajit.eager.backward.recomputation import CheckpointError, Reentrant, recomputed, tensors_in
 from dynajit.eager.modes.random import Generator, generator_of
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.layers.containers import Sequential
 from dynajit.ops.table.dispatch import is_recording
 
@@ -162,8 +163,7 @@ def set_device_states(
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same values; tensors without their history, as leaves that require what they did."""
     return tuple(
-        x.detach().requires_grad_(x.requires_grad) if next(tensors_in(x), None) is x else x
-        for x in inputs
+        x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs
     )
 
 

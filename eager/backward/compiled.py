@@ -316,7 +316,8 @@ class CompiledNode(Node):
 
     def save(self, values: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Keep the saved values, and what is known of the outputs."""
-        facts, inputs = self.facts, self.inputs
+        facts = self.facts
+        inputs: Any = self.inputs
         for check in facts.checks or ():
             if check.place is None:
                 self.checked.append(None)
@@ -355,7 +356,7 @@ class CompiledNode(Node):
         ]
         saved = [self.unpacked(value, came) for value in self.saved]
         arguments = (*saved, *received, *self.sizes)
-        found = self.facts.backward(*arguments)
+        found: Sequence[Any] = self.facts.backward(*arguments)
         if len(came) < self.output_count:
             found = self.partial(found, arguments)
         rest = iter(found)

@@ -143,7 +143,7 @@ class FunctionNode(Node):
 
     def fit(self, results: list[Any]) -> list[Any]:
         """Results in the shape and dtype of the inputs."""
-        fitted = []
+        fitted: list[Any] = []
         for position, (result, meta) in enumerate(zip(results, self.in_metas, strict=True)):
             if result is None:
                 fitted.append(None)
@@ -329,6 +329,7 @@ class _ErrorNode(Node):
     """Refuses a second differentiation."""
 
     __slots__ = ("message",)
+    message: str
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         raise AutogradError(self.message)

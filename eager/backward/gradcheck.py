@@ -105,7 +105,7 @@ def gradgradcheck(
     outputs = _differentiable(func(*given))
     if grad_outputs is None:
         draw = np.random.default_rng(0)
-        starts = [_tensor.wrap(_drawn(draw, o.array)) for o in outputs]
+        starts: list[Any] = [_tensor.wrap(_drawn(draw, o.array)) for o in outputs]
         for start in starts:
             start.requires_grad = True
     else:

@@ -12,7 +12,7 @@ import pickle
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, BinaryIO, ClassVar, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 
@@ -116,7 +116,21 @@ class _Unpickler(pickle.Unpickler):
         return self._load_storage(identity)
 
 
-class _SafeUnpickler(pickle._Unpickler):
+if TYPE_CHECKING:
+
+    class PythonUnpickler(pickle._Unpickler):
+        """What typeshed leaves out."""
+
+        stack: list[Any]
+
+        def load_reduce(self) -> None: ...
+        def load_newobj(self) -> None: ...
+        def load_build(self) -> None: ...
+else:
+    PythonUnpickler = pickle._Unpickler
+
+
+class _SafeUnpickler(PythonUnpickler):
     """Reads a file that may do nothing but make tensors, containers and what is declared safe.
 
     Python's own unpickler in Python, since what it calls and where it sets attributes is checked.

@@ -10,7 +10,7 @@ import io
 import pickle
 import zipfile
 from collections import OrderedDict
-from typing import Any, BinaryIO, ClassVar, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 
@@ -121,6 +121,12 @@ class Pickler(pickle._Pickler):
     """
 
     dispatch: ClassVar[dict[Any, Any]] = dict(pickle._Pickler.dispatch)
+    if TYPE_CHECKING:  # what typeshed leaves out
+
+        def write(self, data: bytes) -> None: ...
+        def memoize(self, obj: Any) -> None: ...
+        def save(self, obj: Any) -> None: ...
+        def save_reduce(self, func: Any, args: Any, *, obj: Any = None) -> None: ...
 
     def __init__(self, file: Any, protocol: int, parts: Parts) -> None:
         super().__init__(file, protocol)
@@ -152,7 +158,7 @@ class Pickler(pickle._Pickler):
                 return name, (bool(tensor.requires_grad), tensor.device, tensor.dtype)
         if isinstance(tensor, found("torch.nn.parameter", "Parameter")):
             data = _Reduced(*self._plain(tensor, False))
-            arguments = (data, bool(tensor.requires_grad), OrderedDict())
+            arguments: Any = (data, bool(tensor.requires_grad), OrderedDict())
             if not state:
                 return PARAMETER, arguments
             return PARAMETER_WITH_STATE, (*arguments, state)

@@ -31,12 +31,16 @@ class _Guard:
     draw while the thread that it interrupts does: it may get the same numbers."""
 
     def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Have a lock that nobody holds."""
         self.lock = threading.RLock()
 
 
 _guard: Final = _Guard()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_guard.__init__)
+    os.register_at_fork(after_in_child=_guard.renew)
 
 
 class Generator:
@@ -221,7 +225,8 @@ def signed_bits(number: Any) -> Any:
 
 def manual_seed(seed: int) -> Generator:
     """Seed the default generators of all devices; returns that of the CPU."""
-    if isinstance(seed, str):
+    given: Any = seed
+    if isinstance(given, str):
         raise ArgumentValueError(f"manual_seed(seed={seed!r}): expected an integer.")
     seed_gpus(seed)
     return default_generator.manual_seed(seed)

@@ -10,7 +10,7 @@ by the `Tensor` class, which mixes `InPlaceMethods` in.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -59,6 +59,11 @@ from dynajit.ops.table import dispatch
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.overriding import PRIORITY
 from dynajit.ops.table.type_rules import MSG_TWO_DEVICES
+
+if TYPE_CHECKING:
+    from dynajit.eager._tensor import Fields
+else:
+    Fields = object
 
 MSG_LEAF: Final = (
     "{name}: a leaf Variable that requires grad is being used in an in-place operation.  Write "
@@ -273,7 +278,7 @@ def has_overlap(array: Any) -> bool:
     extent = array.itemsize
     for step, size in dims:
         if step < extent:
-            return array.size > 0
+            return bool(array.size > 0)
         extent += step * (size - 1)
     return False
 
@@ -641,9 +646,10 @@ def _was_set_at_once(tensor: Any, items: tuple[Any, ...], value: Any) -> bool:
     if type(value) in _NUMBERS:
         source = np.asarray(value).astype(array.dtype)
     else:
-        source = value.array if isinstance(value, TensorBase) else None
-        if type(source) is not np.ndarray or source.dtype != array.dtype:
+        given = value.array if isinstance(value, TensorBase) else None
+        if type(given) is not np.ndarray or given.dtype != array.dtype:
             return False
+        source = given
     _assign(array, key, source)
     _tensor.bump_version(tensor)
     return True
@@ -821,10 +827,18 @@ def _as_element(name: str, tensor: Any, value: Any) -> Any:
     return float(value) if tensor.dtype.is_floating_point else int(value)
 
 
-class InPlaceMethods:
+class InPlaceMethods(Fields):
     """Mixin of `Tensor`: every method whose name ends in an underscore, and item assignment."""
 
-    __slots__ = ()
+    __slots__: tuple[()] = ()
+
+    if TYPE_CHECKING:  # those of `NAMES`, as far as modules above call them
+        add_: Callable[..., Any]
+        clamp_: Callable[..., Any]
+        erfinv_: Callable[..., Any]
+        lerp_: Callable[..., Any]
+        mul_: Callable[..., Any]
+        sub_: Callable[..., Any]
 
     __iadd__ = _operator("__add__", "+=")
     __isub__ = _operator("__sub__", "-=")
@@ -906,7 +920,7 @@ class InPlaceMethods:
                 f"fill_diagonal_: got shape {list(shape)}.  Expected a matrix, or more dims of one "
                 "size: all dimensions must be of equal length."
             )
-        part = self
+        part: Any = self
         copy_into(_main_diagonal(part), fill_value, "fill_diagonal_")
         while wrap and len(shape) == 2 and part.shape[0] > shape[1] + 1:
             part = part[shape[1] + 1 :]

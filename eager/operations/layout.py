@@ -4,7 +4,7 @@ Contract: answers come from the array; strides and offsets count elements. `view
 of the same memory or an error, never a silent copy.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from dynajit.ops.functions.shapes.shape import said_of_view
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.table.op_table import TABLE
 
+if TYPE_CHECKING:
+    from dynajit.eager._tensor import Fields
+else:
+    Fields = object
+
 shared_memory = Late("dynajit.eager.operations.shared_memory")
 
 MSG_VIEW: Final = (
@@ -34,10 +39,10 @@ MSG_VIEW: Final = (
 )
 
 
-class LayoutMethods:
+class LayoutMethods(Fields):
     """Mixin of `Tensor`: see the module."""
 
-    __slots__ = ()
+    __slots__: tuple[()] = ()
 
     def stride(self, dim: int | None = None) -> Any:
         """Elements to skip per step of each dimension, or of dimension `dim`."""
@@ -51,7 +56,8 @@ class LayoutMethods:
     def storage_offset(self) -> int:
         """Elements between the start of the storage and the first element."""
         memory = self._memory
-        return (address(memory) - address(any_arrays.owner(memory))) // memory.itemsize
+        distance = address(memory) - address(any_arrays.owner(memory))
+        return distance // int(memory.itemsize)
 
     def data_ptr(self) -> int:
         """Address of the first element; 0 where there are none (`meta`)."""
@@ -120,7 +126,8 @@ class LayoutMethods:
         if not isinstance(owner, np.ndarray):
             return True
         # Only shared memory is mapped through a memoryview; the module is then loaded.
-        return isinstance(owner.base, memoryview) and shared_memory.block_of(owner) is not None
+        base: Any = owner.base
+        return isinstance(base, memoryview) and shared_memory.block_of(owner) is not None
 
     def share_memory_(self) -> Any:
         """Move the elements into memory that child processes share; see
@@ -150,7 +157,7 @@ class LayoutMethods:
             raise ArgumentError("view(): expected sizes, or a dtype.")
         words = None
         try:
-            result = TensorMethods.reshape(self, *shape, shape=size)
+            result = TensorMethods.reshape(self, *shape, shape=size)  # type: ignore[attr-defined]  # from a table
         except ShapeError as error:
             words = str(error)
         if words is not None:

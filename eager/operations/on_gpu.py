@@ -64,7 +64,7 @@ def form(op: Op, inputs: tuple[Any, ...], arrays: list[Any], attributes: dict[st
     places = {operand.device for operand in inputs if isinstance(operand, TensorBase)}
     if len(places) != 1 or META in places:
         return NotImplemented  # its rows refuse what they do not take
-    with in_words, gpu.on(next(iter(places)).index), _products():
+    with in_words, gpu.on(next(iter(places)).index or 0), _products():
         return array_form(op, arrays, attributes, gpu_arrays.arrays())
 
 

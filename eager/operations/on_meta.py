@@ -28,14 +28,15 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> MetaArra
     """
     if op.kind is Kind.MOVEMENT and op.rule.view and _holds_meta(inputs[0]):
         op.infer(*map(type_on_meta, inputs), **attributes)  # refuses, in words
-        view = inputs[0].array.seen_by(lambda array: _view(op, array, attributes))
+        view: MetaArray | None = inputs[0].array.seen_by(lambda array: _view(op, array, attributes))
         if view is not None:
             return view
-    result = op.infer(*map(type_on_meta, inputs), **attributes)
+    result: Any = op.infer(*map(type_on_meta, inputs), **attributes)
     array = MetaArray(tuple(result.shape), result.dtype.numpy)
     if op.name not in ALWAYS:
         return array
-    return any_arrays.laid_out(array, strides_of_result(op, (), attributes, array.shape))
+    laid: MetaArray = any_arrays.laid_out(array, strides_of_result(op, (), attributes, array.shape))
+    return laid
 
 
 def _holds_meta(operand: Any) -> bool:

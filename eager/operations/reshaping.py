@@ -9,7 +9,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,11 @@ from dynajit.ops.calls import arguments
 from dynajit.ops.functions.arrangement.arrangement import strided_extent
 from dynajit.ops.functions.reductions.reduction import element_count
 from dynajit.ops.functions.shapes import shape as shapes
+
+if TYPE_CHECKING:
+    from dynajit.eager._tensor import Fields
+else:
+    Fields = object
 
 
 def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -58,13 +63,15 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
 
 def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    return arguments.sizes(sizes, "resize_")
+    unnamed: Any = arguments.sizes(sizes, "resize_")
+    found: tuple[int, ...] = unnamed  # memory has no symbolic sizes
+    return found
 
 
-class ReshapingMethods:
+class ReshapingMethods(Fields):
     """Mixin of `Tensor`: see the module."""
 
-    __slots__ = ()
+    __slots__: tuple[()] = ()
 
     def transpose_(self, dim0: int, dim1: int) -> Any:
         """Swap two dims, in place."""

@@ -344,7 +344,8 @@ class TypedStorage:
         """The name of the storage's class, such as "torch.FloatStorage"; or a copy as another."""
         if dtype is None:
             return f"torch.{_CLASS_NAMES[self.dtype]}"
-        return self._as(getattr(dtype, "_dtype", None) or dtypes.parse(dtype))
+        found: Any = getattr(dtype, "_dtype", None) or dtypes.parse(dtype)
+        return self._as(found)
 
     def _as(self, dtype: DType) -> "TypedStorage":
         if dtype is self.dtype:

@@ -13,7 +13,7 @@ without asking.
 
 from collections.abc import Iterable
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from dynajit.core.errors import UnsupportedError
 from dynajit.eager import _rows, _tensor
@@ -23,6 +23,8 @@ from dynajit.ops.calls import autocast_words
 from dynajit.ops.calls.arguments import is_operand
 from dynajit.ops.native._library_call import ask_no_class
 from dynajit.ops.table import overriding
+
+_T = TypeVar("_T")
 
 #: Methods that make tensors of a class, or say what it is.
 _NOT_ASKED: Final = frozenset((
@@ -152,7 +154,7 @@ def is_asked(tensor: Any) -> bool:
     return type(tensor).__dynajit_handler__ is _handle
 
 
-def met(tensor: Any) -> Any:
+def met(tensor: _T) -> _T:
     """A tensor of a derived class, the first perhaps: overriding begins."""
     if is_asked(tensor):
         overriding.begin()

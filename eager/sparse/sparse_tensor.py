@@ -12,7 +12,7 @@ says what each does. Loaded when the first sparse tensor is made: what runs with
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
@@ -33,6 +33,8 @@ from dynajit.ops.functions.elements.elementwise import nonzero
 from dynajit.ops.table import dispatch
 from dynajit.ops.table.op_table import TABLE, Op
 from dynajit.ops.table.overriding import disabled_torch_function
+
+_S = TypeVar("_S", bound="SparseTensor")
 
 MSG_DENSE: Final = (
     "{name}: not available for a sparse tensor.  Call .to_dense() first, or work on .indices() and "
@@ -65,14 +67,14 @@ class SparseTensor(Tensor):
     # Above those of graph values: a graph that meets one refuses it.
     __dynajit_priority__ = 500
     __dynajit_handler__ = staticmethod(handle)
-    __torch_function__ = disabled_torch_function
+    __torch_function__: ClassVar[Any] = disabled_torch_function
 
     _positions: Tensor
     _elements: Tensor
     _sizes: tuple[int, ...]
     _is_sorted: bool
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+    def __new__(cls, *args: Any, **kwargs: Any) -> "SparseTensor":
         raise ArgumentError(
             f"{cls.__name__}(): expected sparse_coo_tensor(indices, values, size), or to_sparse() "
             "of a dense tensor."
@@ -153,7 +155,8 @@ class SparseTensor(Tensor):
         return self._positions
 
     def _values(self) -> Tensor:
-        return TABLE.detach(self._elements)
+        elements: Tensor = TABLE.detach(self._elements)
+        return elements
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the class by element type, such as "torch.sparse.FloatTensor"; or the tensor
@@ -205,7 +208,7 @@ class SparseTensor(Tensor):
         self._elements.grad = None
 
     @property
-    def data(self) -> "SparseTensor":
+    def data(self) -> Tensor:
         """The same elements without history."""
         return self.like(self._elements.data)
 
@@ -280,7 +283,8 @@ class SparseTensor(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SparseTensor":
         if id(self) in memo:
-            return memo[id(self)]
+            known: SparseTensor = memo[id(self)]
+            return known
         elements = copy.deepcopy(self._elements, memo)
         where = TABLE.clone(self._positions)
         copied = made(type(self), where, elements, self._sizes, self._is_sorted)
@@ -314,9 +318,7 @@ def _own_fields(x: SparseTensor) -> dict[str, Any]:
     return {name: value for name, value in vars(x).items() if name not in _FIELDS}
 
 
-def made(
-    cls: type[Any], where: Any, elements: Any, sizes: Sequence[int], is_coalesced: bool
-) -> Any:
+def made(cls: type[_S], where: Any, elements: Any, sizes: Sequence[int], is_coalesced: bool) -> _S:
     """A sparse tensor of class `cls` around its two tensors, which are as the module says.
 
     The part in C holds an array without elements, of the dtype and on the device of the values.

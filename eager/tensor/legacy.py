@@ -88,5 +88,5 @@ class Variable(metaclass=_VariableType):
     def __new__(  # type: ignore[misc]
         cls, data: Tensor, requires_grad: bool = False, volatile: bool = False
     ) -> Tensor:
-        made = data.detach()
+        made: Tensor = data.detach()
         return made.requires_grad_() if requires_grad else made

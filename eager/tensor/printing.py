@@ -201,7 +201,7 @@ def _lines(array: Any, indent: int, summarize: bool, write: Callable[[Any], str]
     if cut:
         parts.append("...")
         parts += [_lines(item, indent + 1, summarize, write) for item in array[len(array) - edge :]]
-    separator = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
+    separator: str = "," + "\n" * (array.ndim - 1) + " " * (indent + 1)
     return "[" + separator.join(parts) + "]"
 
 

@@ -8,7 +8,7 @@ Python class that users and `nn.Parameter` subclass.
 
 import copy
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -47,6 +47,8 @@ from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.native._library_call import ask_no_class
 from dynajit.ops.table.op_table import TABLE
+
+_T = TypeVar("_T", bound="Tensor")
 
 
 class Size(tuple[int, ...]):
@@ -89,6 +91,11 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     Use `tensor(data)` to keep the dtype of the data.
     """
 
+    if TYPE_CHECKING:  # set by `ops.methods.kind_methods` from a table
+
+        @property
+        def is_sparse(self) -> bool: ...
+
     __dynajit_priority__ = 0
     __dynajit_handler__ = staticmethod(handle)
     # NumPy leaves `array * tensor` to the tensor; what `numpy.sqrt(tensor)` gives is a tensor.
@@ -121,6 +128,16 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             NotImplemented where another class among `types` is not a base of this one.
         """
         return subclasses.wrapped_call(cls, func, types, args, kwargs)
+
+    if TYPE_CHECKING:
+
+        @overload
+        @staticmethod
+        def _from_array(array: Any, cls: None = None) -> "Tensor": ...
+
+        @overload
+        @staticmethod
+        def _from_array(array: Any, cls: type[_T]) -> _T: ...
 
     @staticmethod
     def _from_array(array: Any, cls: "type[Tensor] | None" = None) -> "Tensor":
@@ -353,13 +370,17 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             DeviceError: the device does not exist here.
         """
         dtype, device, copied, non_blocking = _parse_to(args, kwargs)
-        changed = self if dtype is None or dtype is self.dtype else TABLE.cast(self, dtype=dtype)
+        changed: Tensor = (
+            self if dtype is None or dtype is self.dtype else TABLE.cast(self, dtype=dtype)
+        )
         place = self.device if device is None else gpu.resolve(devices.parse(device), "to")
         if place is not self.device:
             changed = TABLE.to_device(changed, device=place, non_blocking=non_blocking)
         if "memory_format" in kwargs:
-            return formatted(self, changed, kwargs["memory_format"], copied)
-        return TABLE.clone(self) if copied and changed is self else changed
+            changed = formatted(self, changed, kwargs["memory_format"], copied)
+        elif copied and changed is self:
+            changed = TABLE.clone(self)
+        return changed
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of the tensor's class by element type and kind of device, such as
@@ -490,7 +511,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 "protocol at the moment.  Use .detach().clone()."
             )
         if id(self) in memo:
-            return memo[id(self)]
+            known: Tensor = memo[id(self)]
+            return known
         copied = _tensor.new_of(type(self), any_arrays.copied(self.array), None)
         memo[id(self)] = copied
         if self.requires_grad:
@@ -514,9 +536,10 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def __reduce_ex__(self, protocol: Any) -> Any:
         dtype = dtypes.from_numpy(self.array.dtype).name
         if is_meta(self.array):
-            state = (type(self), self.array.shape, dtype, self.array.strides, self.requires_grad)
-            return _rebuilt_meta, state, self.__dict__ or None
+            meta = (type(self), self.array.shape, dtype, self.array.strides, self.requires_grad)
+            return _rebuilt_meta, meta, self.__dict__ or None
         array = np.ascontiguousarray(any_arrays.as_numpy(self.array))
+        state: tuple[Any, ...]
         state = (type(self), array.tobytes(), dtype, self.array.shape, self.requires_grad)
         if self.device is not CPU:
             state = (*state, self.device)

@@ -296,6 +296,16 @@ def test_there_are_no_device_states() -> None:
     assert ours.detach_variable((x.requires_grad_(), 3))[0].requires_grad
 
 
+def test_detached_variables_are_leaves_and_others_stay() -> None:
+    for library, module in ((dj, ours), (torch, torch.utils.checkpoint)):
+        x = library.ones(2, requires_grad=True) * 2
+        given = (x, x.detach(), None, 3, "text", [x])
+        leaf, plain, *others = module.detach_variable(given)
+        assert (True, True) == (leaf.is_leaf, leaf.requires_grad)
+        assert not plain.requires_grad
+        assert given[2:] == tuple(others)
+
+
 @pytest.mark.usefixtures("no_gpu")
 def test_forks_of_the_generator_go_back() -> None:
     """Also where the block raises; not where they are disabled."""

@@ -6,7 +6,7 @@ Frozen data that op rows infer, graph nodes carry and code generation reads. Sha
 
 import math
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU, Device
@@ -15,6 +15,14 @@ from dynajit.core.types.symint import SymInt, shapes_agree
 
 Size: TypeAlias = int | SymInt
 Shape: TypeAlias = tuple[Size, ...]
+
+
+@overload
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]: ...
+
+
+@overload
+def contiguous_strides(shape: Shape) -> Shape: ...
 
 
 def contiguous_strides(shape: Shape) -> Shape:

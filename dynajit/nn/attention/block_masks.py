@@ -171,7 +171,7 @@ def create_block_mask(
     counts = tiles.sum((3, 5))
     full = counts == rows * columns if separate_full_blocks else counts < 0
     partial = (counts > 0) & ~full
-    whole = _ordered(full) if separate_full_blocks else (None, None)
+    whole: tuple[Any, Any] = _ordered(full) if separate_full_blocks else (None, None)
     return BlockMask.from_kv_blocks(
         *_ordered(partial), *whole, (rows, columns), mask_mod, (Q_LEN, KV_LEN)
     )
@@ -269,16 +269,15 @@ class BlockMask:
         if seq_lengths is None:
             rows, columns = (int(n) for n in kv_indices.shape[-2:])
             seq_lengths = (rows * size[0], columns * size[1])
-        by_columns: list[Any] = [None, None, None, None]
+        partial: tuple[Any, Any] = (None, None)
+        full: tuple[Any, Any] = (None, None)
         if compute_q_blocks:
-            by_columns[:2] = _ordered(_dense(kv_num_blocks, kv_indices).transpose(-2, -1))
+            partial = _ordered(_dense(kv_num_blocks, kv_indices).transpose(-2, -1))
             if full_kv_num_blocks is not None:
-                by_columns[2:] = _ordered(
-                    _dense(full_kv_num_blocks, full_kv_indices).transpose(-2, -1)
-                )
+                full = _ordered(_dense(full_kv_num_blocks, full_kv_indices).transpose(-2, -1))
         return cls(
             seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices,
-            *by_columns, BLOCK_SIZE=size, mask_mod=noop_mask if mask_mod is None else mask_mod,
+            *partial, *full, BLOCK_SIZE=size, mask_mod=noop_mask if mask_mod is None else mask_mod,
         )  # fmt: skip
 
     @property
@@ -311,16 +310,18 @@ class BlockMask:
 
     def to(self, device: Any) -> "BlockMask":
         """The same on another device."""
-        tensors = [
-            None if tensor is None else tensor.to(device)
-            for tensor in (
-                self.kv_num_blocks, self.kv_indices, self.full_kv_num_blocks, self.full_kv_indices,
-                self.q_num_blocks, self.q_indices, self.full_q_num_blocks, self.full_q_indices,
-            )
-        ]  # fmt: skip
+
+        def moved(tensor: Any) -> Any:
+            return None if tensor is None else tensor.to(device)
+
         return BlockMask(
-            self.seq_lengths, *tensors, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod
-        )
+            self.seq_lengths,
+            moved(self.kv_num_blocks), moved(self.kv_indices),
+            moved(self.full_kv_num_blocks), moved(self.full_kv_indices),
+            moved(self.q_num_blocks), moved(self.q_indices),
+            moved(self.full_q_num_blocks), moved(self.full_q_indices),
+            self.BLOCK_SIZE, self.mask_mod,
+        )  # fmt: skip
 
     def __getitem__(self, index: Any) -> "BlockMask":
         """The blocks of some batches, heads and rows of blocks.

@@ -4,7 +4,7 @@ import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentError, BoundsError, InvalidValueError
 from dynajit.eager.tensor.tensor import Tensor
@@ -25,6 +25,10 @@ def _position(index: Any, length: int, what: str) -> int:
 
 class _Numbered(Module):
     """What containers of modules called "0", "1", ... share."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, index: Any) -> Any: ...
 
     def append(self, module: Any) -> Any:
         """Add a module at the end."""

@@ -51,7 +51,7 @@ class _Convolution(Module):
         self.out_channels = out_channels
         self.kernel_size = _per_dim(kernel_size, n)
         self.stride = _per_dim(stride, n)
-        self.padding = padding if isinstance(padding, str) else _per_dim(padding, n)
+        self.padding: Any = padding if isinstance(padding, str) else _per_dim(padding, n)
         self.dilation = _per_dim(dilation, n)
         self.transposed = self._is_transposed
         self.output_padding = _per_dim(output_padding, n)
@@ -63,7 +63,7 @@ class _Convolution(Module):
         shape = (first, second // groups, *self.kernel_size)
         self.weight = Parameter(empty(*shape, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+            self.bias: Parameter | None = Parameter(empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()

@@ -50,13 +50,14 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
 
-def _sizes_of(embeddings: Tensor) -> tuple[int, ...]:
+def _sizes_of(embeddings: Tensor) -> tuple[int, int]:
     if embeddings.dim() != 2:
         raise ExpectationError(
             "Embeddings parameter is expected to be 2-dimensional, but has "
             f"{embeddings.dim()} dimensions"
         )
-    return tuple(embeddings.shape)
+    count, width = embeddings.shape
+    return count, width
 
 
 class Embedding(_Table):

@@ -6,7 +6,7 @@ uninitialized parameters.
 """
 
 from itertools import chain
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
@@ -43,6 +43,10 @@ class LazyModuleMixin:
 
     `load_state_dict` gives sizes, too; the class changes with the first call nevertheless.
     """
+
+    if TYPE_CHECKING:  # of the layer behind it
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
     cls_to_become: ClassVar[type[Module] | None] = None
     _is_inferred = False  # True in instances that keep their class
@@ -95,6 +99,8 @@ class LazyLinear(LazyModuleMixin, Linear):
     """
 
     cls_to_become = Linear
+    weight: UninitializedParameter
+    bias: UninitializedParameter | None
 
     def __init__(
         self, out_features: int, bias: bool = True, device: Any = None, dtype: DType | None = None
@@ -135,6 +141,9 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 class _LazyConvolution(LazyModuleMixin):
     """What convolutions share that take `in_channels` from their first input."""
+
+    weight: Any  # open until there are sizes, then a Parameter
+    bias: Any
 
     def reset_parameters(self: Any) -> None:
         """As of the ordinary layer, once there are sizes."""
@@ -277,7 +286,7 @@ class _LazyNorm(LazyModuleMixin, _Norm):
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__(0, eps, momentum, False, False, bias=False)  # type: ignore[call-arg]
+        super().__init__(0, eps, momentum, False, False, bias=False)
         self.affine = affine
         self.track_running_stats = track_running_stats
         if affine:

@@ -13,7 +13,8 @@ from dynajit.ops.calls.arguments import is_integer
 
 
 def _as_shape(size: int | tuple[int, ...] | list[int]) -> tuple[int, ...]:
-    return (size,) if is_integer(size) else tuple(size)
+    given: Any = size  # integers are more than int
+    return (given,) if is_integer(given) else tuple(given)
 
 
 class LayerNorm(Module):

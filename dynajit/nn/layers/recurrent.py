@@ -158,9 +158,9 @@ class RNNBase(Module):
     def _layer_weights(self) -> list[LayerWeights]:
         found = []
         for weights in self.all_weights:
-            biases = weights[2:4] if self.bias else (None, None)
+            first, second = weights[2:4] if self.bias else (None, None)
             projection = weights[-1] if self.proj_size else None
-            found.append(LayerWeights(weights[0], weights[1], *biases, projection))
+            found.append(LayerWeights(weights[0], weights[1], first, second, projection))
         return found
 
     # -- checks ---------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class RNNCellBase(Module):
         """The state (B, H) after a step, from an input (B, input_size)."""
         raise NotImplementedError
 
-    def forward(self, input: Tensor, hx: Tensor | None = None) -> Any:
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         """(B, input_size), (B, H) -> (B, H), or all without B; no state is zeros.
 
         Raises:

@@ -210,7 +210,7 @@ def _deep_copy(self: Module, memo: dict[int, Any]) -> Any:
     cls = type(self)
     # A class of its own, or removing a parametrization would remove the copy's, too.
     members = {k: v for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__")}
-    own_class = type(cls.__name__, cls.__bases__, members)
+    own_class: Any = type(cls.__name__, cls.__bases__, members)
     replica = own_class.__new__(own_class)
     memo[id(self)] = replica
     object.__setattr__(replica, "__dict__", copy.deepcopy(self.__dict__, memo))

@@ -6,7 +6,7 @@ acts on what the mask left.
 """
 
 import numbers
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dynajit.core.errors import ArgumentError, BoundsError, ExpectationError, InvalidValueError
@@ -28,6 +28,7 @@ class BasePruningMethod:
 
     PRUNING_TYPE = "global"
     _tensor_name: str = ""
+    dim: int  # where PRUNING_TYPE is "structured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """The mask for a tensor of scores, zero also where `default_mask` is."""
@@ -199,13 +200,14 @@ class _ByAmount(BasePruningMethod):
     """Base of methods that prune a number of elements or slices, or a fraction of them."""
 
     def __init__(self, amount: Any) -> None:
-        if not isinstance(amount, numbers.Real):
+        is_real = isinstance(amount, numbers.Real)
+        if not is_real:
             raise ArgumentError(f"prune: expected an int or a float as amount, but got {amount!r}")
         if amount < 0 or (amount > 1 and not isinstance(amount, numbers.Integral)):
             raise InvalidValueError(
                 f"prune: amount={amount}.  Expected a fraction from 0 to 1, or a count."
             )
-        self.amount = amount
+        self.amount: Any = amount
 
     def count_of(self, total: int) -> int:
         """How many of `total` are pruned."""
@@ -218,6 +220,7 @@ class _ByAmount(BasePruningMethod):
 
 class _Elements(_ByAmount):
     PRUNING_TYPE = "unstructured"
+    scores: Callable[[Tensor], Tensor]  # the least are pruned
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         mask = default_mask.clone().reshape(-1)
@@ -245,6 +248,7 @@ class L1Unstructured(_Elements):
 
 class _Slices(_ByAmount):
     PRUNING_TYPE = "structured"
+    scores: Callable[[Tensor, int], Tensor]  # of the slices along a dim; the least are pruned
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
         super().__init__(amount)

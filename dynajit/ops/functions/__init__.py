@@ -40,8 +40,28 @@ from dynajit.ops.calls.public import published as published
 from dynajit.ops.table.overriding import publish_overridable
 
 if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...
+    from dynajit.ops.functions.arrangement.arrangement import *
+    from dynajit.ops.functions.arrangement.scatter import *
+    from dynajit.ops.functions.arrangement.search import *
+    from dynajit.ops.functions.arrangement.statistics import *
+    from dynajit.ops.functions.creation.creation import *
+    from dynajit.ops.functions.creation.signal_windows import *
+    from dynajit.ops.functions.elements.complex import *
+    from dynajit.ops.functions.elements.elementwise import *
+    from dynajit.ops.functions.elements.number import *
+    from dynajit.ops.functions.elements.special import *
+    from dynajit.ops.functions.matrices.matrix import *
+    from dynajit.ops.functions.matrices.older_linalg import *
+    from dynajit.ops.functions.networks.convolution import *
+    from dynajit.ops.functions.networks.nn import *
+    from dynajit.ops.functions.networks.noise import *
+    from dynajit.ops.functions.networks.pooling import *
+    from dynajit.ops.functions.networks.resampling import *
+    from dynajit.ops.functions.reductions.pair import *
+    from dynajit.ops.functions.reductions.reduction import *
+    from dynajit.ops.functions.shapes.index import *
+    from dynajit.ops.functions.shapes.shape import *  # type: ignore[assignment]  # `unfold` of a dim
+    from dynajit.ops.functions.signals.spectrogram import *
 
 
 __all__ = publish(globals(), "")

@@ -37,7 +37,9 @@ PROTOCOL: Final = "__torch_function__"
 PRIORITY: Final = 1
 
 
-def disabled_torch_function(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def disabled_torch_function(
+    func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
     """The `__torch_function__` of classes that override nothing: the call itself."""
     with classes_unasked():
         return func(*args, **(kwargs or {}))

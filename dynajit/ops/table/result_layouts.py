@@ -11,7 +11,7 @@ ask then.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, overload
 
 from dynajit.core.types.symint import decided_comparison
 from dynajit.core.types.value_types import Shape, Size, contiguous_strides
@@ -26,6 +26,18 @@ Rule: TypeAlias = Callable[[Shape, Sequence[Laid], Mapping[str, Any]], Order]
 
 class Undecided(Exception):
     """The order of dims depends on symbolic sizes."""
+
+
+@overload
+def strides_of_result(
+    op: Op, operands: Sequence[Laid], attributes: Mapping[str, Any], shape: tuple[int, ...]
+) -> tuple[int, ...]: ...
+
+
+@overload
+def strides_of_result(
+    op: Op, operands: Sequence[Laid], attributes: Mapping[str, Any], shape: Shape
+) -> Shape: ...
 
 
 def strides_of_result(
@@ -93,6 +105,14 @@ def lies_as_operands(op: Op) -> bool:
 
 def _rule_of(op: Op) -> Rule:
     return op.layout or (iterated if op.kind is Kind.POINTWISE else row_major)
+
+
+@overload
+def dense_strides(shape: tuple[int, ...], order: Order) -> tuple[int, ...]: ...
+
+
+@overload
+def dense_strides(shape: Shape, order: Order) -> Shape: ...
 
 
 def dense_strides(shape: Shape, order: Order) -> Shape:

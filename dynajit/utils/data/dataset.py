@@ -181,7 +181,8 @@ class Subset(Dataset):
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         """Several samples, the data set asked once where it can be."""
-        return samples_at(self.dataset, [self.indices[i] for i in indices])
+        samples: list[Any] = samples_at(self.dataset, [self.indices[i] for i in indices])
+        return samples
 
     def __len__(self) -> int:
         return len(self.indices)

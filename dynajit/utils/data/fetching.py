@@ -7,7 +7,7 @@ StopIteration says that nothing is left.
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 from dynajit.utils.data.collate import default_collate
 from dynajit.utils.data.dataset import IterableDataset, TensorDataset, samples_at
@@ -16,7 +16,7 @@ from dynajit.utils.data.dataset import IterableDataset, TensorDataset, samples_a
 class BatchIterator:
     """What iterating over a loader gives: PyTorch's `_BaseDataLoaderIter`, to ask for."""
 
-    def __iter__(self) -> "BatchIterator":
+    def __iter__(self) -> Self:
         return self
 
 
