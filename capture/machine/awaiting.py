@@ -17,7 +17,7 @@ from types import CodeType
 from typing import Any, Final, TypeVar
 
 from dynajit.capture.bytecode.instructions import Body, decode
-from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.frames import Answer, Frame, Steps
 from dynajit.capture.values.symbolic import Value
 from dynajit.core.records import record
 
@@ -104,7 +104,7 @@ def length_is_true(result: Any) -> bool:
     return bool(_Sized(result))
 
 
-def then(steps: Steps, function: Callable[..., Any], *values: Value) -> Steps:
+def then(steps: Steps[Answer], function: Callable[..., Any], *values: Value) -> Steps[Answer]:
     """Pass `steps` on, and declare what the caller does with the result before it returns it.
 
     Args:

@@ -6,7 +6,7 @@ front of its instructions (`points`), because a break goes back to one of them.
 
 from collections.abc import Generator
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.functions import CellValue
@@ -139,5 +139,7 @@ class Frame:
         return location
 
 
-#: What may run frames: it yields them, and is sent what they return.
-Steps = Generator[Frame, Any, Any]
+Answer = TypeVar("Answer")
+
+#: What may run frames: it yields them, is sent what they return, and returns an answer.
+Steps = Generator[Frame, Any, Answer]

@@ -88,13 +88,13 @@ class Machine(ABC):
     # -- operations that ask for each other ----------------------------------------------------
 
     @abstractmethod
-    def call(self, callee: Value, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def call(self, callee: Value, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         """`callee(*args, **keywords)`."""
 
     @abstractmethod
     def call_method(
         self, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
-    ) -> Steps:
+    ) -> Steps[Value]:
         """`receiver.name(*args, **keywords)` for a method written in C."""
 
     @abstractmethod
@@ -104,39 +104,39 @@ class Machine(ABC):
         receiver: Value,
         args: list[Value],
         keywords: dict[str, Value] | None = None,
-    ) -> Steps:
+    ) -> Steps[Value]:
         """`object.name(receiver, *args, **keywords)`."""
 
     @abstractmethod
-    def get_attribute(self, value: Value, name: str) -> Steps:
+    def get_attribute(self, value: Value, name: str) -> Steps[Value]:
         """`value.name`."""
 
     @abstractmethod
-    def get_special(self, value: Value, name: str) -> Steps:
+    def get_special(self, value: Value, name: str) -> Steps[Value]:
         """A special method, looked up on the class as Python does."""
 
     @abstractmethod
-    def set_attribute(self, value: Value, name: str, item: Value) -> Steps:
+    def set_attribute(self, value: Value, name: str, item: Value) -> Steps[None]:
         """`value.name = item`."""
 
     @abstractmethod
-    def set_plain_attribute(self, value: ObjectValue, name: str, item: Value) -> Steps:
+    def set_plain_attribute(self, value: ObjectValue, name: str, item: Value) -> Steps[None]:
         """`object.__setattr__(value, name, item)`."""
 
     @abstractmethod
-    def compare(self, symbol: str, a: Value, b: Value) -> Steps:
+    def compare(self, symbol: str, a: Value, b: Value) -> Steps[Value]:
         """`a < b` and its likes."""
 
     @abstractmethod
-    def advance(self, iterator: Value) -> Steps:
+    def advance(self, iterator: Value) -> Steps[Value | None]:
         """The next item, or None (Python's None, not a value) when exhausted."""
 
     @abstractmethod
-    def to_items(self, value: Value, asks_length: bool = False) -> Steps:
+    def to_items(self, value: Value, asks_length: bool = False) -> Steps[list[Value]]:
         """All items that iterating over `value` gives."""
 
     @abstractmethod
-    def to_text(self, value: Value, conversion: str = "str") -> Steps:
+    def to_text(self, value: Value, conversion: str = "str") -> Steps[str]:
         """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
 
     # -- cells, globals, constants -----------------------------------------------------------

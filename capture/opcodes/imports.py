@@ -40,7 +40,7 @@ def import_name(machine: Machine, frame: Frame, name: str) -> None:
     frame.push(module)
 
 
-def import_from(machine: Machine, frame: Frame, name: str) -> Steps:
+def import_from(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """`from module import name`: an attribute, else a module of a package."""
     module = frame.stack[-1]
     if not isinstance(module, Known) or not isinstance(module.object, ModuleType):

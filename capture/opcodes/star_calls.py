@@ -18,7 +18,7 @@ from dynajit.capture.values.containers import DictValue
 from dynajit.capture.values.symbolic import NONE, Value
 
 
-def called_text(machine: Machine, callee: Value) -> Steps:
+def called_text(machine: Machine, callee: Value) -> Steps[str]:
     """How messages name what is called: `module.qualname()`.
 
     Raises:
@@ -48,7 +48,7 @@ def _keyword(machine: Machine, key: Value) -> str:
     return name
 
 
-def call_function_ex(machine: Machine, frame: Frame, with_keywords: bool) -> Steps:
+def call_function_ex(machine: Machine, frame: Frame, with_keywords: bool) -> Steps[None]:
     """`f(*args, **kwargs)`."""
     if IS_311:  # the caller keeps the arguments until the call is over; an inlined one does not
         machine.refuse_watched(frame.stack[-1 - with_keywords :])
@@ -72,7 +72,7 @@ def call_function_ex(machine: Machine, frame: Frame, with_keywords: bool) -> Ste
     frame.push((yield from machine.call(callee, arguments, keywords)))
 
 
-def dict_merge(machine: Machine, frame: Frame, depth: int) -> Steps:
+def dict_merge(machine: Machine, frame: Frame, depth: int) -> Steps[None]:
     """Join `**items` with the keyword arguments that are there."""
     items = frame.pop()
     target = frame.stack[-depth]
