@@ -8,6 +8,7 @@ machine: the abstract methods here. `capture.execution.executor` answers them, a
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
@@ -16,7 +17,8 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.recording import Namespace, Recorder
+from dynajit.capture.machine.namespaces import Namespace
+from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.machine.trial import Trial
 from dynajit.capture.places import sources
 from dynajit.capture.values.containers import SliceValue, TupleValue
@@ -222,6 +224,10 @@ class Machine(ABC):
     def size_value(self, size: Number) -> Value:
         """A size as the program sees it: a literal, or a run-time int."""
         return self.recorder.sizes.value_of(size)
+
+
+#: Runs one instruction of the top frame, whose argument is the last.
+Handler = Callable[[Machine, Frame, Any], Steps[None] | None]
 
 
 def _constant(literal: Any) -> Value:

@@ -1,12 +1,12 @@
 """Jumps, loops, calls, functions, returns, generators."""
 
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.basic import as_python, is_none, is_same, unsupported
 from dynajit.capture.python.generators import resume_generator, stop_iteration_error
 from dynajit.capture.python.iteration import iterate
@@ -181,7 +181,7 @@ def call_intrinsic_1(machine: Machine, frame: Frame, name: str) -> None:
     raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, name)
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "JUMP": jump,
     "POP_JUMP_IF_TRUE": pop_jump_if_true,
     "POP_JUMP_IF_FALSE": pop_jump_if_false,

@@ -1,12 +1,12 @@
 """Exceptions and `with` statements."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, handled, raise_python, write_state
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.basic import (
     as_python,
     full_name,
@@ -286,7 +286,7 @@ def with_except_start(machine: Machine, frame: Frame, has_two_slots: bool) -> St
     frame.push((yield from machine.call(leave, arguments, {})))
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "RAISE_VARARGS": raise_varargs,
     "PUSH_EXC_INFO": push_exc_info,
     "POP_EXCEPT": pop_except,

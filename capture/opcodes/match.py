@@ -6,7 +6,7 @@ from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.guards.parts import rely_on_registrations
 from dynajit.capture.machine.exceptions import Raised, raise_python
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.basic import as_python, type_of
 from dynajit.capture.python.containers import boolean
 from dynajit.capture.python.contents import dict_lookup
@@ -135,7 +135,7 @@ def _attribute(machine: Machine, value: Value, name: str) -> Steps[Value | None]
         raise
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "GET_LEN": get_len,
     "MATCH_MAPPING": _has_flag(_MAPPING),
     "MATCH_SEQUENCE": _has_flag(_SEQUENCE),

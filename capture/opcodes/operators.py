@@ -1,11 +1,11 @@
 """Operators, subscripts, attributes, containers, text."""
 
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture.bytecode.versions import IS_313, IS_314
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.arithmetic import binary, unary
 from dynajit.capture.python.basic import (
     as_python,
@@ -37,7 +37,7 @@ from dynajit.capture.values.symbolic import Value, constant
 from dynajit.capture.values.tensors import TensorValue
 
 
-def _unary(symbol: str) -> Any:
+def _unary(symbol: str) -> Handler:
     def handler(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
         frame.push((yield from unary(machine, symbol, frame.pop())))
 
@@ -315,7 +315,7 @@ def convert_to_text(machine: Machine, frame: Frame, with_specification: bool) ->
     frame.push((yield from format_value(machine, frame.pop(), specification)))
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "UNARY_NEGATIVE": _unary("-"),
     "UNARY_POSITIVE": _unary("+"),
     "UNARY_INVERT": _unary("~"),

@@ -4,10 +4,12 @@ The words of the TypeErrors are those of CPython: `format_kwargs_error` and `che
 (Python/ceval.c). See `capture.opcodes.table`.
 """
 
+from typing import Final
+
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, raise_python
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.opcodes.control import callee_and_arguments
 from dynajit.capture.opcodes.operators import is_iterable
 from dynajit.capture.python.basic import as_python, type_name, type_of, unsupported
@@ -97,4 +99,7 @@ def dict_merge(machine: Machine, frame: Frame, depth: int) -> Steps[None]:
         dict_store(machine, target, key, item)
 
 
-HANDLERS = {"CALL_FUNCTION_EX": call_function_ex, "DICT_MERGE": dict_merge}
+HANDLERS: Final[dict[str, Handler]] = {
+    "CALL_FUNCTION_EX": call_function_ex,
+    "DICT_MERGE": dict_merge,
+}

@@ -1,7 +1,8 @@
 """The handler table: one entry per canonical operation, or a stated reason why there is none."""
 
-from typing import Any, Final
+from typing import Final
 
+from dynajit.capture.machine.machine import Handler
 from dynajit.capture.opcodes import (
     control,
     exceptions,
@@ -12,7 +13,7 @@ from dynajit.capture.opcodes import (
     variables,
 )
 
-HANDLERS: Final[dict[str, Any]] = {
+HANDLERS: Final[dict[str, Handler]] = {
     **variables.HANDLERS,
     **operators.HANDLERS,
     **control.HANDLERS,

@@ -1,14 +1,14 @@
 """Constants, locals, cells, globals, stack shuffling."""
 
 import builtins
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import _capture, breaks
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
-from dynajit.capture.machine.recording import Namespace
+from dynajit.capture.machine.machine import Handler, Machine
+from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.places import sources
 from dynajit.capture.python.generators import drop
 from dynajit.capture.values.functions import GeneratorValue
@@ -207,7 +207,7 @@ def swap(machine: Machine, frame: Frame, depth: int) -> None:
     stack[-1], stack[-depth] = stack[-depth], stack[-1]
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "LOAD_CONST": load_const,
     "LOAD_FAST": load_fast,
     "LOAD_FAST_AND_CLEAR": load_fast_and_clear,

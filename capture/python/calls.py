@@ -27,7 +27,7 @@ from dynajit.capture.machine.awaiting import checked_none, entrance, then
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
 from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.machine.recording import Namespace
+from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import (
     as_python,
