@@ -8,6 +8,7 @@ from collections.abc import Generator
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from dynajit.capture.bytecode.instruction_set import OPERATIONS
 from dynajit.capture.bytecode.instructions import Body
 from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.values.containers import TupleValue
@@ -30,8 +31,7 @@ class SavedFrame:
     cells: dict[str, CellValue]
 
 
-#: A rest finds its cells made, and functions with everything that belongs to them.
-_UNBROKEN: Final = frozenset({"MAKE_CELL", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"})
+_UNBROKEN: Final = frozenset(row.name for row in OPERATIONS.values() if not row.can_follow_end)
 
 
 def _is_closure(value: Any) -> bool:
