@@ -1,21 +1,32 @@
 """The canonical instruction set: one table, the same for every Python version.
 
-Each row gives an operation's argument and its stack effect: slots popped and pushed when control
-falls through, and, for jumps, when the jump is taken. `capture.bytecode.instructions` translates a
-code object into these operations; the executor has one handler per row; a test checks the effects
-against whole functions of the standard library.
+Each row gives an operation's argument, its stack effect (slots popped and pushed when control falls
+through, and, for jumps, when the jump is taken), and what capture has to know of it.
+`capture.bytecode.instructions` translates a code object into these operations; the executor has one
+handler per row; a test checks the effects against whole functions of the standard library.
 
 Read the effects with the argument `a` of the instruction. Slots named NULL are the empty slots of
 the calling convention. Semantics are those of the `dis` module's documentation; what differs is
 said in the row.
 """
 
+import enum
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.records import record
 
 Count: TypeAlias = "int | Callable[[Any], int]"
+
+
+class Use(enum.Enum):
+    """What an instruction does with the result."""
+
+    PUSH = "push it"
+    PUSH_METHOD = "push it and the empty slot of a method"
+    DROP = "drop it"
+    OPERAND = "do the instruction with it as operand"
+    NEXT = "push it as the next item, or leave the loop at StopIteration"
 
 
 @record
@@ -30,6 +41,12 @@ class Operation:
         on_jump: (popped, pushed) when the jump is taken; None if the operation never jumps.
         falls_through: False if the next instruction is never reached from here.
         note: what a reader of `dis` would not expect.
+        awaiting: what one that waits for a frame does with its result; None: it waits for none, or
+            that depends on more.
+        uncaptured: why the executor has no handler for it; empty: it has one.
+        lets_go: False if it lets go of no object.
+        can_follow_end: False if no region ends in front of it: a rest finds cells made, and
+            functions with everything that belongs to them.
     """
 
     name: str
@@ -39,6 +56,10 @@ class Operation:
     on_jump: tuple[int, int] | None = None
     falls_through: bool = True
     note: str = ""
+    awaiting: Use | None = None
+    uncaptured: str = ""
+    lets_go: bool = True
+    can_follow_end: bool = True
 
     def effect(self, argument: Any, jump: bool = False) -> tuple[int, int]:
         """(popped, pushed) for an instruction with this argument."""
@@ -49,61 +70,71 @@ class Operation:
         return popped, pushed
 
 
+_CLASS_BODY: Final = "class bodies and module code are not captured"
+_ASYNC: Final = "coroutines are not captured"
+_TEMPLATES: Final = "template strings are not captured"
+
 _ROWS: Final = (
     # ---------------------------------------------------------------- constants and variables
-    Operation("LOAD_CONST", "the object", 0, 1),
-    Operation("LOAD_FAST", "name", 0, 1, note="raises UnboundLocalError where unbound"),
+    Operation("LOAD_CONST", "the object", 0, 1, lets_go=False),
+    Operation("LOAD_FAST", "name", 0, 1, note="raises UnboundLocalError where unbound",
+              lets_go=False),
     Operation("LOAD_FAST_AND_CLEAR", "name", 0, 1,
               note="pushes NULL where unbound; the local is unbound afterwards (comprehensions)"),
     Operation("STORE_FAST", "name", 1, 0, note="storing NULL unbinds (end of a comprehension)"),
     Operation("DELETE_FAST", "name", 0, 0),
-    Operation("MAKE_CELL", "name", 0, 0, note="the local of that name becomes the cell's content"),
+    Operation("MAKE_CELL", "name", 0, 0, note="the local of that name becomes the cell's content",
+              lets_go=False, can_follow_end=False),
     Operation("LOAD_CELL_AND_CLEAR", "name", 0, 1,
               note="pushes the cell itself, or NULL; its place is empty afterwards"),
     Operation("STORE_CELL", "name", 1, 0, note="puts a cell in place; NULL empties the place"),
-    Operation("LOAD_CLOSURE", "name", 0, 1, note="pushes the cell itself"),
-    Operation("LOAD_DEREF", "name", 0, 1),
+    Operation("LOAD_CLOSURE", "name", 0, 1, note="pushes the cell itself", lets_go=False),
+    Operation("LOAD_DEREF", "name", 0, 1, lets_go=False),
     Operation("STORE_DEREF", "name", 1, 0),
     Operation("DELETE_DEREF", "name", 0, 0),
-    Operation("LOAD_GLOBAL", "name", 0, 1),
+    Operation("LOAD_GLOBAL", "name", 0, 1, lets_go=False),
     Operation("STORE_GLOBAL", "name", 1, 0),
     Operation("DELETE_GLOBAL", "name", 0, 0),
-    Operation("LOAD_NAME", "name", 0, 1),
-    Operation("STORE_NAME", "name", 1, 0),
-    Operation("DELETE_NAME", "name", 0, 0),
-    Operation("LOAD_CLASSDEREF", "name", 0, 1),
-    Operation("LOAD_LOCALS", "", 0, 1),
-    Operation("LOAD_FROM_DICT_OR_DEREF", "name", 1, 1),
-    Operation("LOAD_FROM_DICT_OR_GLOBALS", "name", 1, 1),
-    Operation("LOAD_COMMON_CONSTANT", "the object", 0, 1, note="AssertionError, all, any, ..."),
-    Operation("LOAD_BUILD_CLASS", "", 0, 1),
-    Operation("SETUP_ANNOTATIONS", "", 0, 0),
+    Operation("LOAD_NAME", "name", 0, 1, uncaptured=_CLASS_BODY),
+    Operation("STORE_NAME", "name", 1, 0, uncaptured=_CLASS_BODY),
+    Operation("DELETE_NAME", "name", 0, 0, uncaptured=_CLASS_BODY),
+    Operation("LOAD_CLASSDEREF", "name", 0, 1, uncaptured=_CLASS_BODY),
+    Operation("LOAD_LOCALS", "", 0, 1, uncaptured=_CLASS_BODY),
+    Operation("LOAD_FROM_DICT_OR_DEREF", "name", 1, 1, uncaptured=_CLASS_BODY),
+    Operation("LOAD_FROM_DICT_OR_GLOBALS", "name", 1, 1, uncaptured=_CLASS_BODY),
+    Operation("LOAD_COMMON_CONSTANT", "the object", 0, 1, note="AssertionError, all, any, ...",
+              lets_go=False),
+    Operation("LOAD_BUILD_CLASS", "", 0, 1, lets_go=False),
+    Operation("SETUP_ANNOTATIONS", "", 0, 0, uncaptured=_CLASS_BODY),
     # -------------------------------------------------------------------------- stack shuffling
-    Operation("PUSH_NULL", "", 0, 1),
+    Operation("PUSH_NULL", "", 0, 1, lets_go=False),
     Operation("POP_TOP", "", 1, 0),
-    Operation("COPY", "depth, 1 = top", 0, 1),
-    Operation("SWAP", "depth, 2 = below top", 0, 0),
+    Operation("COPY", "depth, 1 = top", 0, 1, lets_go=False),
+    Operation("SWAP", "depth, 2 = below top", 0, 0, lets_go=False),
     # -------------------------------------------------------------------------------- operators
-    Operation("UNARY_NEGATIVE", "", 1, 1),
-    Operation("UNARY_POSITIVE", "", 1, 1),
-    Operation("UNARY_INVERT", "", 1, 1),
-    Operation("UNARY_NOT", "", 1, 1),
-    Operation("TO_BOOL", "", 1, 1, note="3.13 only: bool(x) before a jump or `not`"),
-    Operation("BINARY_OP", "symbol, such as '+' or '+='", 2, 1),
-    Operation("COMPARE_OP", "symbol, such as '<'", 2, 1),
+    Operation("UNARY_NEGATIVE", "", 1, 1, awaiting=Use.PUSH),
+    Operation("UNARY_POSITIVE", "", 1, 1, awaiting=Use.PUSH),
+    Operation("UNARY_INVERT", "", 1, 1, awaiting=Use.PUSH),
+    Operation("UNARY_NOT", "", 1, 1, awaiting=Use.OPERAND),
+    Operation("TO_BOOL", "", 1, 1, note="3.13 only: bool(x) before a jump or `not`",
+              awaiting=Use.OPERAND),
+    Operation("BINARY_OP", "symbol, such as '+' or '+='", 2, 1, awaiting=Use.PUSH),
+    Operation("COMPARE_OP", "symbol, such as '<'", 2, 1, awaiting=Use.PUSH),
     Operation("IS_OP", "True for `is not`", 2, 1),
     Operation("CONTAINS_OP", "True for `not in`", 2, 1),
-    Operation("BINARY_SUBSCR", "", 2, 1),
-    Operation("STORE_SUBSCR", "", 3, 0, note="value, container, key"),
-    Operation("DELETE_SUBSCR", "", 2, 0, note="container, key"),
+    Operation("BINARY_SUBSCR", "", 2, 1, awaiting=Use.PUSH),
+    Operation("STORE_SUBSCR", "", 3, 0, note="value, container, key", awaiting=Use.DROP),
+    Operation("DELETE_SUBSCR", "", 2, 0, note="container, key", awaiting=Use.DROP),
     # ------------------------------------------------------------------------------- attributes
-    Operation("LOAD_ATTR", "name", 1, 1),
+    Operation("LOAD_ATTR", "name", 1, 1, awaiting=Use.PUSH),
     Operation("LOAD_METHOD", "name", 1, 2,
-              note="3.11, 3.12: pushes NULL, attribute; 3.13: attribute, NULL"),
-    Operation("STORE_ATTR", "name", 2, 0, note="value, object"),
-    Operation("DELETE_ATTR", "name", 1, 0),
-    Operation("LOAD_SUPER_ATTR", "name", 3, 1, note="super, class, self"),
-    Operation("LOAD_SUPER_METHOD", "name", 3, 2, note="as LOAD_METHOD on super(class, self)"),
+              note="3.11, 3.12: pushes NULL, attribute; 3.13: attribute, NULL",
+              awaiting=Use.PUSH_METHOD),
+    Operation("STORE_ATTR", "name", 2, 0, note="value, object", awaiting=Use.DROP),
+    Operation("DELETE_ATTR", "name", 1, 0, awaiting=Use.DROP),
+    Operation("LOAD_SUPER_ATTR", "name", 3, 1, note="super, class, self", awaiting=Use.PUSH),
+    Operation("LOAD_SUPER_METHOD", "name", 3, 2, note="as LOAD_METHOD on super(class, self)",
+              awaiting=Use.PUSH_METHOD),
     Operation("LOAD_SPECIAL", "name", 1, 2,
               note="3.14 only: the method of the class and, where it is bound already, NULL"),
     # --------------------------------------------------------------------------------- building
@@ -126,34 +157,39 @@ _ROWS: Final = (
     Operation("LIST_TO_TUPLE", "", 1, 1),
     Operation("UNPACK_SEQUENCE", "count", 1, lambda a: a, note="first item on top"),
     Operation("UNPACK_EX", "(count before, count after)", 1, lambda a: a[0] + 1 + a[1]),
-    Operation("CONVERT_VALUE", "'str', 'repr' or 'ascii'", 1, 1),
-    Operation("FORMAT_VALUE", "True if a format spec is on top", lambda a: 2 if a else 1, 1),
+    Operation("CONVERT_VALUE", "'str', 'repr' or 'ascii'", 1, 1, awaiting=Use.PUSH),
+    Operation("FORMAT_VALUE", "True if a format spec is on top", lambda a: 2 if a else 1, 1,
+              awaiting=Use.PUSH),
     Operation("BUILD_INTERPOLATION", "(conversion or None, True if a format spec is on top)",
-              lambda a: 3 if a[1] else 2, 1, note="3.14 only: value, its text, spec"),
-    Operation("BUILD_TEMPLATE", "", 2, 1, note="3.14 only: strings, interpolations"),
+              lambda a: 3 if a[1] else 2, 1, note="3.14 only: value, its text, spec",
+              uncaptured=_TEMPLATES),
+    Operation("BUILD_TEMPLATE", "", 2, 1, note="3.14 only: strings, interpolations",
+              uncaptured=_TEMPLATES),
     # ------------------------------------------------------------------------ functions and calls
     Operation("CALL", "(argument count, keyword names)", lambda a: a[0] + 2, 1,
-              note="below the arguments two slots a, b: a NULL: call b; b NULL: call a; else a(b)"),
+              note="below the arguments two slots a, b: a NULL: call b; b NULL: call a; else a(b)",
+              awaiting=Use.PUSH),
     Operation("CALL_FUNCTION_EX", "True with a keyword dict", lambda a: 4 if a else 3, 1,
-              note="two slots as for CALL, then the argument tuple, then the dict"),
-    Operation("MAKE_FUNCTION", "", 1, 1, note="code"),
+              note="two slots as for CALL, then the argument tuple, then the dict",
+              awaiting=Use.PUSH),
+    Operation("MAKE_FUNCTION", "", 1, 1, note="code", can_follow_end=False),
     Operation("SET_FUNCTION_ATTRIBUTE",
               "'defaults', 'keyword_defaults', 'annotations', 'annotate' or 'closure'", 2, 1,
-              note="value, function; leaves the function"),
+              note="value, function; leaves the function", can_follow_end=False),
     Operation("CALL_INTRINSIC_1", "name as in opcode docs", 1, 1),
     Operation("CALL_INTRINSIC_2", "name as in opcode docs", 2, 1),
     Operation("RETURN_VALUE", "", 1, 0, falls_through=False),
     # -------------------------------------------------------------------------------------- jumps
-    Operation("JUMP", "target", 0, 0, on_jump=(0, 0), falls_through=False),
-    Operation("POP_JUMP_IF_TRUE", "target", 1, 0, on_jump=(1, 0)),
-    Operation("POP_JUMP_IF_FALSE", "target", 1, 0, on_jump=(1, 0)),
+    Operation("JUMP", "target", 0, 0, on_jump=(0, 0), falls_through=False, lets_go=False),
+    Operation("POP_JUMP_IF_TRUE", "target", 1, 0, on_jump=(1, 0), awaiting=Use.OPERAND),
+    Operation("POP_JUMP_IF_FALSE", "target", 1, 0, on_jump=(1, 0), awaiting=Use.OPERAND),
     Operation("POP_JUMP_IF_NONE", "target", 1, 0, on_jump=(1, 0)),
     Operation("POP_JUMP_IF_NOT_NONE", "target", 1, 0, on_jump=(1, 0)),
     Operation("JUMP_IF_TRUE_OR_POP", "target", 1, 0, on_jump=(0, 0)),
     Operation("JUMP_IF_FALSE_OR_POP", "target", 1, 0, on_jump=(0, 0)),
-    Operation("GET_ITER", "", 1, 1),
+    Operation("GET_ITER", "", 1, 1, awaiting=Use.PUSH),
     Operation("FOR_ITER", "target when exhausted", 1, 2, on_jump=(1, 0),
-              note="exhausted: the iterator is gone at the target"),
+              note="exhausted: the iterator is gone at the target", awaiting=Use.NEXT),
     # ----------------------------------------------------------------------------------- matching
     Operation("GET_LEN", "", 1, 2),
     Operation("MATCH_MAPPING", "", 1, 2),
@@ -167,14 +203,16 @@ _ROWS: Final = (
     Operation("POP_EXCEPT", "", 1, 0),
     Operation("CHECK_EXC_MATCH", "", 2, 2),
     Operation("CHECK_EG_MATCH", "", 2, 2),
-    Operation("BEFORE_WITH", "", 1, 2, note="context manager -> exit method, entered value"),
+    Operation("BEFORE_WITH", "", 1, 2, note="context manager -> exit method, entered value",
+              awaiting=Use.PUSH),
     Operation("WITH_EXCEPT_START", "True if the exit method has two slots, as for CALL",
-              lambda a: 5 if a else 4, lambda a: 6 if a else 5, note="two slots: 3.14"),
+              lambda a: 5 if a else 4, lambda a: 6 if a else 5, note="two slots: 3.14",
+              awaiting=Use.PUSH),
     # ------------------------------------------------------------------------------------ imports
     Operation("IMPORT_NAME", "name", 2, 1, note="level, from-list"),
     Operation("IMPORT_FROM", "name", 1, 2),
-    Operation("IMPORT_STAR", "", 1, 0),
-    Operation("PRINT_EXPR", "", 1, 0),
+    Operation("IMPORT_STAR", "", 1, 0, uncaptured=_CLASS_BODY),
+    Operation("PRINT_EXPR", "", 1, 0, uncaptured=_CLASS_BODY),
     # --------------------------------------------------------------------- generators, coroutines
     Operation("RETURN_GENERATOR", "", 0, 1, note="pushes what the first `next` sends: None"),
     Operation("YIELD_VALUE", "", 1, 1, note="pushes what is sent"),
@@ -183,12 +221,12 @@ _ROWS: Final = (
     Operation("END_SEND", "", 2, 1, note="receiver, value -> value"),
     Operation("GET_YIELD_FROM_ITER", "", 1, 1),
     Operation("CLEANUP_THROW", "", 3, 2),
-    Operation("GET_AWAITABLE", "0, 1 or 2", 1, 1),
-    Operation("GET_AITER", "", 1, 1),
-    Operation("GET_ANEXT", "", 1, 2),
-    Operation("END_ASYNC_FOR", "", 2, 0),
-    Operation("BEFORE_ASYNC_WITH", "", 1, 2),
-    Operation("ASYNC_GEN_WRAP", "", 1, 1),
+    Operation("GET_AWAITABLE", "0, 1 or 2", 1, 1, uncaptured=_ASYNC),
+    Operation("GET_AITER", "", 1, 1, uncaptured=_ASYNC),
+    Operation("GET_ANEXT", "", 1, 2, uncaptured=_ASYNC),
+    Operation("END_ASYNC_FOR", "", 2, 0, uncaptured=_ASYNC),
+    Operation("BEFORE_ASYNC_WITH", "", 1, 2, uncaptured=_ASYNC),
+    Operation("ASYNC_GEN_WRAP", "", 1, 1, uncaptured=_ASYNC),
 )  # fmt: skip
 
 #: The instruction set by name.

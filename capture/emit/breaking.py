@@ -32,11 +32,11 @@ from dynajit.capture.bytecode.assemble import (
     with_jump_to,
     without_method_slot,
 )
-from dynajit.capture.bytecode.instruction_set import OPERATIONS
+from dynajit.capture.bytecode.instruction_set import OPERATIONS, Use
 from dynajit.capture.bytecode.instructions import Body, Handler, Instruction
 from dynajit.capture.bytecode.resume import Home, Resume, Spot
 from dynajit.capture.bytecode.versions import POSITION_IS_NULL
-from dynajit.capture.machine.awaiting import Awaited, Use
+from dynajit.capture.machine.awaiting import Awaited
 from dynajit.core.location import Location
 
 #: Makes the object to call for a resume code: `make(made, home)(*locals, *cells, *stack)`.

@@ -28,7 +28,8 @@ from dynajit.capture.machine.exceptions import NotKnown, Raised, enter_by_throw,
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.lifetimes import has_guards
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.machine.recording import Mark, Namespace, Recorder
+from dynajit.capture.machine.namespaces import Namespace
+from dynajit.capture.machine.recording import Mark, Recorder
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
 from dynajit.capture.places import sources
 from dynajit.capture.python import arithmetic as operations_arithmetic

@@ -10,28 +10,18 @@ Whether a generator only passes on is read off its own bytecode: `return (yield 
 outside any `try`. Used by the operations (`then`) and by `capture.region.finish` (`awaited_by`).
 """
 
-import enum
 import functools
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, Final, TypeVar
 
+from dynajit.capture.bytecode.instruction_set import OPERATIONS, Use
 from dynajit.capture.bytecode.instructions import Body, decode
-from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.frames import Answer, Frame, Steps
 from dynajit.capture.values.symbolic import Value
 from dynajit.core.records import record
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Use(enum.Enum):
-    """What an instruction does with the result."""
-
-    PUSH = "push it"
-    PUSH_METHOD = "push it and the empty slot of a method"
-    DROP = "drop it"
-    OPERAND = "do the instruction with it as operand"
-    NEXT = "push it as the next item, or leave the loop at StopIteration"
 
 
 @record
@@ -50,20 +40,7 @@ class Awaited:
     then: tuple[Then, ...] = ()
 
 
-_USES: Final = {
-    **dict.fromkeys(
-        ("CALL", "CALL_FUNCTION_EX", "BINARY_OP", "COMPARE_OP", "BINARY_SUBSCR", "LOAD_ATTR",
-         "LOAD_SUPER_ATTR", "UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT", "GET_ITER",
-         "BEFORE_WITH", "WITH_EXCEPT_START", "CONVERT_VALUE", "FORMAT_VALUE"),
-        Use.PUSH,
-    ),
-    **dict.fromkeys(("LOAD_METHOD", "LOAD_SUPER_METHOD"), Use.PUSH_METHOD),
-    **dict.fromkeys(("STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"), Use.DROP),
-    **dict.fromkeys(
-        ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT", "TO_BOOL"), Use.OPERAND
-    ),
-    "FOR_ITER": Use.NEXT,
-}  # fmt: skip
+_USES: Final = {row.name: row.awaiting for row in OPERATIONS.values() if row.awaiting is not None}
 
 
 def next_item(result: Any) -> Any:
@@ -104,7 +81,7 @@ def length_is_true(result: Any) -> bool:
     return bool(_Sized(result))
 
 
-def then(steps: Steps, function: Callable[..., Any], *values: Value) -> Steps:
+def then(steps: Steps[Answer], function: Callable[..., Any], *values: Value) -> Steps[Answer]:
     """Pass `steps` on, and declare what the caller does with the result before it returns it.
 
     Args:

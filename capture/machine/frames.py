@@ -6,13 +6,19 @@ front of its instructions (`points`), because a break goes back to one of them.
 
 from collections.abc import Generator
 from types import CodeType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from dynajit.capture.bytecode.instruction_set import OPERATIONS
+from dynajit.capture.bytecode.instructions import Body
+from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.values.containers import TupleValue
-from dynajit.capture.values.functions import CellValue
+from dynajit.capture.values.functions import CellValue, GeneratorValue
 from dynajit.capture.values.symbolic import Value
 from dynajit.core.location import Location
 from dynajit.core.records import record
+
+if TYPE_CHECKING:
+    from dynajit.capture.machine.exceptions import Raised
 
 
 @record
@@ -25,8 +31,7 @@ class SavedFrame:
     cells: dict[str, CellValue]
 
 
-#: A rest finds its cells made, and functions with everything that belongs to them.
-_UNBROKEN: Final = frozenset({"MAKE_CELL", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"})
+_UNBROKEN: Final = frozenset(row.name for row in OPERATIONS.values() if not row.can_follow_end)
 
 
 def _is_closure(value: Any) -> bool:
@@ -40,9 +45,9 @@ class Frame:
     """One activation of a function.
 
     Args:
-        body: canonical instructions and exception table (`capture.bytecode.instructions.Body`).
+        body: canonical instructions and exception table.
         code: the code object.
-        namespace: where globals are read (`capture.machine.recording.Namespace`).
+        namespace: where globals are read.
         locals: bound plain locals by name.
         closure: cells of the free variables, in order.
 
@@ -56,9 +61,9 @@ class Frame:
 
     def __init__(
         self,
-        body: Any,
+        body: Body,
         code: CodeType,
-        namespace: Any,
+        namespace: Namespace,
         locals: dict[str, Value],
         closure: tuple[CellValue, ...] = (),
     ) -> None:
@@ -70,12 +75,12 @@ class Frame:
         self.cells: dict[str, CellValue] = {}
         self.stack: list[Any] = []
         self.index = 0
-        self.pending: Generator[Any, Any, None] | None = None
-        self.generator: Any = None
+        self.pending: Steps[None] | None = None
+        self.generator: GeneratorValue | None = None
         self.is_user = True
         self.line: int | None = None
         self.handled = 0
-        self.thrown: Any = None
+        self.thrown: Raised | None = None
         self.points: list[Any] = []
         self.start = 0
 
@@ -135,9 +140,10 @@ class Frame:
     def location(self, index: int | None = None) -> Location:
         """The user's line of an instruction; of the one running by default."""
         at = self.index - 1 if index is None else index
-        location: Location = self.body.instructions[max(at, 0)].location
-        return location
+        return self.body.instructions[max(at, 0)].location
 
 
-#: What may run frames: it yields them, and is sent what they return.
-Steps = Generator[Frame, Any, Any]
+Answer = TypeVar("Answer")
+
+#: What may run frames: it yields them, is sent what they return, and returns an answer.
+Steps = Generator[Frame, Any, Answer]

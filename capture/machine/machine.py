@@ -8,6 +8,7 @@ machine: the abstract methods here. `capture.execution.executor` answers them, a
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
@@ -16,7 +17,8 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.recording import Namespace, Recorder
+from dynajit.capture.machine.namespaces import Namespace
+from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.machine.trial import Trial
 from dynajit.capture.places import sources
 from dynajit.capture.values.containers import SliceValue, TupleValue
@@ -88,13 +90,13 @@ class Machine(ABC):
     # -- operations that ask for each other ----------------------------------------------------
 
     @abstractmethod
-    def call(self, callee: Value, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def call(self, callee: Value, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         """`callee(*args, **keywords)`."""
 
     @abstractmethod
     def call_method(
         self, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
-    ) -> Steps:
+    ) -> Steps[Value]:
         """`receiver.name(*args, **keywords)` for a method written in C."""
 
     @abstractmethod
@@ -104,39 +106,39 @@ class Machine(ABC):
         receiver: Value,
         args: list[Value],
         keywords: dict[str, Value] | None = None,
-    ) -> Steps:
+    ) -> Steps[Value]:
         """`object.name(receiver, *args, **keywords)`."""
 
     @abstractmethod
-    def get_attribute(self, value: Value, name: str) -> Steps:
+    def get_attribute(self, value: Value, name: str) -> Steps[Value]:
         """`value.name`."""
 
     @abstractmethod
-    def get_special(self, value: Value, name: str) -> Steps:
+    def get_special(self, value: Value, name: str) -> Steps[Value]:
         """A special method, looked up on the class as Python does."""
 
     @abstractmethod
-    def set_attribute(self, value: Value, name: str, item: Value) -> Steps:
+    def set_attribute(self, value: Value, name: str, item: Value) -> Steps[None]:
         """`value.name = item`."""
 
     @abstractmethod
-    def set_plain_attribute(self, value: ObjectValue, name: str, item: Value) -> Steps:
+    def set_plain_attribute(self, value: ObjectValue, name: str, item: Value) -> Steps[None]:
         """`object.__setattr__(value, name, item)`."""
 
     @abstractmethod
-    def compare(self, symbol: str, a: Value, b: Value) -> Steps:
+    def compare(self, symbol: str, a: Value, b: Value) -> Steps[Value]:
         """`a < b` and its likes."""
 
     @abstractmethod
-    def advance(self, iterator: Value) -> Steps:
+    def advance(self, iterator: Value) -> Steps[Value | None]:
         """The next item, or None (Python's None, not a value) when exhausted."""
 
     @abstractmethod
-    def to_items(self, value: Value, asks_length: bool = False) -> Steps:
+    def to_items(self, value: Value, asks_length: bool = False) -> Steps[list[Value]]:
         """All items that iterating over `value` gives."""
 
     @abstractmethod
-    def to_text(self, value: Value, conversion: str = "str") -> Steps:
+    def to_text(self, value: Value, conversion: str = "str") -> Steps[str]:
         """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
 
     # -- cells, globals, constants -----------------------------------------------------------
@@ -222,6 +224,10 @@ class Machine(ABC):
     def size_value(self, size: Number) -> Value:
         """A size as the program sees it: a literal, or a run-time int."""
         return self.recorder.sizes.value_of(size)
+
+
+#: Runs one instruction of the top frame, whose argument is the last.
+Handler = Callable[[Machine, Frame, Any], Steps[None] | None]
 
 
 def _constant(literal: Any) -> Value:

@@ -124,32 +124,6 @@ class Mark:
     lines: int
 
 
-class Namespace:
-    """The globals of one function: its real dict, and the source of each name.
-
-    With `is_fixed` they never change, and need no guards.
-    """
-
-    __slots__ = ("base", "builtins", "globals", "is_fixed")
-
-    @classmethod
-    def of(cls, function: Any, base: Source, is_fixed: bool = False) -> "Namespace":
-        """That of an existing function, which is found at `base`."""
-        return cls(base, function.__globals__, function.__builtins__, is_fixed)
-
-    def __init__(
-        self,
-        base: Source,
-        globals: dict[str, Any],
-        builtins: Mapping[str, Any],
-        is_fixed: bool = False,
-    ) -> None:
-        self.is_fixed = is_fixed
-        self.base = base
-        self.globals = globals
-        self.builtins = builtins
-
-
 def _reads_as_module(kind: type) -> bool:
     """True for a class of modules that shows attributes, `__class__` among them, as modules do."""
     plain = types.ModuleType

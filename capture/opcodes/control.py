@@ -1,12 +1,12 @@
 """Jumps, loops, calls, functions, returns, generators."""
 
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import Raised
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.basic import as_python, is_none, is_same, unsupported
 from dynajit.capture.python.generators import resume_generator, stop_iteration_error
 from dynajit.capture.python.iteration import iterate
@@ -21,26 +21,26 @@ def jump(machine: Machine, frame: Frame, target: int) -> None:
     frame.index = target
 
 
-def pop_jump_if_true(machine: Machine, frame: Frame, target: int) -> Steps:
+def pop_jump_if_true(machine: Machine, frame: Frame, target: int) -> Steps[None]:
     """Jump if the popped value is true."""
     if (yield from _truth(machine, frame)):
         frame.index = target
 
 
-def pop_jump_if_false(machine: Machine, frame: Frame, target: int) -> Steps:
+def pop_jump_if_false(machine: Machine, frame: Frame, target: int) -> Steps[None]:
     """Jump if the popped value is false."""
     if not (yield from _truth(machine, frame)):
         frame.index = target
 
 
-def _truth(machine: Machine, frame: Frame) -> Steps:
+def _truth(machine: Machine, frame: Frame) -> Steps[bool]:
     """The truth of the popped value, which decides about the jump that is being executed."""
     value = frame.pop()
     assumed = asserts(machine, frame, value, frame.index - 1)
     return (yield from truth(machine, value)) if assumed is None else assumed
 
 
-def jump_if_true_or_pop(machine: Machine, frame: Frame, target: int) -> Steps:
+def jump_if_true_or_pop(machine: Machine, frame: Frame, target: int) -> Steps[None]:
     """`a or b`."""
     if (yield from truth(machine, frame.stack[-1])):
         frame.index = target
@@ -48,7 +48,7 @@ def jump_if_true_or_pop(machine: Machine, frame: Frame, target: int) -> Steps:
         frame.pop()
 
 
-def jump_if_false_or_pop(machine: Machine, frame: Frame, target: int) -> Steps:
+def jump_if_false_or_pop(machine: Machine, frame: Frame, target: int) -> Steps[None]:
     """`a and b`."""
     if not (yield from truth(machine, frame.stack[-1])):
         frame.index = target
@@ -68,12 +68,12 @@ def pop_jump_if_not_none(machine: Machine, frame: Frame, target: int) -> None:
         frame.index = target
 
 
-def get_iter(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def get_iter(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`iter(value)`."""
     frame.push((yield from iterate(machine, frame.pop())))
 
 
-def for_iter(machine: Machine, frame: Frame, target: int) -> Steps:
+def for_iter(machine: Machine, frame: Frame, target: int) -> Steps[None]:
     """Push the next item, or leave the loop."""
     item = yield from machine.advance(frame.stack[-1])
     if item is None:
@@ -83,7 +83,7 @@ def for_iter(machine: Machine, frame: Frame, target: int) -> Steps:
         frame.push(item)
 
 
-def call(machine: Machine, frame: Frame, argument: tuple[int, tuple[str, ...]]) -> Steps:
+def call(machine: Machine, frame: Frame, argument: tuple[int, tuple[str, ...]]) -> Steps[None]:
     """A call with counted arguments."""
     count, names = argument
     arguments = frame.pop_many(count)
@@ -133,12 +133,12 @@ def return_generator(machine: Machine, frame: Frame, argument: Any) -> None:
     frame.push(NONE)
 
 
-def get_yield_from_iter(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def get_yield_from_iter(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """The iterator of `yield from`."""
     frame.push((yield from iterate(machine, frame.pop())))
 
 
-def send(machine: Machine, frame: Frame, target: int) -> Steps:
+def send(machine: Machine, frame: Frame, target: int) -> Steps[None]:
     """One step of `yield from`."""
     sent = frame.pop()
     receiver = frame.stack[-1]
@@ -181,7 +181,7 @@ def call_intrinsic_1(machine: Machine, frame: Frame, name: str) -> None:
     raise GraphBreak(breaks.UNSUPPORTED_INSTRUCTION, name)
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "JUMP": jump,
     "POP_JUMP_IF_TRUE": pop_jump_if_true,
     "POP_JUMP_IF_FALSE": pop_jump_if_false,

@@ -1,12 +1,12 @@
 """Exceptions and `with` statements."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, handled, raise_python, write_state
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.basic import (
     as_python,
     full_name,
@@ -25,7 +25,7 @@ from dynajit.capture.values.symbolic import NONE, TRUE, Constant, Known, Opaque,
 from dynajit.capture.values.users_code import lookup
 
 
-def raise_varargs(machine: Machine, frame: Frame, count: int) -> Steps:
+def raise_varargs(machine: Machine, frame: Frame, count: int) -> Steps[None]:
     """`raise`, `raise exc`, `raise exc from cause`."""
     if count == 0:
         _raise_again(machine)
@@ -49,7 +49,7 @@ def _raise_again(machine: Machine) -> None:
     raise Raised(found, is_going_on=True)
 
 
-def _instance(machine: Machine, value: Value, text: str) -> Steps:
+def _instance(machine: Machine, value: Value, text: str) -> Steps[ExceptionValue]:
     """The exception that `raise value` raises."""
     if isinstance(value, Known) and isinstance(value.object, type):
         machine.recorder.use(value)
@@ -65,7 +65,7 @@ def _instance(machine: Machine, value: Value, text: str) -> Steps:
     raise_python(machine, TypeError, text)
 
 
-def _captured(value: Value) -> Value:
+def _captured(value: Value) -> ExceptionValue:
     """The value, unless the exception existed before the captured code: that is left to Python."""
     if isinstance(value, ExceptionValue):
         return value
@@ -108,7 +108,7 @@ def check_exc_match(machine: Machine, frame: Frame, argument: Any) -> None:
     frame.push(boolean(matches(machine, frame.stack[-1], _accepted(machine, classes))))
 
 
-def check_eg_match(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def check_eg_match(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`except* Classes`: exception or None, classes -> the rest, the matching part."""
     classes = frame.pop()
     value = frame.pop()
@@ -136,17 +136,18 @@ def check_eg_match(machine: Machine, frame: Frame, argument: Any) -> Steps:
         frame.stack[slot] = replace(frame.stack[slot], exception=first)
 
 
-def _wrapped(machine: Machine, value: ExceptionValue) -> Steps:
+def _wrapped(machine: Machine, value: ExceptionValue) -> Steps[Value]:
     """A plain exception caught by `except*`: in a group of its own."""
     group = Known(BaseExceptionGroup)
     made = yield from machine.call(group, [Constant(""), new_list(machine, [value])], {})
+    assert isinstance(made, ExceptionValue)
     found = machine.heap[value.identity].state.get("__traceback__")
     if found is not None and not IS_311:
         write_state(machine, made, "__traceback__", found)
     return made
 
 
-def call_intrinsic_2(machine: Machine, frame: Frame, name: str) -> Steps:
+def call_intrinsic_2(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """The end of `except*`: what is left of the group, with what the handlers raised."""
     original, raised = frame.pop_many(2)
     if name != "PREP_RERAISE_STAR" or not isinstance(raised, ListValue):
@@ -209,7 +210,7 @@ def _leaves(machine: Machine, value: ExceptionValue) -> list[int]:
     return [leaf for item in items for leaf in _leaves(machine, item)]
 
 
-def _projection(machine: Machine, group: ExceptionValue, kept: set[int]) -> Steps:
+def _projection(machine: Machine, group: ExceptionValue, kept: set[int]) -> Steps[Value | None]:
     """The part of a group that holds the leaves `kept`, nesting as in the original; or None."""
     if not issubclass(group.cls, BaseExceptionGroup):
         return group if group.identity in kept else None
@@ -229,7 +230,7 @@ def reraise(machine: Machine, frame: Frame, argument: Any) -> None:
     raise Raised(value)
 
 
-def before_with(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def before_with(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """Entering a `with` block."""
     manager = frame.pop()
     cls = type_of(machine, manager)
@@ -245,7 +246,7 @@ def before_with(machine: Machine, frame: Frame, argument: Any) -> Steps:
     frame.push((yield from machine.call(enter, [], {})))
 
 
-def load_special(machine: Machine, frame: Frame, name: str) -> Steps:
+def load_special(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """The method `name` of the class, about to be called."""
     manager = frame.pop()
     cls = type_of(machine, manager)
@@ -271,7 +272,7 @@ def _missing_method(cls: type, method: str) -> str:
     return text
 
 
-def with_except_start(machine: Machine, frame: Frame, has_two_slots: bool) -> Steps:
+def with_except_start(machine: Machine, frame: Frame, has_two_slots: bool) -> Steps[None]:
     """Calling `__exit__` with the exception on top."""
     value = frame.stack[-1]
     leave = frame.stack[-5 if has_two_slots else -4]
@@ -285,7 +286,7 @@ def with_except_start(machine: Machine, frame: Frame, has_two_slots: bool) -> St
     frame.push((yield from machine.call(leave, arguments, {})))
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "RAISE_VARARGS": raise_varargs,
     "PUSH_EXC_INFO": push_exc_info,
     "POP_EXCEPT": pop_except,

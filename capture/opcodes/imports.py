@@ -14,7 +14,7 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import as_python
 from dynajit.capture.values.containers import HeapValue, TupleValue
@@ -40,7 +40,7 @@ def import_name(machine: Machine, frame: Frame, name: str) -> None:
     frame.push(module)
 
 
-def import_from(machine: Machine, frame: Frame, name: str) -> Steps:
+def import_from(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """`from module import name`: an attribute, else a module of a package."""
     module = frame.stack[-1]
     if not isinstance(module, Known) or not isinstance(module.object, ModuleType):
@@ -126,7 +126,7 @@ def _has(module: ModuleType, name: str) -> bool:
     return name in vars(module) or f"{module.__name__}.{name}" in sys.modules
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "IMPORT_NAME": import_name,
     "IMPORT_FROM": import_from,
 }

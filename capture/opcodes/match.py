@@ -6,7 +6,7 @@ from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.guards.parts import rely_on_registrations
 from dynajit.capture.machine.exceptions import Raised, raise_python
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.basic import as_python, type_of
 from dynajit.capture.python.containers import boolean
 from dynajit.capture.python.contents import dict_lookup
@@ -24,7 +24,7 @@ _IMMUTABLE: Final = 1 << 8
 _ABSENT: Final = Known(object())
 
 
-def get_len(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def get_len(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """The length of the subject, which stays."""
     frame.push(constant((yield from length(machine, frame.stack[-1]))))
 
@@ -39,13 +39,13 @@ def _has_flag(flag: int) -> Any:
     return handler
 
 
-def match_keys(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def match_keys(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """subject, keys -> subject, keys, tuple of values or None."""
     subject, keys = frame.stack[-2:]
     frame.push((yield from _values(machine, subject, keys.items)))
 
 
-def _values(machine: Machine, subject: Value, keys: tuple[Value, ...]) -> Steps:
+def _values(machine: Machine, subject: Value, keys: tuple[Value, ...]) -> Steps[Value]:
     seen: set[Any] = set()
     found = []
     for key in keys:
@@ -64,7 +64,7 @@ def _values(machine: Machine, subject: Value, keys: tuple[Value, ...]) -> Steps:
     return TupleValue(tuple(found))
 
 
-def match_class(machine: Machine, frame: Frame, count: int) -> Steps:
+def match_class(machine: Machine, frame: Frame, count: int) -> Steps[None]:
     """subject, class, keyword names -> tuple of attributes or None."""
     subject, cls, names = frame.pop_many(3)
     if not issubclass(type_of(machine, cls), type):
@@ -98,7 +98,7 @@ def match_class(machine: Machine, frame: Frame, count: int) -> Steps:
     frame.push(TupleValue(tuple(found)))
 
 
-def _positional(machine: Machine, cls: Value, count: int) -> Steps:
+def _positional(machine: Machine, cls: Value, count: int) -> Steps[list[str] | None]:
     """Names of the attributes of positional patterns; None: the subject itself is meant."""
     known = as_python(machine, cls)
     declared = yield from _attribute(machine, cls, "__match_args__")
@@ -126,7 +126,7 @@ def _positional(machine: Machine, cls: Value, count: int) -> Steps:
     return [as_python(machine, item) for item in items[:count]]
 
 
-def _attribute(machine: Machine, value: Value, name: str) -> Steps:
+def _attribute(machine: Machine, value: Value, name: str) -> Steps[Value | None]:
     try:
         return (yield from machine.get_attribute(value, name))
     except Raised as raised:
@@ -135,7 +135,7 @@ def _attribute(machine: Machine, value: Value, name: str) -> Steps:
         raise
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "GET_LEN": get_len,
     "MATCH_MAPPING": _has_flag(_MAPPING),
     "MATCH_SEQUENCE": _has_flag(_SEQUENCE),

@@ -1,11 +1,11 @@
 """Operators, subscripts, attributes, containers, text."""
 
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture.bytecode.versions import IS_313, IS_314
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.arithmetic import binary, unary
 from dynajit.capture.python.basic import (
     as_python,
@@ -33,36 +33,36 @@ from dynajit.capture.python.text.text import format_value
 from dynajit.capture.python.truth import truth
 from dynajit.capture.python.writing import delete_attribute
 from dynajit.capture.values.containers import DictValue, ListValue, SliceValue, TupleValue
-from dynajit.capture.values.symbolic import constant
+from dynajit.capture.values.symbolic import Value, constant
 from dynajit.capture.values.tensors import TensorValue
 
 
-def _unary(symbol: str) -> Any:
-    def handler(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def _unary(symbol: str) -> Handler:
+    def handler(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
         frame.push((yield from unary(machine, symbol, frame.pop())))
 
     return handler
 
 
-def unary_not(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def unary_not(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`not value`."""
     frame.push(boolean(not (yield from truth(machine, frame.pop()))))
 
 
-def to_bool(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def to_bool(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`bool(value)`, by which the next instruction may jump."""
     value = frame.pop()
     assumed = asserts(machine, frame, value, frame.index)
     frame.push(boolean((yield from truth(machine, value)) if assumed is None else assumed))
 
 
-def binary_op(machine: Machine, frame: Frame, symbol: str) -> Steps:
+def binary_op(machine: Machine, frame: Frame, symbol: str) -> Steps[None]:
     """`a + b`, `a += b`, ..."""
     a, b = frame.pop_many(2)
     frame.push((yield from binary(machine, symbol, a, b)))
 
 
-def compare_op(machine: Machine, frame: Frame, symbol: str) -> Steps:
+def compare_op(machine: Machine, frame: Frame, symbol: str) -> Steps[None]:
     """`a < b`, ..."""
     a, b = frame.pop_many(2)
     frame.push((yield from machine.compare(symbol, a, b)))
@@ -74,32 +74,32 @@ def is_op(machine: Machine, frame: Frame, negated: bool) -> None:
     frame.push(boolean(is_same(machine, a, b) != bool(negated)))
 
 
-def contains_op(machine: Machine, frame: Frame, negated: bool) -> Steps:
+def contains_op(machine: Machine, frame: Frame, negated: bool) -> Steps[None]:
     """`a in b`, `a not in b`."""
     item, container = frame.pop_many(2)
     found = yield from contains(machine, container, item)
     frame.push(boolean(found != bool(negated)))
 
 
-def binary_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def binary_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`container[key]`."""
     container, key = frame.pop_many(2)
     frame.push((yield from subscript(machine, container, key)))
 
 
-def store_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def store_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`container[key] = value`."""
     value, container, key = frame.pop_many(3)
     yield from store_subscript(machine, container, key, value)
 
 
-def delete_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps:
+def delete_subscr(machine: Machine, frame: Frame, argument: Any) -> Steps[None]:
     """`del container[key]`."""
     container, key = frame.pop_many(2)
     yield from delete_subscript(machine, container, key)
 
 
-def load_attr(machine: Machine, frame: Frame, name: str) -> Steps:
+def load_attr(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """`value.name`."""
     frame.push((yield from machine.get_attribute(frame.pop(), name)))
 
@@ -113,35 +113,35 @@ def _push_method(frame: Frame, method: Any) -> None:
         frame.push(method)
 
 
-def load_method(machine: Machine, frame: Frame, name: str) -> Steps:
+def load_method(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """`value.name`, about to be called."""
     _push_method(frame, (yield from machine.get_attribute(frame.pop(), name)))
 
 
-def _super_attribute(machine: Machine, frame: Frame, name: str) -> Steps:
+def _super_attribute(machine: Machine, frame: Frame, name: str) -> Steps[Value]:
     function, cls, receiver = frame.pop_many(3)
     if getattr(function, "object", None) is not super:
         raise unsupported("another function called super", function)
     return (yield from machine.get_attribute(super_value(machine, cls, receiver), name))
 
 
-def load_super_attr(machine: Machine, frame: Frame, name: str) -> Steps:
+def load_super_attr(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """`super().name`."""
     frame.push((yield from _super_attribute(machine, frame, name)))
 
 
-def load_super_method(machine: Machine, frame: Frame, name: str) -> Steps:
+def load_super_method(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """`super().name`, about to be called."""
     _push_method(frame, (yield from _super_attribute(machine, frame, name)))
 
 
-def store_attr(machine: Machine, frame: Frame, name: str) -> Steps:
+def store_attr(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """`obj.name = value`."""
     value, obj = frame.pop_many(2)
     yield from machine.set_attribute(obj, name, value)
 
 
-def delete_attr(machine: Machine, frame: Frame, name: str) -> Steps:
+def delete_attr(machine: Machine, frame: Frame, name: str) -> Steps[None]:
     """`del obj.name`."""
     yield from delete_attribute(machine, frame.pop(), name)
 
@@ -156,7 +156,7 @@ def build_list(machine: Machine, frame: Frame, count: int) -> None:
     frame.push(new_list(machine, frame.pop_many(count)))
 
 
-def build_set(machine: Machine, frame: Frame, count: int) -> Steps:
+def build_set(machine: Machine, frame: Frame, count: int) -> Steps[None]:
     """A set display."""
     made = new_set(machine, [])
     for item in frame.pop_many(count):
@@ -164,7 +164,7 @@ def build_set(machine: Machine, frame: Frame, count: int) -> Steps:
     frame.push(made)
 
 
-def build_map(machine: Machine, frame: Frame, count: int) -> Steps:
+def build_map(machine: Machine, frame: Frame, count: int) -> Steps[None]:
     """A dict display."""
     items = frame.pop_many(2 * count)
     frame.push((yield from build_dict(machine, zip(items[::2], items[1::2], strict=True))))
@@ -205,19 +205,19 @@ def list_append(machine: Machine, frame: Frame, depth: int) -> None:
     machine.heap.write(target.identity, (*list_items(machine, target), item))
 
 
-def set_add(machine: Machine, frame: Frame, depth: int) -> Steps:
+def set_add(machine: Machine, frame: Frame, depth: int) -> Steps[None]:
     """Add in a comprehension."""
     item = frame.pop()
     yield from machine.call_method(frame.stack[-depth], "add", [item], {})
 
 
-def map_add(machine: Machine, frame: Frame, depth: int) -> Steps:
+def map_add(machine: Machine, frame: Frame, depth: int) -> Steps[None]:
     """Store in a comprehension."""
     key, item = frame.pop_many(2)
     yield from store_key(machine, frame.stack[-depth], key, item)
 
 
-def list_extend(machine: Machine, frame: Frame, depth: int) -> Steps:
+def list_extend(machine: Machine, frame: Frame, depth: int) -> Steps[None]:
     """`[*items]`."""
     items = frame.pop()
     kind = type_of(machine, items)
@@ -227,12 +227,12 @@ def list_extend(machine: Machine, frame: Frame, depth: int) -> Steps:
     yield from machine.call_method(frame.stack[-depth], "extend", [items], {})
 
 
-def set_update(machine: Machine, frame: Frame, depth: int) -> Steps:
+def set_update(machine: Machine, frame: Frame, depth: int) -> Steps[None]:
     """`{*items}`."""
     yield from machine.call_method(frame.stack[-depth - 1], "update", [frame.pop()], {})
 
 
-def dict_update(machine: Machine, frame: Frame, depth: int) -> Steps:
+def dict_update(machine: Machine, frame: Frame, depth: int) -> Steps[None]:
     """`{**items}`."""
     if not is_mapping(type_of(machine, frame.stack[-1])):
         kind = type_name(type_of(machine, frame.pop()))
@@ -245,7 +245,7 @@ def list_to_tuple(machine: Machine, frame: Frame, argument: Any) -> None:
     frame.push(TupleValue(list_items(machine, frame.pop())))
 
 
-def unpack_sequence(machine: Machine, frame: Frame, count: int) -> Steps:
+def unpack_sequence(machine: Machine, frame: Frame, count: int) -> Steps[None]:
     """`a, b = items`."""
     value = frame.pop()
     if isinstance(value, TensorValue) and len(tensor_type(machine, value).shape) == 0:
@@ -256,12 +256,12 @@ def unpack_sequence(machine: Machine, frame: Frame, count: int) -> Steps:
     frame.stack.extend(reversed(items))
 
 
-def _take(machine: Machine, value: Any, limit: int) -> Steps:
+def _take(machine: Machine, value: Any, limit: int) -> Steps[list[Value]]:
     """The first items of an iterable, at most `limit`; no more are asked for."""
     if isinstance(value, (TupleValue, ListValue)):
         return (yield from machine.to_items(value))
     iterator = yield from iterate(machine, value)
-    items: list[Any] = []
+    items: list[Value] = []
     while len(items) < limit and (item := (yield from machine.advance(iterator))) is not None:
         items.append(item)
     return items
@@ -288,7 +288,7 @@ def _check_count(machine: Machine, value: Any, found: int, count: int) -> None:
         raise_python(machine, ValueError, f"too many values to unpack (expected {count}{got})")
 
 
-def unpack_ex(machine: Machine, frame: Frame, counts: tuple[int, int]) -> Steps:
+def unpack_ex(machine: Machine, frame: Frame, counts: tuple[int, int]) -> Steps[None]:
     """`a, *b, c = items`."""
     before, after = counts
     value = frame.pop()
@@ -304,18 +304,18 @@ def unpack_ex(machine: Machine, frame: Frame, counts: tuple[int, int]) -> Steps:
     frame.stack.extend(reversed([*items[:before], middle, *tail]))
 
 
-def convert_value(machine: Machine, frame: Frame, conversion: str) -> Steps:
+def convert_value(machine: Machine, frame: Frame, conversion: str) -> Steps[None]:
     """`!s`, `!r`, `!a` in an f-string."""
     frame.push(constant((yield from machine.to_text(frame.pop(), conversion))))
 
 
-def convert_to_text(machine: Machine, frame: Frame, with_specification: bool) -> Steps:
+def convert_to_text(machine: Machine, frame: Frame, with_specification: bool) -> Steps[None]:
     """A field of an f-string."""
     specification = frame.pop() if with_specification else None
     frame.push((yield from format_value(machine, frame.pop(), specification)))
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "UNARY_NEGATIVE": _unary("-"),
     "UNARY_POSITIVE": _unary("+"),
     "UNARY_INVERT": _unary("~"),

@@ -4,10 +4,12 @@ The words of the TypeErrors are those of CPython: `format_kwargs_error` and `che
 (Python/ceval.c). See `capture.opcodes.table`.
 """
 
+from typing import Final
+
 from dynajit.capture.bytecode.versions import IS_311
 from dynajit.capture.machine.exceptions import Raised, raise_python
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.opcodes.control import callee_and_arguments
 from dynajit.capture.opcodes.operators import is_iterable
 from dynajit.capture.python.basic import as_python, type_name, type_of, unsupported
@@ -18,7 +20,7 @@ from dynajit.capture.values.containers import DictValue
 from dynajit.capture.values.symbolic import NONE, Value
 
 
-def called_text(machine: Machine, callee: Value) -> Steps:
+def called_text(machine: Machine, callee: Value) -> Steps[str]:
     """How messages name what is called: `module.qualname()`.
 
     Raises:
@@ -48,7 +50,7 @@ def _keyword(machine: Machine, key: Value) -> str:
     return name
 
 
-def call_function_ex(machine: Machine, frame: Frame, with_keywords: bool) -> Steps:
+def call_function_ex(machine: Machine, frame: Frame, with_keywords: bool) -> Steps[None]:
     """`f(*args, **kwargs)`."""
     if IS_311:  # the caller keeps the arguments until the call is over; an inlined one does not
         machine.refuse_watched(frame.stack[-1 - with_keywords :])
@@ -72,7 +74,7 @@ def call_function_ex(machine: Machine, frame: Frame, with_keywords: bool) -> Ste
     frame.push((yield from machine.call(callee, arguments, keywords)))
 
 
-def dict_merge(machine: Machine, frame: Frame, depth: int) -> Steps:
+def dict_merge(machine: Machine, frame: Frame, depth: int) -> Steps[None]:
     """Join `**items` with the keyword arguments that are there."""
     items = frame.pop()
     target = frame.stack[-depth]
@@ -97,4 +99,7 @@ def dict_merge(machine: Machine, frame: Frame, depth: int) -> Steps:
         dict_store(machine, target, key, item)
 
 
-HANDLERS = {"CALL_FUNCTION_EX": call_function_ex, "DICT_MERGE": dict_merge}
+HANDLERS: Final[dict[str, Handler]] = {
+    "CALL_FUNCTION_EX": call_function_ex,
+    "DICT_MERGE": dict_merge,
+}

@@ -1,7 +1,9 @@
 """The handler table: one entry per canonical operation, or a stated reason why there is none."""
 
-from typing import Any, Final
+from typing import Final
 
+from dynajit.capture.bytecode.instruction_set import OPERATIONS
+from dynajit.capture.machine.machine import Handler
 from dynajit.capture.opcodes import (
     control,
     exceptions,
@@ -12,7 +14,7 @@ from dynajit.capture.opcodes import (
     variables,
 )
 
-HANDLERS: Final[dict[str, Any]] = {
+HANDLERS: Final[dict[str, Handler]] = {
     **variables.HANDLERS,
     **operators.HANDLERS,
     **control.HANDLERS,
@@ -22,22 +24,7 @@ HANDLERS: Final[dict[str, Any]] = {
     **star_calls.HANDLERS,
 }
 
-_CLASS_BODY = "class bodies and module code are not captured"
-_ASYNC = "coroutines are not captured"
-
 #: Operations that break, and why.
 UNSUPPORTED: Final[dict[str, str]] = {
-    **dict.fromkeys(
-        ("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "LOAD_CLASSDEREF", "LOAD_LOCALS",
-         "LOAD_FROM_DICT_OR_DEREF", "LOAD_FROM_DICT_OR_GLOBALS", "SETUP_ANNOTATIONS",
-         "IMPORT_STAR", "PRINT_EXPR"),
-        _CLASS_BODY,
-    ),
-    **dict.fromkeys(
-        ("GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "END_ASYNC_FOR", "BEFORE_ASYNC_WITH",
-         "ASYNC_GEN_WRAP"),
-        _ASYNC,
-    ),
-    "BUILD_INTERPOLATION": "template strings are not captured",
-    "BUILD_TEMPLATE": "template strings are not captured",
-}  # fmt: skip
+    row.name: row.uncaptured for row in OPERATIONS.values() if row.uncaptured
+}

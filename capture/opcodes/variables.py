@@ -1,14 +1,14 @@
 """Constants, locals, cells, globals, stack shuffling."""
 
 import builtins
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import _capture, breaks
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Frame, Steps
-from dynajit.capture.machine.machine import Machine
-from dynajit.capture.machine.recording import Namespace
+from dynajit.capture.machine.machine import Handler, Machine
+from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.places import sources
 from dynajit.capture.python.generators import drop
 from dynajit.capture.values.functions import GeneratorValue
@@ -37,7 +37,7 @@ def load_fast_and_clear(machine: Machine, frame: Frame, name: str) -> None:
     frame.push(frame.locals.pop(name, None))
 
 
-def store_fast(machine: Machine, frame: Frame, name: str) -> Steps | None:
+def store_fast(machine: Machine, frame: Frame, name: str) -> Steps[None] | None:
     """Pop into a local; NULL unbinds."""
     value = frame.pop()
     before = frame.locals.get(name)
@@ -48,7 +48,7 @@ def store_fast(machine: Machine, frame: Frame, name: str) -> Steps | None:
     return None if before is value else _let_go(machine, before)
 
 
-def delete_fast(machine: Machine, frame: Frame, name: str) -> Steps | None:
+def delete_fast(machine: Machine, frame: Frame, name: str) -> Steps[None] | None:
     """`del name`."""
     value = frame.locals.pop(name, None)
     if value is None:
@@ -187,12 +187,12 @@ def push_null(machine: Machine, frame: Frame, argument: Any) -> None:
     frame.push(None)
 
 
-def pop_top(machine: Machine, frame: Frame, argument: Any) -> Steps | None:
+def pop_top(machine: Machine, frame: Frame, argument: Any) -> Steps[None] | None:
     """Drop the top; a generator that nobody else holds is closed."""
     return _let_go(machine, frame.pop())
 
 
-def _let_go(machine: Machine, value: Value | None) -> Steps | None:
+def _let_go(machine: Machine, value: Value | None) -> Steps[None] | None:
     return drop(machine, value) if isinstance(value, GeneratorValue) else None
 
 
@@ -207,7 +207,7 @@ def swap(machine: Machine, frame: Frame, depth: int) -> None:
     stack[-1], stack[-depth] = stack[-depth], stack[-1]
 
 
-HANDLERS = {
+HANDLERS: Final[dict[str, Handler]] = {
     "LOAD_CONST": load_const,
     "LOAD_FAST": load_fast,
     "LOAD_FAST_AND_CLEAR": load_fast_and_clear,

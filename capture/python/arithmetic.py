@@ -7,7 +7,7 @@ import inspect
 import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NoReturn, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -118,7 +118,7 @@ UNARY: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
 # -- binary --------------------------------------------------------------------------------------
 
 
-def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps:
+def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     """`a symbol b`; `symbol` may be in-place, such as `+=`."""
     in_place = symbol.endswith("=")
     plain = symbol.removesuffix("=") if in_place else symbol
@@ -185,7 +185,7 @@ _IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def _formatted(machine: Machine, template: Constant, values: Value) -> Steps:
+def _formatted(machine: Machine, template: Constant, values: Value) -> Steps[Value]:
     """`template % values`."""
     storage = storage_of(machine, values)
     if isinstance(storage, TupleValue):
@@ -242,7 +242,7 @@ def _run_time_number(machine: Machine, symbol: str, function: Any, a: Any, b: An
     return Scalar(function(a.value, b.value), None, (symbol, (a, b)))
 
 
-def _sequences(machine: Machine, symbol: str, a: Value, b: Value) -> Steps:
+def _sequences(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value | None]:
     if symbol == "+" and isinstance(a, TupleValue) and isinstance(b, TupleValue):
         machine.recorder.use(a)
         machine.recorder.use(b)
@@ -275,7 +275,7 @@ def _list_times(count: Any) -> Any:
     return items
 
 
-def _in_place_container(machine: Machine, symbol: str, a: Any, b: Value) -> Steps:
+def _in_place_container(machine: Machine, symbol: str, a: Any, b: Value) -> Steps[Value]:
     if isinstance(a, ListValue) and symbol == "+":
         yield from extend_list(machine, a, b)
         return a
@@ -293,7 +293,9 @@ def _in_place_container(machine: Machine, symbol: str, a: Any, b: Value) -> Step
     refuse(machine, f"{symbol}=", _IN_PLACE[symbol], [a, b])
 
 
-def _special_binary(machine: Machine, name: str, in_place: bool, a: Value, b: Value) -> Steps:
+def _special_binary(
+    machine: Machine, name: str, in_place: bool, a: Value, b: Value
+) -> Steps[Value]:
     type_of(machine, a)
     type_of(machine, b)
     attempts = [(a, f"__i{name}__", b)] if in_place else []
@@ -348,7 +350,7 @@ def _have_all_declined(asked: list[Value], a: Value, b: Value) -> bool:
     return all(is_asked) or (any(is_asked) and a.python_type is b.python_type)
 
 
-def _refuse_objects(machine: Machine, name: str, function: Any, a: Value, b: Value) -> None:
+def _refuse_objects(machine: Machine, name: str, function: Any, a: Value, b: Value) -> NoReturn:
     """The TypeError where no special method of the operands takes the other one."""
     containers = (TupleValue, ListValue, SetValue, DictValue, DictViewValue)
     for value in (a, b):
@@ -385,7 +387,7 @@ def _overloads(value: Value, other: Value, special: str) -> bool:
 # -- unary ---------------------------------------------------------------------------------------
 
 
-def unary(machine: Machine, symbol: str, value: Value) -> Steps:
+def unary(machine: Machine, symbol: str, value: Value) -> Steps[Value]:
     """`-value`, `+value` or `~value`."""
     function, special = UNARY[symbol]
     if isinstance(value, TensorValue):
@@ -405,7 +407,7 @@ def unary(machine: Machine, symbol: str, value: Value) -> Steps:
 # -- comparison ----------------------------------------------------------------------------------
 
 
-def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps:
+def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     """`a symbol b` for one of the six comparisons."""
     function, forward, backward = COMPARISONS[symbol]
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):
@@ -496,7 +498,7 @@ def _compare_tensors(machine: Machine, symbol: str, function: Any, a: Value, b: 
 
 def _special_compare(
     machine: Machine, symbol: str, forward: str, backward: str, a: Value, b: Value
-) -> Steps:
+) -> Steps[Value]:
     if isinstance(a, Opaque) or isinstance(b, Opaque):
         raise unsupported(symbol, a, b)
     type_of(machine, a)
@@ -559,7 +561,7 @@ def _existed(machine: Machine, value: Any) -> bool:
     return source is not None
 
 
-def _compare_sequences(machine: Machine, symbol: str, a: Any, b: Any) -> Steps:
+def _compare_sequences(machine: Machine, symbol: str, a: Any, b: Any) -> Steps[Value]:
     if isinstance(a, ListValue) != isinstance(b, ListValue):
         type_of(machine, a)
         type_of(machine, b)
@@ -589,7 +591,7 @@ def _compare_sequences(machine: Machine, symbol: str, a: Any, b: Any) -> Steps:
     return boolean(COMPARISONS[symbol][0](len(items_of(machine, a)), len(items_of(machine, b))))
 
 
-def _compare_dicts(machine: Machine, symbol: str, a: DictValue, b: DictValue) -> Steps:
+def _compare_dicts(machine: Machine, symbol: str, a: DictValue, b: DictValue) -> Steps[Value]:
     left, right = dict_entries(machine, a), dict_entries(machine, b)
     same = len(left) == len(right)
     if a.cls is OrderedDict and b.cls is OrderedDict:

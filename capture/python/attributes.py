@@ -74,7 +74,7 @@ from dynajit.ops.native._library_call import LibraryMethod
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
 
 
-def get_attribute(machine: Machine, value: Value, name: str) -> Steps:
+def get_attribute(machine: Machine, value: Value, name: str) -> Steps[Value]:
     """`value.name`; raises AttributeError in the captured program."""
     try:
         return (yield from _find_attribute(machine, value, name))
@@ -88,7 +88,7 @@ def get_attribute(machine: Machine, value: Value, name: str) -> Steps:
         raise
 
 
-def _find_attribute(machine: Machine, value: Value, name: str) -> Steps:
+def _find_attribute(machine: Machine, value: Value, name: str) -> Steps[Value]:
     if isinstance(value, TensorValue):
         return tensor_attribute(machine, value, name)
     if isinstance(value, TracebackValue):
@@ -203,7 +203,7 @@ def _folded_attribute(machine: Machine, value: Value, name: str) -> Value:
 # -- objects known by identity -------------------------------------------------------------------
 
 
-def _known_attribute(machine: Machine, value: Known, name: str) -> Steps:
+def _known_attribute(machine: Machine, value: Known, name: str) -> Steps[Value]:
     obj = value.object
     machine.recorder.use(value)
     if isinstance(obj, types.ModuleType):
@@ -224,7 +224,7 @@ def _known_attribute(machine: Machine, value: Known, name: str) -> Steps:
     return _plain_attribute(machine, value, name)
 
 
-def _enum_attribute(machine: Machine, value: Known, name: str) -> Steps:
+def _enum_attribute(machine: Machine, value: Known, name: str) -> Steps[Value]:
     """An attribute of an enum member; methods and properties of its class are inlined."""
     if name in ("name", "value", "_name_", "_value_"):
         place = sources.Attribute(_base_of(value), f"_{name.strip('_')}_")
@@ -260,7 +260,7 @@ def _base_of(value: Known) -> sources.Source:
     return sources.Constant(value.object)
 
 
-def _module_attribute(machine: Machine, value: Known, name: str) -> Steps:
+def _module_attribute(machine: Machine, value: Known, name: str) -> Steps[Value]:
     module: types.ModuleType = value.object
     raw = lookup(type(module), name)
     reader = lookup(type(module), "__getattribute__")
@@ -317,7 +317,7 @@ def _module_lacks(module: types.ModuleType, name: str) -> str:
     return f"module has no attribute '{name}'"
 
 
-def _class_attribute(machine: Machine, value: Known, name: str) -> Steps:
+def _class_attribute(machine: Machine, value: Known, name: str) -> Steps[Value]:
     cls: type = value.object
     machine.recorder.classes.add(cls)
     if not has_own_operators(type(cls)):
@@ -367,7 +367,7 @@ def _class_attribute(machine: Machine, value: Known, name: str) -> Steps:
 
 def _class_attribute_by(
     machine: Machine, value: Known, name: str, reader: types.FunctionType
-) -> Steps:
+) -> Steps[Value]:
     """An attribute of a class whose metaclass has a `__getattribute__` in Python."""
     fallback = lookup(type(value.object), "__getattr__")
     try:
@@ -378,7 +378,7 @@ def _class_attribute_by(
     return (yield from machine.call(Known(fallback), [value, constant(name)], {}))
 
 
-def _bind_class_attribute(machine: Machine, value: Known, name: str, raw: Any) -> Steps:
+def _bind_class_attribute(machine: Machine, value: Known, name: str, raw: Any) -> Steps[Value]:
     cls = value.object
     place = sources.Attribute(_base_of(value), name) if is_read_ordinarily(cls) else None
     if is_wrapper(raw, staticmethod):
@@ -472,7 +472,7 @@ def _plain_attribute(machine: Machine, value: Known, name: str) -> Value:
 # -- functions -----------------------------------------------------------------------------------
 
 
-def _method_attribute(machine: Machine, value: BoundMethod, name: str) -> Steps:
+def _method_attribute(machine: Machine, value: BoundMethod, name: str) -> Steps[Value]:
     machine.recorder.use(value)
     if name == "__self__":
         return value.self

@@ -16,7 +16,7 @@ from dynajit.capture.bytecode.versions import IS_314
 from dynajit.capture.guards.identity_keys import note_key
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown, Raised, raise_python
-from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.frames import Answer, Steps
 from dynajit.capture.machine.immutables import is_numpy_number
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.values.containers import (
@@ -46,11 +46,11 @@ from dynajit.core.records import record
 from dynajit.ops.native._library_call import LibraryFunction
 
 
-def at_once(handler: Callable[..., Any]) -> Callable[..., Steps]:
+def at_once(handler: Callable[..., Answer]) -> Callable[..., Steps[Answer]]:
     """A handler that runs nothing of the program, as the generator that callers expect."""
 
     @functools.wraps(handler)
-    def steps(*args: Any) -> Steps:
+    def steps(*args: Any) -> Steps[Answer]:
         yield from ()
         return handler(*args)
 

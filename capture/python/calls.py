@@ -27,7 +27,7 @@ from dynajit.capture.machine.awaiting import checked_none, entrance, then
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
 from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.machine.recording import Namespace
+from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import (
     as_python,
@@ -98,7 +98,7 @@ Keywords = dict[str, Value]
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 
-def call(machine: Machine, callee: Value, args: Arguments, keywords: Keywords) -> Steps:
+def call(machine: Machine, callee: Value, args: Arguments, keywords: Keywords) -> Steps[Value]:
     """`callee(*args, **keywords)`."""
     if isinstance(callee, BoundMethod):
         if callee.source is not None:
@@ -129,12 +129,12 @@ def call(machine: Machine, callee: Value, args: Arguments, keywords: Keywords) -
 
 def _call_instance(
     machine: Machine, callee: ObjectValue, args: Arguments, keywords: Keywords
-) -> Steps:
+) -> Steps[Value]:
     method = yield from _method_called(machine, callee)
     return (yield from call(machine, method, args, keywords))
 
 
-def _method_called(machine: Machine, callee: ObjectValue) -> Steps:
+def _method_called(machine: Machine, callee: ObjectValue) -> Steps[Value]:
     """What `__call__` of an instance is, also where it is an instance with a `__call__`."""
     method: Value = callee
     for _ in range(machine.max_depth):
@@ -148,7 +148,9 @@ def _method_called(machine: Machine, callee: ObjectValue) -> Steps:
     raise GraphBreak(breaks.RECURSION, f"{describe(callee)}.__call__")
 
 
-def _call_known(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _call_known(
+    machine: Machine, callee: Known, args: Arguments, keywords: Keywords
+) -> Steps[Value]:
     target = callee.object
     special = special_call(machine, target)
     is_function = isinstance(target, types.FunctionType)
@@ -214,7 +216,9 @@ def _refuse_overriding(machine: Machine, target: Any, args: Arguments, keywords:
             raise GraphBreak(breaks.UNKNOWN_CALL, what)
 
 
-def _call_descriptor(machine: Machine, target: Any, args: Arguments, keywords: Keywords) -> Steps:
+def _call_descriptor(
+    machine: Machine, target: Any, args: Arguments, keywords: Keywords
+) -> Steps[Value]:
     """An unbound method of a built-in class, such as `str.join` or `object.__setattr__`."""
     receiver, rest = args[0], args[1:]
     if target.__objclass__ is object:
@@ -253,7 +257,7 @@ def _call_builtin(machine: Machine, target: Any, args: Arguments, keywords: Keyw
 
 def _call_existing_function(
     machine: Machine, callee: Known, args: Arguments, keywords: Keywords
-) -> Steps:
+) -> Steps[Value]:
     function = callee.object
     base = place_of(machine, callee)
     defaults = {}
@@ -292,7 +296,7 @@ def is_library(function: types.FunctionType) -> bool:
 
 def _call_made_function(
     machine: Machine, callee: FunctionValue, args: Arguments, keywords: Keywords
-) -> Steps:
+) -> Steps[Value]:
     contents: FunctionContents = machine.heap[callee.identity]
     code = contents.code
     defaults: dict[str, Any] = {}
@@ -326,7 +330,7 @@ def run(
     locals: dict[str, Value],
     closure: tuple[CellValue, ...],
     names: tuple[Value, Value],
-) -> Steps:
+) -> Steps[Value]:
     """Run an inlined frame to its end (or make a generator of it).
 
     Args:
@@ -351,7 +355,7 @@ def run(
         return GeneratorValue(identity, types.GeneratorType, None, names)
     if len(machine.frames) >= machine.max_depth:
         raise GraphBreak(breaks.RECURSION, f"{code.co_qualname} at depth {len(machine.frames)}")
-    result = yield frame
+    result: Value = yield frame
     return result
 
 
@@ -441,7 +445,9 @@ def _binding_error(
 # -- classes -------------------------------------------------------------------------------------
 
 
-def _call_class(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _call_class(
+    machine: Machine, callee: Known, args: Arguments, keywords: Keywords
+) -> Steps[Value]:
     cls: type = callee.object
     machine.recorder.classes.add(cls)
     maker = lookup(type(cls), "__call__")
@@ -464,7 +470,9 @@ def _is_unbound(maker: Any) -> bool:
     return isinstance(maker, type) and lookup(type(maker), "__get__") is MISSING
 
 
-def _construct(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _construct(
+    machine: Machine, callee: Known, args: Arguments, keywords: Keywords
+) -> Steps[Value]:
     """`type.__call__(cls, *args, **keywords)`."""
     cls: type = callee.object
     if issubclass(cls, BaseException):
@@ -525,7 +533,9 @@ def refuse_arguments(
         raise_python(machine, TypeError, *error.args)
 
 
-def _new_instance(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _new_instance(
+    machine: Machine, callee: Known, args: Arguments, keywords: Keywords
+) -> Steps[Value]:
     cls = callee.object
     new = cls.__new__
     if isinstance(new, types.FunctionType):
@@ -541,14 +551,16 @@ def _new_instance(machine: Machine, callee: Known, args: Arguments, keywords: Ke
 
 def _make_named_tuple(
     machine: Machine, callee: Known, args: Arguments, keywords: Keywords
-) -> Steps:
+) -> Steps[Value]:
     cls: Any = callee.object
     if not isinstance(cls.__new__, types.FunctionType) or cls.__init__ is not object.__init__:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"class {cls.__qualname__}")
     return (yield from call(machine, Known(cls.__new__), [callee, *args], keywords))
 
 
-def _enum_member(machine: Machine, callee: Known, args: Arguments, keywords: Keywords) -> Steps:
+def _enum_member(
+    machine: Machine, callee: Known, args: Arguments, keywords: Keywords
+) -> Steps[Value]:
     """`Color(1)`: looked up by value; what is not found goes through the class's own code."""
     cls: Any = callee.object
     if len(args) != 1 or keywords or not is_known(args[0]):
@@ -583,7 +595,7 @@ def _fold_class(machine: Machine, cls: Any, args: Arguments, keywords: Keywords)
 
 def call_object_method(
     machine: Machine, name: str, receiver: Value, args: Arguments, keywords: Keywords | None = None
-) -> Steps:
+) -> Steps[Value]:
     """A method of `object` called on an instance: `object.__setattr__(obj, name, value)`."""
     if name == "__init__":
         refuse_arguments(machine, name, type_of(machine, receiver), args, keywords or {})

@@ -80,7 +80,7 @@ def _own_subscript(container: Value) -> Any:
     return function if is_users_code(function) else None
 
 
-def subscript(machine: Machine, container: Value, index: Value) -> Steps:
+def subscript(machine: Machine, container: Value, index: Value) -> Steps[Value]:
     """`container[index]`."""
     if isinstance(container, TensorValue) or (
         isinstance(container, (Constant, Scalar)) and isinstance(index, TensorValue)
@@ -194,7 +194,7 @@ def check_texts(values: Iterable[Any]) -> None:
             raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a number of a text of many digits")
 
 
-def to_index(machine: Machine, value: Value, function: Any, operands: list[Value]) -> Steps:
+def to_index(machine: Machine, value: Value, function: Any, operands: list[Value]) -> Steps[Any]:
     """`operator.index(value)` as a Python int; a slice as a slice of such.
 
     Args:
@@ -230,7 +230,7 @@ def _slice_of(part: Any) -> Any:
     return [][part:]
 
 
-def _sequence_item(machine: Machine, container: Any, index: Value) -> Steps:
+def _sequence_item(machine: Machine, container: Any, index: Value) -> Steps[Value]:
     empty: Any = () if isinstance(container, TupleValue) else []
     position = yield from to_index(machine, index, lambda i: empty[i], [index])
     items = items_of(machine, container)
@@ -244,15 +244,17 @@ def _sequence_item(machine: Machine, container: Any, index: Value) -> Steps:
     except ValueError as error:
         raise_python(machine, ValueError, *error.args)
     if not isinstance(position, slice):
-        return found
+        item: Value = found
+        return item
     if isinstance(container, ListValue):
         return new_list(machine, found)
     if container.cls is tuple and position.step in (None, 1) and len(found) == len(items):
+        assert isinstance(container, TupleValue)
         return container  # Python makes no copy
     return TupleValue(found, Size if container.cls is Size else tuple)
 
 
-def _dict_item(machine: Machine, container: DictValue, key: Value) -> Steps:
+def _dict_item(machine: Machine, container: DictValue, key: Value) -> Steps[Value]:
     token = yield from token_in(machine, container, key)
     found = dict_lookup(machine, container, key, token)
     if found is not None:
@@ -262,7 +264,7 @@ def _dict_item(machine: Machine, container: DictValue, key: Value) -> Steps:
     raise_python(machine, KeyError, key)
 
 
-def _default_item(machine: Machine, container: DictValue, key: Value, token: Any) -> Steps:
+def _default_item(machine: Machine, container: DictValue, key: Value, token: Any) -> Steps[Value]:
     """What an existing defaultdict makes for a key that it lacks."""
     place = sources.Attribute(machine.recorder.first_source(container), "default_factory")
     factory = machine.recorder.wrap(machine.recorder.existing(container).default_factory, place)
@@ -274,7 +276,7 @@ def _default_item(machine: Machine, container: DictValue, key: Value, token: Any
     return made
 
 
-def store_subscript(machine: Machine, container: Value, index: Value, item: Value) -> Steps:
+def store_subscript(machine: Machine, container: Value, index: Value, item: Value) -> Steps[None]:
     """`container[index] = item`."""
     if isinstance(container, ListValue):
         yield from _store_in_list(machine, container, index, item)
@@ -292,7 +294,9 @@ def store_subscript(machine: Machine, container: Value, index: Value, item: Valu
     refuse(machine, "item assignment", operator.setitem, [container, index, item])
 
 
-def _store_in_list(machine: Machine, container: ListValue, index: Value, item: Value) -> Steps:
+def _store_in_list(
+    machine: Machine, container: ListValue, index: Value, item: Value
+) -> Steps[None]:
     position = yield from to_index(machine, index, lambda i: operator.setitem([], i, 0), [index])
     replacement: Any = item
     if isinstance(position, slice):
@@ -313,7 +317,7 @@ def _is_iterable(machine: Machine, value: Value) -> bool:
     return defines(kind, "__iter__") or defines(kind, "__getitem__")
 
 
-def delete_subscript(machine: Machine, container: Value, index: Value) -> Steps:
+def delete_subscript(machine: Machine, container: Value, index: Value) -> Steps[None]:
     """`del container[index]`."""
     if isinstance(container, ListValue):
         position = yield from to_index(machine, index, lambda i: operator.delitem([], i), [index])
@@ -338,7 +342,7 @@ def delete_subscript(machine: Machine, container: Value, index: Value) -> Steps:
 # -- membership ----------------------------------------------------------------------------------
 
 
-def contains(machine: Machine, container: Value, item: Value) -> Steps:
+def contains(machine: Machine, container: Value, item: Value) -> Steps[bool]:
     """`item in container`, as a Python bool."""
     if isinstance(container, DictViewValue) and container.kind == "keys":
         container = container.dictionary
@@ -372,13 +376,14 @@ def contains(machine: Machine, container: Value, item: Value) -> Steps:
                 return True
         return False
     if is_known(container) and is_known(item):
-        return as_python(machine, compute(machine, lambda a, b: b in a, container, item))
+        known: bool = as_python(machine, compute(machine, lambda a, b: b in a, container, item))
+        return known
     if _is_iterable(machine, container):
         raise unsupported("in", item, container)
     refuse(machine, "in", lambda a, b: b in a, [container, item])
 
 
-def _sequence_contains(machine: Machine, sequence: Any, item: Value) -> Steps:
+def _sequence_contains(machine: Machine, sequence: Any, item: Value) -> Steps[bool]:
     for _, candidate in live_items(machine, sequence):
         if same_object(machine, candidate, item):
             return True

@@ -165,8 +165,7 @@ def dict_lookup(machine: Machine, value: DictValue, key: Value, token: Any = Non
     """The value under `key`, or None; one key of an existing, unchanged dict is guarded alone.
 
     Args:
-        token: `token_in(machine, value, key)`, if found before (None is the token of None
-            alone).
+        token: `token_in` of the key, if found before (None is the token of no key but None).
     """
     machine.recorder.use(value)
     token = hashable(machine, key) if token is None else token

@@ -66,7 +66,7 @@ _NAMED: Final = {AttributeError: ("name", "obj"), NameError: ("name",)}
 
 def construct_exception(
     machine: Machine, callee: Known, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """`cls(*args, **keywords)` for a class of exceptions."""
     cls = callee.object
     if type(cls).__call__ is not type.__call__:
@@ -214,7 +214,7 @@ def member(machine: Machine, value: ExceptionValue, name: str) -> Value:
     return NONE
 
 
-def set_member(machine: Machine, value: ExceptionValue, name: str, item: Value) -> Steps:
+def set_member(machine: Machine, value: ExceptionValue, name: str, item: Value) -> Steps[None]:
     """`value.name = item` for a C field."""
     if name == "args":
         _set_args(machine, value, tuple((yield from machine.to_items(item))))
@@ -288,7 +288,7 @@ def exception_method(
     name: str,
     args: list[Value],
     keywords: dict[str, Value],
-) -> Steps:
+) -> Steps[Value]:
     """A method that an exception inherits from a class written in C."""
     if name == "__init__":
         initialise_native(machine, value, args, keywords)
@@ -319,7 +319,7 @@ def _message(function: Callable[..., Any], *arguments: Any) -> str:
 _NO_NOTE: Final = _message(BaseException.add_note, BaseException(), object())
 
 
-def _add_note(machine: Machine, value: ExceptionValue, note: Value) -> Steps:
+def _add_note(machine: Machine, value: ExceptionValue, note: Value) -> Steps[Value]:
     if not issubclass(type_of(machine, note), str):
         raise_python(machine, TypeError, _NO_NOTE.replace("object", type_name(note.python_type)))
     if not (yield from has_attribute(machine, value, "__notes__")):
@@ -349,7 +349,7 @@ def members_of(machine: Machine, group: ExceptionValue) -> tuple[Value, ...]:
     return found
 
 
-def split(machine: Machine, group: Value, classes: Any) -> Steps:
+def split(machine: Machine, group: Value, classes: Any) -> Steps[tuple[Value | None, Value | None]]:
     """(matching part, rest) of a group, each a value or None; by classes only."""
     if matches(machine, group, classes):
         return group, None
@@ -368,7 +368,7 @@ def split(machine: Machine, group: Value, classes: Any) -> Steps:
     return left, right
 
 
-def derive(machine: Machine, group: ExceptionValue, items: list[Value]) -> Steps:
+def derive(machine: Machine, group: ExceptionValue, items: list[Value]) -> Steps[Value]:
     """A group like `group` with other members: same message, cause, context, notes, traceback."""
     method = find(group.cls, "derive")
     message = member(machine, group, "message")
@@ -394,7 +394,9 @@ def derive(machine: Machine, group: ExceptionValue, items: list[Value]) -> Steps
     return made
 
 
-def _group_method(machine: Machine, value: ExceptionValue, name: str, argument: Value) -> Steps:
+def _group_method(
+    machine: Machine, value: ExceptionValue, name: str, argument: Value
+) -> Steps[Value]:
     if name == "derive":
         return _new_group(
             machine, BaseExceptionGroup, [member(machine, value, "message"), argument]
@@ -414,7 +416,7 @@ def _group_method(machine: Machine, value: ExceptionValue, name: str, argument: 
 # -- text ----------------------------------------------------------------------------------------
 
 
-def exception_text(machine: Machine, value: ExceptionValue, conversion: str) -> Steps:
+def exception_text(machine: Machine, value: ExceptionValue, conversion: str) -> Steps[str]:
     """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
     name = "__str__" if conversion == "str" else "__repr__"
     method = find(value.cls, name)
@@ -423,7 +425,7 @@ def exception_text(machine: Machine, value: ExceptionValue, conversion: str) -> 
         if type_of(machine, result) is not str:
             kind = result.python_type.__name__
             raise_python(machine, TypeError, f"{name} returned non-string (type {kind})")
-        text = as_python(machine, result)
+        text: str = as_python(machine, result)
     else:
         text = yield from native_text(machine, value, name)
     if conversion == "ascii" and not text.isascii():
@@ -431,7 +433,7 @@ def exception_text(machine: Machine, value: ExceptionValue, conversion: str) -> 
     return text
 
 
-def native_text(machine: Machine, value: ExceptionValue, name: str) -> Steps:
+def native_text(machine: Machine, value: ExceptionValue, name: str) -> Steps[str]:
     """`BaseException.__str__` or `__repr__`, and those of subclasses written in C."""
     native = native_class(value.cls)
     args = machine.heap[value.identity].construct

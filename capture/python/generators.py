@@ -44,7 +44,7 @@ class Yielded:
         self.value = value
 
 
-def resume_generator(machine: Machine, value: GeneratorValue, sent: Value) -> Steps:
+def resume_generator(machine: Machine, value: GeneratorValue, sent: Value) -> Steps[Value | None]:
     """Run a generator to its next `yield`; returns the item, or None when it has ended."""
     state = _suspended(machine, value)
     if state is None:
@@ -75,7 +75,7 @@ def _frame_of(value: GeneratorValue, state: GeneratorState) -> Frame:
     return frame
 
 
-def _run(machine: Machine, value: GeneratorValue, frame: Frame) -> Steps:
+def _run(machine: Machine, value: GeneratorValue, frame: Frame) -> Steps[Value | None]:
     machine.heap.write(value.identity, RUNNING)
     try:
         outcome = yield frame
@@ -106,7 +106,7 @@ def stop_iteration_error(machine: Machine, value: ExceptionValue) -> ExceptionVa
 # -- throw and close -------------------------------------------------------------------------------
 
 
-def throw_into(machine: Machine, value: GeneratorValue, raised: Raised) -> Steps:
+def throw_into(machine: Machine, value: GeneratorValue, raised: Raised) -> Steps[Value | None]:
     """Raise at the `yield` where a generator waits; returns as `resume_generator`."""
     state = _suspended(machine, value)
     if state is None:
@@ -133,7 +133,7 @@ def _delegate(state: GeneratorState) -> Any:
 
 def _throw_into_delegate(
     machine: Machine, value: GeneratorValue, state: GeneratorState, receiver: Any, raised: Raised
-) -> Steps:
+) -> Steps[Value | None]:
     frame = _frame_of(value, state)
     if isinstance(receiver, GeneratorValue):
         machine.heap.write(value.identity, RUNNING)
@@ -162,7 +162,7 @@ def _throw_into_delegate(
     return (yield from _run(machine, value, frame))
 
 
-def _check_lacks_method(machine: Machine, receiver: ObjectValue, raised: Raised) -> Steps:
+def _check_lacks_method(machine: Machine, receiver: ObjectValue, raised: Raised) -> Steps[None]:
     """The object of a `yield from` has no `throw` (or `close`): looking for it may run code.
 
     Raises:
@@ -182,7 +182,7 @@ def _check_lacks_method(machine: Machine, receiver: ObjectValue, raised: Raised)
     raise unsupported(name, receiver)
 
 
-def close_generator(machine: Machine, value: GeneratorValue) -> Steps:
+def close_generator(machine: Machine, value: GeneratorValue) -> Steps[Value]:
     """`generator.close()`: what it returned (3.13 and later), or None."""
     if _suspended(machine, value) is None:
         return NONE
@@ -201,7 +201,7 @@ def close_generator(machine: Machine, value: GeneratorValue) -> Steps:
     return result[0] if result else NONE
 
 
-def thrown_exception(machine: Machine, args: list[Value]) -> Steps:
+def thrown_exception(machine: Machine, args: list[Value]) -> Steps[Raised]:
     """The exception that `throw(...)` names.
 
     Raises:
@@ -225,7 +225,7 @@ def thrown_exception(machine: Machine, args: list[Value]) -> Steps:
     return Raised(value, has_context=True)
 
 
-def _normalised(machine: Machine, cls: Known, given: Value) -> Steps:
+def _normalised(machine: Machine, cls: Known, given: Value) -> Steps[Value]:
     """What the interpreter makes of a class and a value: the value, if it is one of the class."""
     if is_none(machine, given):
         return (yield from machine.call(cls, [], {}))
@@ -259,7 +259,7 @@ def is_open(machine: Machine, key: Any) -> bool:
     return isinstance(key, int) and machine.heap.has(key) and is_guarded(machine.heap[key])
 
 
-def drop(machine: Machine, value: Any) -> Steps:
+def drop(machine: Machine, value: Any) -> Steps[None]:
     """The stack or a local lets go of `value`: a generator that nobody else holds is closed.
 
     Raises:

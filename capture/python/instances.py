@@ -7,7 +7,7 @@ other class attributes, `__getattr__`. Functions of the machine (`capture.machin
 import collections
 import functools
 import types
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -90,7 +90,7 @@ def place_in_class(cls: type, name: str) -> sources.Source | None:
 _CACHES: Final = ("__slotnames__", "__annotations_cache__")
 
 
-def object_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps:
+def object_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps[Value]:
     machine.recorder.use(value)
     if value.cls in DISGUISED:
         check_disguise(machine, value, name)
@@ -125,7 +125,7 @@ def check_disguise(machine: Machine, value: ObjectValue, name: str) -> None:
         raise unsupported_attribute(value, name)
 
 
-def plain_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps:
+def plain_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps[Value]:
     """`object.__getattribute__(value, name)`."""
     raw = lookup(value.cls, name)
     if name == "__class__" and not isinstance(raw, property):
@@ -149,7 +149,7 @@ def is_data_descriptor(raw: Any) -> bool:
     return hasattr(kind, "__get__") and (hasattr(kind, "__set__") or hasattr(kind, "__delete__"))
 
 
-def _data_descriptor(machine: Machine, value: ObjectValue, name: str, raw: Any) -> Steps:
+def _data_descriptor(machine: Machine, value: ObjectValue, name: str, raw: Any) -> Steps[Value]:
     if is_plain_property(raw):
         machine.recorder.use(known_in_class(machine, value, name, raw))
         if raw.fget is None:
@@ -185,7 +185,7 @@ _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 def _raise_empty_slot(
     machine: Machine, cls: type, name: str, raw: types.MemberDescriptorType
-) -> None:
+) -> NoReturn:
     """The running interpreter's words: an object with empty slots is asked."""
     if has_finalizer(cls):
         raise GraphBreak(breaks.OBJECT_ENDS, f"{cls.__qualname__} has a finalizer")
@@ -227,7 +227,7 @@ def property_text(cls: type, raw: property, missing: str) -> str:
     raise AssertionError(f"the property has a {missing}")
 
 
-def _user_descriptor(machine: Machine, value: HeapValue, name: str, raw: Any) -> Steps:
+def _user_descriptor(machine: Machine, value: HeapValue, name: str, raw: Any) -> Steps[Value]:
     if type(raw) is functools.cached_property and isinstance(value, ObjectValue):
         machine.recorder.use(known_in_class(machine, value, name, raw))
         function = machine.recorder.wrap(raw.func, sources.Attribute(sources.Constant(raw), "func"))
@@ -247,7 +247,7 @@ def _user_descriptor(machine: Machine, value: HeapValue, name: str, raw: Any) ->
     return (yield from machine.call(Known(getter), arguments, {}))
 
 
-def _class_value(machine: Machine, value: HeapValue, name: str, raw: Any) -> Steps:
+def _class_value(machine: Machine, value: HeapValue, name: str, raw: Any) -> Steps[Value]:
     """A non-data attribute of the class, bound to the instance."""
     if isinstance(raw, (types.FunctionType, WRAPPER)):
         return BoundMethod(known_in_class(machine, value, name, raw), value)
@@ -294,7 +294,7 @@ def _start_of(value: SuperValue) -> tuple[Any, bool]:
     return receiver.python_type, False
 
 
-def super_attribute(machine: Machine, value: SuperValue, name: str) -> Steps:
+def super_attribute(machine: Machine, value: SuperValue, name: str) -> Steps[Value]:
     receiver = value.receiver
     cls, is_class = _start_of(value)
     mro = cls.__mro__
@@ -322,7 +322,7 @@ def super_attribute(machine: Machine, value: SuperValue, name: str) -> Steps:
     raise_python(machine, AttributeError, f"'super' object has no attribute '{name}'")
 
 
-def get_special(machine: Machine, value: Value, name: str) -> Steps:
+def get_special(machine: Machine, value: Value, name: str) -> Steps[Value]:
     """A special method, looked up on the class as Python does."""
     raw = lookup(value.cls if isinstance(value, HeapValue) else value.python_type, name)
     if isinstance(value, Known) and isinstance(raw, types.FunctionType):

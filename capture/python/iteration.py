@@ -70,7 +70,7 @@ def new_iterator(machine: Machine, state: Any, cls: type) -> IteratorValue:
     return IteratorValue(machine.heap.allocate(state), cls)
 
 
-def iterate(machine: Machine, value: Value) -> Steps:
+def iterate(machine: Machine, value: Value) -> Steps[Value]:
     """`iter(value)`."""
     if isinstance(value, (IteratorValue, GeneratorValue)):
         # What follows may be real code, which trusts that it is an iterator.
@@ -101,7 +101,7 @@ def iterate(machine: Machine, value: Value) -> Steps:
     raise unsupported("iter", value)
 
 
-def _iterate_object(machine: Machine, value: Value, cls: type) -> Steps:
+def _iterate_object(machine: Machine, value: Value, cls: type) -> Steps[Value]:
     machine.recorder.use(value)
     if defines(cls, "__iter__"):
         method = yield from machine.get_special(value, "__iter__")
@@ -150,7 +150,7 @@ def _empty(cls: type) -> Any:
     return OrderedDict() if issubclass(cls, OrderedDict) else {}
 
 
-def reverse(machine: Machine, value: Value) -> Steps:
+def reverse(machine: Machine, value: Value) -> Steps[Value]:
     """`reversed(value)` for a list, a tuple, a text, a range, a dict or a view of it."""
     if isinstance(value, (DictValue, DictViewValue)):
         return _iterate_table(machine, value, is_reversed=True)
@@ -234,7 +234,9 @@ class _Indexed:
         raise IndexError(index)
 
 
-def _advance_indexed(machine: Machine, iterator: IteratorValue, state: IndexIterator) -> Steps:
+def _advance_indexed(
+    machine: Machine, iterator: IteratorValue, state: IndexIterator
+) -> Steps[Value | None]:
     try:
         item = yield from subscript(machine, state.sequence, constant(state.position))
     except Raised as raised:
@@ -263,7 +265,7 @@ def tensor_rows(machine: Machine, value: TensorValue) -> list[Value]:
 # -- next ----------------------------------------------------------------------------------------
 
 
-def advance(machine: Machine, iterator: Value) -> Steps:
+def advance(machine: Machine, iterator: Value) -> Steps[Value | None]:
     """The next item, or None (Python's None, not a value) when exhausted."""
     if isinstance(iterator, GeneratorValue):
         return (yield from resume_generator(machine, iterator, constant(None)))
@@ -284,7 +286,7 @@ def advance(machine: Machine, iterator: Value) -> Steps:
     refuse(machine, "next", next, [iterator])
 
 
-def _advance_state(machine: Machine, iterator: IteratorValue, state: Any) -> Steps:
+def _advance_state(machine: Machine, iterator: IteratorValue, state: Any) -> Steps[Value | None]:
     if isinstance(state, Exhausted):
         return None
     if isinstance(state, IndexIterator):
@@ -379,7 +381,9 @@ def _advance_sequence(
     return constant(found) if isinstance(sequence, Constant) else found
 
 
-def _advance_zip(machine: Machine, iterator: IteratorValue, state: ZipIterator) -> Steps:
+def _advance_zip(
+    machine: Machine, iterator: IteratorValue, state: ZipIterator
+) -> Steps[Value | None]:
     items: list[Value] = []
     if not state.inner:
         return None
@@ -397,7 +401,7 @@ def _advance_zip(machine: Machine, iterator: IteratorValue, state: ZipIterator) 
     return TupleValue(tuple(items))
 
 
-def _check_strict(machine: Machine, state: ZipIterator, position: int) -> Steps:
+def _check_strict(machine: Machine, state: ZipIterator, position: int) -> Steps[None]:
     if position:
         others = "argument 1" if position == 1 else f"arguments 1-{position}"
         raise_python(machine, ValueError, f"zip() argument {position + 1} is shorter than {others}")
@@ -407,7 +411,7 @@ def _check_strict(machine: Machine, state: ZipIterator, position: int) -> Steps:
             raise_python(machine, ValueError, f"zip() argument {number} is longer than {others}")
 
 
-def _advance_filter(machine: Machine, state: FilterIterator) -> Steps:
+def _advance_filter(machine: Machine, state: FilterIterator) -> Steps[Value | None]:
     keeps_all = is_none(machine, state.function)
     while True:
         item = yield from advance(machine, state.inner)
@@ -418,7 +422,7 @@ def _advance_filter(machine: Machine, state: FilterIterator) -> Steps:
             return item
 
 
-def to_items(machine: Machine, value: Value, asks_length: bool = False) -> Steps:
+def to_items(machine: Machine, value: Value, asks_length: bool = False) -> Steps[list[Value]]:
     """Everything that iterating over `value` gives, as a Python list.
 
     Args:
@@ -442,7 +446,7 @@ def to_items(machine: Machine, value: Value, asks_length: bool = False) -> Steps
             raise GraphBreak(breaks.LIMIT, f"more than {LIMIT_OF_ITEMS} items of {describe(value)}")
 
 
-def extend_list(machine: Machine, value: ListValue, iterable: Value) -> Steps:
+def extend_list(machine: Machine, value: ListValue, iterable: Value) -> Steps[None]:
     """Append everything that `iterable` gives, each item when it is given."""
     machine.recorder.use(value)
     if isinstance(iterable, (ListValue, TupleValue)):
@@ -455,7 +459,7 @@ def extend_list(machine: Machine, value: ListValue, iterable: Value) -> Steps:
         grow_list(machine, value, (item,))
 
 
-def ask_length(machine: Machine, value: Value) -> Steps:
+def ask_length(machine: Machine, value: Value) -> Steps[None]:
     """Call `__len__` or `__length_hint__` of an object, as makers of lists do; a TypeError is
     passed over.
 

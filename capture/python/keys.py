@@ -30,7 +30,7 @@ from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.users_code import own_method
 
 
-def key_token(machine: Machine, entries: Any, key: Value) -> Steps:
+def key_token(machine: Machine, entries: Any, key: Value) -> Steps[Any]:
     """The key under which `key` is, or would be, among `entries`.
 
     Args:
@@ -73,7 +73,7 @@ def _stored(entries: Any, token: Any) -> Value:
     return key
 
 
-def token_in(machine: Machine, dictionary: Any, key: Value) -> Steps:
+def token_in(machine: Machine, dictionary: Any, key: Value) -> Steps[Any]:
     """`key_token` in a dict; one that existed and was not read holds no objects as keys."""
     is_unread = (
         isinstance(dictionary, InstanceDictValue) or machine.heap[dictionary.identity] is None
@@ -83,7 +83,7 @@ def token_in(machine: Machine, dictionary: Any, key: Value) -> Steps:
     return (yield from key_token(machine, dict_entries(machine, dictionary), key))
 
 
-def store_key(machine: Machine, dictionary: Any, key: Value, item: Value) -> Steps:
+def store_key(machine: Machine, dictionary: Any, key: Value, item: Value) -> Steps[None]:
     """`dictionary[key] = item`."""
     if type_of(machine, dictionary) is OrderedDict:
         hashable(machine, key)  # its own error, not the dict's
@@ -91,7 +91,7 @@ def store_key(machine: Machine, dictionary: Any, key: Value, item: Value) -> Ste
     dict_store(machine, dictionary, key, item, token)
 
 
-def build_dict(machine: Machine, pairs: Any, cls: type = dict) -> Steps:
+def build_dict(machine: Machine, pairs: Any, cls: type = dict) -> Steps[Value]:
     """A new dict of (key, value) pairs."""
     made = new_dict(machine, [], cls)
     for key, item in pairs:

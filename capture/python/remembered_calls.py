@@ -53,7 +53,7 @@ def remembers(value: Value) -> bool:
 
 def call_remembered(
     machine: Machine, callee: Any, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """`callee(*args, **keywords)`.
 
     Raises:
@@ -107,7 +107,7 @@ def _wrapped(machine: Machine, function: Any) -> Value | None:
 
 def _try(
     machine: Machine, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[None]:
     """Inline the wrapped function to see whether it only computes; nothing of it stays.
 
     Raises:
@@ -136,7 +136,7 @@ def _try(
 
 def _within_trial(
     machine: Machine, function: Any, key: Any, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """The same for a call in what is inlined on trial: only what it returns matters."""
     trial = machine.trial
     assert trial is not None
@@ -190,7 +190,7 @@ def _varies(machine: Machine, value: Value) -> bool:
 
 def _call_anew(
     machine: Machine, callee: Any, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """The wrapped function itself, for sizes that vary: what it would remember has no key here.
 
     Raises:

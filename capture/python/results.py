@@ -23,7 +23,7 @@ _EXPECTED: Final[dict[str, tuple[type, Callable[[Any], Any]]]] = {
 }
 
 
-def call_special(machine: Machine, value: Value, name: str, *args: Value) -> Steps:
+def call_special(machine: Machine, value: Value, name: str, *args: Value) -> Steps[Value]:
     """`type(value).name(value, *args)`, its result checked.
 
     Raises:
@@ -37,7 +37,7 @@ def call_special(machine: Machine, value: Value, name: str, *args: Value) -> Ste
     return result
 
 
-def hash_by_method(machine: Machine, value: Value) -> Steps:
+def hash_by_method(machine: Machine, value: Value) -> Steps[int]:
     """`hash(value)` by its class's own `__hash__`, as a Python int."""
     found = as_python(machine, (yield from call_special(machine, value, "__hash__")))
     if not -sys.maxsize - 1 <= found <= sys.maxsize:
@@ -61,7 +61,7 @@ def _check(machine: Machine, value: Value, name: str, result: Value) -> None:
     raise unsupported(name, value)
 
 
-def has_attribute(machine: Machine, value: Value, name: str) -> Steps:
+def has_attribute(machine: Machine, value: Value, name: str) -> Steps[bool]:
     """`hasattr(value, name)` as a Python bool."""
     try:
         yield from machine.get_attribute(value, name)

@@ -146,7 +146,7 @@ def _operand(machine: Machine, value: Any) -> Operand:
     return Operand(pairs, lambda: dict(iter(pairs)).items(), known)
 
 
-def operand_of_iterable(machine: Machine, value: Value) -> Steps:
+def operand_of_iterable(machine: Machine, value: Value) -> Steps[Operand]:
     """Any iterable as the argument of a method such as `union`."""
     inner = storage_of(machine, value)
     value = inner if isinstance(inner, SetValue) else value

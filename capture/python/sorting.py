@@ -17,7 +17,9 @@ from dynajit.capture.values.symbolic import NONE, Constant, Value
 MAX_COMPARED: Final = 200
 
 
-def sort_items(machine: Machine, items: list[Value], keywords: dict[str, Value]) -> Steps:
+def sort_items(
+    machine: Machine, items: list[Value], keywords: dict[str, Value]
+) -> Steps[list[Value]]:
     """Items in sorted order.
 
     Raises:
@@ -82,7 +84,7 @@ class _Proxy:
         return self.answers[pair]
 
 
-def _compare_sort(machine: Machine, measures: list[Value], reverse: bool) -> Steps:
+def _compare_sort(machine: Machine, measures: list[Value], reverse: bool) -> Steps[list[int]]:
     """Positions in order, asking for `<` as Python's own sort does, in the same sequence.
 
     The real sort is repeated with one more answer each time.

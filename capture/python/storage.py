@@ -57,7 +57,9 @@ _OF_OBJECT: Final = ("__getattribute__", "__setattr__", "__delattr__", "__init_s
 # -- making --------------------------------------------------------------------------------------
 
 
-def new_with_storage(machine: Machine, cls: type, args: Arguments, keywords: Keywords) -> Steps:
+def new_with_storage(
+    machine: Machine, cls: type, args: Arguments, keywords: Keywords
+) -> Steps[Value]:
     """`base.__new__(cls, *args, **keywords)` for a class derived from a built-in one."""
     base = native_base(cls)
     assert base is not None
@@ -76,7 +78,7 @@ def new_with_storage(machine: Machine, cls: type, args: Arguments, keywords: Key
     return made
 
 
-def _unchanging(machine: Machine, base: type, args: Arguments, keywords: Keywords) -> Steps:
+def _unchanging(machine: Machine, base: type, args: Arguments, keywords: Keywords) -> Steps[Value]:
     if base is tuple:
         check_count(machine, tuple, args, keywords, 0, 1)
         return TupleValue(tuple((yield from machine.to_items(args[0])) if args else ()))
@@ -108,7 +110,7 @@ def _bytes(machine: Machine, args: Arguments, keywords: Keywords) -> Value:
 
 def storage_method(
     machine: Machine, receiver: ObjectValue, name: str, args: Arguments, keywords: Keywords
-) -> Steps:
+) -> Steps[Value]:
     """`base.name(receiver, *args, **keywords)` for a method of the built-in class."""
     storage = storage_of(machine, receiver)
     if storage is None:
@@ -189,7 +191,7 @@ def _declines(storage: Value, args: Arguments) -> bool:
 
 def _initialise(
     machine: Machine, receiver: ObjectValue, storage: Value, args: Arguments, keywords: Keywords
-) -> Steps:
+) -> Steps[Value]:
     """`__init__` of the built-in class."""
     if native_base(receiver.cls) is defaultdict:
         factory, args = (args[0], args[1:]) if args else (NONE, [])
@@ -216,7 +218,7 @@ def _initialise(
 
 def _update(
     machine: Machine, receiver: ObjectValue, storage: Any, args: Arguments, keywords: Keywords
-) -> Steps:
+) -> Steps[None]:
     """`dict.update`; that of an OrderedDict stores through the instance's `__setitem__`."""
     if storage.cls is not OrderedDict or keeps(receiver, "__setitem__"):
         yield from machine.call_method(storage, "update", args, keywords)
@@ -227,7 +229,9 @@ def _update(
         yield from store_subscript(machine, receiver, key, item)
 
 
-def _dict_item(machine: Machine, receiver: ObjectValue, storage: Any, args: Arguments) -> Steps:
+def _dict_item(
+    machine: Machine, receiver: ObjectValue, storage: Any, args: Arguments
+) -> Steps[Value]:
     """`dict.__getitem__`: asks `__missing__` of the derived class."""
     check_count(machine, {}.__getitem__, args, {}, 1, 1)
     token = yield from token_in(machine, storage, args[0])
@@ -240,7 +244,9 @@ def _dict_item(machine: Machine, receiver: ObjectValue, storage: Any, args: Argu
     raise_python(machine, KeyError, args[0])
 
 
-def _default_item(machine: Machine, receiver: ObjectValue, storage: Any, args: Arguments) -> Steps:
+def _default_item(
+    machine: Machine, receiver: ObjectValue, storage: Any, args: Arguments
+) -> Steps[Value]:
     """`defaultdict.__missing__`."""
     factory = default_factory(machine, receiver)
     if isinstance(factory, Constant) and factory.value is None:
@@ -282,7 +288,7 @@ def storage_attribute(machine: Machine, receiver: ObjectValue, name: str) -> Val
     return constant(getattr(as_python(machine, storage), name))
 
 
-_Special = Callable[[Any, ObjectValue, Any, Arguments], Steps]
+_Special = Callable[[Machine, ObjectValue, Any, Arguments], Steps[Value]]
 _SPECIAL: Final[dict[tuple[type, str], _Special]] = {
     (CHANGING[dict], "__getitem__"): _dict_item,
     (CHANGING[dict], "__missing__"): _default_item,

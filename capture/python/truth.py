@@ -36,9 +36,10 @@ from dynajit.capture.values.objects import TracebackValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import class_with_methods, user_method
+from dynajit.core.types.symint import Number
 
 
-def truth(machine: Machine, value: Value) -> Steps:
+def truth(machine: Machine, value: Value) -> Steps[bool]:
     """`bool(value)` as a Python bool."""
     if isinstance(value, Constant):
         machine.recorder.use(value)
@@ -80,7 +81,7 @@ def container_truth(machine: Machine, value: Any) -> bool:
     return length_of_container(machine, value) > 0
 
 
-def _object_truth(machine: Machine, value: Value, cls: type) -> Steps:
+def _object_truth(machine: Machine, value: Value, cls: type) -> Steps[bool]:
     machine.recorder.use(value)
     for name in ("__bool__", "__len__"):
         if defines(cls, name):
@@ -158,7 +159,7 @@ def _is_argument(value: Constant) -> bool:
     return isinstance(getattr(value.source, "root", None), sources.Local)
 
 
-def length(machine: Machine, value: Value) -> Steps:
+def length(machine: Machine, value: Value) -> Steps[Number]:
     """`len(value)` as an int, which is symbolic for a tensor whose size varies."""
     if isinstance(value, Constant) and hasattr(value.value, "__len__"):
         machine.recorder.use(value)
@@ -180,7 +181,8 @@ def length(machine: Machine, value: Value) -> Steps:
         method = yield from machine.get_special(value, "__len__")
         result = yield from machine.call(method, [], {})
         if isinstance(result, Scalar) and result.symbolic is not None:
-            return result.symbolic
+            size: Number = result.symbolic
+            return size
         return checked_length(machine, result)
     if isinstance(value, Known) and isinstance(value.object, enum.EnumMeta):
         return len(as_python(machine, value))

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.bytecode.instruction_set import OPERATIONS
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import describe
@@ -20,10 +21,7 @@ from dynajit.capture.values.plain_classes import namespace
 from dynajit.capture.values.symbolic import Constant, Value
 
 #: Instructions that only push, or move control: they let go of nothing.
-_HARMLESS: Final = frozenset(
-    {"LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE", "LOAD_DEREF", "LOAD_GLOBAL", "PUSH_NULL", "COPY",
-     "SWAP", "JUMP", "MAKE_CELL", "NOP", "LOAD_COMMON_CONSTANT", "LOAD_BUILD_CLASS"}
-)  # fmt: skip
+_HARMLESS: Final = frozenset(row.name for row in OPERATIONS.values() if not row.lets_go)
 
 #: Fields that hold no values.
 _PLAIN: Final = frozenset(

@@ -41,7 +41,7 @@ from dynajit.capture.values.users_code import MISSING, lookup
 # -- writing -------------------------------------------------------------------------------------
 
 
-def set_attribute(machine: Machine, value: Value, name: str, item: Value) -> Steps:
+def set_attribute(machine: Machine, value: Value, name: str, item: Value) -> Steps[None]:
     """`value.name = item`."""
     if isinstance(value, ObjectValue):
         machine.recorder.use(value)
@@ -100,7 +100,9 @@ def set_function_attribute(machine: Machine, value: FunctionValue, name: str, it
     raise unsupported_attribute(value, f"{name} = ...")
 
 
-def set_plain_attribute(machine: Machine, value: ObjectValue, name: str, item: Value) -> Steps:
+def set_plain_attribute(
+    machine: Machine, value: ObjectValue, name: str, item: Value
+) -> Steps[None]:
     """`object.__setattr__(value, name, item)`."""
     raw = lookup(value.cls, name)
     if is_plain_property(raw):
@@ -129,7 +131,7 @@ def set_plain_attribute(machine: Machine, value: ObjectValue, name: str, item: V
     write_field(machine, value, name, item)
 
 
-def delete_attribute(machine: Machine, value: Value, name: str) -> Steps:
+def delete_attribute(machine: Machine, value: Value, name: str) -> Steps[None]:
     """`del value.name`."""
     if not isinstance(value, ObjectValue):
         raise unsupported_attribute(value, f"del {name}")
@@ -141,7 +143,7 @@ def delete_attribute(machine: Machine, value: Value, name: str) -> Steps:
     yield from delete_plain_attribute(machine, value, name)
 
 
-def delete_plain_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps:
+def delete_plain_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps[None]:
     """`object.__delattr__(value, name)`."""
     raw = lookup(value.cls, name)
     if is_plain_property(raw):

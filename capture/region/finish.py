@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dynajit.capture.breaks import BreakRecord, SkipFrame
+from dynajit.capture.bytecode.instruction_set import Use
 from dynajit.capture.bytecode.instructions import Body, live_locals
 from dynajit.capture.bytecode.resume import Home
 from dynajit.capture.execution.ending_arguments import guard_ends
@@ -12,7 +13,7 @@ from dynajit.capture.execution.executor import Executor, Returned, Stopped, Thro
 from dynajit.capture.guards.facts import MemoryUse
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine import effects
-from dynajit.capture.machine.awaiting import Awaited, Use
+from dynajit.capture.machine.awaiting import Awaited
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.recording import NAMESPACE_MARK, Recorder

@@ -38,6 +38,10 @@ NO_TENSOR: Final = frozenset((
     "sym_sum", "to_dlpack", "tolist", "type", "unique", "unique_consecutive", "var_mean", "where",
 ))  # fmt: skip
 
+_STARS: Final[dict[Any, str]] = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 _NUMBER: Final = "Tensor | _builtins.complex"
 _HEAD: Final = """import builtins as _builtins
 import collections.abc as _abc
@@ -155,9 +159,7 @@ class Stub:
                 placed = False
                 yield "/"
             placed = parameter.kind is parameter.POSITIONAL_ONLY
-            star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(
-                parameter.kind, ""
-            )
+            star = _STARS.get(parameter.kind, "")
             starred = starred or star == "*"
             if is_method and not place and not star:
                 yield "self"

@@ -48,7 +48,7 @@ from dynajit.capture.values.tensors import TensorValue
 
 
 @special(list)
-def _list(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _list(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, list, args, keywords, 0, 1)
     return new_list(
         machine, (yield from machine.to_items(args[0], asks_length=True)) if args else []
@@ -56,7 +56,7 @@ def _list(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
 
 
 @special(tuple)
-def _tuple(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _tuple(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, tuple, args, keywords, 0, 1)
     if args and isinstance(args[0], TupleValue) and args[0].cls is tuple:
         return args[0]
@@ -65,24 +65,24 @@ def _tuple(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> S
 
 
 @special(set)
-def _set(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _set(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, set, args, keywords, 0, 1)
     return (yield from set_of(machine, args))
 
 
 @special(frozenset)
-def _frozenset(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _frozenset(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, frozenset, args, keywords, 0, 1)
     return (yield from frozenset_of(machine, args))
 
 
 @special(dict)
-def _dict(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _dict(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return (yield from dict_of(machine, dict, args, keywords))
 
 
 @special(OrderedDict)
-def _ordered_dict(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _ordered_dict(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return (yield from dict_of(machine, OrderedDict, args, keywords))
 
 
@@ -107,7 +107,7 @@ def _range(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> V
 
 
 @special(sorted)
-def _sorted(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _sorted(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, sorted, args, keywords, 1, 3, ("key", "reverse"))
     value = args[0]
     if isinstance(value, SetValue) and is_sortable_in_any_order(machine, value, keywords):
@@ -126,7 +126,7 @@ def is_sortable_in_any_order(machine: Machine, value: SetValue, keywords: dict[s
 
 
 @special(reversed)
-def _reversed(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _reversed(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, reversed, args, keywords, 1, 1)
     value = args[0]
     if isinstance(value, ObjectValue):
@@ -142,7 +142,7 @@ def _reversed(machine: Machine, args: list[Value], keywords: dict[str, Value]) -
 
 
 @special(iter)
-def _iter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _iter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, iter, args, keywords, 1, 2)
     if len(args) == 2:
         if not defines(type_of(machine, args[0]), "__call__"):
@@ -152,7 +152,7 @@ def _iter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
 
 
 @special(next)
-def _next(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _next(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, next, args, keywords, 1, 2)
     if isinstance(args[0], ObjectValue) and defines(args[0].cls, "__next__"):
         method = yield from machine.get_special(args[0], "__next__")
@@ -171,7 +171,7 @@ def _next(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
 
 
 @special(enumerate)
-def _enumerate(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _enumerate(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, enumerate, args, keywords, 1, 2, ("iterable", "start"))
     if "iterable" in keywords:
         raise unsupported("enumerate", *args)
@@ -182,7 +182,7 @@ def _enumerate(machine: Machine, args: list[Value], keywords: dict[str, Value]) 
 
 
 @special(zip)
-def _zip(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _zip(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, zip, args, keywords, 0, None, ("strict",))
     strict = yield from truth(machine, keywords.get("strict", constant(False)))
     inner = []
@@ -199,7 +199,7 @@ def _zip(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Ste
 
 
 @special(map)
-def _map(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _map(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, map, args, keywords, 2, None)
     inner = []
     for value in args[1:]:
@@ -208,14 +208,16 @@ def _map(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Ste
 
 
 @special(filter)
-def _filter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _filter(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, filter, args, keywords, 2, 2)
     inner = yield from iterate(machine, args[1])
     return new_iterator(machine, FilterIterator(args[0], inner), filter)
 
 
 @special(functools.update_wrapper)
-def _update_wrapper(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _update_wrapper(
+    machine: Machine, args: list[Value], keywords: dict[str, Value]
+) -> Steps[Value]:
     """Names and text of the wrapped function; rebuilding calls the real `update_wrapper`."""
     wrapper = args[0]
     wrapped = args[1] if len(args) > 1 else keywords["wrapped"]

@@ -34,7 +34,7 @@ _REDUCING = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__g
 
 
 @special(copy.copy)
-def _copy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _copy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, copy.copy, args, keywords, 1, 1)
     value = args[0]
     _refuse_with_attributes(machine, value)
@@ -58,7 +58,7 @@ def _refuse_with_attributes(machine: Machine, value: Value) -> None:
         raise unsupported("copy", value)
 
 
-def _empty_like(machine: Machine, value: Value) -> Any:
+def _empty_like(machine: Machine, value: Value) -> ObjectValue:
     """A new object of the same class.
 
     Raises:
@@ -84,12 +84,12 @@ def _fields(machine: Machine, value: Any) -> list[tuple[str, Value]]:
 
 
 @special(copy.deepcopy)
-def _deepcopy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _deepcopy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, copy.deepcopy, args, keywords, 1, 1)
     return (yield from _deep(machine, args[0], {}))
 
 
-def _deep(machine: Machine, value: Value, memo: dict[int, Value]) -> Steps:
+def _deep(machine: Machine, value: Value, memo: dict[int, Value]) -> Steps[Value]:
     """A copy of everything mutable; one object is copied once."""
     _refuse_with_attributes(machine, value)
     if is_known(value) or isinstance(value, (FunctionValue, BoundMethod)):
@@ -110,11 +110,11 @@ def _deep(machine: Machine, value: Value, memo: dict[int, Value]) -> Steps:
     if isinstance(value, DictValue) and not isinstance(value, InstanceDictValue):
         if value.cls is defaultdict:
             raise unsupported("copy.deepcopy", value)
-        made = memo[value.identity] = new_dict(machine, [], value.cls)
+        filled = memo[value.identity] = new_dict(machine, [], value.cls)
         for key, item in dict_entries(machine, value).values():
             left = yield from _deep(machine, key, memo)
-            yield from store_key(machine, made, left, (yield from _deep(machine, item, memo)))
-        return made
+            yield from store_key(machine, filled, left, (yield from _deep(machine, item, memo)))
+        return filled
     if isinstance(value, SetValue) and all(
         is_known(v) for v in set_entries(machine, value).values()
     ):

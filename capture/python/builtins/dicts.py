@@ -28,7 +28,7 @@ from dynajit.capture.values.objects import InstanceDictValue, ObjectValue
 from dynajit.capture.values.storage import keeps, storage_of
 from dynajit.capture.values.symbolic import NONE, TRUE, Value, constant
 
-Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
+Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
 DICT: Final[dict[str, Handler]] = {}
 
 #: Methods of a dict: fewest and most arguments, names of keywords.
@@ -52,7 +52,7 @@ def method(*names: str) -> Callable[[Handler], Handler]:
 
 def dict_method(
     machine: Machine, value: DictValue, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """A method of a dict that is in `DICT`."""
     if name in ARITY:
         low, high, names = ARITY[name]
@@ -71,7 +71,7 @@ def dict_method(
 @method("get")
 def _get(
     machine: Machine, value: DictValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     token = yield from token_in(machine, value, args[0])
     found = dict_lookup(machine, value, args[0], token)
     if found is not None:
@@ -97,7 +97,7 @@ for _kind in ("keys", "values", "items"):
 @method("setdefault")
 def _setdefault(
     machine: Machine, value: DictValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     token = yield from token_in(machine, value, args[0])
     found = dict_lookup(machine, value, args[0], token)
     if found is None:
@@ -109,7 +109,7 @@ def _setdefault(
 @method("pop")
 def _pop(
     machine: Machine, value: DictValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     token = yield from token_in(machine, value, args[0])
     found = dict_lookup(machine, value, args[0], token)
     if found is None:
@@ -123,7 +123,7 @@ def _pop(
 @method("popitem")
 def _popitem(
     machine: Machine, value: DictValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     entries = dict_entries(machine, value)
     last = args[0] if args else keywords.get("last", TRUE)
     from_end = yield from truth(machine, last)
@@ -140,7 +140,7 @@ def _popitem(
 @method("update")
 def _update(
     machine: Machine, value: DictValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     if args:
         yield from merge_pairs(machine, value, args[0])
     for name, item in keywords.items():
@@ -174,7 +174,7 @@ def _copy(
 @method("move_to_end")
 def _move_to_end(
     machine: Machine, value: DictValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     if value.cls is not OrderedDict:
         raise unsupported("move_to_end", value)
     to_end = yield from truth(machine, args[1] if len(args) > 1 else keywords.get("last", TRUE))
@@ -190,7 +190,7 @@ def _move_to_end(
 
 def view_method(
     machine: Machine, view: DictViewValue, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """A method of a dict view."""
     if name == "__len__":
         return constant((yield from length(machine, view)))
@@ -207,7 +207,7 @@ def view_method(
 # -- pairs ---------------------------------------------------------------------------------------
 
 
-def merge_pairs(machine: Machine, target: DictValue, value: Value) -> Steps:
+def merge_pairs(machine: Machine, target: DictValue, value: Value) -> Steps[None]:
     """`target.update(value)`: each pair is stored when it is given."""
     inner = storage_of(machine, value)
     if isinstance(inner, DictValue):
@@ -230,13 +230,13 @@ def merge_pairs(machine: Machine, target: DictValue, value: Value) -> Steps:
         return
     iterator = yield from iterate(machine, value)
     position = 0
-    while (item := (yield from machine.advance(iterator))) is not None:
-        pair = yield from _pair(machine, item, position)
+    while (given := (yield from machine.advance(iterator))) is not None:
+        pair = yield from _pair(machine, given, position)
         yield from store_key(machine, target, pair[0], pair[1])
         position += 1
 
 
-def _pair(machine: Machine, item: Value, position: int) -> Steps:
+def _pair(machine: Machine, item: Value, position: int) -> Steps[list[Value]]:
     kind = type_of(machine, item)
     if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
         message = f"cannot convert dictionary update sequence element #{position} to a sequence"
@@ -248,7 +248,7 @@ def _pair(machine: Machine, item: Value, position: int) -> Steps:
     return pair
 
 
-def to_pairs(machine: Machine, value: Value) -> Steps:
+def to_pairs(machine: Machine, value: Value) -> Steps[list[tuple[Value, Value]]]:
     """(key, value) pairs of a mapping or of an iterable of pairs."""
     if isinstance(value, DictValue):
         return list(dict_entries(machine, value).values())
@@ -257,7 +257,9 @@ def to_pairs(machine: Machine, value: Value) -> Steps:
     return list(dict_entries(machine, made).values())
 
 
-def dict_of(machine: Machine, cls: type, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def dict_of(
+    machine: Machine, cls: type, args: list[Value], keywords: dict[str, Value]
+) -> Steps[Value]:
     """`dict(...)` or `OrderedDict(...)`."""
     if len(args) > 1:
         refuse(machine, cls.__name__, cls, args)
@@ -269,7 +271,7 @@ def dict_of(machine: Machine, cls: type, args: list[Value], keywords: dict[str, 
     return made
 
 
-def dict_from_keys(machine: Machine, cls: type, args: list[Value]) -> Steps:
+def dict_from_keys(machine: Machine, cls: type, args: list[Value]) -> Steps[Value]:
     """`dict.fromkeys(iterable, value)`."""
     if not 1 <= len(args) <= 2:
         refuse(machine, "fromkeys", cls.fromkeys, args)  # type: ignore[attr-defined]

@@ -45,7 +45,7 @@ from dynajit.capture.values.users_code import own_method
 
 
 @special(len)
-def _len(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _len(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return machine.size_value((yield from length(machine, args[0])))
 
 
@@ -69,7 +69,7 @@ def _name(machine: Machine, function: Any, args: list[Value]) -> Any:
 
 
 @special(getattr)
-def _getattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _getattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     name = _name(machine, getattr, args)
     try:
         return (yield from machine.get_attribute(args[0], name))
@@ -80,18 +80,18 @@ def _getattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
 
 
 @special(hasattr)
-def _hasattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _hasattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return boolean((yield from has_attribute(machine, args[0], _name(machine, hasattr, args))))
 
 
 @special(setattr)
-def _setattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _setattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     yield from machine.set_attribute(args[0], _name(machine, setattr, args), args[2])
     return NONE
 
 
 @special(delattr)
-def _delattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _delattr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     yield from delete_attribute(machine, args[0], _name(machine, delattr, args))
     return NONE
 
@@ -108,7 +108,7 @@ def _callable(machine: Machine, args: list[Value], keywords: dict[str, Value]) -
 
 
 @special(vars)
-def _vars(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _vars(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     if not args:
         raise GraphBreak(breaks.UNKNOWN_CALL, "vars()")
     try:
@@ -126,7 +126,7 @@ def _id(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoRe
 
 
 @special(hash)
-def _hash(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _hash(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, hash, args, keywords, 1, 1)
     value = args[0]
     if is_known(value) and _has_lasting_hash(value):
@@ -156,7 +156,7 @@ def _has_lasting_hash(value: Value) -> bool:
 
 
 @special(str.format)
-def _str_format(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _str_format(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return (yield from format_template(machine, args[0], args[1:], keywords))
 
 
@@ -186,7 +186,7 @@ def _super(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> V
 
 
 def _number(cls: type) -> Handler:
-    def convert(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def convert(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         if args and isinstance(args[0], TensorValue):
             row = breaks.DATA_DEPENDENT_BRANCH if cls is bool else breaks.DATA_DEPENDENT_VALUE
             raise GraphBreak(row, f"{cls.__name__}(tensor)")
@@ -212,7 +212,7 @@ for _cls in (int, float, bool, complex):
 
 
 @special(str)
-def _str(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _str(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     if not args and not keywords:
         return constant("")
     if len(args) != 1 or keywords:
@@ -221,17 +221,17 @@ def _str(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Ste
 
 
 @special(repr)
-def _repr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _repr(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return constant((yield from machine.to_text(args[0], "repr")))
 
 
 @special(format)
-def _format(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _format(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return (yield from format_value(machine, args[0], args[1] if len(args) > 1 else None))
 
 
 @special(abs)
-def _abs(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _abs(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     value = args[0]
     if isinstance(value, TensorValue):
         return native_method(machine, value, "abs", [], {})
@@ -244,7 +244,7 @@ def _abs(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Ste
 
 
 @special(sum)
-def _sum(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _sum(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, sum, args, keywords, 1, 2, ("start",))
     total = args[1] if len(args) > 1 else keywords.get("start", constant(0))
     iterator = yield from iterate(machine, args[0])
@@ -265,7 +265,7 @@ def _is_plain_number(value: Value) -> bool:
     return isinstance(value, (Constant, Scalar)) and value.python_type in (int, float, bool)
 
 
-def _sum_of_numbers(machine: Machine, numbers: list[Value]) -> Steps:
+def _sum_of_numbers(machine: Machine, numbers: list[Value]) -> Steps[Value]:
     """The sum from the left; from 3.12 on `sum` makes up for the rounding of three floats or more.
 
     Source: https://docs.python.org/3/whatsnew/3.12.html#other-language-changes
@@ -289,7 +289,7 @@ def refuse_empty(machine: Machine, function: Any) -> None:
 def _extremum(symbol: str, function: Any) -> Handler:
     name = function.__name__
 
-    def choose(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def choose(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         check_count(machine, function, args, keywords, 1, None, ("key", "default"))
         if not args or (len(args) > 1 and "default" in keywords):
             refuse(machine, name, function, args, keywords)
@@ -311,6 +311,7 @@ def _extremum(symbol: str, function: Any) -> Handler:
             verdict = yield from machine.compare(symbol, measure, best_key)
             if (yield from truth(machine, verdict)):
                 best, best_key = item, measure
+        assert best is not None
         return best
 
     return choose
@@ -321,7 +322,7 @@ SPECIAL[max] = _extremum(">", max)
 
 
 def _quantifier(stop_at: bool) -> Handler:
-    def decide(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def decide(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         iterator = yield from iterate(machine, args[0])
         while (item := (yield from machine.advance(iterator))) is not None:
             if (yield from truth(machine, item)) == stop_at:

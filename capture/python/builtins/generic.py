@@ -60,7 +60,7 @@ def _dispatch(
 
 def _generic(
     machine: Machine, wrapper: types.FunctionType, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """A call of a generic function: by the class of the first argument."""
     if not args:
         raise unsupported("a generic function without arguments")

@@ -175,8 +175,10 @@ if hasattr(sys, "exception"):
 
 
 @special(sys.exit)
-def _exit(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
-    raise Raised((yield from machine.call(Known(SystemExit), args, keywords)))
+def _exit(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
+    made = yield from machine.call(Known(SystemExit), args, keywords)
+    assert isinstance(made, ExceptionValue)
+    raise Raised(made)
 
 
 # -- effects -------------------------------------------------------------------------------------
@@ -198,21 +200,21 @@ def _state(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> N
 
 
 def _binary_operator(symbol: str) -> Handler:
-    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         return (yield from binary(machine, symbol, args[0], args[1]))
 
     return apply
 
 
 def _comparison_operator(symbol: str) -> Handler:
-    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         return (yield from machine.compare(symbol, args[0], args[1]))
 
     return apply
 
 
 def _unary_operator(symbol: str) -> Handler:
-    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def apply(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         return (yield from unary(machine, symbol, args[0]))
 
     return apply
@@ -227,12 +229,12 @@ for _symbol, (_of_one, _) in UNARY.items():
 
 
 @special(operator.getitem)
-def _getitem(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _getitem(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return (yield from subscript(machine, args[0], args[1]))
 
 
 @special(operator.index)
-def _index(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _index(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     check_count(machine, operator.index, args, keywords, 1, 1)
     if isinstance(args[0], Scalar) and type_of(machine, args[0]) is int:
         return args[0]
@@ -241,7 +243,7 @@ def _index(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> S
 
 
 @special(operator.not_)
-def _not(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _not(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return boolean(not (yield from truth(machine, args[0])))
 
 

@@ -22,7 +22,7 @@ from dynajit.capture.python.sorting import sort_items
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Value, constant
 
-Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
+Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
 LIST: Final[dict[str, Handler]] = {}
 
 #: Methods of a list: fewest and most arguments, names of keywords.
@@ -46,7 +46,7 @@ def method(*names: str) -> Callable[[Handler], Handler]:
 
 def list_method(
     machine: Machine, value: ListValue, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """A method of a list that is in `LIST`."""
     low, high, names = ARITY[name]
     check_count(machine, getattr([], name), args, keywords, low, high, names)
@@ -67,7 +67,7 @@ def _append(
 @method("extend")
 def _extend(
     machine: Machine, value: ListValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     yield from extend_list(machine, value, args[0])
     return NONE
 
@@ -75,7 +75,7 @@ def _extend(
 @method("insert")
 def _insert(
     machine: Machine, value: ListValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     position = yield from to_index(machine, args[0], [].insert, [args[0], NONE])
     items = list(list_items(machine, value))
     items.insert(position, args[1])
@@ -86,7 +86,7 @@ def _insert(
 @method("pop")
 def _pop(
     machine: Machine, value: ListValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     position = -1
     if args:
         position = yield from to_index(machine, args[0], [].pop, args)
@@ -131,7 +131,7 @@ def _reverse(
 @method("sort")
 def _sort(
     machine: Machine, value: ListValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     before = list_items(machine, value)
     items = yield from sort_items(machine, list(before), keywords)
     if list_items(machine, value) is not before:
@@ -143,7 +143,7 @@ def _sort(
 @method("remove")
 def _remove(
     machine: Machine, value: ListValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     position = yield from _find(machine, value, args[0])
     if position is None:
         raise_python(machine, ValueError, "list.remove(x): x not in list")
@@ -156,7 +156,7 @@ def _remove(
 @method("index")
 def _index(
     machine: Machine, value: ListValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     position = yield from _find_between(machine, value, args, [].index)
     if position is None:
         if not is_known(args[0]):
@@ -171,11 +171,13 @@ def _index(
 @method("count")
 def _list_count(
     machine: Machine, value: ListValue, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     return constant((yield from _count(machine, value, args[0])))
 
 
-def _find_between(machine: Machine, sequence: Any, args: list[Value], function: Any) -> Steps:
+def _find_between(
+    machine: Machine, sequence: Any, args: list[Value], function: Any
+) -> Steps[int | None]:
     """Position of `args[0]` in `sequence[args[1]:args[2]]`, counted from the start; or None."""
     bounds = []
     for bound in args[1:]:
@@ -189,7 +191,7 @@ def _find_between(machine: Machine, sequence: Any, args: list[Value], function: 
 
 def _find(
     machine: Machine, sequence: Any, wanted: Value, start: int = 0, stop: int | None = None
-) -> Steps:
+) -> Steps[int | None]:
     for position, item in live_items(machine, sequence, start):
         if stop is not None and position >= stop:
             return None
@@ -198,7 +200,7 @@ def _find(
     return None
 
 
-def _count(machine: Machine, sequence: Any, wanted: Value) -> Steps:
+def _count(machine: Machine, sequence: Any, wanted: Value) -> Steps[int]:
     total = 0
     for _, item in live_items(machine, sequence):
         total += yield from contains(machine, TupleValue((item,)), wanted)
@@ -207,7 +209,7 @@ def _count(machine: Machine, sequence: Any, wanted: Value) -> Steps:
 
 def tuple_method(
     machine: Machine, value: TupleValue, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """A method of a tuple or named tuple."""
     machine.recorder.use(value)
     fields = getattr(value.cls, "_fields", ())

@@ -58,7 +58,7 @@ from dynajit.capture.values.objects import ExceptionValue, ObjectValue
 from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 
-Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
+Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
 
 MOST_SUBCLASSES: Final = 64
 """Every one is looked at in every call: those of `object` are thousands, and change."""
@@ -77,7 +77,7 @@ def method(table: dict[str, Handler], *names: str) -> Callable[[Handler], Handle
 
 def call_method(
     machine: Machine, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """`receiver.name(*args, **keywords)` for a built-in receiver."""
     if isinstance(receiver, TensorValue):
         return tensor_method(machine, receiver, name, args, keywords)
@@ -198,7 +198,7 @@ def _is_pure_method(obj: Any, name: str) -> bool:
 # -- text, iterators, generators -----------------------------------------------------------------
 
 
-def _iterator_method(machine: Machine, receiver: IteratorValue, name: str) -> Steps:
+def _iterator_method(machine: Machine, receiver: IteratorValue, name: str) -> Steps[Value]:
     if name == "__iter__":
         return receiver
     if name == "__next__":
@@ -211,7 +211,7 @@ def _iterator_method(machine: Machine, receiver: IteratorValue, name: str) -> St
 
 def _generator_method(
     machine: Machine, receiver: GeneratorValue, name: str, args: list[Value]
-) -> Steps:
+) -> Steps[Value]:
     if name == "__iter__":
         return receiver
     if name in ("send", "__next__"):

@@ -41,7 +41,7 @@ from dynajit.capture.values.users_code import lookup
 
 
 @special(isinstance)
-def _isinstance(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _isinstance(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     value, classes = args
     if not is_known(classes):
         raise unsupported("isinstance", value, classes)
@@ -51,7 +51,7 @@ def _isinstance(machine: Machine, args: list[Value], keywords: dict[str, Value])
 
 
 @special(issubclass)
-def _issubclass(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _issubclass(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     cls, classes = args
     if not (is_known(cls) and is_known(classes)):
         raise unsupported("issubclass", cls, classes)
@@ -59,7 +59,7 @@ def _issubclass(machine: Machine, args: list[Value], keywords: dict[str, Value])
     return boolean((yield from _is_one_of(machine, cls, kind, accepted, "__subclasscheck__")))
 
 
-def _is_one_of(machine: Machine, value: Value, kind: Any, accepted: Any, check: str) -> Steps:
+def _is_one_of(machine: Machine, value: Value, kind: Any, accepted: Any, check: str) -> Steps[bool]:
     """`isinstance` (`kind` is the class of `value`) or `issubclass`, as a Python bool."""
     if is_plain_union(accepted):
         accepted = accepted.__args__
@@ -81,7 +81,7 @@ def _is_one_of(machine: Machine, value: Value, kind: Any, accepted: Any, check: 
 
 def _is_really_one_of(
     machine: Machine, value: Value, kind: Any, accepted: Any, by_instance: bool
-) -> Steps:
+) -> Steps[bool]:
     """`_is_one_of` of one class, without asking its metaclass."""
     if getattr(accepted, "_is_protocol", False) and type(accepted) is type(Protocol):
         return _has_protocol(machine, value, kind, accepted, by_instance)
@@ -102,7 +102,7 @@ def _is_really_one_of(
 def _check_of_type(check: Any, by_instance: bool) -> Handler:
     """`type.__instancecheck__(cls, value)`, which a metaclass's own check falls back on."""
 
-    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         if keywords or len(args) != 2 or not is_known(args[0]):
             raise unsupported(check.__name__, *args)
         accepted, value = as_python(machine, args[0]), args[1]
@@ -119,7 +119,7 @@ SPECIAL[type.__instancecheck__] = _check_of_type(type.__instancecheck__, True)
 SPECIAL[type.__subclasscheck__] = _check_of_type(type.__subclasscheck__, False)
 
 
-def _claimed_class(machine: Machine, value: Value, kind: Any) -> Steps:
+def _claimed_class(machine: Machine, value: Value, kind: Any) -> Steps[type | None]:
     """What `value.__class__` says where it is not the class itself, or None."""
     reader = lookup(kind, "__getattribute__")
     ordinary = lookup(kind, "__class__") is vars(object)["__class__"]
@@ -211,7 +211,7 @@ def _build_class(machine: Machine, args: list[Value], keywords: dict[str, Value]
 
 
 @special(divmod)
-def _divmod(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _divmod(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     if len(args) == 2 and not keywords:
         left, right = args
         for receiver, name, other in ((left, "__divmod__", right), (right, "__rdivmod__", left)):
@@ -226,7 +226,7 @@ def _divmod(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
 
 
 @special(round)
-def _round(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _round(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     if args and isinstance(args[0], ObjectValue) and defines(args[0].cls, "__round__"):
         method = yield from machine.get_special(args[0], "__round__")
         digits = [*args[1:], *keywords.values()]
@@ -240,7 +240,7 @@ def _round(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> S
 
 
 def _native_new(base: type) -> Handler:
-    def make(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def make(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         cls = as_python(machine, args[0]) if args and is_known(args[0]) else None
         if not isinstance(cls, type):
             raise unsupported(f"{base.__name__}.__new__", *args)
@@ -266,7 +266,7 @@ for _base in NATIVE:
 
 def _recursive_repr(
     machine: Machine, wrapper: types.FunctionType, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """What `reprlib.recursive_repr` wraps around a `__repr__`: ends at objects being shown."""
     cells = dict(zip(wrapper.__code__.co_freevars, wrapper.__closure__ or (), strict=True))
     fill = cells["fillvalue"].cell_contents if "fillvalue" in cells else "..."

@@ -27,7 +27,7 @@ from dynajit.capture.values.symbolic import NONE, Constant, Known, Value, consta
 
 
 @special(print)
-def _print(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _print(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     rely_on_standard_streams(machine, "print()")
     if not set(keywords) <= {"sep", "end", "file", "flush"}:
         raise refuse_output("print()")
@@ -101,21 +101,23 @@ def _place(machine: Machine) -> Value:
     return Known((frame.code.co_filename, frame.location().line, frame.code.co_name))
 
 
-def _log(machine: Machine, level: Value, args: list[Value], keywords: dict[str, Value]) -> Steps:
+def _log(
+    machine: Machine, level: Value, args: list[Value], keywords: dict[str, Value]
+) -> Steps[tuple[Value, ...]]:
     """Level, place, message, arguments, extra, as they are now."""
     if not args or not set(keywords) <= {"extra"}:
         raise refuse_output("logging with an exception, a stack, or a stack level")
     shown = []
     for value in args:
         shown.append((yield from snapshot(machine, value)))
-    extra = NONE
+    extra: Value = NONE
     if "extra" in keywords:
         extra = yield from snapshot(machine, keywords["extra"])
     return (level, _place(machine), shown[0], TupleValue(tuple(shown[1:])), extra)
 
 
 def _of_logger(level: int | None) -> Handler:
-    def handle(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def handle(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         logger, rest = args[0], args[1:]
         plain = (logging.Logger, logging.RootLogger)
         if not isinstance(logger, ObjectValue) or logger.cls not in plain:
@@ -133,7 +135,7 @@ def _of_logger(level: int | None) -> Handler:
 
 
 def _of_module(level: int | None) -> Handler:
-    def handle(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps:
+    def handle(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         rest = list(args)
         number = rest.pop(0) if level is None and rest else constant(level)
         touched = rely_on_logger(machine, logging.root, sources.Constant(logging.root))

@@ -34,7 +34,7 @@ def _signature(form: Any) -> inspect.Signature:
 
 def call_replaced(
     machine: Machine, target: Any, form: Any, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """`target(*args, **keywords)` by its Python form."""
     try:
         _signature(form).bind(*args, **keywords)

@@ -24,7 +24,7 @@ from dynajit.capture.python.sets import (
 from dynajit.capture.values.containers import ListValue, SetEntries, SetValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Value
 
-Handler = Callable[[Any, Any, list[Value], dict[str, Value]], Steps]
+Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
 
 #: Methods of a set: fewest and most arguments (None: any number).
 ARITY: Final[dict[str, tuple[int, int | None]]] = {
@@ -42,7 +42,7 @@ CHANGES: Final = (
 
 def set_method(
     machine: Machine, value: Any, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """A method of a set, or of a frozenset with an argument that is not known."""
     kind = value.python_type
     low, high = ARITY.get(name, (0, None))
@@ -63,7 +63,7 @@ def set_method(
     return NONE
 
 
-def _add(machine: Machine, value: SetValue, args: list[Value]) -> Steps:
+def _add(machine: Machine, value: SetValue, args: list[Value]) -> Steps[Value]:
     entries = set_entries(machine, value)
     token = yield from key_token(machine, entries, args[0])
     after = with_added(machine, entries, args, [token])
@@ -90,7 +90,7 @@ def _drop(machine: Machine, value: SetValue, token: Any) -> None:
     )
 
 
-def _discard(machine: Machine, value: SetValue, args: list[Value]) -> Steps:
+def _discard(machine: Machine, value: SetValue, args: list[Value]) -> Steps[Value]:
     token = yield from key_token(
         machine, set_entries(machine, value), frozen_if_set(machine, args[0])
     )
@@ -99,7 +99,7 @@ def _discard(machine: Machine, value: SetValue, args: list[Value]) -> Steps:
     return NONE
 
 
-def _remove(machine: Machine, value: SetValue, args: list[Value]) -> Steps:
+def _remove(machine: Machine, value: SetValue, args: list[Value]) -> Steps[Value]:
     token = yield from key_token(
         machine, set_entries(machine, value), frozen_if_set(machine, args[0])
     )
@@ -145,7 +145,7 @@ def _copy(machine: Machine, value: Any, args: list[Value]) -> Value:
     return combine(machine, lambda real: real.copy(), [set_operand(machine, value)])
 
 
-_HANDLERS: Final[dict[str, Callable[..., Steps]]] = {
+_HANDLERS: Final[dict[str, Callable[[Machine, Any, list[Value]], Steps[Value]]]] = {
     "add": _add, "discard": _discard, "remove": _remove, "pop": _pop, "clear": _clear,
     "copy": _copy,
 }  # fmt: skip
@@ -154,7 +154,7 @@ _HANDLERS: Final[dict[str, Callable[..., Steps]]] = {
 SET_METHODS: Final = frozenset(itertools.chain(_HANDLERS, NEW, QUESTIONS, CHANGES))
 
 
-def set_of(machine: Machine, args: list[Value]) -> Steps:
+def set_of(machine: Machine, args: list[Value]) -> Steps[Value]:
     """`set(iterable)`."""
     if not args:
         return new_set(machine, [])
@@ -167,7 +167,7 @@ def set_of(machine: Machine, args: list[Value]) -> Steps:
     return combine(machine, set, [found])
 
 
-def frozenset_of(machine: Machine, args: list[Value]) -> Steps:
+def frozenset_of(machine: Machine, args: list[Value]) -> Steps[Value]:
     """`frozenset(iterable)`."""
     if args and is_known(args[0]) and isinstance(getattr(args[0], "value", None), frozenset):
         return args[0]

@@ -35,7 +35,7 @@ _COUNTS: Final = {
 
 def special_method(
     machine: Machine, receiver: Value, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """`receiver.name(*args, **keywords)` for a container and a special method."""
     binary = name in _COMPARED or name in _OPERATORS or name in _IN_PLACE or name in _REFLECTED
     expected = 1 if binary else _COUNTS.get(name)
@@ -48,7 +48,7 @@ def special_method(
     return (yield from _plain_by_name(machine, receiver, name, args))
 
 
-def _plain_by_name(machine: Machine, receiver: Value, name: str, args: list[Value]) -> Steps:
+def _plain_by_name(machine: Machine, receiver: Value, name: str, args: list[Value]) -> Steps[Value]:
     if name == "__len__":
         return machine.size_value((yield from length(machine, receiver)))
     if name == "__getitem__":
@@ -70,7 +70,7 @@ def _plain_by_name(machine: Machine, receiver: Value, name: str, args: list[Valu
     return (yield from handler(machine, [receiver], {}))
 
 
-def _binary_by_name(machine: Machine, receiver: Value, name: str, other: Value) -> Steps:
+def _binary_by_name(machine: Machine, receiver: Value, name: str, other: Value) -> Steps[Value]:
     """An operator as a method: NotImplemented where the method itself says so."""
     if not _is_of_family(machine, receiver, other):
         takes_any = (name == "__iadd__" and isinstance(receiver, ListValue)) or (

@@ -15,15 +15,17 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
+from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.users_code import has_own_operators
 
-Handler = Callable[[Any, list[Value], dict[str, Value]], Any]
+Handler = Callable[[Machine, list[Value], dict[str, Value]], Steps[Value]]
+CodeHandler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
 SPECIAL: Final[dict[Any, Handler]] = {}
 
-#: `handler(x, function, args, keywords)` for every function with this code.
-SPECIAL_CODE: Final[dict[types.CodeType, Callable[..., Any]]] = {}
+#: For every function with this code, which is the second argument.
+SPECIAL_CODE: Final[dict[types.CodeType, CodeHandler]] = {}
 
 
 def special(*targets: Any) -> Callable[[Handler], Handler]:

@@ -18,7 +18,7 @@ TEXT_METHODS: Final = ("join", "format")
 
 def text_method(
     machine: Machine, receiver: Constant, name: str, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """A method of `TEXT_METHODS` of a known str, or `join` of known bytes."""
     if name == "format" and isinstance(receiver.value, str):
         return (yield from format_template(machine, receiver, args, keywords))
@@ -27,7 +27,7 @@ def text_method(
     return (yield from _join(machine, receiver, separator, args[0]))
 
 
-def _join(machine: Machine, receiver: Constant, separator: Any, iterable: Value) -> Steps:
+def _join(machine: Machine, receiver: Constant, separator: Any, iterable: Value) -> Steps[Value]:
     kind = type_of(machine, iterable)
     if not (defines(kind, "__iter__") or defines(kind, "__getitem__")):
         refuse(machine, "join", separator.join, [iterable])

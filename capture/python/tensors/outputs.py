@@ -29,7 +29,7 @@ from dynajit.ops.native._library_call import LibraryFunction
 
 def call_library(
     machine: Machine, target: LibraryFunction, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """`target(*args, **keywords)`."""
     try:
         named = renamed(target, keywords)

@@ -70,7 +70,7 @@ def is_stream(value: Value) -> bool:
 # -- what is shown -------------------------------------------------------------------------------
 
 
-def snapshot(machine: Machine, value: Value, is_inner: bool = False) -> Steps:
+def snapshot(machine: Machine, value: Value, is_inner: bool = False) -> Steps[Value]:
     """A value that shows later what `value` shows now.
 
     Args:
@@ -106,7 +106,7 @@ def snapshot(machine: Machine, value: Value, is_inner: bool = False) -> Steps:
     return Known(Shown(text)) if is_inner else constant(text)
 
 
-def _snapshots(machine: Machine, values: Any) -> Steps:
+def _snapshots(machine: Machine, values: Any) -> Steps[list[Value]]:
     shown = []
     for value in values:
         shown.append((yield from snapshot(machine, value, True)))

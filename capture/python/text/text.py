@@ -66,7 +66,7 @@ def _shows_itself(value: Known, conversion: str) -> bool:
     return asks_repr and class_with_methods(value, "__repr__") is not None
 
 
-def to_text(machine: Machine, value: Value, conversion: str = "str") -> Steps:
+def to_text(machine: Machine, value: Value, conversion: str = "str") -> Steps[str]:
     """`str(value)`, `repr(value)` or `ascii(value)` as a Python str."""
     if isinstance(value, Known) and _shows_itself(value, conversion):
         return (yield from _object_text(machine, value, conversion))
@@ -83,7 +83,7 @@ def to_text(machine: Machine, value: Value, conversion: str = "str") -> Steps:
     return _escaped(text, conversion)
 
 
-def _text_by_method(machine: Machine, value: Value, conversion: str) -> Steps:
+def _text_by_method(machine: Machine, value: Value, conversion: str) -> Steps[str]:
     """Text of an enum member, of a class, or of a tuple with such, by the user's method."""
     if isinstance(value, TupleValue):
         return (yield from _tuple_text(machine, value, ()))
@@ -102,7 +102,7 @@ def _escaped(text: str, conversion: str) -> str:
     return text
 
 
-def _object_text(machine: Machine, value: Value, conversion: str) -> Steps:
+def _object_text(machine: Machine, value: Value, conversion: str) -> Steps[str]:
     if isinstance(value, ExceptionValue):
         return (yield from exception_text(machine, value, conversion))
     method = own_method(value, "__str__" if conversion == "str" else "__repr__")
@@ -132,7 +132,7 @@ def keeps_text(storage: Value | None) -> bool:
     return storage is not None and storage.python_type is str
 
 
-def _container_text(machine: Machine, value: Value, above: tuple[Any, ...]) -> Steps:
+def _container_text(machine: Machine, value: Value, above: tuple[Any, ...]) -> Steps[str]:
     """`repr` of a container; `above` are the heap ids of the containers around it."""
     if isinstance(value, (ListValue, TupleValue, DictValue, SetValue)) and not isinstance(
         value, InstanceDictValue
@@ -174,14 +174,14 @@ def _no_text(value: Value) -> str:
     raise unsupported("repr", value)
 
 
-def _texts(machine: Machine, values: Any, above: tuple[Any, ...]) -> Steps:
+def _texts(machine: Machine, values: Any, above: tuple[Any, ...]) -> Steps[list[str]]:
     texts = []
     for value in values:
         texts.append((yield from _container_text(machine, value, above)))
     return texts
 
 
-def _tuple_text(machine: Machine, value: TupleValue, above: tuple[Any, ...]) -> Steps:
+def _tuple_text(machine: Machine, value: TupleValue, above: tuple[Any, ...]) -> Steps[str]:
     texts = yield from _texts(machine, value.items, above)
     machine.recorder.use(value)
     fields = getattr(value.cls, "_fields", None)
@@ -199,7 +199,7 @@ def _tuple_text(machine: Machine, value: TupleValue, above: tuple[Any, ...]) -> 
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
-def _dict_text(machine: Machine, value: DictValue, above: tuple[Any, ...]) -> Steps:
+def _dict_text(machine: Machine, value: DictValue, above: tuple[Any, ...]) -> Steps[str]:
     pairs = []
     for key, item in dict_entries(machine, value).values():
         left = yield from _container_text(machine, key, above)
@@ -221,7 +221,7 @@ def _dict_text(machine: Machine, value: DictValue, above: tuple[Any, ...]) -> St
 # -- format --------------------------------------------------------------------------------------
 
 
-def format_value(machine: Machine, value: Value, specification: Value | None) -> Steps:
+def format_value(machine: Machine, value: Value, specification: Value | None) -> Steps[Value]:
     """`format(value, specification)` as a value."""
     if specification is not None and type_of(machine, specification) is not str:
         refuse(machine, "format", format, [value, specification])
@@ -270,7 +270,7 @@ class Shown:
     __repr__ = __str__
 
 
-def percent(machine: Machine, template: Constant, values: Value) -> Steps:
+def percent(machine: Machine, template: Constant, values: Value) -> Steps[Value]:
     """`template % values` for a str."""
     inner = storage_of(machine, values)
     values = inner if isinstance(inner, TupleValue) else values
@@ -303,7 +303,9 @@ def percent(machine: Machine, template: Constant, values: Value) -> Steps:
     return fold(machine, lambda a: a % tuple(parts), template)
 
 
-def _percent_of_mapping(machine: Machine, template: Constant, values: Value, letters: Any) -> Steps:
+def _percent_of_mapping(
+    machine: Machine, template: Constant, values: Value, letters: Any
+) -> Steps[Value]:
     if not isinstance(values, (DictValue, ObjectValue)) or not all(
         key and "(" not in key for key, *_ in letters
     ):
@@ -318,7 +320,7 @@ def _percent_of_mapping(machine: Machine, template: Constant, values: Value, let
     return fold(machine, lambda a: a % found, template)
 
 
-def _percent_part(machine: Machine, item: Value, letter: str) -> Steps:
+def _percent_part(machine: Machine, item: Value, letter: str) -> Steps[Any]:
     if is_known(item) and is_quiet(item):
         rely_on_names(machine, item)
         return as_python(machine, item)
@@ -335,7 +337,7 @@ def _percent_part(machine: Machine, item: Value, letter: str) -> Steps:
 
 def format_template(
     machine: Machine, template: Value, args: list[Value], keywords: dict[str, Value]
-) -> Steps:
+) -> Steps[Value]:
     """`template.format(*args, **keywords)`."""
     pattern = as_python(machine, template)
     if all(is_known(value) and is_quiet(value) for value in (*args, *keywords.values())):
@@ -373,7 +375,7 @@ def format_template(
 _LETTERS: Final = {"s": "str", "r": "repr", "a": "ascii"}
 
 
-def _nested(machine: Machine, inner: Value, args: Any, keywords: Any, numbers: Any) -> Steps:
+def _nested(machine: Machine, inner: Value, args: Any, keywords: Any, numbers: Any) -> Steps[Value]:
     parts = []
     for literal, name, _, _ in _string.formatter_parser(as_python(machine, inner)):
         parts.append(literal)
@@ -383,7 +385,7 @@ def _nested(machine: Machine, inner: Value, args: Any, keywords: Any, numbers: A
     return constant("".join(parts))
 
 
-def _field(machine: Machine, name: str, args: Any, keywords: Any, numbers: Any) -> Steps:
+def _field(machine: Machine, name: str, args: Any, keywords: Any, numbers: Any) -> Steps[Value]:
     """The value of a replacement field: `0`, `name`, `0.attribute`, `name[key]`."""
     first, rest = _string.formatter_field_name_split(name)
     if first == "":
@@ -392,7 +394,7 @@ def _field(machine: Machine, name: str, args: Any, keywords: Any, numbers: Any) 
         if first >= len(args):
             message = f"Replacement index {first} out of range for positional args tuple"
             raise_python(machine, IndexError, message)
-        value = args[first]
+        value: Value = args[first]
     elif first in keywords:
         value = keywords[first]
     else:
