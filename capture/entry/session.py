@@ -31,7 +31,7 @@ from dynajit.capture.execution.forced import ForcedBreaks
 from dynajit.capture.guards.tree import CompiledGuards, compile_guards
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.places import sources
-from dynajit.capture.python.tensors.written_derivatives import SharingNoticed
+from dynajit.capture.python.builtins.written_derivatives import SharingNoticed
 from dynajit.capture.region.finish import finish
 from dynajit.capture.region.region import Backend, CapturedGraph, Raise, Region, Return, Skip
 from dynajit.capture.tensors.size_memory import SizeMemory

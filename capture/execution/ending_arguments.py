@@ -2,8 +2,9 @@
 
 Compiled code holds its arguments until it returns. Plain Python lets go of them where a local is
 deleted or bound anew. An argument whose end somebody notices (a finalizer, a listening weak
-reference, in it or in what it alone keeps alive) is watched: see `capture.python.watching`. For the
-others it is guarded that the objects of later calls end as quietly, or are held by others as well.
+reference, in it or in what it alone keeps alive) is watched: see `capture.python.objects.watching`.
+For the others it is guarded that the objects of later calls end as quietly, or are held by others
+as well.
 """
 
 from collections.abc import Mapping

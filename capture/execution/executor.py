@@ -37,9 +37,7 @@ from dynajit.capture.python import attributes as operations_attributes
 from dynajit.capture.python import basic as operations_basic
 from dynajit.capture.python import calls as operations_calls
 from dynajit.capture.python import generators as operations_generators
-from dynajit.capture.python import instances as operations_instances
 from dynajit.capture.python import iteration as operations_iteration
-from dynajit.capture.python import kept_frames, watching
 from dynajit.capture.python import writing as operations_writing
 from dynajit.capture.python.builtins import containers as builtins_containers
 from dynajit.capture.python.builtins import copies as builtins_copies
@@ -50,9 +48,11 @@ from dynajit.capture.python.builtins import methods as builtins_methods
 from dynajit.capture.python.builtins import objects as builtins_objects
 from dynajit.capture.python.builtins import output as builtins_output
 from dynajit.capture.python.builtins import signatures as builtins_signatures
-from dynajit.capture.python.tensors import written_derivatives
+from dynajit.capture.python.builtins import written_derivatives
+from dynajit.capture.python.objects import instances as operations_instances
+from dynajit.capture.python.objects import kept_frames, watching
+from dynajit.capture.python.objects.watching import Keys
 from dynajit.capture.python.text import text as operations_text
-from dynajit.capture.python.watching import Keys
 from dynajit.capture.values.functions import GeneratorState
 from dynajit.capture.values.objects import ExceptionValue, TracebackValue
 from dynajit.capture.values.symbolic import NONE, Value, constant

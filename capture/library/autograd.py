@@ -1,7 +1,7 @@
 """`autograd.Function.apply` in Python that can be captured.
 
 Forward is inlined. So is backward, at once, on gradients that stand for the real ones: what it
-records becomes the derivative of what forward gave (`capture.python.tensors.written_derivatives`,
+records becomes the derivative of what forward gave (`capture.python.builtins.written_derivatives`,
 where the functions below that only captured code calls have their meaning). Frames of this package
 never run for real, so whatever cannot be captured breaks the graph at the call of `apply`.
 """

@@ -186,10 +186,11 @@ class Recorder:
         self.identity_keys: dict[int, tuple[HeapValue, bool]] = {}
         self._storages: list[HeapValue] = []
         #: Tensor, copy of it that stands for a view: see
-        #: `capture.python.tensors.written_derivatives`.
+        #: `capture.python.builtins.written_derivatives`.
         self.copies: list[tuple[TensorValue, TensorValue]] = []
         self.classes = ClassesMet()
-        #: Source or heap id -> a value whose end does something (`capture.python.watching`).
+        #: Source or heap id -> a value whose end does something
+        #: (`capture.python.objects.watching`).
         self.watched: dict[Any, Value] = {}
         self._grad_mode = self.heap.adopt(grad_enabled)
         self._autocast = self.heap.adopt(autocast)

@@ -24,9 +24,9 @@ from dynajit.capture.python.containers import (
     subscript,
 )
 from dynajit.capture.python.contents import list_items, new_dict, new_list, new_set
-from dynajit.capture.python.instances import super_value
 from dynajit.capture.python.iteration import iterate
 from dynajit.capture.python.keys import build_dict, store_key
+from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.tensors.assertions import asserts
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.text.text import format_value

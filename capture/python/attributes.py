@@ -1,7 +1,7 @@
 """Attribute access by Python's rules, chosen by the kind of value: built-ins, classes, functions.
 
-Instances of user classes and `super()` are in `capture.python.instances`. Functions of the machine
-(`capture.machine.machine`).
+Instances of user classes and `super()` are in `capture.python.objects.instances`. Functions of the
+machine (`capture.machine.machine`).
 """
 
 import enum
@@ -24,7 +24,7 @@ from dynajit.capture.python.builtins.signatures import signature_attribute
 from dynajit.capture.python.contents import new_dict
 from dynajit.capture.python.conversion import from_python
 from dynajit.capture.python.exceptions import traceback_attribute
-from dynajit.capture.python.instances import (
+from dynajit.capture.python.objects.instances import (
     bound_to_class,
     function_of_class,
     is_data_descriptor,

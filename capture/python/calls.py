@@ -52,8 +52,8 @@ from dynajit.capture.python.containers import fold
 from dynajit.capture.python.contents import dict_entries, new_dict
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.exceptions import construct_exception
-from dynajit.capture.python.fields import allocate
-from dynajit.capture.python.instances import plain_attribute
+from dynajit.capture.python.objects.fields import allocate
+from dynajit.capture.python.objects.instances import plain_attribute
 from dynajit.capture.python.partials import is_existing_partial, make_partial, read_partial
 from dynajit.capture.python.preparing import prepare
 from dynajit.capture.python.remembered_calls import call_remembered, remembers

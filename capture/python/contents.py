@@ -15,8 +15,8 @@ from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import hashable, hashable_as, is_known, unsupported
-from dynajit.capture.python.fields import instance_entries, instance_lookup, instance_store
-from dynajit.capture.python.removals import removed
+from dynajit.capture.python.objects.fields import instance_entries, instance_lookup, instance_store
+from dynajit.capture.python.objects.removals import removed
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,

@@ -20,7 +20,7 @@ from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import is_none, type_of, unsupported
 from dynajit.capture.python.exceptions import is_traceback
-from dynajit.capture.python.watching import reachable
+from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.functions import GeneratorState, GeneratorValue
 from dynajit.capture.values.objects import ExceptionValue, ObjectValue

@@ -17,8 +17,8 @@ from dynajit.capture.library.table import KEEPING
 from dynajit.capture.machine.lifetimes import held_objects, is_referred_to
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.python.generators import is_guarded
-from dynajit.capture.python.references import NotRebuildable
-from dynajit.capture.python.watching import held_by
+from dynajit.capture.python.objects.references import NotRebuildable
+from dynajit.capture.python.objects.watching import held_by
 from dynajit.capture.values.containers import Given, IteratorValue, TupleValue
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value

@@ -30,10 +30,10 @@ from dynajit.capture.python.basic import (
 from dynajit.capture.python.containers import fold, subscript
 from dynajit.capture.python.contents import dict_entries, grow_list, list_items, set_entries
 from dynajit.capture.python.errors import refuse
-from dynajit.capture.python.fields import holder
 from dynajit.capture.python.generators import resume_generator
 from dynajit.capture.python.given_items import with_given
-from dynajit.capture.python.removals import removals
+from dynajit.capture.python.objects.fields import holder
+from dynajit.capture.python.objects.removals import removals
 from dynajit.capture.python.sets import tokens_in_order
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_method

@@ -16,7 +16,7 @@ from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import hashable, is_known, unsupported
 from dynajit.capture.python.contents import Members, dict_entries, set_entries
-from dynajit.capture.python.removals import removed
+from dynajit.capture.python.objects.removals import removed
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,

@@ -22,8 +22,8 @@ from dynajit.capture.python.builtins.table import special_call
 from dynajit.capture.python.containers import store_subscript
 from dynajit.capture.python.contents import dict_entries, dict_lookup, new_dict, new_list
 from dynajit.capture.python.errors import check_count
-from dynajit.capture.python.fields import allocate
 from dynajit.capture.python.keys import token_in
+from dynajit.capture.python.objects.fields import allocate
 from dynajit.capture.python.sets import set_in_order
 from dynajit.capture.values.containers import DictValue, ListValue, SetEntries, SetValue, TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue

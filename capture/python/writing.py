@@ -15,12 +15,8 @@ from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import is_none, type_name, type_of, unsupported_attribute
 from dynajit.capture.python.exceptions import delete_member, is_native_field, set_member
-from dynajit.capture.python.fields import (
-    holder,
-    instance_value,
-    write_field,
-)
-from dynajit.capture.python.instances import (
+from dynajit.capture.python.objects.fields import holder, instance_value, write_field
+from dynajit.capture.python.objects.instances import (
     class_place,
     get_special,
     is_plain_property,

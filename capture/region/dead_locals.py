@@ -9,7 +9,7 @@ from dynajit.capture.machine.lifetimes import is_lent
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.python.generators import is_guarded
 from dynajit.capture.python.given_items import keeps_items
-from dynajit.capture.python.references import NotRebuildable, reach
+from dynajit.capture.python.objects.references import NotRebuildable, reach
 from dynajit.capture.values.functions import GeneratorValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue

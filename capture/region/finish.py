@@ -19,11 +19,12 @@ from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.recording import NAMESPACE_MARK, Recorder
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import InstanceDict, Source
-from dynajit.capture.python import given_items, kept_frames
-from dynajit.capture.python.fields import has_instance_dict, instance_dict
+from dynajit.capture.python import given_items
+from dynajit.capture.python.builtins.written_derivatives import refuse_copies
 from dynajit.capture.python.generators import is_guarded
-from dynajit.capture.python.references import NotRebuildable, reach
-from dynajit.capture.python.tensors.written_derivatives import refuse_copies
+from dynajit.capture.python.objects import kept_frames
+from dynajit.capture.python.objects.fields import has_instance_dict, instance_dict
+from dynajit.capture.python.objects.references import NotRebuildable, reach
 from dynajit.capture.region import dead_locals
 from dynajit.capture.region.rebuild import Held, Rebuilder
 from dynajit.capture.region.region import Break, End, InnerFrame, Raise, Region, Return

@@ -1,8 +1,8 @@
 """From values back to Python objects: the instructions that make each kind of value again.
 
 `Rebuilder` writes them through `capture.emit.emit.Emitter`; what a value needs first, and whether
-it can be made at all, is in `capture.python.references`. Used by `capture.region.finish`, which
-turns the executor's final state into a region.
+it can be made at all, is in `capture.python.objects.references`. Used by `capture.region.finish`,
+which turns the executor's final state into a region.
 """
 
 import functools
@@ -16,8 +16,8 @@ from dynajit.capture.machine import suspended
 from dynajit.capture.machine.effects import field_access
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.python.exceptions_in_c import native_class
-from dynajit.capture.python.rebuild_storage import make_with_storage
-from dynajit.capture.python.references import maker, parameters
+from dynajit.capture.python.objects.rebuild_storage import make_with_storage
+from dynajit.capture.python.objects.references import maker, parameters
 from dynajit.capture.region.rebuild_exceptions import (
     adopt_context,
     in_order_of_writing,

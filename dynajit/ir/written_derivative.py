@@ -4,7 +4,7 @@ Contract: `extract` makes a graph of nodes that were recorded among others. It t
 the row's result, the result itself if it reads it, and the operands that it reads; its outputs are
 the gradients of the first operands of the row, which are sinks. Calling a `WrittenDerivative` runs
 the graph on whatever the gradient is: values of a graph under construction, whose rows are recorded
-there, or eager tensors. Made by `capture.python.tensors.written_derivatives`.
+there, or eager tensors. Made by `capture.python.builtins.written_derivatives`.
 """
 
 import functools

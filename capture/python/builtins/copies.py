@@ -21,8 +21,8 @@ from dynajit.capture.python.contents import (
     set_entries,
 )
 from dynajit.capture.python.errors import check_count
-from dynajit.capture.python.fields import allocate, instance_entries, write_field
 from dynajit.capture.python.keys import store_key
+from dynajit.capture.python.objects.fields import allocate, instance_entries, write_field
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, FunctionValue
 from dynajit.capture.values.objects import ExceptionValue, InstanceDictValue, ObjectValue

@@ -20,7 +20,7 @@ from dynajit.capture.python.contents import (
 from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.iteration import iterate
 from dynajit.capture.python.keys import store_key, token_in
-from dynajit.capture.python.removals import removed
+from dynajit.capture.python.objects.removals import removed
 from dynajit.capture.python.sets import operand_of_iterable, set_operand
 from dynajit.capture.python.truth import length, truth
 from dynajit.capture.values.containers import DictValue, DictViewValue, TupleValue

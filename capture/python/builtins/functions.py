@@ -26,8 +26,8 @@ from dynajit.capture.python.basic import (
 from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
 from dynajit.capture.python.containers import boolean, fold
 from dynajit.capture.python.errors import check_count, refuse
-from dynajit.capture.python.instances import super_value
 from dynajit.capture.python.iteration import iterate
+from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.results import call_special, has_attribute, hash_by_method
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.text.text import format_template, format_value

@@ -19,7 +19,7 @@ from dynajit.capture.python.calls import refuse_arguments
 from dynajit.capture.python.containers import boolean, subscript, to_index
 from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.exceptions import current, member
-from dynajit.capture.python.fields import allocate
+from dynajit.capture.python.objects.fields import allocate
 from dynajit.capture.python.tensors.tensors import as_tensor, creates_tensor, view_as_complex
 from dynajit.capture.python.truth import truth
 from dynajit.capture.values.containers import TupleValue

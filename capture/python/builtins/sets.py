@@ -13,7 +13,7 @@ from dynajit.capture.python.containers import boolean, frozen_if_set
 from dynajit.capture.python.contents import new_set, set_entries, with_added
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.keys import key_token
-from dynajit.capture.python.removals import removed
+from dynajit.capture.python.objects.removals import removed
 from dynajit.capture.python.sets import (
     change,
     combine,

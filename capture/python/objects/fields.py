@@ -12,7 +12,7 @@ from dynajit.capture.machine.lifetimes import ends_in_place, has_finalizer
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import unsupported_attribute
-from dynajit.capture.python.removals import removed
+from dynajit.capture.python.objects.removals import removed
 from dynajit.capture.values.class_layouts import is_made_class
 from dynajit.capture.values.objects import DELETED, InstanceDictValue, ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Value, constant

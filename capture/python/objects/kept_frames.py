@@ -14,7 +14,7 @@ from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.lifetimes import held_objects, is_lent, is_referred_to
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.generators import is_open
-from dynajit.capture.python.watching import held_by, reachable
+from dynajit.capture.python.objects.watching import held_by, reachable
 from dynajit.capture.values.objects import TracebackValue
 from dynajit.capture.values.symbolic import Value
 

@@ -19,7 +19,7 @@ from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import as_python, lacks, type_name, type_of, unsupported_attribute
 from dynajit.capture.python.exceptions import is_native_field, member
-from dynajit.capture.python.fields import instance_value
+from dynajit.capture.python.objects.fields import instance_value
 from dynajit.capture.python.partials import partial_method
 from dynajit.capture.python.remembered_calls import WRAPPER
 from dynajit.capture.python.storage import storage_attribute

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynajit.capture.machine.heap import Heap
-from dynajit.capture.python.watching import Search, held_by
+from dynajit.capture.python.objects.watching import Search, held_by
 from dynajit.capture.values.symbolic import Value
 
 

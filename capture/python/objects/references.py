@@ -7,8 +7,8 @@ from dynajit.capture.library import REBUILT
 from dynajit.capture.machine import suspended
 from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.recording import Recorder
-from dynajit.capture.python.fields import field_names
-from dynajit.capture.python.rebuild_storage import parts
+from dynajit.capture.python.objects.fields import field_names
+from dynajit.capture.python.objects.rebuild_storage import parts
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,

@@ -1,0 +1,1 @@
+"""Objects of classes: their fields, what refers to them, what is watched and kept."""
