@@ -422,5 +422,6 @@ __all__ = [
     *ops.functions.__all__,
 ]
 
-__all__ += [name for name in late.names_of(__name__) if name[0] != "_" and name not in __all__]
+_listed = frozenset(__all__)
+__all__ += [name for name in late.names_of(__name__) if name[0] != "_" and name not in _listed]
 late.show(__name__, also=("torch",))
