@@ -126,7 +126,9 @@ def test_an_in_place_form_takes_what_its_function_takes(name: str) -> None:
     function = inspect.signature(getattr(dj.Tensor, name[:-1]))
 
     assert "self" == next(iter(form.parameters))
-    assert list(function.parameters.values())[1:] == list(form.parameters.values())[1:]
+    # Without annotations: functions lose them where a program overrides functions for tensors.
+    plain = [p.replace(annotation=p.empty) for p in function.parameters.values()]
+    assert plain[1:] == [p.replace(annotation=p.empty) for p in form.parameters.values()][1:]
     assert getattr(dj.Tensor, name).__doc__.startswith("In place: ")
 
 

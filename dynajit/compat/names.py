@@ -929,9 +929,6 @@ def _below(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
     return {package: tuple(names) for package, names in found.items()}
 
 
-BELOW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(_below((*PLACES, *ELSEWHERE)))
-"""Package ("" is the library) -> modules that programs find below it, though no file says so."""
-
 HIDDEN: Final = (
     "autograd.gradcheck",
     "compile",
@@ -939,3 +936,8 @@ HIDDEN: Final = (
     "nn.parallel.replicate",
 )
 """Paths of modules whose packages have a function of the same name, which is what programs call."""
+
+BELOW: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    _below(path for path in (*PLACES, *ELSEWHERE) if path not in HIDDEN)
+)
+"""Package ("" is the library) -> modules that programs find below it, though no file says so."""

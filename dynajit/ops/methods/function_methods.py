@@ -18,3 +18,4 @@ class FunctionMethods:
 for _facts in published().values():
     if _facts.method:
         setattr(FunctionMethods, _facts.name, _facts.function)
+setattr(FunctionMethods, "nelement", published()["numel"].function)  # noqa: B010

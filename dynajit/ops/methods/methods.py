@@ -215,7 +215,6 @@ class ShapeMethods(FunctionMethods):
         return shapes.view_as(self, other)
 
     ndimension = dim
-    nelement = reductions.element_count
     view = shapes.view
     view_as = shapes.view_as
     expand = shapes.expand

@@ -311,19 +311,18 @@ def _split_zero_dim(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[
 
 
 def _split_new_dims(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
-    """Two keys to apply in turn where zero-dim index tensors meet None, else None.
-
-    The stride of a new dim is made of those that remain when all numbers have chosen.
-    """
+    """Two keys to apply in turn where numbers, some in zero-dim index tensors, choose one element
+    and None makes dims of it, else None: so that these dims have the stride 1."""
     tensors = [entry for entry in entries if is_tensor(entry)]
     if not tensors or not any(entry is None for entry in entries):
         return None
     if any(entry.shape or _is_truth(entry) for entry in tensors):
         return None
     expanded = _expanded(x, entries)
-    kept = [entry if entry is None else slice(None) for entry in expanded
-            if entry is None or isinstance(entry, slice)]  # fmt: skip
-    return tuple(entry for entry in expanded if entry is not None), tuple(kept)
+    numbers = tuple(entry for entry in expanded if entry is not None)
+    if any(isinstance(entry, slice) for entry in numbers):
+        return None
+    return numbers, (None,) * (len(expanded) - len(numbers))
 
 
 def split_entries(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
