@@ -3,7 +3,7 @@
 Contract: as `torch.cuda`, on CuPy, which is imported when somebody asks for the first time. Where
 no GPU can be used, answers are those of a PyTorch without CUDA: there are no devices, what prepares
 or tidies up does nothing, and what needs a device raises `NoGpuError`, which says what is missing
-and how to get it. Not yet run on a GPU: tests run on a stand-in for CuPy (`tests/gpu`).
+and how to get it. Tests run on the machine's GPU, else on a stand-in for CuPy (`tests/gpu`).
 """
 
 from typing import Any

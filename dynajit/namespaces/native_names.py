@@ -1,4 +1,4 @@
-"""The names of `dynajit._native_functions`, which is imported when one is first asked for."""
+"""The names of `dynajit.namespaces.native`, which is imported when one is first asked for."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The names of `dynajit._private_functions`, which is imported when one is first asked for."""
+"""The names of `dynajit.namespaces.private`, which is imported when one is first asked for."""
 
 from typing import Final
 

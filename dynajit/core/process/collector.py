@@ -1,7 +1,6 @@
 """The garbage collector, held back while much is made that stays.
 
-Contract: `paused()` and `seldom()` leave the collector as it was, also after an error. Going over
-them once, after an import, another tenth.
+Contract: `paused()` and `seldom()` leave the collector as it was, also after an error.
 """
 
 import gc

@@ -3,7 +3,7 @@
 `import dynajit` makes tensors, layers and optimisers ready; capture, graphs and code generation
 are loaded by the first `compile`, so a process that never compiles does not pay for them. Contract:
 `Late("dynajit.package.module")` stands at the top of a module, where the import would stand, and
-the same rules hold for it (`tests/test_layering.py` reads the name). Used by `dynajit.compile` and
+the same rules hold for it (`tests/test_layering.py` reads the name). Used by `dynajit.driver` and
 `dynajit.report`. What only some programs use (`dynajit.distributions`, `utils.data`) is published
 late: `__getattr__ = publish(__name__, ...)` in the package that holds it. Capture brings such a
 name itself (`brought`), so a compiled function may be the first to ask.

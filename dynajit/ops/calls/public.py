@@ -3,7 +3,7 @@
 Contract: `@public(...)` above a library function names the namespaces that publish it and holds its
 facts. Nothing else lists functions: `dynajit`, `dynajit.linalg` and their kin are filled from
 `published`, `ops.calls.library_calls` reads what `out=` means, `ops.methods` takes over methods,
-eager makes in-place forms and `dynajit._foreach` functions of lists. A namespace is complete once
+eager makes in-place forms and `namespaces.foreach` functions of lists. A namespace is complete once
 the modules that define its functions are imported: `dynajit`'s is where `ops.functions` is.
 """
 
