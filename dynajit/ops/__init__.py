@@ -1,10 +1,9 @@
 """Layer 1: what every operation means, and the library functions built on it.
 
-`TABLE` holds all rows once this package is imported. Rows live in `rows`
-and, of neural networks, in `rows.networks`; PyTorch's
-signatures are in `functions` (free functions) and `methods` (the mixin of eager tensors and graph
-values). By every other name the package has a namespace of operators, as `torch.ops` has: see
-`namespaces`.
+`TABLE` holds all rows once this package is imported. Rows live in `rows` and, of neural networks,
+in `rows.networks`; PyTorch's signatures are in `functions` (free functions) and `methods` (the
+mixin of eager tensors and graph values). By every other name the package has a namespace of
+operators, as `torch.ops` has: see `namespaces`.
 """
 
 import dynajit.ops.rows.complex_numbers

@@ -17,8 +17,8 @@ decorator      decorated function                           inputs and attribute
 
 Positional parameters after the namespace are inputs, keyword-only parameters are attributes with
 their defaults; a star parameter (`*arrays`) makes the op variadic. Formulas that need other rows
-take `ops` (the table), so row files import no rows from each other. Type rules (`ops.table.type_rules`)
-are re-exported, so a row file imports everything from here.
+take `ops` (the table), so row files import no rows from each other. Type rules
+(`ops.table.type_rules`) are re-exported, so a row file imports everything from here.
 """
 
 import inspect
