@@ -4,7 +4,7 @@ A `Relation` compares two integer expressions (`core.types.symint`) whose symbol
 tensors or Python ints. It is the expected value of a RELATION guard: readable as Python text, and
 lowered to a postfix program that the C evaluator runs with overflow checks.
 
-Made by `capture.tensors.sizes`; read by `capture.guards.guards`.
+Made by `capture.tensors.sizes`.
 """
 
 import enum

@@ -1,7 +1,7 @@
 """Facts about classes that are found out once, and forgotten when the class changes or ends.
 
 A plain cache would keep every user's class alive, with the globals of its module, and would ask
-metaclasses for hashes. Used by `capture.machine.recording`.
+metaclasses for hashes.
 """
 
 import functools

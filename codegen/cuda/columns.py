@@ -3,7 +3,7 @@
 Contract: a block is `across` packs of columns by `THREADS / across` threads down the rows, which
 take every so many rows each; they are combined through shared memory as neighbours. Where columns
 alone are too few to fill a GPU, sections of the rows get blocks of their own, whose accumulators a
-second kernel folds in order: no atomics. Compiled, not yet run on a GPU.
+second kernel folds in order: no atomics.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Contract: one thread computes an element, or the elements of one pack along the last loop (see
 `codegen.cuda.units.packs`). What reads across the order in which it writes is printed by
-`codegen.cuda.transposed`. Compiled, not yet run on a GPU.
+`codegen.cuda.transposed`.
 """
 
 from typing import Final

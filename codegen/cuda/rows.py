@@ -4,8 +4,7 @@ Contract: how rows are spread over threads is decided by `codegen.cuda.units.tea
 accumulators by shuffles, warps through shared memory. What several phases need is read and computed
 once where it fits into registers or shared memory. Totals over rows, and rows that are cut into
 sections, leave partial accumulators that a second kernel folds: no atomics, so the bits are the
-same every time. Kernels that reduce nothing are printed by `codegen.cuda.pointwise`. Compiled, not
-yet run on a GPU.
+same every time. Kernels that reduce nothing are printed by `codegen.cuda.pointwise`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ Contract: along the last loop a team goes over a row in chunks: each lane combin
 combine by shuffles and warps through shared memory, always the earlier values on the left, and what
 the chunk gives is carried into the next one. Along other loops a thread walks down a column, beside
 its neighbours in memory. Where rows or columns are too few to fill a GPU, they are cut into
-sections: their totals are scanned first. Compiled, not yet run on a GPU.
+sections: their totals are scanned first.
 """
 
 from dataclasses import replace

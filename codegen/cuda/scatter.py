@@ -4,8 +4,7 @@ Contract: the result is that of writing one after the other, as on the CPU. Wher
 meet at one place, the last one of those that set is found first (`owner`: the largest number of a
 write to each place); those that add are atomic. Sums of integers have the same bits every time;
 those of floats do with `Options.deterministic`: then every place belongs to one thread (see
-`codegen.cuda.scatter_classes`). 16-bit floats add in a float32 temporary and round once. Compiled,
-not yet run on a GPU.
+`codegen.cuda.scatter_classes`). 16-bit floats add in a float32 temporary and round once.
 """
 
 import math

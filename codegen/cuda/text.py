@@ -6,7 +6,7 @@ from them when the unit runs, so that one unit serves all of them. Results do no
 order in which blocks run, unless float values may meet in a scatter (`Options.deterministic`).
 Products of floats are not printed: they stay `LibraryCall`s, for cuBLAS. Units include nothing, so
 NVRTC compiles them without the toolkit; they are written for sm_80 and newer. The tests compile
-every kind of kernel with NVRTC and run the text on an emulator; **none has run on a GPU yet**.
+every kind of kernel with NVRTC and run the text on an emulator; `tests/gpu` runs it on GPUs.
 """
 
 import functools

@@ -4,7 +4,6 @@ Contract: a block reads the arrays that lie along an outer loop in tiles, neighb
 neighbouring addresses, and computes the results from the tiles, again side by side; every element
 is computed as elsewhere. Rows of a tile are padded so that columns meet no bank twice. `fits` says
 for which kernels; the others are printed by `codegen.cuda.pointwise`, which calls this module.
-Compiled, not yet run on a GPU.
 """
 
 from typing import Final

@@ -6,8 +6,7 @@ repeated work. Offsets and sizes are `core.types.symint` numbers over loop varia
 ...), data indices (`j0`, ...: integers loaded from memory and checked against a size) and the
 symbols of the graph (`s0`, ...: sizes that are known when the program runs).
 16-bit floats appear only as the dtype of loads, casts and stores; arithmetic is never done in them.
-`codegen.plan.lowering` builds expressions, `codegen.kernels` kernels; C and CUDA printers read
-both.
+`codegen.plan.lowering` builds expressions and kernels; the printers of C and CUDA read both.
 """
 
 from collections.abc import Iterable, Sequence
