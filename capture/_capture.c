@@ -8,8 +8,7 @@
  * the CompiledFunction, which the garbage collector sees; a code object's extra slot only borrows a
  * pointer to it. Everything runs under the GIL; free-threaded builds are not supported.
  *
- * CPython 3.11 to 3.14; what differs between
- * them is in native/versions.h and native/dict_versions.h.
+ * CPython 3.11 to 3.14; what differs between them is in native/versions.h and native/dict_versions.h.
  */
 #define DYNAJIT_IMPORTS_ARRAYS
 #include "native/guards.h"

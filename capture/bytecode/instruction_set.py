@@ -3,7 +3,8 @@
 Each row gives an operation's argument, its stack effect (slots popped and pushed when control falls
 through, and, for jumps, when the jump is taken), and what capture has to know of it.
 `capture.bytecode.instructions` translates a code object into these operations; the executor has a
-handler for each row that does not say why it is not captured; a test checks the effects against whole functions of the standard library.
+handler for each row that does not say why it is not captured; a test checks the effects against
+whole functions of the standard library.
 
 Read the effects with the argument `a` of the instruction. Slots named NULL are the empty slots of
 the calling convention. Semantics are those of the `dis` module's documentation; what differs is
