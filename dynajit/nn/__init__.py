@@ -355,6 +355,5 @@ __all__ = [
     "utils",
 ]
 
-__getattr__ = late.publish(__name__)
 
 late.show(__name__)

@@ -45,6 +45,7 @@ _STARS: Final[dict[Any, str]] = {
 _NUMBER: Final = "Tensor | _builtins.complex"
 _HEAD: Final = """import builtins as _builtins
 import collections.abc as _abc
+import types as _types
 from typing import Any as _Any
 """
 _COMPILE: Final = """_F = _TypeVar("_F", bound=_abc.Callable[..., _Any])
@@ -202,7 +203,9 @@ def of_root(package: types.ModuleType) -> str:
 
 def _add(stub: Stub, name: str, value: Any, module: types.ModuleType) -> None:
     """The lines of one public name."""
-    if isinstance(value, types.ModuleType):
+    if isinstance(value, types.ModuleType) and not _has_file(value.__name__):
+        stub.lines.append(f"{name}: _types.ModuleType")
+    elif isinstance(value, types.ModuleType):
         parent, _, own = value.__name__.rpartition(".")
         stub.imports[f"{own} as {name}"] = parent
     elif isinstance(value, type) and _is_found(value) and value.__module__ != module.__name__:
@@ -215,9 +218,15 @@ def _add(stub: Stub, name: str, value: Any, module: types.ModuleType) -> None:
         stub.lines.append(f"{name}: {stub.annotation(type(value))}")
 
 
+def _has_file(module: str) -> bool:
+    """False for a module that `compat.finder` made, which type checkers do not find."""
+    return getattr(sys.modules.get(module), "__file__", None) is not None
+
+
 def _is_found(cls: type) -> bool:
-    """True for a class that its module has under its own name."""
-    return getattr(sys.modules.get(cls.__module__), cls.__name__, None) is cls
+    """True for a class that its module, in a file, has under its own name."""
+    home = sys.modules.get(cls.__module__)
+    return _has_file(cls.__module__) and getattr(home, cls.__name__, None) is cls
 
 
 def of_tensor(module: types.ModuleType) -> str:

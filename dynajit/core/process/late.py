@@ -214,19 +214,17 @@ def show(module: str, also: Iterable[str] = ()) -> None:
     """Let `dir` of a module give what is public, and a misspelt name say what is near.
 
     Called at the end of a module: so type checkers do not see a `__getattr__`, which would allow
-    any name. What the module imports for itself, and modules without `__all__`, stay out.
+    any name. A package that has none publishes what `further` says is below it. What the module
+    imports for itself, and modules without `__all__`, stay out.
 
     Args:
         module: its dotted name.
         also: further names to show: PyTorch has them in this place, though nobody needs them.
     """
-
-    def missing(name: str) -> Any:
-        raise unknown_name(module, name)
-
-    missing.__name__ = missing.__qualname__ = "__getattr__"
     fields = vars(sys.modules[module])
-    _refusing[module] = fields.setdefault("__getattr__", missing)
+    if "__getattr__" not in fields:
+        fields["__getattr__"] = publish(module)
+    _refusing[module] = fields["__getattr__"]
     fields["__dir__"] = lambda: names_of(module, also)
 
 

@@ -31,8 +31,4 @@ __all__ = [
     "scatter_gather",
 ]
 
-__getattr__ = late.publish(__name__)
-
-
-def __dir__() -> list[str]:
-    return late.names_of(__name__)
+late.show(__name__)

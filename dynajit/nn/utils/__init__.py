@@ -56,6 +56,5 @@ __all__ = [
     "weight_norm",
 ]
 
-__getattr__ = late.publish(__name__)
 
 late.show(__name__)

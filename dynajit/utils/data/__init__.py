@@ -56,6 +56,5 @@ __all__ = [
     "sampler",
 ]
 
-__getattr__ = late.publish(__name__)
 
 late.show(__name__)
