@@ -1,10 +1,13 @@
 """What the packages publish is exactly what their `__all__` lists."""
 
+import ast
 import importlib
 import importlib.metadata
+from pathlib import Path
 
 import pytest
 
+import dynajit
 from dynajit.ops import functions
 
 PUBLIC = [
@@ -194,3 +197,17 @@ print(dj.compile_stats()["graphs"])"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "1" == done.stdout.strip()
+
+
+@pytest.mark.parametrize("path", ["linalg.py", "nn/functional.py", "ops/functions/__init__.py"])
+def test_type_checkers_are_told_the_modules_that_fill_a_namespace(path: str) -> None:
+    """Once by an import that runs, and once by a star that only they read."""
+    tree = ast.parse((Path(dynajit.__file__).parent / path).read_text())
+    run = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    stars = {
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+    }
+
+    assert {name for name in run if name.startswith("dynajit.")} == stars

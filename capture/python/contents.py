@@ -3,7 +3,7 @@
 import itertools
 import types
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dynajit.capture import breaks
@@ -103,16 +103,34 @@ def dict_entries(machine: Machine, value: DictValue) -> Entries:
     machine.recorder.use(value)
     if isinstance(value, InstanceDictValue):
         return instance_entries(machine, value)
+    found: Entries = _read_once(machine, value, _read_dict, keys_of, "dict")
+    return found
+
+
+def _read_once(
+    machine: Machine,
+    value: Any,
+    read: Callable[[Machine, Any, Any], Any],
+    keys: Callable[[Any, Any], tuple[Any, ...]],
+    what: str,
+) -> Any:
+    """The contents of a dict or set; those of an existing one are read the first time, and its keys
+    guarded.
+
+    Args:
+        read: makes the contents of what exists.
+        keys: in order, of what exists.
+        what: the value is, for the guard.
+    """
     contents = machine.heap[value.identity]
     existing = machine.recorder.existing(value)
     if contents is None:
-        contents = _read_dict(machine, value, existing)
+        contents = read(machine, value, existing)
         machine.heap.load_entry(value.identity, contents)
     if existing is not None:
         base = machine.recorder.first_source(value)
-        machine.recorder.guard(base, Kind.DICT_KEYS, keys_of(value, existing), "dict")
-    found: Entries = contents
-    return found
+        machine.recorder.guard(base, Kind.DICT_KEYS, keys(value, existing), what)
+    return contents
 
 
 def keys_of(value: DictValue, existing: Any) -> tuple[Any, ...]:
@@ -287,16 +305,13 @@ def set_entries(machine: Machine, value: SetValue) -> SetEntries:
         GraphBreak: an existing set with members that are not literals.
     """
     machine.recorder.use(value)
-    contents = machine.heap[value.identity]
-    existing = machine.recorder.existing(value)
-    if contents is None:
-        contents = _read_set(machine, value, existing)
-        machine.heap.load_entry(value.identity, contents)
-    if existing is not None:
-        base = machine.recorder.first_source(value)
-        machine.recorder.guard(base, Kind.DICT_KEYS, tuple(set.__iter__(existing)), "set")
-    found: SetEntries = contents
+    found: SetEntries = _read_once(machine, value, _read_set, _members_of, "set")
     return found
+
+
+def _members_of(value: SetValue, existing: set[Any]) -> tuple[Any, ...]:
+    """The members of an existing set, whatever a derived class gives instead."""
+    return tuple(set.__iter__(existing))
 
 
 def _read_set(machine: Machine, value: SetValue, existing: set[Any]) -> SetEntries:
