@@ -8,14 +8,11 @@ from typing import Final
 import dynajit
 
 #: Folders and modules that programs have no business in, though some list names for each other.
-INSIDES: Final = frozenset((
-    "core", "ir", "ops", "report", "mapped", "compile", "demo", "doctor", "backend", "artefacts",
-    "launches", "early_compiler",
-))  # fmt: skip
+INSIDES: Final = frozenset(("core", "ir", "ops", "report"))
 
 #: The same, for modules of public packages: what they define is published by the package.
 WITHIN: Final = frozenset((
-    "backends.precision", "distributions.covariances", "distributions.halves", "distributions.odds",
+    "distributions.covariances", "distributions.halves", "distributions.odds",
     "distributions.relaxed", "library.definitions", "fx.code", "nn.attention.projections",
     "cuda.streams",
 ))  # fmt: skip
