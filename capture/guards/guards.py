@@ -59,7 +59,7 @@ class Guard:
             actual: the value now, or `MISSING` where the place no longer exists.
         """
         name = self.source.expression()
-        if self.kind is Kind.RELATION and actual is not MISSING:
+        if self.kind in (Kind.RELATION, Kind.CONDITION) and actual is not MISSING:
             return f"expected {self.expression()}, now {self.new_text(actual)}"
         if actual is MISSING:
             return f"{name} does not exist any more (expected {self.expression()})"

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dynajit.capture.guards.conditions import Condition
 from dynajit.capture.guards.facts import (
     COMPARISONS,
     CONTAINERS,
@@ -111,6 +112,17 @@ def _lower_predicate(predicate: Predicate) -> tuple[Any, ...]:
     return (predicate.number_class, numbers, predicate.negated)
 
 
+def _lower_relation(relation: Relation) -> tuple[Any, ...]:
+    """(comparison, program)."""
+    program = tuple((int(operation), operand) for operation, operand in relation.program())
+    return COMPARISONS.index(relation.comparison), program
+
+
+def _lower_condition(condition: Condition) -> tuple[Any, ...]:
+    """(program, outcome, whether that is a class)."""
+    return condition.program(), condition.outcome, condition.is_class
+
+
 def _lower_function(facts: FunctionFacts) -> Any:
     return facts.code
 
@@ -126,7 +138,7 @@ class Holds(enum.Enum):
     OBJECTS = "a tuple of objects"
     PLACE = "a source"
     PLACES = "a tuple of (source, number)"
-    RELATION = "a Relation"
+    TERMS = "a Relation or a Condition"
 
 
 @record
@@ -139,7 +151,7 @@ class Row:
         actual: the value now, in words, from the expected value and that.
         key: what makes two expected values one fact.
         holds: what the expected value refers to.
-        lower: the expected value as C wants it, where it refers to no source.
+        lower: the expected value as C wants it, without the sources that it refers to.
     """
 
     expression: Callable[[str, Any], str]
@@ -266,7 +278,8 @@ class Kind(enum.IntEnum):
         lambda s, e: e.text(),
         Relation.text,
         lambda e, a: str(e.values_text(a)),
-        holds=Holds.RELATION,
+        holds=Holds.TERMS,
+        lower=_lower_relation,
     )  # fmt: skip
     # int, float, complex, str, bytes: base class's part of a value
     STORAGE_EQUALS = 19, Row(
@@ -326,4 +339,13 @@ class Kind(enum.IntEnum):
         lambda s, e: _writes_text(e),
         _writes_text,
         lambda e, a: _writes_text(are_writes_checked()),
+    )  # fmt: skip
+    # Condition on what arithmetic on numbers gives; the source is that of its first term
+    CONDITION = 30, Row(
+        lambda s, e: e.text(),
+        Condition.text,
+        lambda e, a: str(e.values_text(a)),
+        key=Condition.key,
+        holds=Holds.TERMS,
+        lower=_lower_condition,
     )  # fmt: skip

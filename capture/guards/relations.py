@@ -70,6 +70,10 @@ class Term:
         place = self.source.expression()
         return place if self.dim is None else f"{place}.shape[{self.dim}]"
 
+    def mapped(self, change: Callable[[Source], Source]) -> "Term":
+        """The term with another source."""
+        return replace(self, source=change(self.source))
+
 
 @record
 class Relation:
@@ -103,9 +107,7 @@ class Relation:
 
     def mapped(self, change: Callable[[Source], Source]) -> "Relation":
         """The relation with other sources."""
-        return replace(
-            self, terms=tuple(replace(term, source=change(term.source)) for term in self.terms)
-        )
+        return replace(self, terms=tuple(term.mapped(change) for term in self.terms))
 
     def program(self) -> Program:
         """The postfix program that leaves both sides on the stack."""
@@ -125,9 +127,7 @@ class Relation:
 
 def text_of(value: Number, names: Mapping[str, str]) -> str:
     """An expression as Python text with these texts for the symbols, without outer parentheses."""
-    text = symint.python(value)
-    if text.startswith("(") and _closes_last(text):
-        text = text[1:-1]
+    text = without_outer_parentheses(symint.python(value))
     if not names:
         return text
     return re.sub(
@@ -135,14 +135,16 @@ def text_of(value: Number, names: Mapping[str, str]) -> str:
     )
 
 
-def _closes_last(text: str) -> bool:
-    """True if the first parenthesis is closed by the last character."""
+def without_outer_parentheses(text: str) -> str:
+    """A text whose first parenthesis is closed by its last character, without these two."""
+    if not text.startswith("("):
+        return text
     depth = 0
     for position, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if depth == 0:
-            return position == len(text) - 1
-    return False
+            return text[1:-1] if position == len(text) - 1 else text
+    return text
 
 
 def _steps(value: Number, places: Mapping[str, int]) -> Iterator[tuple[Operation, int]]:

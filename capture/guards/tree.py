@@ -13,10 +13,9 @@ from typing import Any
 
 from dynajit.capture import _capture
 from dynajit.capture.guards import mortal
-from dynajit.capture.guards.facts import COMPARISONS, Remembered, describe
+from dynajit.capture.guards.facts import Remembered, describe
 from dynajit.capture.guards.guards import MISSING, Guard
 from dynajit.capture.guards.kinds import Holds, Kind, constant_key, is_equality_constant
-from dynajit.capture.guards.relations import Relation
 from dynajit.capture.places.sources import Constant, Key, Source, Step
 from dynajit.core.errors import InternalError
 from dynajit.core.records import record
@@ -77,7 +76,7 @@ class _Releaser:
             expected = self.source(expected)
         elif holds is Holds.PLACES:
             expected = tuple((self.source(member), use) for member, use in expected)
-        elif holds is Holds.RELATION:
+        elif holds is Holds.TERMS:
             expected = expected.mapped(self.source)
         source = self.source(guard.source)
         if source is guard.source and expected is guard.expected:
@@ -209,18 +208,12 @@ def _lower(guard: Guard, tree: _Tree) -> Any:
         return tree.find(expected).number
     if row.holds is Holds.PLACES:
         return tuple((tree.find(member).number, int(use)) for member, use in expected)
-    if row.holds is Holds.RELATION:
-        return _lower_relation(expected, tree)
+    if row.holds is Holds.TERMS:
+        terms = tuple(
+            (tree.find(term.source).number, -1 if term.dim is None else term.dim)
+            for term in expected.terms
+        )
+        return (terms, *row.lower(expected))
     if guard.kind is Kind.EQUALS and not is_equality_constant(expected):
         raise InternalError(f"EQUALS guard on {guard.source}: {expected!r} is not a constant")
     return row.lower(expected)
-
-
-def _lower_relation(relation: Relation, tree: _Tree) -> tuple[Any, ...]:
-    """(comparison, (node, dim or -1) per term, program)."""
-    terms = tuple(
-        (tree.find(term.source).number, -1 if term.dim is None else term.dim)
-        for term in relation.terms
-    )
-    program = tuple((int(operation), operand) for operation, operand in relation.program())
-    return (COMPARISONS.index(relation.comparison), terms, program)

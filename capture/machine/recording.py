@@ -16,6 +16,7 @@ import numpy as np
 from dynajit.capture import breaks
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.guards.classes_met import ClassesMet
+from dynajit.capture.guards.conditions import Condition
 from dynajit.capture.guards.guards import Guard, guard_key, without_implied
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine import lifetimes
@@ -24,6 +25,7 @@ from dynajit.capture.machine.immutables import is_immutable, is_lasting
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import Source
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors.expressions import expression_of
 from dynajit.capture.tensors.graph_building import Builder
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.capture.tensors.sizes import Sizes
@@ -689,21 +691,49 @@ class Recorder:
             self.use(scalar)
             return
         for operand in scalar.expression[1]:
-            if isinstance(operand, Scalar):
-                self.use_scalar_type(operand)
+            self.use_number(operand)
+
+    def use_number(self, number: Scalar | Constant) -> None:
+        """`use` of a number: of a run-time number, the classes of what it is made of."""
+        if isinstance(number, Scalar):
+            self.use_scalar_type(number)
+        else:
+            self.use(number)
 
     def specialise(self, scalar: Scalar) -> int | float:
         """Guard that a run-time number has today's value; returns it."""
         if scalar.symbolic is not None:
             return self.sizes.number(scalar.symbolic)
         if scalar.expression is None:
-            self.sizes.saw_int(scalar)
+            self.sizes.saw_number(scalar)
             self.guard(scalar.source, Kind.EQUALS, scalar.value)
-        else:
+            return scalar.value
+        self.use_scalar_type(scalar)
+        if not self.guard_number(scalar, "value of a number"):
             for operand in scalar.expression[1]:
                 if isinstance(operand, Scalar):
                     self.specialise(operand)
         return scalar.value
+
+    def guard_number(self, number: Scalar, reason: str, is_class: bool = False) -> bool:
+        """Guard the value of a result of arithmetic, or its class alone.
+
+        Returns:
+            False, and there is no guard, where the evaluator cannot compute it.
+        """
+        expression = expression_of(self.sizes, number)
+        if expression is None:
+            return False
+        outcome = number.python_type if is_class else number.value
+        condition = Condition(expression, outcome, is_class)
+        if not condition.terms or not condition.is_checkable:
+            return False
+        self.guard_condition(condition, reason)
+        return True
+
+    def guard_condition(self, condition: Condition, reason: str) -> None:
+        """Record a condition on numbers."""
+        self.guard(condition.terms[0].source, Kind.CONDITION, condition, reason)
 
     def graph_value(self, value: TensorValue) -> graph.Value:
         """What a tensor holds now, as an operand."""
@@ -748,6 +778,8 @@ class Recorder:
             if name not in self._inputs:
                 value = self.builder.input(name, kind, False)
                 self._inputs[name] = (value, Scalar(0, source), False)
+        if self.sizes.is_computed(blocks):
+            blocks = self.sizes.number(blocks)  # an offset is reserved from what tensors show
         shift = self.random_blocks.get(device, 0)
         self.random_blocks = {**self.random_blocks, device: shift + blocks}
         return self._inputs[seed][0], self._inputs[offset][0], shift

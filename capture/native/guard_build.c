@@ -165,34 +165,46 @@ free_relation_spec(RelationSpec *spec)
     }
 }
 
-/* (comparison, ((node, dim), ...), ((operation, operand), ...)) */
+struct Term *
+build_terms(Guards *self, PyObject *terms, int *count)
+{
+    Py_ssize_t wanted = PyTuple_GET_SIZE(terms);
+    struct Term *places = PyMem_Calloc(wanted ? wanted : 1, sizeof(struct Term));
+    if (places == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < wanted; i++) {
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(terms, i), "ii", &places[i].node, &places[i].dim)
+            || places[i].node < 0 || places[i].node >= self->node_count) {
+            PyMem_Free(places);
+            return NULL;
+        }
+    }
+    *count = (int)wanted;
+    return places;
+}
+
+/* (((node, dim), ...), comparison, ((operation, operand), ...)) */
 static RelationSpec *
 build_relation_spec(Guards *self, PyObject *expected)
 {
     int comparison;
     PyObject *terms, *program;
-    if (!PyArg_ParseTuple(expected, "iO!O!", &comparison, &PyTuple_Type, &terms, &PyTuple_Type,
+    if (!PyArg_ParseTuple(expected, "O!iO!", &PyTuple_Type, &terms, &comparison, &PyTuple_Type,
                           &program)) {
         return NULL;
     }
-    Py_ssize_t term_count = PyTuple_GET_SIZE(terms), length = PyTuple_GET_SIZE(program);
+    Py_ssize_t length = PyTuple_GET_SIZE(program);
     RelationSpec *spec =
         PyMem_Calloc(1, sizeof(RelationSpec) + length * sizeof(struct Instruction));
-    struct Term *places = PyMem_Calloc(term_count ? term_count : 1, sizeof(struct Term));
-    if (spec == NULL || places == NULL) {
-        PyMem_Free(spec);
-        PyMem_Free(places);
+    if (spec == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    spec->terms = places;
-    int valid = comparison >= 0 && comparison < 6;
+    spec->terms = build_terms(self, terms, &spec->term_count);
+    int valid = spec->terms != NULL && comparison >= 0 && comparison < 6;
     spec->comparison = valid ? comparison_operations[comparison] : Py_EQ;
-    for (Py_ssize_t i = 0; valid && i < term_count; i++) {
-        valid = PyArg_ParseTuple(PyTuple_GET_ITEM(terms, i), "ii", &places[i].node, &places[i].dim)
-                && places[i].node >= 0 && places[i].node < self->node_count;
-        spec->term_count++;
-    }
     for (Py_ssize_t i = 0; valid && i < length; i++) {
         long long operand;
         valid = PyArg_ParseTuple(PyTuple_GET_ITEM(program, i), "iL", &spec->program[i].operation,
@@ -319,6 +331,10 @@ build_check(Guards *self, Check *check, PyObject *spec)
         self->has_relations = 1;
         check->relation = build_relation_spec(self, expected);
         return check->relation == NULL ? -1 : 0;
+    case KIND_CONDITION:
+        self->has_relations = 1;
+        check->condition = build_condition_spec(self, expected, check->guard);
+        return check->condition == NULL ? -1 : 0;
     case KIND_NOT_ALIASED:
     case KIND_ALIASED:
     case KIND_NO_SHARED_STORAGE:
@@ -462,6 +478,8 @@ free_check(Check *check)
     check->relation = NULL;
     free_class_spec(check->classes);
     check->classes = NULL;
+    free_condition_spec(check->condition);
+    check->condition = NULL;
 }
 
 static void
@@ -488,6 +506,12 @@ visit_nodes(Node *nodes, int count, visitproc visit, void *arg)
         for (int j = 0; j < node->check_count; j++) {
             if (node->checks[j].classes != NULL) {
                 int stop = visit_class_spec(node->checks[j].classes, visit, arg);
+                if (stop) {
+                    return stop;
+                }
+            }
+            if (node->checks[j].condition != NULL) {
+                int stop = visit_condition_spec(node->checks[j].condition, visit, arg);
                 if (stop) {
                     return stop;
                 }
@@ -549,7 +573,8 @@ guards_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(self);
         return PyErr_NoMemory();
     }
-    if (build_nodes(self, tree, &self->roots, &self->root_count) < 0) {
+    if (build_nodes(self, tree, &self->roots, &self->root_count) < 0
+        || order_conditions(self, self->roots, self->root_count) < 0) {
         Py_DECREF(self);
         return NULL;
     }
@@ -574,6 +599,7 @@ guards_dealloc(Guards *self)
         free_nodes(self->roots, self->root_count);
     }
     PyMem_Free(self->values);
+    PyMem_Free(self->conditions);
     free_snapshot(&self->snapshot);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -641,12 +667,17 @@ guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
     self->values_changed = 1;
     self->held = call.held;
     self->failed_relation = NULL;
+    self->failed_condition = NULL;
     self->failed_class.change = NULL;
     if (check_tree(self, &call)) {
         Py_RETURN_NONE;
     }
     if (self->failed_relation != NULL) {
         return Py_BuildValue("iN", self->failed_guard, term_numbers(self, self->failed_relation));
+    }
+    if (self->failed_condition != NULL) {
+        return Py_BuildValue("iN", self->failed_guard,
+                             condition_numbers(self, self->failed_condition));
     }
     const ClassChange *change = &self->failed_class;
     if (change->change != NULL) {

@@ -662,7 +662,7 @@ walk_tree(Guards *self, const Call *call)
             }
         }
     }
-    return 1;
+    return conditions_hold(self);
 }
 
 /* The whole tree, after refreshing views that a write through another view made stale. */

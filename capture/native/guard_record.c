@@ -160,7 +160,7 @@ static int
 is_about_identity(int kind)
 {
     return kind == KIND_NOT_ALIASED || kind == KIND_ALIASED || kind == KIND_SEPARATE_MEMORY
-           || kind == KIND_RELATION;
+           || kind == KIND_RELATION || kind == KIND_CONDITION;
 }
 
 /* Only instances of classes made at run time can be given another class. */

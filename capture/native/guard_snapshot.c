@@ -246,7 +246,7 @@ check_snapshot(Guards *self, const Call *call)
             }
         }
     }
-    return OUTCOME_HOLDS;
+    return conditions_hold(self) ? OUTCOME_HOLDS : OUTCOME_FAILS;
 }
 
 /* A snapshot that keeps failing is not worth taking: wait longer and longer. One that cannot be

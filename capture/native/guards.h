@@ -63,7 +63,7 @@ extern const char *const step_names[STEP_COUNT];
     X(ALIASED) X(NO_SHARED_STORAGE) X(INSTANCE_LACKS) X(SEPARATE_MEMORY) X(HANDLING) \
     X(RELATION) X(STORAGE_EQUALS) X(POSITION) X(CLASS_UNCHANGED) X(REGISTRATIONS) \
     X(ENDS_QUIETLY) X(EXISTS) X(AUTOCAST) X(INFERENCE) X(SUBCLASSES) X(DEVICE) \
-    X(WRITES_CHECKED)
+    X(WRITES_CHECKED) X(CONDITION)
 
 #define GUARD_KIND_NUMBER(name) KIND_##name,
 enum Kind { GUARD_KINDS(GUARD_KIND_NUMBER) KIND_COUNT };
@@ -150,6 +150,9 @@ typedef struct {
 /* What the classes of an MRO held that decides what they do; see guard_classes.c. */
 typedef struct ClassSpec ClassSpec;
 
+/* What arithmetic on numbers gives; see guard_conditions.c. */
+typedef struct ConditionSpec ConditionSpec;
+
 typedef struct {
     int kind;
     int guard;          /* number of the guard */
@@ -163,6 +166,7 @@ typedef struct {
     MemorySpec *memory;
     RelationSpec *relation;
     ClassSpec *classes;
+    ConditionSpec *condition;
 } Check;
 
 typedef struct Node {
@@ -262,11 +266,14 @@ typedef struct {
     int node_count;
     int guard_count;
     PyObject **values; /* per node: its value in the last walk, for relations; borrowed */
-    int has_relations;
+    int has_relations; /* or conditions */
+    ConditionSpec **conditions; /* of the checks, in the order of their guards */
+    int condition_count;
     /* the last failure, when asked for */
     int failed_guard;
     PyObject *failed_value; /* borrowed; NULL: the place does not exist */
     const RelationSpec *failed_relation;
+    const ConditionSpec *failed_condition;
     ClassChange failed_class;
     PyObject *stale;        /* borrowed: a view that must be refreshed before it can be read */
     Snapshot snapshot;
@@ -408,6 +415,19 @@ int walk(Guards *self, Node *node, PyObject *value);
 
 /* All relations at and below a node, after the walk. */
 int walk_relations(Guards *self, Node *node);
+
+/* The places of the terms of a relation or condition, from a tuple of (node, dim); owned. */
+struct Term *build_terms(Guards *self, PyObject *terms, int *count);
+
+/* See guard_conditions.c. */
+ConditionSpec *build_condition_spec(Guards *self, PyObject *expected, int guard);
+void free_condition_spec(ConditionSpec *spec);
+int visit_condition_spec(ConditionSpec *spec, visitproc visit, void *arg);
+int order_conditions(Guards *self, Node *nodes, int count);
+PyObject *condition_numbers(const Guards *self, const ConditionSpec *spec);
+
+/* All conditions, after the relations. */
+int conditions_hold(Guards *self);
 
 /* The whole tree, after refreshing views that a write through another view made stale. */
 int check_tree(Guards *self, const Call *call);

@@ -39,6 +39,7 @@ from dynajit.capture.python.contents import (
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.iteration import extend_list
 from dynajit.capture.python.keys import key_token
+from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.sets import (
     IN_PLACE,
     OPERATIONS,
@@ -104,9 +105,6 @@ COMPARISONS: Final[dict[str, tuple[Callable[[Any, Any], Any], str, str]]] = {
     ">": (operator.gt, "__gt__", "__lt__"),
     ">=": (operator.ge, "__ge__", "__le__"),
 }
-
-#: Longer expressions of run-time numbers are specialised: they are written out as a tree.
-MAX_SCALAR_OPERATIONS: Final = 16
 
 UNARY: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "-": (operator.neg, "__neg__"),
@@ -217,29 +215,10 @@ def _numbers(machine: Machine, symbol: str, function: Any, a: Value, b: Value) -
         size = size_arithmetic(machine, symbol, a, b)
         if size is not None:
             return size
-        result = _run_time_number(machine, symbol, function, a, b)
+        result = function_of_numbers(machine, symbol, [a, b])
         if result is not None:
             return result
     return fold(machine, function, a, b)
-
-
-def _run_time_number(machine: Machine, symbol: str, function: Any, a: Any, b: Any) -> Value | None:
-    """A number computed before the launch, for operations that cannot raise or change type."""
-    for operand in (a, b):
-        if type(operand.value) not in (int, float):
-            return None
-    safe = symbol in ("+", "-", "*")
-    if symbol == "/" and isinstance(b, Constant) and b.value != 0:
-        safe = type(a.value) is float or machine.recorder.sizes.fits_float(a)
-    cost = sum(operand.size for operand in (a, b) if isinstance(operand, Scalar))
-    if not safe or cost > MAX_SCALAR_OPERATIONS:
-        return None
-    for operand in (a, b):
-        if isinstance(operand, Scalar):
-            machine.recorder.use_scalar_type(operand)
-        else:
-            machine.recorder.use(operand)
-    return Scalar(function(a.value, b.value), None, (symbol, (a, b)))
 
 
 def _sequences(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value | None]:
@@ -395,6 +374,10 @@ def unary(machine: Machine, symbol: str, value: Value) -> Steps[Value]:
     if isinstance(value, Scalar) and symbol == "-":
         return (yield from binary(machine, "-", Constant(-0.0 if value.python_type is float else 0),
                                   value))  # fmt: skip
+    if isinstance(value, Scalar):
+        number = function_of_numbers(machine, special.strip("_"), [value])
+        if number is not None:
+            return number
     cls = class_with_methods(value, special)
     if cls is not None and defines(cls, special):
         method = yield from machine.get_special(value, special)
@@ -423,6 +406,10 @@ def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
         return boolean(scalar_predicate(machine, a, symbol, _used(machine, b)))
     if isinstance(b, Scalar) and isinstance(a, Constant) and _is_real(a.value):
         return boolean(scalar_predicate(machine, b, _MIRROR[symbol], _used(machine, a)))
+    if isinstance(a, Scalar) or isinstance(b, Scalar):
+        condition = function_of_numbers(machine, symbol, [a, b])
+        if condition is not None:
+            return condition
     if symbol in ("==", "!=") and guard_other_text(machine, a, b):
         return boolean(symbol == "!=")
     if isinstance(a, (TupleValue, ListValue)) and isinstance(b, (TupleValue, ListValue)):

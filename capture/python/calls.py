@@ -52,6 +52,7 @@ from dynajit.capture.python.containers import fold
 from dynajit.capture.python.contents import dict_entries, new_dict
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.exceptions import construct_exception
+from dynajit.capture.python.numbers import call_of_numbers
 from dynajit.capture.python.objects.fields import allocate
 from dynajit.capture.python.objects.instances import plain_attribute
 from dynajit.capture.python.partials import is_existing_partial, make_partial, read_partial
@@ -163,6 +164,9 @@ def _call_known(
         machine.recorder.use(callee)
     if is_function and overriding.is_collected(target):
         _refuse_overriding(machine, target, args, keywords)
+    number = call_of_numbers(machine, target, args, keywords)
+    if number is not None:
+        return number
     if is_folded(machine, target, args, keywords):
         return call_folded(machine, target, args, keywords)
     if special is not None:

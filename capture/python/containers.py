@@ -42,6 +42,7 @@ from dynajit.capture.python.contents import (
 from dynajit.capture.python.conversion import from_python
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.keys import key_token, store_key, token_in
+from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.results import call_special
 from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_method
@@ -375,6 +376,10 @@ def contains(machine: Machine, container: Value, item: Value) -> Steps[bool]:
             if (yield from _sequence_contains(machine, TupleValue((given,)), item)):
                 return True
         return False
+    if isinstance(container, Constant) and isinstance(item, Scalar):
+        found = function_of_numbers(machine, "in", [container, item])
+        if isinstance(found, Constant):
+            return bool(found.value)
     if is_known(container) and is_known(item):
         known: bool = as_python(machine, compute(machine, lambda a, b: b in a, container, item))
         return known

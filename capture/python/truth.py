@@ -120,14 +120,15 @@ def scalar_predicate(machine: Machine, value: Scalar, symbol: str, other: int | 
     """The outcome of comparing a run-time number with a constant; the outcome is guarded."""
     outcome = COMPARISONS[symbol](value.value, other)
     size = machine.recorder.sizes.expression_of(value) if type(other) is int else None
-    if value.symbolic is not None and size is None:
-        machine.recorder.specialise(value)
-        return bool(outcome)
     if size is not None and (value.symbolic is not None or value.expression is not None):
         assert isinstance(other, int)
+        machine.recorder.use_scalar_type(value)
         return machine.recorder.sizes.decide(symbol, size, other)
-    if value.expression is not None:
-        machine.recorder.specialise(value)
+    if value.symbolic is not None or value.expression is not None:
+        asked = Scalar(outcome, None, (symbol, (value, Constant(other))))
+        machine.recorder.use_scalar_type(value)
+        if not machine.recorder.guard_number(asked, "comparison of a number"):
+            machine.recorder.specialise(value)
         return bool(outcome)
     fact = Predicate(value.python_type, ((symbol, other),), negated=not outcome)
     machine.recorder.guard(value.source, Kind.PREDICATE, fact, "comparison of a number")

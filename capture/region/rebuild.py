@@ -63,6 +63,7 @@ from dynajit.capture.values.functions import (
     SuperValue,
 )
 from dynajit.capture.values.hashed import hashes_of
+from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.objects import (
     DELETED,
     ENTRY_CONTEXT,
@@ -84,11 +85,6 @@ from dynajit.ir.node import Node
 from dynajit.ir.sizes import attributes as known_attributes
 from dynajit.ir.sizes import expressions
 from dynajit.ops.rows.movement import inverse_permutation
-
-_ARITHMETIC: Final = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "**": operator.pow,
-}  # fmt: skip
 
 _SLOT_TYPES: Final = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
@@ -258,7 +254,7 @@ class Rebuilder:
             names = tuple(sorted(symint.symbols(value.symbolic)))
             self.call(emitter, function_of(value.symbolic, names), *operands)
             return
-        self.call(emitter, _ARITHMETIC[symbol], *operands)
+        self.call(emitter, FUNCTIONS[symbol], *operands)
 
     def _tuple(self, value: TupleValue, emitter: Any) -> None:
         if hasattr(value.cls, "_fields"):

@@ -114,7 +114,7 @@ class SizeMemory:
     """
 
     mode: bool | None = None
-    history: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    history: dict[str, list[tuple[int | float, ...]]] = field(default_factory=dict)
     varying: set[Place] = field(default_factory=set)
     fixed: dict[Place, tuple[Location | None, str]] = field(default_factory=dict)
     apart: set[Place] = field(default_factory=set)
@@ -123,7 +123,7 @@ class SizeMemory:
     moving: set[str] = field(default_factory=set)
     news: list[str] = field(default_factory=list)
 
-    def is_varying(self, place: Place, size: int) -> bool:
+    def is_varying(self, place: Place, size: int | float) -> bool:
         """True if the size differs from that of an earlier compile.
 
         The items of a list count as one tensor whose sizes are those of all of them.
@@ -139,7 +139,7 @@ class SizeMemory:
         pattern = _INDEX.sub("[*]", text)
         return pattern != text and (pattern, dim) in self.varying
 
-    def _notice(self, place: Place, old: int, new: int) -> None:
+    def _notice(self, place: Place, old: int | float, new: int | float) -> None:
         text, dim = place
         self.varying.add(place)
         self.varying.add((_INDEX.sub("[*]", text), dim))
@@ -152,13 +152,13 @@ class SizeMemory:
             self.moving.add(text)
         return text in self.moving
 
-    def sizes_so_far(self, place: Place) -> tuple[int, ...]:
+    def sizes_so_far(self, place: Place) -> tuple[int | float, ...]:
         """The sizes of a place in all compiles so far."""
         text, dim = place
         index = dim or 0
         return tuple(seen[index] for seen in self.history.get(text, ()) if len(seen) > index)
 
-    def remember(self, seen: Mapping[str, tuple[int, ...]]) -> None:
+    def remember(self, seen: Mapping[str, tuple[int | float, ...]]) -> None:
         """A compile is done: these were the shapes and numbers that it used."""
         for text, sizes in seen.items():
             self.history.setdefault(text, []).append(sizes)

@@ -17,12 +17,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dynajit.capture import breaks
+from dynajit.capture.guards.conditions import Call, Condition
 from dynajit.capture.guards.facts import Predicate, SizeRange, TensorFacts
 from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.relations import COMPARISONS, Relation, Term
 from dynajit.capture.places import sources
 from dynajit.capture.places.sources import Source
+from dynajit.capture.tensors.expressions import expression_of, expression_of_size
 from dynajit.capture.tensors.size_memory import Mark, Place, SizeMemory, marks_of
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.core.errors import DynamicSizeError
@@ -61,12 +63,13 @@ class Sizes:
         self.location: Location | None = None
         self._recorder: Any = None
         self._types: dict[int, tuple[TensorType, TensorFacts, tuple[Guard, ...]]] = {}
-        self._symbols: dict[str, tuple[SymInt, Term, int]] = {}
+        self._symbols: dict[str, tuple[SymInt, Term | Scalar, int]] = {}
         self._ints: dict[Source, SymInt] = {}
+        self._computed: dict[Any, SymInt] = {}
         self._shared: dict[tuple[int, ...], str] = {}
         self._places: dict[Place, str] = {}
         self._marks: dict[Place, Mark] = {}
-        self._seen: dict[str, tuple[int, ...]] = {}
+        self._seen: dict[str, tuple[int | float, ...]] = {}
 
     def serve(self, recorder: Any) -> None:
         """Whom guards go to, and who knows the names of placeholders."""
@@ -172,6 +175,7 @@ class Sizes:
         name = None if place in self.memory.apart else self._shared.get(past)
         if name is not None and self._marks.get(place) is None:
             symbol, first, _ = self._symbols[name]
+            assert isinstance(first, Term)
             self._places[place] = name
             equal = Relation("==", symint.symbol("a"), symint.symbol("b"),
                              (replace(term, name="a"), replace(first, name="b")))  # fmt: skip
@@ -182,7 +186,7 @@ class Sizes:
             self._shared.setdefault(past, str(symbol))
         return symbol, None
 
-    def _new_symbol(self, term: Term, value: int, range: SizeRange | None) -> SymInt:
+    def _new_symbol(self, term: "Term | Scalar", value: int, range: SizeRange | None) -> SymInt:
         prefix = "n" if range is None else "s"
         number = len(self._symbols)
         while not self._recorder.builder.is_name_free(f"{prefix}{number}"):
@@ -192,8 +196,17 @@ class Sizes:
             symbol = symint.symbol(name, None)
         else:
             symbol = symint.symbol(name, range.low, range.high)
-        self._symbols[name] = (symbol, replace(term, name=name), value)
+        origin = replace(term, name=name) if isinstance(term, Term) else term
+        self._symbols[name] = (symbol, origin, value)
         return symbol
+
+    def origin(self, name: str) -> "Term | Scalar":
+        """Where the number of a symbol is found, or the run-time number that it is."""
+        return self._symbols[name][1]
+
+    def is_computed(self, value: Number) -> bool:
+        """True for an expression of results of arithmetic: no place has them."""
+        return any(isinstance(self.origin(name), Scalar) for name in symint.symbols(value))
 
     def hint(self, value: Number) -> int:
         """What an expression is in the present call."""
@@ -219,6 +232,8 @@ class Sizes:
     def scalar(self, name: str) -> Scalar:
         """The run-time int that a symbol stands for."""
         symbol, term, value = self._symbols[name]
+        if isinstance(term, Scalar):
+            return replace(term, symbolic=symbol)
         if term.dim is None:
             return Scalar(value, term.source, None, symbol)
         return Scalar(value, sources.SizeOf(term.source, term.dim), None, symbol)
@@ -262,7 +277,8 @@ class Sizes:
         if known is not None:
             return known
         if scalar.expression is not None:
-            return self._shape_expression(*scalar.expression)
+            found = self._shape_expression(*scalar.expression)
+            return self._computed_size(scalar) if found is None else found
         if scalar.python_type is not int or scalar.source is None:
             return None
         if not scalar.source.is_guardable or not SMALLEST <= scalar.value < LARGEST:
@@ -303,6 +319,37 @@ class Sizes:
         found = _ALGEBRA[operation](*parts) if operation in _ALGEBRA else None
         return found if isinstance(found, SymInt) else None
 
+    def _computed_size(self, scalar: Scalar) -> SymInt | None:
+        """A symbol for the result of arithmetic on numbers of which one varies."""
+        if scalar.python_type is not int or not SMALLEST <= scalar.value < LARGEST:
+            return None
+        expression = expression_of(self, scalar) if self._has_varying(scalar) else None
+        if expression is None:
+            return None
+        enough = Condition(Call(">=", (expression, SMALLEST)), True)
+        if not enough.is_checkable or not enough.terms:
+            return None
+        found = self._computed.get(enough.key())
+        if found is None:
+            found = self._new_symbol(scalar, int(scalar.value), SizeRange(SMALLEST))
+            self._computed[enough.key()] = found
+        self._recorder.guard_condition(enough, "a number used as a size")
+        return found
+
+    def _has_varying(self, scalar: Scalar) -> bool:
+        """True if a number that another one is made of is a size, or differs between calls."""
+        if scalar.symbolic is not None:
+            return True
+        if scalar.expression is not None:
+            parts = [part for part in scalar.expression[1] if isinstance(part, Scalar)]
+            found = [self._has_varying(part) for part in parts]  # each is remembered
+            return any(found)
+        if scalar.source is None or self.memory.mode is False:
+            return False
+        text = scalar.source.expression()
+        self._seen[text] = (scalar.value,)
+        return self.memory.is_varying((text, None), scalar.value)
+
     def fits_float(self, value: Any) -> bool:
         """True for an int that becomes a float without overflow; guarded."""
         if not isinstance(value, Scalar) or value.expression is not None or value.source is None:
@@ -314,10 +361,10 @@ class Sizes:
         self._recorder.add_guard(Guard(value.source, Kind.PREDICATE, small, self.location, reason))
         return True
 
-    def saw_int(self, scalar: Scalar) -> None:
-        """An int is specialised: remember its value, so that the next compile may know better."""
-        if scalar.source is not None and scalar.python_type is int:
-            self._seen[scalar.source.expression()] = (int(scalar.value),)
+    def saw_number(self, scalar: Scalar) -> None:
+        """A number is specialised: remember its value, so that the next compile may know better."""
+        if scalar.source is not None:
+            self._seen[scalar.source.expression()] = (scalar.value,)
 
     # -- questions (symint.Decider) ------------------------------------------------------------
 
@@ -390,12 +437,26 @@ class Sizes:
     def _rely(self, comparison: str, a: Number, b: Number, reason: str) -> None:
         comparison, a, b = _simplified(comparison, a, b)
         names = sorted(symint.symbols(a) | symint.symbols(b))
-        terms = tuple(self._symbols[name][1] for name in names)
+        origins = [self.origin(name) for name in names]
+        terms = tuple(origin for origin in origins if isinstance(origin, Term))
+        if len(terms) < len(origins):
+            self._rely_on_result(comparison, a, b, reason)
+            return
         relation = Relation(comparison, a, b, terms)
         if not relation.is_checkable:
             for name in names:
                 self._fix(name, "a condition on sizes is too large to be checked")
         self._recorder.add_guard(self._guard_of(relation, reason))
+
+    def _rely_on_result(self, comparison: str, a: Number, b: Number, reason: str) -> None:
+        """`_rely` where a symbol is the result of arithmetic."""
+        left, right = expression_of_size(self, a), expression_of_size(self, b)
+        assert left is not None and right is not None
+        relied = Condition(Call(comparison, (left, right)), True)
+        if not relied.is_checkable:
+            text = "a condition on numbers that is too large to be checked"
+            raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, text)
+        self._recorder.guard_condition(relied, reason)
 
     def _guard_of(self, relation: Relation, reason: str) -> Guard:
         return Guard(relation.terms[0].source, Kind.RELATION, relation, self.location, reason)
@@ -407,6 +468,8 @@ _ALGEBRA: Final[dict[str, Callable[..., Any]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
+    "//": symint.floordiv,
+    "%": symint.mod,
 }
 
 

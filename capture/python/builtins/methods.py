@@ -41,6 +41,7 @@ from dynajit.capture.python.generators import (
     throw_into,
     thrown_exception,
 )
+from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.storage import storage_method
 from dynajit.capture.python.tensors.tensors import tensor_method
 from dynajit.capture.python.text.output import is_stream
@@ -126,6 +127,11 @@ def call_method(
             return receiver if is_method or are_none[0] else BoundMethod(receiver, args[0])
     if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
         return (yield from dict_from_keys(machine, receiver.object, args))
+    if isinstance(receiver, Scalar) and not keywords:
+        function = f"{receiver.python_type.__name__}.{name}"
+        number = function_of_numbers(machine, function, [receiver, *args])
+        if number is not None:
+            return number
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):
         return _fold_method(machine, receiver, name, args, keywords)
     if isinstance(receiver, (ListValue, DictValue, SetValue)):

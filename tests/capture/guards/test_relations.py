@@ -94,8 +94,8 @@ def test_a_failure_says_what_it_met() -> None:
 
 @pytest.mark.parametrize(
     "expected",
-    [(0, (), ((1, 0), (0, 1))), (0, ((0, 0),), ((2, 0),)), (9, ((0, 0),), ((0, 1), (0, 1))),
-     (0, ((0, 0),), ((1, 0),)), (0, ((5, 0),), ((1, 0), (0, 1))), (0, (), ((0, 1),) * 40)],
+    [((), 0, ((1, 0), (0, 1))), (((0, 0),), 0, ((2, 0),)), (((0, 0),), 9, ((0, 1), (0, 1))),
+     (((0, 0),), 0, ((1, 0),)), (((5, 0),), 0, ((1, 0), (0, 1))), ((), 0, ((0, 1),) * 40)],
 )  # fmt: skip
 def test_programs_that_could_leave_the_stack_are_refused(expected: object) -> None:
     tree = ((0, 0, 0, ((int(Kind.RELATION), expected, 0),), ()),)

@@ -1,0 +1,57 @@
+"""Functions of Python numbers that are computed before a launch: their names, and what they are.
+
+Each is written in C and depends on nothing but the numbers, so that guards may call it
+(`capture.guards.conditions`), and so may the code in front of a launch. Results are Python's own:
+whatever is asked of them here, the interpreter answers.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+#: Operators by their symbols; of one operand where the symbol would stand for two.
+OPERATORS: Final[Mapping[str, Callable[..., Any]]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "&": operator.and_,
+    "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+#: Functions of `math` that take iterables, or give tuples.
+_NOT_OF_NUMBERS: Final = frozenset({"fsum", "prod", "dist", "sumprod", "frexp", "modf"})
+
+_OF_MATH: Final = {
+    f"math.{name}": function
+    for name, function in vars(math).items()
+    if callable(function) and not name.startswith("_") and name not in _NOT_OF_NUMBERS
+}
+
+#: Results of these are numbers of the operands' class, whatever the operands are, and no error.
+CLOSED: Final = frozenset({"+", "-", "*"})
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    **OPERATORS,
+    "in": operator.contains, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
+    "abs": abs, "int": int, "float": float, "round": round, "min": min, "max": max, "pow": pow,
+    "int.bit_length": int.bit_length, "int.bit_count": int.bit_count,
+    "float.is_integer": float.is_integer,
+    **_OF_MATH,
+}  # fmt: skip
+
+_SIGNS: Final = {"neg": "-", "pos": "+", "invert": "~"}
+
+
+def call_text(name: str, operands: list[str]) -> str:
+    """A call of one of the functions as Python text; operands stand in parentheses already."""
+    if name in OPERATORS:
+        return f"({operands[0]} {name} {operands[1]})"
+    if name in _SIGNS:
+        return f"({_SIGNS[name]}{operands[0]})"
+    if name == "in":
+        return f"({operands[1]} in {operands[0]})"
+    kind, _, method = name.partition(".")
+    if kind in ("int", "float") and method:
+        return f"{operands[0]}.{method}()"
+    return f"{name}({', '.join(operands)})"
