@@ -230,6 +230,12 @@ LIMIT: Final = TABLE.add(
     "the captured code is too long, every round of its loops counted",
     "Compile the body of the loop as a function, or use one operation on the whole tensor.",
 )
+CHANGES: Final = TABLE.add(
+    "changes",
+    "a value is needed that was another one in many calls",
+    "Pass what changes as a tensor or a number, or keep it out of the compiled function.",
+    fundamental=True,
+)
 RECURSION: Final = TABLE.add(
     "recursion",
     "calls are nested too deeply to inline",

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from dynajit.capture import _capture
 from dynajit.capture.entry import own_builtins
 from dynajit.capture.guards.guards import Guard
-from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.guards.kinds import Kind, is_about_a_value
 from dynajit.capture.guards.tree import CompiledGuards, Failure, compile_guards
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.core.errors import InternalError, RecompileError
@@ -51,6 +51,7 @@ VERSIONS_OF_A_REST: Final = 8
 #: classes that it makes does not keep what each was compiled for, for ever.
 MOST_NOTED: Final = 100
 MSG_RARE: Final = "nearly every call needs a version of its own"
+MSG_CHANGES: Final = "nearly every call needs a version of its own: {reason}"
 
 #: How often a call is compiled whose guards do not hold right afterwards: another thread, a
 #: finalizer or the collector may change what was looked at meanwhile.
@@ -129,7 +130,8 @@ class Recompile:
 
     Args:
         number: of the entry that was made, or None where nothing was published.
-        failures: per existing entry, most recently used first, the first guard that failed.
+        failures: per existing entry the first guard that failed: what no entry knows comes first,
+            then those of the most recently used ones.
         sizes: the sizes that are symbols from now on, such as "x.shape[0]: 3 -> 4; now dynamic".
     """
 
@@ -139,7 +141,7 @@ class Recompile:
 
     @property
     def reason(self) -> str:
-        """Why the most recently used entry did not fit."""
+        """What changed, or where nothing is new, why the most recently used entry did not fit."""
         if self.sizes:
             return "; ".join(self.sizes)
         return self.failures[0].explanation if self.failures else "its entries were dropped"
@@ -214,14 +216,13 @@ class FunctionCache:
             if found is not None:
                 return found  # another thread was faster
             self._drop_dead(compiled)
-            if (
-                self._is_rarely_met_again(compiled)
-                or self._gives_up()
-                or self._meets_new_class(compiled, function, arguments)
-            ):
+            if self._is_rarely_met_again(compiled) or self._gives_up():
+                return None
+            failures = self._failures(compiled, function, arguments)
+            if self._meets_new_class(compiled, failures) or self._compiles_in_vain(failures):
                 return None
             with seldom():
-                return self._compile(compiled, function, arguments)
+                return self._compile(compiled, function, arguments, failures)
 
     def _refuse(self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]) -> None:
         failures = self._failures(compiled, function, arguments)
@@ -258,9 +259,14 @@ class FunctionCache:
         return None
 
     def _compile(
-        self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
+        self,
+        compiled: Any,
+        function: FunctionType,
+        arguments: tuple[Any, ...],
+        failures: tuple[Failure, ...],
     ) -> Callable[..., Any] | None:
-        failures = self._failures(compiled, function, arguments)
+        if failures:
+            self._note_failure(failures[0].guard)
         self.compile_count += 1
         published, guards, unstable = self._make(function, arguments)
         upset = [unstable]
@@ -303,10 +309,28 @@ class FunctionCache:
     def _failures(
         self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
     ) -> tuple[Failure, ...]:
-        found = (
-            entry.guards.explain_failure(arguments, function) for entry in self.entries(compiled)
-        )
-        return tuple(failure for failure in found if failure is not None)
+        """See `Recompile`."""
+        entries = self.entries(compiled)
+        found = [entry.guards.explain_failure(arguments, function) for entry in entries]
+        failures = [failure for failure in found if failure is not None]
+        if len(failures) < 2:
+            return tuple(failures)
+        guards = [entry.guards for entry in entries]
+        known = {
+            id(failure): any(other.knows(failure.guard, arguments, function) for other in guards)
+            for failure in failures
+        }
+        return tuple(sorted(failures, key=lambda failure: known[id(failure)]))
+
+    def _note_failure(self, guard: Guard) -> None:
+        """A version is made since this guard failed."""
+        place = guard.source.expression()
+        if self.sizes is None:
+            return
+        if guard.kind is Kind.TENSOR:
+            self.sizes.note_forced(place)
+        elif is_about_a_value(guard.kind, guard.expected):
+            self.sizes.churn.note(place, guard.kind is Kind.TYPE_IS, guard.location)
 
     def _drop_dead(self, compiled: Any) -> None:
         """Forget versions for objects that have died, but for the last: `_meets_new_class` asks."""
@@ -336,16 +360,26 @@ class FunctionCache:
             warn(message, stacklevel=4)
         return True
 
-    def _meets_new_class(
-        self, compiled: Any, function: FunctionType, arguments: tuple[Any, ...]
-    ) -> bool:
+    def _compiles_in_vain(self, failures: tuple[Failure, ...]) -> bool:
+        """True if versions are made again and again for a place that was left to Python."""
+        if self.sizes is None or not failures:
+            return False
+        guard = failures[0].guard
+        place = guard.source.expression()
+        if not self.sizes.churn.is_in_vain(place, guard.kind is Kind.TYPE_IS):
+            return False
+        reason = MSG_CHANGES.format(reason=place)
+        if reason not in self.skips:
+            self.skips.append(reason)
+        return True
+
+    def _meets_new_class(self, compiled: Any, failures: tuple[Failure, ...]) -> bool:
         """True if a class statement that runs in every call makes every version useless.
 
         Its class is another one each time; two versions that failed for no other reason show it.
         """
         if compiled.entry_count < VERSIONS_OF_A_CLASS:
             return False
-        failures = self._failures(compiled, function, arguments)
         if not failures or not all(failure.is_about_new_class for failure in failures):
             return False
         if not self._said_new_class:

@@ -210,7 +210,9 @@ def _execute(
         try:
             executor = Executor(function, arguments, recorder, forced, refuses_copies)
             after.callback(executor.close)
+            recorder.may_break = not fullgraph
             outcome = executor.run()
+            recorder.may_break = False
             module = early_imports.wanted(outcome)
             is_early = module is not None and module not in asked
             if fullgraph and isinstance(outcome, Stopped) and not is_early:

@@ -61,6 +61,11 @@ class Condition:
         return tuple(dict.fromkeys(_terms(self.expression)))
 
     @property
+    def is_about_sizes(self) -> bool:
+        """True if a term is the size of a tensor."""
+        return any(term.dim is not None for term in self.terms)
+
+    @property
     def is_checkable(self) -> bool:
         """True if the C evaluator has room for its program."""
         depth = deepest = 0

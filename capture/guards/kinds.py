@@ -349,3 +349,10 @@ class Kind(enum.IntEnum):
         holds=Holds.TERMS,
         lower=_lower_condition,
     )  # fmt: skip
+
+
+def is_about_a_value(kind: Kind, expected: Any) -> bool:
+    """True for facts that the code may be left to Python for: of tensors there are other ways."""
+    if kind is Kind.TENSOR or kind is Kind.SEPARATE_MEMORY:
+        return False
+    return kind.row.holds is not Holds.TERMS or not expected.is_about_sizes

@@ -90,6 +90,11 @@ class Relation:
     right: Number
     terms: tuple[Term, ...]
 
+    @property
+    def is_about_sizes(self) -> bool:
+        """True if a term is the size of a tensor."""
+        return any(term.dim is not None for term in self.terms)
+
     def text(self) -> str:
         """The condition as Python text."""
         return f"{self._side(self.left)} {self.comparison} {self._side(self.right)}"

@@ -9,7 +9,7 @@ The failures that it explains are shown in reports.
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import _capture
 from dynajit.capture.guards import mortal
@@ -19,6 +19,9 @@ from dynajit.capture.guards.kinds import Holds, Kind, constant_key, is_equality_
 from dynajit.capture.places.sources import Constant, Key, Source, Step
 from dynajit.core.errors import InternalError
 from dynajit.core.records import record
+
+#: Guards that are asked one by one where a place is missing.
+MOST_ASKED: Final = 300
 
 
 def compile_guards(guards: Iterable[Guard]) -> "CompiledGuards":
@@ -125,8 +128,42 @@ class CompiledGuards:
             return None
         index, actual = found
         guard = self.guards[index]
+        if actual is NotImplemented:
+            guard, actual = self._cause(args, function) or (guard, actual)
         now = MISSING if actual is NotImplemented else actual
         return Failure(guard, guard.old_text(), guard.new_text(now), guard.explain(now))
+
+    def _cause(self, args: tuple[Any, ...], function: Any) -> tuple[Guard, Any] | None:
+        """A guard that fails although its place exists: why that of another one does not."""
+        for guard in self.guards[:MOST_ASKED]:
+            alive = _alive(guard)
+            if alive is None or guard.kind.row.holds in (Holds.TERMS, Holds.PLACE, Holds.PLACES):
+                continue
+            found = compile_guards([alive]).evaluator.first_failure(args, function)
+            if found is not None and found[1] is not NotImplemented:
+                return guard, found[1]
+        return None
+
+    def knows(self, guard: Guard, args: tuple[Any, ...], function: Any) -> bool:
+        """True if a fact of this kind about the guard's place is among these, and holds."""
+        place = guard.source.expression()
+        for other in self.guards:
+            if other.kind is not guard.kind or other.source.expression() != place:
+                continue
+            alive = _alive(other)
+            if alive is not None and compile_guards([alive]).evaluator.check(args, function):
+                return True
+        return False
+
+
+def _alive(guard: Guard) -> Guard | None:
+    """The guard with the object that it expects; None: that has died, or its place is no place."""
+    if isinstance(guard.source.root, Constant):
+        return None
+    if type(guard.expected) is not Remembered:
+        return guard
+    held = guard.expected.reference()
+    return None if held is None else replace(guard, expected=held)
 
 
 @record

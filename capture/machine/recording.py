@@ -18,7 +18,7 @@ from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.guards.classes_met import ClassesMet
 from dynajit.capture.guards.conditions import Condition
 from dynajit.capture.guards.guards import Guard, guard_key, without_implied
-from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.guards.kinds import Kind, is_about_a_value
 from dynajit.capture.machine import lifetimes
 from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.immutables import is_immutable, is_lasting
@@ -173,6 +173,8 @@ class Recorder:
         self.owners: dict[graph.Node, int] = {}
         self.writes = tensor_memory.Writes()
         self.asks_compiling = False
+        #: Code runs that may be left to Python where it is: not outside of instructions.
+        self.may_break = False
         self._lines: dict[tuple[str, int], None] = {}
         self._guards: dict[tuple[Any, ...], Guard] = {}
         self._guarded: Counter[Source] = Counter()  # guards per source
@@ -351,11 +353,12 @@ class Recorder:
         """Record a fact once.
 
         Raises:
-            GraphBreak: the guard evaluator cannot reach the source.
+            GraphBreak: the guard evaluator cannot reach the source, or such guards keep failing.
         """
         key = guard_key(source, kind, expected)
         if key in self._guards:  # so it is for most uses
             return
+        self._refuse_churn(source, kind, expected)
         if not source.is_guardable:
             raise breaks.GraphBreak(
                 breaks.UNSUPPORTED_OPERATION, f"{source.expression()} cannot be guarded"
@@ -363,10 +366,26 @@ class Recorder:
         self._add(key, Guard(source, kind, expected, self.location, reason))
 
     def add_guard(self, guard: Guard) -> None:
-        """Record a fact once."""
+        """Record a fact once.
+
+        Raises:
+            GraphBreak: such guards keep failing.
+        """
         key = guard.identity()
         if key not in self._guards:
+            self._refuse_churn(guard.source, guard.kind, guard.expected)
             self._add(key, guard)
+
+    def _refuse_churn(self, source: Source, kind: Kind, expected: Any) -> None:
+        churn = self.sizes.memory.churn
+        if churn.is_empty or not self.may_break:
+            return
+        place = source.expression()
+        is_left = churn.is_left_to_python(place, kind is Kind.TYPE_IS)
+        if kind in _OF_CONTENTS and _is_on_the_stack(source):
+            is_left |= churn.is_line_left_to_python(self.location)
+        if is_left and is_about_a_value(kind, expected):
+            raise breaks.GraphBreak(breaks.CHANGES, place)
 
     def _add(self, key: tuple[Any, ...], guard: Guard) -> None:
         self._guards[key] = guard
@@ -791,6 +810,16 @@ _SLICE = ("start", "stop", "step")
 NAMESPACE_MARK: Final = "__builtins__"
 
 _SINGLETONS = (type(None), type(Ellipsis), type(NotImplemented))
+
+
+#: Facts about what a value is: others changing, these change with them.
+_OF_CONTENTS: Final = (Kind.EQUALS, Kind.STORAGE_EQUALS, Kind.LENGTH, Kind.DICT_KEYS)
+
+
+def _is_on_the_stack(source: Source) -> bool:
+    """True for what the line in front of a break has computed."""
+    root = source.root
+    return isinstance(root, sources.Local) and root.name.startswith(".stack")
 
 
 def _input_name(source: Source) -> str:

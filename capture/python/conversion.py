@@ -1,7 +1,7 @@
 """Values and Python objects: what library functions are called with, and what they return."""
 
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
@@ -18,38 +18,44 @@ from dynajit.core.types.symint import SymInt
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 
+#: Classes of run-time numbers that a function is given as inputs of the graph.
+Lifted: TypeAlias = tuple[type, ...]
+SPECIALISED: Final[Lifted] = ()
+NUMBERS: Final[Lifted] = (int, float)
 
-def to_native(machine: Machine, value: Value, specialise: bool) -> Any:
+
+def to_native(machine: Machine, value: Value, lifted: Lifted) -> Any:
     """What a library function is called with: graph values for tensors, else Python objects.
+
+    Args:
+        lifted: run-time numbers of other classes are sizes, or specialised.
 
     Raises:
         NotKnown: the value has no such form.
     """
     if isinstance(value, TensorValue):
         return machine.recorder.graph_value(value)
-    if isinstance(value, Scalar) and not specialise:
+    if isinstance(value, Scalar) and value.python_type in lifted:
         return machine.recorder.lift_scalar(value)
     if isinstance(value, Scalar):
         size = machine.recorder.sizes.shape_int(value)
         return machine.recorder.specialise(value) if size is None else size
     if isinstance(value, TupleValue):
         machine.recorder.use(value)
-        items = [to_native(machine, item, specialise) for item in value.items]
+        items = [to_native(machine, item, lifted) for item in value.items]
         return tuple(items) if value.cls is tuple else make_tuple(value.cls, items)
     if isinstance(value, ListValue):
-        return [to_native(machine, item, specialise) for item in list_items(machine, value)]
+        return [to_native(machine, item, lifted) for item in list_items(machine, value)]
     if isinstance(value, DictValue):
         entries = dict_entries(machine, value).values()
-        return {
-            as_python(machine, key): to_native(machine, item, specialise) for key, item in entries
-        }
+        return {as_python(machine, key): to_native(machine, item, lifted) for key, item in entries}
     if isinstance(value, SliceValue):
         machine.recorder.use(value)
         parts = (value.start, value.stop, value.step)
-        return slice(*(to_native(machine, part, True) for part in parts))
+        return slice(*(to_native(machine, part, SPECIALISED) for part in parts))
     storage = storage_of(machine, value)
     if storage is not None and keeps(value, *_CONVERSIONS):
-        return to_native(machine, storage, specialise)
+        return to_native(machine, storage, lifted)
     return as_python(machine, value)
 
 

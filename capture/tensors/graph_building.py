@@ -26,6 +26,7 @@ from dynajit.ir import graph
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE
 from dynajit.ops.calls.autocast import for_row
+from dynajit.ops.rows.composites import narrow, wide
 from dynajit.ops.table.op_table import Kind as OpKind
 from dynajit.ops.table.op_table import Op
 
@@ -147,6 +148,8 @@ class Builder(graph.Builder):
 
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> graph.Value:
         """Record an op; with grad mode off, operands are detached first."""
+        if any(isinstance(value, graph.Value) for value in attributes.values()):
+            return self._of_numbers(op, inputs, attributes)
         operands = [*for_row(op, tuple(self.lift(operand) for operand in inputs))]
         wanted = attributes.get("device", CPU)
         if wanted is not CPU:
@@ -156,6 +159,22 @@ class Builder(graph.Builder):
         result = self.call(op, operands, attributes)
         self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
         return result
+
+    def _of_numbers(
+        self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]
+    ) -> graph.Value:
+        """An op with attributes that are known at run time only: what its body says, recorded.
+
+        Raises:
+            GraphBreak: it is no function of elements; the numbers are specialised.
+        """
+        if op.kind is not OpKind.POINTWISE:
+            detail = f"{op.name} of a number that varies"
+            raise breaks.GraphBreak(breaks.TENSOR_FAILURE, detail)
+        operands = [*for_row(op, tuple(self.lift(operand) for operand in inputs))]
+        result = op.rule.body(TABLE, *(wide(TABLE, operand) for operand in operands), **attributes)
+        found: graph.Value = narrow(TABLE, result, operands[0].dtype)
+        return found
 
     def resolve_device(self, device: Device, what: str) -> Device:
         """The device with its number; that of the current GPU is relied on."""

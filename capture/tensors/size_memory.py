@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from dynajit.capture.guards.churn import MOST_VERSIONS, Churn
 from dynajit.core.errors import ArgumentError
 from dynajit.core.location import Location
 from dynajit.core.records import record
@@ -111,6 +112,8 @@ class SizeMemory:
         positions: where iterators that existed before were, by their text.
         moving: those that were elsewhere in another compile.
         news: what changed in the compile that is going on, for its report.
+        churn: guards that keep failing.
+        forced: places where the code forced a number, and how often another one came.
     """
 
     mode: bool | None = None
@@ -122,6 +125,22 @@ class SizeMemory:
     positions: dict[str, int] = field(default_factory=dict)
     moving: set[str] = field(default_factory=set)
     news: list[str] = field(default_factory=list)
+    churn: Churn = field(default_factory=Churn)
+    forced: dict[Place, int] = field(default_factory=dict)
+
+    def note_forced(self, text: str) -> None:
+        """A version is made for another shape of this tensor.
+
+        Sizes that the code forces, and that change all the same, are left to Python in the end.
+        """
+        for place in [place for place in self.fixed if place[0] == text]:
+            self.forced[place] = self.forced.get(place, 0) + 1
+            if self.is_left_to_python(place):
+                del self.fixed[place]
+
+    def is_left_to_python(self, place: Place) -> bool:
+        """True if code must not force a number on a size any more."""
+        return self.forced.get(place, 0) >= MOST_VERSIONS
 
     def is_varying(self, place: Place, size: int | float) -> bool:
         """True if the size differs from that of an earlier compile.
@@ -173,5 +192,7 @@ class SizeMemory:
         self.start()
         for known in (
             self.history, self.varying, self.fixed, self.apart, self.positions, self.moving,
+            self.forced,
         ):  # fmt: skip
             known.clear()
+        self.churn.forget()

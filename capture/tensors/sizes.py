@@ -323,7 +323,7 @@ class Sizes:
         """A symbol for the result of arithmetic on numbers of which one varies."""
         if scalar.python_type is not int or not SMALLEST <= scalar.value < LARGEST:
             return None
-        expression = expression_of(self, scalar) if self._has_varying(scalar) else None
+        expression = expression_of(self, scalar) if self.varies(scalar) else None
         if expression is None:
             return None
         enough = Condition(Call(">=", (expression, SMALLEST)), True)
@@ -336,13 +336,13 @@ class Sizes:
         self._recorder.guard_condition(enough, "a number used as a size")
         return found
 
-    def _has_varying(self, scalar: Scalar) -> bool:
+    def varies(self, scalar: Scalar) -> bool:
         """True if a number that another one is made of is a size, or differs between calls."""
         if scalar.symbolic is not None:
             return True
         if scalar.expression is not None:
             parts = [part for part in scalar.expression[1] if isinstance(part, Scalar)]
-            found = [self._has_varying(part) for part in parts]  # each is remembered
+            found = [self.varies(part) for part in parts]  # each is remembered
             return any(found)
         if scalar.source is None or self.memory.mode is False:
             return False
@@ -430,6 +430,8 @@ class Sizes:
             return
         if len(places) > 1:
             self.memory.apart.update(places)
+        elif self.memory.is_left_to_python(places[0]) and self._recorder.may_break:
+            raise breaks.GraphBreak(breaks.CHANGES, f"{_place_text(places[0])}: {why}")
         else:
             self.memory.fixed[places[0]] = (self.location, why)
         raise SizesChanged

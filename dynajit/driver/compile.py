@@ -23,6 +23,7 @@ from dynajit.capture.control import (
     is_compiling,
     set_stance,
 )
+from dynajit.capture.guards.churn import Churn
 from dynajit.capture.tensors.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ExpectationError
 from dynajit.core.process import config
@@ -88,6 +89,7 @@ class Compiler:
         dynamic: see `compile`.
         listener: called with the function's name and every compilation, or None.
         family: everything compiled for this call, for reports.
+        churn: guards that keep failing, by the code that they belong to.
     """
 
     backend: "Backend"
@@ -95,6 +97,7 @@ class Compiler:
     dynamic: bool | None = None
     listener: "Listener | None" = None
     family: history.Family = field(default_factory=history.Family)
+    churn: dict[tuple[str, str, int], Churn] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Here, so that a first call takes the time of its own compilation only.
@@ -141,7 +144,9 @@ class Compiler:
         return self._entry(function, needs_tensors=False)
 
     def _entry(self, function: FunctionType, needs_tensors: bool) -> Any:
-        sizes = SizeMemory(self.dynamic)
+        code = function.__code__  # what runs after a break has the name and the line of it all
+        place = (code.co_filename, code.co_name, code.co_firstlineno)
+        sizes = SizeMemory(self.dynamic, churn=self.churn.setdefault(place, Churn()))
         publish = functools.partial(self.publish, needs_tensors, sizes)
         made = cache.compiled_function(function, publish, cache.Callees(self.callee), sizes)
         _compiled.add(made)

@@ -16,7 +16,7 @@ from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.conversion import to_native
+from dynajit.capture.python.conversion import SPECIALISED, to_native
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue
@@ -265,7 +265,7 @@ def tensor_store(machine: Machine, receiver: TensorValue, index: Value, item: Va
     """`receiver[index] = item`."""
     try:
         refuse_older_key(machine, index)
-        key = to_native(machine, index, True)
+        key = to_native(machine, index, SPECIALISED)
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"item assignment at {error}") from None
     entries = key if isinstance(key, tuple) else (key,)
@@ -289,7 +289,7 @@ def refuse_older_key(machine: Machine, index: Value) -> None:
     if not isinstance(index, ListValue):
         return
     try:
-        key = to_native(machine, index, True)
+        key = to_native(machine, index, SPECIALISED)
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"an index of {error}") from None
     if subscript.stands_for_tuple(key):

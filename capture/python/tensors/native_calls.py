@@ -1,15 +1,23 @@
 """Library functions called with graph values: their operations become nodes of the graph."""
 
-from collections.abc import Callable
-from typing import Any
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import plain_number
-from dynajit.capture.python.conversion import from_python, to_native
-from dynajit.capture.values.symbolic import Value
+from dynajit.capture.python.conversion import (
+    NUMBERS,
+    SPECIALISED,
+    Lifted,
+    from_python,
+    to_native,
+)
+from dynajit.capture.values.symbolic import Scalar, Value
+from dynajit.ir import graph
 from dynajit.ops.calls.autocast import word_set
 
 
@@ -22,6 +30,7 @@ def native_method(
         return getattr(tensor, name)(*rest, **named)
 
     method.__qualname__ = f"Tensor.{name}"
+    method.__module__ = getattr(getattr(graph.Value, name, None), "__module__", method.__module__)
     return native_call(machine, method, [receiver, *args], keywords)
 
 
@@ -35,19 +44,48 @@ def native_call(
     """Call a library function with graph values; its ops become nodes.
 
     Args:
-        lift_numbers: run-time numbers are passed as graph inputs; where the function cannot
-            take them, and otherwise, they are specialised.
+        lift_numbers: run-time numbers are passed as graph inputs. Otherwise those that vary are, as
+            far as the function takes numbers. Where it cannot take them, they are specialised.
 
     Raises:
         GraphBreak: the function refuses; the real call will raise the error.
     """
-    if lift_numbers:
+    given = (*args, *keywords.values())
+    lifted = NUMBERS if lift_numbers else _varying_numbers(machine, function, given)
+    if lifted:
         mark = machine.recorder.mark()
         try:
-            return _native_call(machine, function, args, keywords, specialise=False)
+            return _native_call(machine, function, args, keywords, lifted)
         except GraphBreak:
             machine.recorder.restore(mark)
-    return _native_call(machine, function, args, keywords, specialise=True)
+    return _native_call(machine, function, args, keywords, SPECIALISED)
+
+
+def _varying_numbers(
+    machine: Machine, function: Callable[..., Any], given: Sequence[Value]
+) -> Lifted:
+    """Classes of numbers among the arguments that differ between calls.
+
+    A float is a number wherever it is given; an int may be a size or a dimension, but not for
+    functions of single elements and of floats.
+    """
+    numbers = [value for value in given if isinstance(value, Scalar)]
+    varying = {value.python_type for value in numbers if machine.recorder.sizes.varies(value)}
+    if int in varying and not _takes_ints_as_numbers(function):
+        varying.discard(int)
+    return tuple(kind for kind in NUMBERS if kind in varying)
+
+
+def _takes_ints_as_numbers(function: Callable[..., Any]) -> bool:
+    """True for functions of elements, and for those that say so of all but their first argument."""
+    if (function.__module__ or "").startswith(_OF_ELEMENTS):
+        return True
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return bool(parameters) and all(parameter.annotation is float for parameter in parameters)
+
+
+#: Modules of functions that take an int for a number.
+_OF_ELEMENTS: Final = "dynajit.ops.functions.elements."
 
 
 def _native_call(
@@ -55,14 +93,13 @@ def _native_call(
     function: Callable[..., Any],
     args: list[Value],
     keywords: dict[str, Value],
-    specialise: bool,
+    lifted: Lifted,
 ) -> Value:
     name = getattr(function, "__qualname__", None) or getattr(function, "name", repr(function))
     try:
-        positional = [to_native(machine, plain_number(value), specialise) for value in args]
+        positional = [to_native(machine, plain_number(value), lifted) for value in args]
         named = {
-            key: to_native(machine, plain_number(value), specialise)
-            for key, value in keywords.items()
+            key: to_native(machine, plain_number(value), lifted) for key, value in keywords.items()
         }
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} with {error}") from None

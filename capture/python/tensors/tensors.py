@@ -20,7 +20,7 @@ from dynajit.capture.places import sources
 from dynajit.capture.python.basic import as_python, is_none, type_of
 from dynajit.capture.python.containers import fold
 from dynajit.capture.python.contents import list_items
-from dynajit.capture.python.conversion import to_native
+from dynajit.capture.python.conversion import SPECIALISED, to_native
 from dynajit.capture.python.tensors.autograd import (
     data_of,
     grad_fn_of,
@@ -325,9 +325,9 @@ def creates_tensor(
     if filled is not None:
         return filled
     try:
-        positional = [_as_number(machine, to_native(machine, value, True)) for value in args]
+        positional = [_as_number(machine, to_native(machine, value, SPECIALISED)) for value in args]
         named = {
-            key: _as_number(machine, to_native(machine, value, True))
+            key: _as_number(machine, to_native(machine, value, SPECIALISED))
             for key, value in keywords.items()
         }
     except NotKnown as error:

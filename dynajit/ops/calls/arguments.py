@@ -20,7 +20,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import SymInt
-from dynajit.core.types.value_types import Shape, Size, numel
+from dynajit.core.types.value_types import ScalarType, Shape, Size, numel
 from dynajit.ops.table import dispatch
 from dynajit.ops.table.families import normalize_dim
 from dynajit.ops.table.op_table import TABLE
@@ -42,6 +42,13 @@ def is_operand(value: Any) -> bool:
 def operand(value: Any) -> Any:
     """`value` as an operand of a row; a NumPy number becomes a Python number."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def run_time_float(value: Any) -> Any:
+    """`float(value)`; a number that a graph takes at run time stays what it is."""
+    if type(value) is float or isinstance(getattr(value, "type", None), ScalarType):
+        return value
+    return float(value)
 
 
 def known_number(value: Any) -> Any:

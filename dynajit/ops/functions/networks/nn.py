@@ -26,7 +26,14 @@ from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops.calls import arguments
-from dynajit.ops.calls.arguments import cast, constant, dim_of, require_tensor, with_integers
+from dynajit.ops.calls.arguments import (
+    cast,
+    constant,
+    dim_of,
+    require_tensor,
+    run_time_float,
+    with_integers,
+)
 from dynajit.ops.calls.autocast import autocast, widened
 from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.placing import as_suggested, contiguous
@@ -68,7 +75,7 @@ def mish(input: Any) -> Any:
 @public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta."""
-    return TABLE.softplus(input, beta=float(beta), threshold=float(threshold))
+    return TABLE.softplus(input, beta=run_time_float(beta), threshold=run_time_float(threshold))
 
 
 @public("nn.functional", out=Out.SAME_DTYPE, numpy_names=True)
@@ -82,7 +89,7 @@ def leaky_relu(input: Any, negative_slope: Any = 0.01) -> Any:
     """x where positive, else negative_slope * x."""
     if isinstance(negative_slope, str):
         raise ArgumentError(f"leaky_relu: negative_slope={negative_slope!r}.  Expected a number.")
-    return TABLE.leaky_relu(input, negative_slope=float(negative_slope))
+    return TABLE.leaky_relu(input, negative_slope=run_time_float(negative_slope))
 
 
 @public(out=Out.ABSENT, method=True)
@@ -112,7 +119,7 @@ def prelu(input: Any, weight: Any) -> Any:
 @public("nn.functional", inplace_argument=True, saves_input=True, in_place=InPlace.FUNCTION)
 def elu(input: Any, alpha: float = 1.0) -> Any:
     """x where positive, else alpha * (exp(x) - 1)."""
-    return TABLE.elu(input, alpha=float(alpha), scale=1.0)
+    return TABLE.elu(input, alpha=run_time_float(alpha), scale=1.0)
 
 
 @public(out=Out.ABSENT)

@@ -251,8 +251,13 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
         length = input.shape[d] if input.shape else 1
         if isinstance(length, int) and length == 0:
             continue
-        cut = (length - size(step, "roll")) % length
-        if cut != 0:
+        wanted = size(step, "roll")
+        cut = (length - wanted) % length
+        if not isinstance(wanted, int):  # any of the elements may be the first
+            places = TABLE.arange(0, 1, size=length, dtype=dtypes.int64, device=input.device)
+            places = TABLE.remainder(TABLE.add(places, cut), length)
+            result = TABLE.index_select(result, places, dim=d)
+        elif cut != 0:
             parts = narrow(result, d, cut, length - cut), narrow(result, d, 0, cut)
             result = TABLE.cat(*parts, dim=d)
         else:

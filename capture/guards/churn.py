@@ -1,0 +1,61 @@
+"""Guards that fail at call after call, and what they are about: Python is left to such places.
+
+What changes between calls is generalised where that can be done: sizes and numbers become run-time
+values. What cannot (a text, an object, the length of a list) costs a version per value; after
+`MOST_VERSIONS` the next capture breaks where the value is needed: one version serves all others.
+
+Places are told apart by their texts: nothing that a compiled region relies on is decided here.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from dynajit.core.location import Location
+
+#: Versions for the values of one place before it is left to Python.
+MOST_VERSIONS: Final = 5
+#: Further versions, for guards that no instruction records: then calls run as plain Python.
+MOST_IN_VAIN: Final = 3
+
+
+@dataclass(slots=True)
+class Churn:
+    """How many versions were needed because a guard failed (mutable).
+
+    One per function, shared with what runs after its breaks, which needs the same places.
+    """
+
+    _versions: dict[tuple[str, bool], int] = field(default_factory=dict)
+    _lines: set[tuple[str, int] | None] = field(default_factory=set)
+
+    def note(self, place: str, is_class: bool, location: Location | None) -> None:
+        """A version is made since a guard, of a class or a value, failed that this line needed."""
+        self._versions[place, is_class] = self._versions.get((place, is_class), 0) + 1
+        if self.is_left_to_python(place, is_class):
+            self._lines.add(_line(location))
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no guard has failed: so it is for most functions."""
+        return not self._versions
+
+    def is_left_to_python(self, place: str, is_class: bool) -> bool:
+        """True if code must not rely on the class, or on the value, of what is there any more."""
+        return self._versions.get((place, is_class), 0) >= MOST_VERSIONS
+
+    def is_line_left_to_python(self, location: Location | None) -> bool:
+        """True for a line that needs such a place: what it has computed changes, too."""
+        return _line(location) in self._lines
+
+    def is_in_vain(self, place: str, is_class: bool) -> bool:
+        """True if versions are still made for a place that was left to Python."""
+        return self._versions.get((place, is_class), 0) >= MOST_VERSIONS + MOST_IN_VAIN
+
+    def forget(self) -> None:
+        """As if no guard had failed."""
+        self._versions.clear()
+        self._lines.clear()
+
+
+def _line(location: Location | None) -> tuple[str, int] | None:
+    return None if location is None else (location.file, location.line)
