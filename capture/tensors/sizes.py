@@ -399,6 +399,23 @@ class Sizes:
         self._rely("==", value, hint, "size specialised here")
         return hint
 
+    def is_within(self, value: Any, limit: float) -> bool:
+        """Whether a run-time number of the graph is in [-limit, limit] in this call; guarded."""
+        hint: int | float
+        if isinstance(value, SymInt):
+            expression, hint = expression_of_size(self, value), self.hint(value)
+        else:
+            scalar = self._recorder.input_nodes.get(value.node)
+            if not isinstance(scalar, Scalar):
+                return False
+            expression, hint = expression_of(self, scalar), scalar.value
+        if expression is None or not abs(hint) <= limit:
+            return False
+        relied = Condition(Call("<=", (Call("abs", (expression,)), limit)), True)
+        if relied.is_checkable:
+            self._recorder.guard_condition(relied, "a number that a dtype has to hold")
+        return relied.is_checkable
+
     def check_result(self, size: SymInt) -> None:
         """A size of a result: it must not become 0 or 1, which vanish and broadcast, unnoticed.
 

@@ -144,6 +144,9 @@ class Decider(Protocol):
     def number(self, value: "SymInt") -> int:
         """The number itself, which will be guarded."""
 
+    def is_within(self, value: object, limit: float) -> bool:
+        """Whether a run-time number is in [-limit, limit]; what is said will be guarded."""
+
 
 class _State(threading.local):
     def __init__(self) -> None:
@@ -195,6 +198,12 @@ def fits_within(a: Number, b: Number) -> bool:
     if known is None:
         return _state.decider is None or _state.decider.decide("<=", a, b)
     return known
+
+
+def is_within(value: object, limit: float) -> bool:
+    """Whether a run-time number of a graph is in [-limit, limit]; taken for granted where nobody
+    decides."""
+    return _state.decider is None or _state.decider.is_within(value, limit)
 
 
 def known_comparison(symbol: str, a: Number, b: Number) -> bool | None:

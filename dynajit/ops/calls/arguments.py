@@ -19,7 +19,7 @@ from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import Category, DType
-from dynajit.core.types.symint import SymInt
+from dynajit.core.types.symint import SymInt, is_within
 from dynajit.core.types.value_types import ScalarType, Shape, Size, numel
 from dynajit.ops.table import dispatch
 from dynajit.ops.table.families import normalize_dim
@@ -46,9 +46,7 @@ def operand(value: Any) -> Any:
 
 def run_time_float(value: Any) -> Any:
     """`float(value)`; a number that a graph takes at run time stays what it is."""
-    if type(value) is float or isinstance(getattr(value, "type", None), ScalarType):
-        return value
-    return float(value)
+    return value if type(value) is float or is_run_time_number(value) else float(value)
 
 
 def known_number(value: Any) -> Any:
@@ -66,7 +64,8 @@ def fitting(value: Any, dtype: DType, function: str) -> Any:
     Negative numbers wrap into uint8 as in PyTorch, as far as their magnitude fits.
 
     Args:
-        value: number, tensor or None; only finite Python numbers are checked.
+        value: number, tensor or None; finite numbers are checked, of a graph's run-time numbers
+            those that have as much room on both sides of zero.
         dtype: what the number is converted to.
         function: for the message.
 
@@ -77,14 +76,23 @@ def fitting(value: Any, dtype: DType, function: str) -> Any:
     overflow").
     """
     number = operand(value)
-    if isinstance(number, (int, float)) and math.isfinite(number):
-        low, high = _range_of(dtype)
-        if not low <= number <= high:
-            raise DTypeError(
-                f"{function}: value {number!r} cannot be converted to {dtype.name} without "
-                f"overflow.  Expected a number in [{low}, {high}], or a wider dtype."
-            )
+    low, high = _range_of(dtype)
+    if isinstance(number, (int, float)):
+        fits = not math.isfinite(number) or low <= number <= high
+    else:
+        at_run_time = isinstance(number, SymInt) or is_run_time_number(number)
+        fits = not at_run_time or is_within(number, high)
+    if not fits:
+        raise DTypeError(
+            f"{function}: value {number!r} cannot be converted to {dtype.name} without "
+            f"overflow.  Expected a number in [{low}, {high}], or a wider dtype."
+        )
     return number
+
+
+def is_run_time_number(value: Any) -> bool:
+    """True for a number that is an input of a graph."""
+    return isinstance(getattr(value, "type", None), ScalarType)
 
 
 @functools.cache
