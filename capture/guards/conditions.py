@@ -11,6 +11,7 @@ Made by `capture.machine.recording` from run-time numbers.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
+from dynajit.capture.guards.facts import describe
 from dynajit.capture.guards.relations import STACK, Term, without_outer_parentheses
 from dynajit.capture.places.sources import Source
 from dynajit.capture.values.numbers import FUNCTIONS, call_text
@@ -76,7 +77,7 @@ class Condition:
 
     def key(self) -> tuple[Any, ...]:
         """What two equal conditions have in common; tells 1 from True and 0.0 from -0.0."""
-        return _key(self.expression), type(self.outcome), repr(self.outcome), self.is_class
+        return _key(self.expression), _key(self.outcome), self.is_class
 
     def text(self) -> str:
         """The condition as Python text."""
@@ -85,7 +86,7 @@ class Condition:
             return f"type({said}) is {self.outcome.__name__}"
         if isinstance(self.outcome, bool):
             return said if self.outcome else f"not {_text(self.expression)}"
-        return f"{said} == {self.outcome!r}"
+        return f"{said} == {describe(self.outcome)}"
 
     def values_text(self, values: Sequence[Any]) -> str:
         """What the expression is for these numbers in the place of its terms, in words."""
@@ -93,10 +94,9 @@ class Condition:
             found = _value(self.expression, dict(zip(self.terms, values, strict=True)))
         except Exception as error:
             return f"it raises {type(error).__name__}"
-        shown = type(found).__name__ if self.is_class else repr(found)
-        numbers = ", ".join(
-            f"{term.text} = {value!r}" for term, value in zip(self.terms, values, strict=True)
-        )
+        shown = type(found).__name__ if self.is_class else describe(found)
+        pairs = zip(self.terms, values, strict=True)
+        numbers = ", ".join(f"{term.text} = {describe(value)}" for term, value in pairs)
         return f"{shown} ({numbers})"
 
     def mapped(self, change: Callable[[Source], Source]) -> "Condition":
@@ -121,13 +121,15 @@ def _key(expression: Expression) -> Any:
         return (expression.name, *map(_key, expression.operands))
     if isinstance(expression, Term):
         return expression
-    return type(expression), repr(expression)
+    return type(expression), repr(expression) if type(expression) is float else expression
 
 
 def _text(expression: Expression) -> str:
     if isinstance(expression, Call):
         return call_text(expression.name, [_text(operand) for operand in expression.operands])
-    return expression.text if isinstance(expression, Term) else repr(expression)
+    if isinstance(expression, Term):
+        return expression.text
+    return describe(expression) if type(expression) is int else repr(expression)
 
 
 def _value(expression: Expression, values: dict[Term, Any]) -> Any:

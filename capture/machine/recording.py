@@ -178,6 +178,7 @@ class Recorder:
         self._lines: dict[tuple[str, int], None] = {}
         self._guards: dict[tuple[Any, ...], Guard] = {}
         self._guarded: Counter[Source] = Counter()  # guards per source
+        self._kinds: Counter[Kind] = Counter()
         self._used: dict[int, Value] = {}  # by id: values whose facts are guarded
         self._inputs: dict[Any, tuple[graph.Value, Value, bool]] = {}
         self._wrapped: dict[Source, Value] = {}
@@ -335,6 +336,7 @@ class Recorder:
         while len(self._guards) > mark.guards:
             _, guard = self._guards.popitem()
             self._guarded[guard.source] -= 1
+            self._kinds[guard.kind] -= 1
             self._used.clear()
         while len(self._inputs) > mark.inputs:
             self._inputs.popitem()
@@ -390,6 +392,7 @@ class Recorder:
     def _add(self, key: tuple[Any, ...], guard: Guard) -> None:
         self._guards[key] = guard
         self._guarded[guard.source] += 1
+        self._kinds[guard.kind] += 1
 
     def use(self, value: Value) -> None:
         """An operation relies on what `value` is: guard the fact that its family stands for."""
@@ -741,7 +744,7 @@ class Recorder:
             False, and there is no guard, where the evaluator cannot compute it.
         """
         expression = expression_of(self.sizes, number)
-        if expression is None:
+        if expression is None or self._kinds[Kind.CONDITION] >= MOST_CONDITIONS:
             return False
         outcome = number.python_type if is_class else number.value
         condition = Condition(expression, outcome, is_class)
@@ -803,6 +806,9 @@ class Recorder:
         self.random_blocks = {**self.random_blocks, device: shift + blocks}
         return self._inputs[seed][0], self._inputs[offset][0], shift
 
+
+#: Conditions on numbers of one region: each costs a call per operation, a value costs little.
+MOST_CONDITIONS: Final = 64
 
 _SLICE = ("start", "stop", "step")
 

@@ -415,5 +415,15 @@ def coefficient(value: Any, dtype: DType) -> Any:
 
 
 def category_of(number: Any) -> Category:
-    """Promotion category of a Python or NumPy number."""
+    """Promotion category of a Python or NumPy number, or of one that a graph takes at run time."""
+    if dispatch.is_recording() and is_run_time_number(number):
+        found: Category = number.type.category
+        return found
     return dtypes.category_of(number)
+
+
+def is_number(value: Any) -> bool:
+    """True for no tensor: a Python number, or one that a graph takes at run time."""
+    if dispatch.is_recording() and is_run_time_number(value):
+        return True
+    return not is_tensor(value)

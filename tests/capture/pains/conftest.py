@@ -1,30 +1,11 @@
-"""What the programs in this folder share: strict mode, an own kernel cache, counted compiles.
+"""What the programs in this folder share: strict mode, an own kernel cache.
 
 Each file is one pain of users of other compilers, and shows that it is none here.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-
-from dynajit.capture.entry import cache
 
 
 @pytest.fixture(autouse=True)
 def strict(strict_programs: None) -> None:
     """Every test here runs strictly: see `strict_programs`."""
-
-
-@pytest.fixture
-def compile_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Compiles so far in this test: of functions, rests and callees."""
-    names: list[str] = []
-    original = cache.FunctionCache._compile
-
-    def counted(self: Any, *arguments: Any) -> Any:
-        names.append(self.name)
-        return original(self, *arguments)
-
-    monkeypatch.setattr(cache.FunctionCache, "_compile", counted)
-    return lambda: len(names)

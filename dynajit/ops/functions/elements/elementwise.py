@@ -37,7 +37,6 @@ from dynajit.ops.calls.autocast import for_row
 from dynajit.ops.calls.placing import formatted
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.rows.pointwise import number_power
-from dynajit.ops.table import dispatch
 from dynajit.ops.table.families import broadcast_shapes
 from dynajit.ops.table.op_table import TABLE, Op
 
@@ -333,22 +332,14 @@ _FITS: Final = 2.0**127
 """A magnitude that float32 holds: what is as small need not be asked."""
 
 
-def _is_number(value: Any) -> bool:
-    """True for no tensor: a Python number, or one that a graph takes at run time."""
-    if dispatch.is_recording():
-        return not is_tensor(value) or arguments.is_run_time_number(value)
-    return not is_tensor(value)
-
-
 def _limit(value: Any, other: Any, function: str) -> Any:
     """A number that has to fit the dtype of the tensor it is combined with, if it does not
     raise its category."""
     if type(value) is float and other.dtype is dtypes.float32 and -_FITS <= value <= _FITS:
         return value
-    if value is None or not _is_number(value):
+    if value is None or not arguments.is_number(value):
         return value
-    category = category_of(value) if not is_tensor(value) else value.type.category
-    if category > other.dtype.category:
+    if category_of(value) > other.dtype.category:
         return operand(value)
     return fitting(value, other.dtype, function)
 
@@ -491,9 +482,9 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         return tuple(nonzero(condition, as_tuple=True))
     if input is None or other is None:
         raise ArgumentError("where: expected a condition alone, or with input and other.")
-    if _is_number(other) and not _is_number(input):
+    if arguments.is_number(other) and not arguments.is_number(input):
         other = _limit(other, input, "where")
-    elif _is_number(input) and not _is_number(other):
+    elif arguments.is_number(input) and not arguments.is_number(other):
         input = _limit(input, other, "where")
     if is_tensor(condition) and condition.dtype is dtypes.uint8:
         message = "where received a uint8 condition tensor. This is deprecated: use a bool one."

@@ -377,20 +377,21 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
         raise DTypeError(
             f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype.name}."
         )
-    if is_tensor(value) and len(value.shape):
+    is_number = arguments.is_number(value)
+    if not is_number and len(value.shape):
         raise ShapeError(
             "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
             f"{len(value.shape)} dimension(s)."
         )
-    kind = value.dtype.category if is_tensor(value) else arguments.category_of(value)
+    kind = arguments.category_of(value) if is_number else value.dtype.category
     if kind > input.dtype.category:
-        is_lossy = kind is Category.COMPLEX or (kind is Category.FLOATING and not is_tensor(value))
+        is_lossy = kind is Category.COMPLEX or (kind is Category.FLOATING and is_number)
         if is_lossy:
             raise DTypeError(
                 f"masked_fill: value {value!r} cannot be converted to {input.dtype.name} without "
                 "overflow or loss.  Cast the input first."
             )
-    if not is_tensor(value):
+    if is_number:
         value = arguments.fitting(value, input.dtype, "masked_fill")
     return contiguous(cast(TABLE.where(mask, value, input), input.dtype))
 
