@@ -51,7 +51,7 @@ VERSIONS_OF_A_REST: Final = 8
 #: classes that it makes does not keep what each was compiled for, for ever.
 MOST_NOTED: Final = 100
 MSG_RARE: Final = "nearly every call needs a version of its own"
-MSG_CHANGES: Final = "nearly every call needs a version of its own: {reason}"
+MSG_CHANGES: Final = "versions were made again and again for another {reason}"
 
 #: How often a call is compiled whose guards do not hold right afterwards: another thread, a
 #: finalizer or the collector may change what was looked at meanwhile.
@@ -371,6 +371,7 @@ class FunctionCache:
         reason = MSG_CHANGES.format(reason=place)
         if reason not in self.skips:
             self.skips.append(reason)
+            warn(f"{self.name} runs as plain Python where no version fits: {reason}.", stacklevel=4)
         return True
 
     def _meets_new_class(self, compiled: Any, failures: tuple[Failure, ...]) -> bool:

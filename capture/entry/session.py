@@ -210,7 +210,7 @@ def _execute(
         try:
             executor = Executor(function, arguments, recorder, forced, refuses_copies)
             after.callback(executor.close)
-            recorder.may_break = not fullgraph
+            recorder.may_break = True
             outcome = executor.run()
             recorder.may_break = False
             module = early_imports.wanted(outcome)

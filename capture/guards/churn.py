@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dynajit.core.location import Location
+from dynajit.core.process import config
 
 #: Versions for the values of one place before it is left to Python.
-MOST_VERSIONS: Final = 5
+MOST_VERSIONS: Final = 4
 #: Further versions, for guards that no instruction records: then calls run as plain Python.
-MOST_IN_VAIN: Final = 3
+MOST_IN_VAIN: Final = 4
 
 
 @dataclass(slots=True)
@@ -23,8 +24,13 @@ class Churn:
     """How many versions were needed because a guard failed (mutable).
 
     One per function, shared with what runs after its breaks, which needs the same places.
+
+    Args:
+        may_break: no whole graph was asked for. Otherwise each value has its version, up to
+            `config.recompile_limit`; then calls run as plain Python.
     """
 
+    may_break: bool = True
     _versions: dict[tuple[str, bool], int] = field(default_factory=dict)
     _lines: set[tuple[str, int] | None] = field(default_factory=set)
 
@@ -41,7 +47,7 @@ class Churn:
 
     def is_left_to_python(self, place: str, is_class: bool) -> bool:
         """True if code must not rely on the class, or on the value, of what is there any more."""
-        return self._versions.get((place, is_class), 0) >= MOST_VERSIONS
+        return self.may_break and self._versions.get((place, is_class), 0) >= MOST_VERSIONS
 
     def is_line_left_to_python(self, location: Location | None) -> bool:
         """True for a line that needs such a place: what it has computed changes, too."""
@@ -49,7 +55,10 @@ class Churn:
 
     def is_in_vain(self, place: str, is_class: bool) -> bool:
         """True if versions are still made for a place that was left to Python."""
-        return self._versions.get((place, is_class), 0) >= MOST_VERSIONS + MOST_IN_VAIN
+        limit = MOST_VERSIONS + MOST_IN_VAIN
+        if not self.may_break:
+            limit = config.current().recompile_limit - 1
+        return self._versions.get((place, is_class), 0) >= limit
 
     def forget(self) -> None:
         """As if no guard had failed."""

@@ -146,7 +146,9 @@ class Compiler:
     def _entry(self, function: FunctionType, needs_tensors: bool) -> Any:
         code = function.__code__  # what runs after a break has the name and the line of it all
         place = (code.co_filename, code.co_name, code.co_firstlineno)
-        sizes = SizeMemory(self.dynamic, churn=self.churn.setdefault(place, Churn()))
+        sizes = SizeMemory(
+            self.dynamic, churn=self.churn.setdefault(place, Churn(not self.fullgraph))
+        )
         publish = functools.partial(self.publish, needs_tensors, sizes)
         made = cache.compiled_function(function, publish, cache.Callees(self.callee), sizes)
         _compiled.add(made)
