@@ -1,6 +1,6 @@
 """Run-time numbers as expressions of conditions (`capture.guards.conditions`)."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from dynajit.capture.guards.conditions import Call, Expression
 from dynajit.capture.guards.relations import Term
@@ -20,7 +20,7 @@ class Symbols(Protocol):
 def expression_of(symbols: Symbols, value: "Scalar | Constant") -> Expression | None:
     """The expression that gives a number, or None: a guard cannot find all that it is made of."""
     if isinstance(value, Constant):
-        literal: Any = value.value
+        literal: Expression = value.value
         return literal
     if value.symbolic is not None:
         return expression_of_size(symbols, value.symbolic)

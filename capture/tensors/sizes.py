@@ -66,7 +66,7 @@ class Sizes:
         self._symbols: dict[str, tuple[SymInt, Term | Scalar, int]] = {}
         self._ints: dict[Source, SymInt] = {}
         self._computed: dict[Any, SymInt] = {}
-        self._shared: dict[tuple[int, ...], str] = {}
+        self._shared: dict[tuple[int | float, ...], str] = {}
         self._places: dict[Place, str] = {}
         self._marks: dict[Place, Mark] = {}
         self._seen: dict[str, tuple[int | float, ...]] = {}
