@@ -84,6 +84,12 @@ def storage_root(node: Node) -> Node:
     return node
 
 
+def rearranges(node: Node) -> bool:
+    """True for a call whose elements are all elements of its only operand."""
+    op = node.op
+    return op is not None and op.kind is Kind.MOVEMENT and bool(op.rule.rearranges)
+
+
 def mirrors_of(node: Node) -> tuple[bool, bool]:
     """Whether memory is seen conjugated where eager execution has the node's views as such, and
     whether negated."""

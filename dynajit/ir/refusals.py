@@ -10,22 +10,14 @@ from typing import Final
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import known_comparison
 from dynajit.core.types.value_types import TensorType
-from dynajit.ir.node import Argument, Node
-from dynajit.ops.table.op_table import Kind
+from dynajit.ir.node import Argument, Node, rearranges
+from dynajit.ops.table.op_table import Indices, Kind
 
 #: Kinds of rows that read or write at computed indices, themselves or in what they are made of.
 _INDEXING: Final = (Kind.MOVEMENT, Kind.SCATTER, Kind.COMPOSITE)
 
-#: Rows that read at indices along one dim.
-_ALONG: Final = frozenset({"gather", "index_select"})
-
 #: Rows that give positions along a dim, all of them within it.
 _POSITIONS: Final = frozenset({"argsort", "argmax", "argmin"})
-
-#: Rows that only rearrange elements, or leave some out.
-_REARRANGING: Final = frozenset(
-    {"reshape", "permute", "expand", "slice", "select", "flip", "detach", "clone"}
-)
 
 
 def may_refuse(node: Node) -> bool:
@@ -47,10 +39,11 @@ def may_refuse(node: Node) -> bool:
 def _is_within(node: Node) -> bool:
     """True for elements along a dim at positions of the same dim's elements: sorted ones."""
     assert node.op is not None
-    if node.op.name not in _ALONG or not isinstance(node.args[0], Node):
+    is_along = node.op.indices in (Indices.ALONG, Indices.EACH)
+    if node.op.kind is not Kind.MOVEMENT or not is_along or not isinstance(node.args[0], Node):
         return False
     index, source = node.args[1], node.args[0].type
-    while isinstance(index, Node) and index.op is not None and index.op.name in _REARRANGING:
+    while isinstance(index, Node) and rearranges(index):
         index = index.args[0]
     if not isinstance(index, Node) or index.op is None or index.op.name not in _POSITIONS:
         return False

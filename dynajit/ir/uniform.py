@@ -1,19 +1,14 @@
 """Values that are one known number everywhere, and when a number may stand for one."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.value_types import TensorType
-from dynajit.ir.node import Argument, Node, NodeKind, type_of
+from dynajit.ir.node import Argument, Node, NodeKind, rearranges, type_of
 from dynajit.ops.table.families import promoted_dtype
 from dynajit.ops.table.op_table import Kind, Op
-
-# Movement rows that only repeat or rearrange elements of their first input.
-_REARRANGING: Final = frozenset(
-    {"reshape", "permute", "expand", "flip", "detach", "clone", "laid_out"}
-)
 
 
 def uniform_value(argument: Argument) -> Any:
@@ -21,7 +16,7 @@ def uniform_value(argument: Argument) -> Any:
 
     A literal is itself. Known are zero-dim constants, `full` of a literal, and rearrangements.
     """
-    while isinstance(argument, Node) and argument.op and argument.op.name in _REARRANGING:
+    while isinstance(argument, Node) and rearranges(argument):
         argument = argument.args[0]
     if not isinstance(argument, Node):
         return argument

@@ -82,6 +82,29 @@ def test_inputs_are_not_written(op: Op) -> None:
             np.testing.assert_array_equal(old, new, err_msg=sample.name)
 
 
+@rows(Kind.MOVEMENT)
+def test_what_a_row_says_of_its_elements_is_so(op: Op) -> None:
+    for sample in accepted(op, dtypes.float64):
+        result = set(run(op, sample.inputs, sample.attributes).ravel().tolist())
+        if not result:
+            continue
+        for place, operand in enumerate(sample.inputs):
+            elements = set(operand.ravel().tolist()) if isinstance(operand, np.ndarray) else set()
+            if op.inputs[0 if op.variadic else place] in op.rule.shown:
+                assert elements <= result, sample.name
+            if op.rule.rearranges:
+                assert len(op.inputs) == 1, op.name
+                assert result <= elements, sample.name
+
+
+@rows(Kind.MOVEMENT, Kind.SCATTER)
+def test_a_row_whose_second_input_holds_indices_says_so(op: Op) -> None:
+    for sample in accepted(op, dtypes.float64):
+        second = sample.inputs[1] if len(sample.inputs) > 1 and not op.variadic else None
+        holds_indices = isinstance(second, np.ndarray) and second.dtype.kind == "i"
+        assert holds_indices == (op.indices is not None), sample.name
+
+
 # ---------------------------------------------------------------------------------------------
 # derivatives == finite differences
 

@@ -6,31 +6,13 @@ from typing import Any, Final
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder, Graph, Value
-from dynajit.ir.node import Argument, Node
+from dynajit.ir.node import Argument, Node, named_arguments
 from dynajit.ir.rebuild import as_operand, keep, rebuild
 from dynajit.ir.refusals import may_refuse
-from dynajit.ops.table.op_table import TABLE, Kind
+from dynajit.ops.table.op_table import TABLE, Indices, Kind
 
 #: Kinds of rows that are computed at all their elements and read all of their operands.
 _COMPUTED: Final = (Kind.EXTERN, Kind.SCATTER, Kind.COMPOSITE, Kind.RANDOM)
-
-#: Movement rows -> the operands of which they read every element; None: of all.
-_READ: Final[Mapping[str, tuple[int, ...] | None]] = {
-    "reshape": None,
-    "permute": None,
-    "expand": None,
-    "flip": None,
-    "cat": None,
-    "pad": None,
-    "detach": None,
-    "clone": None,
-    "overwrite": (1,),
-    "overwrite_unrecorded": (1,),
-    "slice_scatter": (1,),
-    "gather": (1,),
-    "index": (1,),
-    "index_select": (1,),
-}
 
 
 def keep_refusals(graph: Graph) -> Graph:
@@ -62,8 +44,9 @@ def keep_refusals(graph: Graph) -> Graph:
 
 def can_be_checked(node: Node) -> bool:
     """True for a node that may refuse its operand 1, which can be looked at by itself."""
-    is_known = node.op is not None and node.op.name in _CHECKS
-    return is_known and may_refuse(node) and isinstance(node.args[1], Node)
+    op = node.op
+    is_known = op is not None and (op.indices or (op.kind is Kind.POINTWISE and op.rule.divides))
+    return bool(is_known) and may_refuse(node) and isinstance(node.args[1], Node)
 
 
 def _wholly_computed(graph: Graph) -> set[Node]:
@@ -88,10 +71,15 @@ def _is_single(node: Node) -> bool:
 
 def _wholly_read(node: Node) -> list[Node]:
     """The operands of which a node reads every element, if it is computed at all of its own."""
-    assert node.op is not None
-    places = _READ.get(node.op.name, ()) if node.op.kind is Kind.MOVEMENT else None
-    chosen = node.args if places is None else [node.args[place] for place in places]
-    return [argument for argument in chosen if isinstance(argument, Node)]
+    op = node.op
+    assert op is not None
+    is_movement = op.kind is Kind.MOVEMENT
+    return [
+        argument
+        for name, argument in named_arguments(node)
+        if isinstance(argument, Node)
+        and (not is_movement or name in op.rule.shown or (op.indices and name == op.inputs[1]))
+    ]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -110,7 +98,8 @@ def false_for(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Value
     """A bool without dims, False, for which all of operand 1 of a node is looked at."""
     assert node.op is not None
     operands = (as_operand(builder, argument) for argument in args[:2])
-    looked: Value = _CHECKS[node.op.name](node, *operands)
+    check = _divided if node.op.indices is None else _CHECKS[node.op.indices]
+    looked: Value = check(node, *operands)
     dims = tuple(range(len(looked.shape)))
     return TABLE.any(looked, dim=dims, keepdim=False) if dims else looked
 
@@ -139,19 +128,10 @@ def _divided(node: Node, x: Any, divisor: Any) -> Any:
     return TABLE.gt(TABLE.floor_divide(1, divisor), 1)
 
 
-_CHECKS: Final[Mapping[str, Callable[[Node, Any, Any], Any]]] = {
-    "index_select": _selected,
-    "gather": _gathered,
-    "index": _indexed,
-    # Wholly computed where they have elements; `capture.region.unread_results` asks for those
-    # without.
-    "index_add": _selected,
-    "scatter": _gathered,
-    "scatter_add": _gathered,
-    "index_put": _indexed,
-    "index_accumulate": _indexed,
-    "floor_divide": _divided,
-    "floored_quotient": _divided,
-    "remainder": _divided,
-    "fmod": _divided,
+# What scatters is wholly computed where it has elements; `capture.region.unread_results` asks for
+# what has none.
+_CHECKS: Final[Mapping[Indices, Callable[[Node, Any, Any], Any]]] = {
+    Indices.ALONG: _selected,
+    Indices.EACH: _gathered,
+    Indices.SEVERAL: _indexed,
 }

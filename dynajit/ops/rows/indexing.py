@@ -31,7 +31,7 @@ from dynajit.ops.native import _native_places
 from dynajit.ops.rows.scatter_forms import rows_added
 from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import common_device, describe, movement, require_tensor, scatter
-from dynajit.ops.table.op_table import Autocast
+from dynajit.ops.table.op_table import Autocast, Indices
 from dynajit.ops.table.scalar import NumpyScalars
 
 
@@ -112,6 +112,7 @@ def _index_select_infer(x: ValueType, index: ValueType, *, dim: int) -> TensorTy
             _zeros(ops, x_type, g.dtype, g.device), index, g, dim=dim
         )
     },
+    indices=Indices.ALONG,
 )
 def index_select(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """Slices of x along `dim` at the positions in the 1-d integer tensor `index`."""
@@ -148,6 +149,7 @@ def _index_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> A
         "x": lambda g: g,
         "source": lambda ops, g, index, dim: ops.index_select(g, index, dim=dim),
     },
+    indices=Indices.ALONG,
 )
 def index_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x plus the slices of `source` added along `dim` at the positions in 1-d `index`."""
@@ -220,6 +222,7 @@ def _gather_array(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
         )
     },
     native=_native_places.gather,
+    indices=Indices.EACH,
 )
 def gather(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """`out[i][j] = x[index[i][j]][j]` for dim 0, and so on; the result has the index's shape."""
@@ -267,6 +270,7 @@ def _scatter_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) ->
     },
     native=_native_places.scatter_add,
     autocast=Autocast.WIDEST,
+    indices=Indices.EACH,
 )
 def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] += source[i][j]` (dim 0), as a new value."""
@@ -295,6 +299,7 @@ def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any
     },
     name="scatter",
     native=_native_places.scatter,
+    indices=Indices.EACH,
 )
 def scatter_(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] = source[i][j]` (dim 0), as a new value."""
@@ -353,6 +358,7 @@ def _advanced(x: Any, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
         )
     },
     layout=result_layouts.chosen,
+    indices=Indices.SEVERAL,
 )
 def index(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """Advanced indexing: dimension `dims[k]` of x is read at `indices[k]`."""
@@ -403,6 +409,7 @@ def _index_put_array(xp: Any, x: Any, indices: Any, source: Any, *, dims: tuple[
     },
     layout=result_layouts.as_first,
     autocast=Autocast.WIDEST,
+    indices=Indices.SEVERAL,
 )
 def index_put(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x with `x[..., indices, ...] = source`, as a new value."""
@@ -427,6 +434,7 @@ def _index_accumulate_array(
         "source": lambda ops, g, indices, dims: ops.index(g, indices, dims=dims),
     },
     layout=result_layouts.as_first,
+    indices=Indices.SEVERAL,
 )
 def index_accumulate(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x with `x[..., indices, ...] += source`, repeated indices included, as a new value."""

@@ -82,6 +82,8 @@ def _reshape_infer(x: ValueType, *, shape: Shape) -> TensorType:
     view=True,
     vjp={"x": lambda ops, g, x_type: ops.reshape(g, shape=x_type.shape)},
     native=_native_forms.reshape,
+    rearranges=True,
+    shown=("x",),
 )
 def reshape(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """The same elements, row-major, under another shape of equal element count."""
@@ -126,6 +128,8 @@ def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
     view=True,
     vjp={"x": lambda ops, g, dims: ops.permute(g, dims=inverse_permutation(dims))},
     native=_native_forms.permute,
+    rearranges=True,
+    shown=("x",),
 )
 def permute(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """Dimension d of the result is dimension `dims[d]` of x."""
@@ -156,6 +160,8 @@ def _expand_array(xp: Any, x: Any, *, shape: Shape) -> Any:
     view=True,
     vjp={"x": lambda g: g},
     native=_native_forms.expand,
+    rearranges=True,
+    shown=("x",),
 )
 def expand(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """x repeated along dims of size 1 and along new leading dims, without copying."""
@@ -208,6 +214,7 @@ def _slice_vjp(
     vjp={"x": _slice_vjp},
     name="slice",
     native=_native_forms.slice,
+    rearranges=True,
 )
 def slice_(
     m: Any, load: Any, index: Any, types: Any, *, start: Shape, stop: Shape, step: tuple[int, ...]
@@ -250,6 +257,7 @@ def _slice_scatter_array(
         "source": lambda ops, g, start, stop, step: ops.slice(g, start=start, stop=stop, step=step),
     },
     layout=result_layouts.as_first,
+    shown=("source",),
 )
 def slice_scatter(
     m: Any, load: Any, index: Any, types: Any, *, start: Shape, stop: Shape, step: tuple[int, ...]
@@ -297,6 +305,7 @@ def _select_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, index: int) -> A
     view=True,
     vjp={"x": _select_vjp},
     native=_native_forms.select,
+    rearranges=True,
 )
 def select(m: Any, load: Any, index_: Any, types: Any, *, dim: int, index: int) -> Any:
     """The slice at position `index` of dimension `dim`, without that dimension."""
@@ -328,7 +337,13 @@ def _pad_vjp(ops: Any, g: Any, x_type: TensorType, before: Shape) -> Any:
     return ops.slice(g, start=before, stop=stop, step=(1,) * len(before))
 
 
-@movement(infer=_pad_infer, array=_pad_array, vjp={"x": _pad_vjp}, layout=result_layouts.suggested)
+@movement(
+    infer=_pad_infer,
+    array=_pad_array,
+    vjp={"x": _pad_vjp},
+    layout=result_layouts.suggested,
+    shown=("x",),
+)
 def pad(
     m: Any, load: Any, index: Any, types: Any, *, before: Shape, after: Shape, value: Any
 ) -> Any:
@@ -348,6 +363,8 @@ def pad(
     array=lambda xp, x, *, dims: xp.flip(x, dims).copy(),
     vjp={"x": lambda ops, g, dims: ops.flip(g, dims=dims)},
     layout=result_layouts.as_first,
+    rearranges=True,
+    shown=("x",),
 )
 def flip(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x in reverse order along `dims`, as a copy."""
@@ -406,6 +423,7 @@ def _cat_array(xp: Any, *tensors: Any, dim: int) -> Any:
     vjp={"tensors": _cat_vjp},
     native=_native_forms.cat,
     layout=result_layouts.suggested_by_all,
+    shown=("tensors",),
 )
 def cat(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """The inputs one after another along `dim`; other sizes, dtypes and devices are equal."""
@@ -454,6 +472,8 @@ def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     array=lambda xp, x: x,
     view=True,
     native=_native_forms.detach,
+    rearranges=True,
+    shown=("x",),
 )
 def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
     """x, cut off from its history: no gradient flows through."""
@@ -465,6 +485,8 @@ def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
     array=lambda xp, x: xp.array(x, order="C" if x.flags.c_contiguous else "K"),
     vjp={"x": lambda g: g},
     layout=result_layouts.as_first,
+    rearranges=True,
+    shown=("x",),
 )
 def clone(m: Any, load: Any, index: Any, types: Any) -> Any:
     """A copy of x without gaps, its dims in the same order in memory."""
@@ -484,6 +506,8 @@ def _in_order(xp: Any, x: Any, *, order: Any) -> Any:
     vjp={"x": lambda g: g},
     native=_native_forms.laid_out,
     layout=result_layouts.named,
+    rearranges=True,
+    shown=("x",),
 )
 def laid_out(m: Any, load: Any, index: Any, types: Any, *, order: Any) -> Any:
     """A copy of x with its dims in an order in memory: `order` from the outermost on."""
@@ -506,6 +530,7 @@ def _overwrite_infer(x: ValueType, source: ValueType) -> TensorType:
         "x": lambda ops, g: ops.full(0, shape=g.shape, dtype=g.dtype, device=g.device),
         "source": lambda g: g,
     },
+    shown=("source",),
 )
 def overwrite(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The elements of `source`: what x holds after `x.copy_(source)`, whose gradient for x is 0."""
@@ -516,6 +541,7 @@ def overwrite(m: Any, load: Any, index: Any, types: Any) -> Any:
     infer=_overwrite_infer,
     array=lambda xp, x, source: xp.array(source, order="C"),
     vjp={"x": lambda g: g},
+    shown=("source",),
 )
 def overwrite_unrecorded(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The elements of `source` with the history of x: a write while no gradients are recorded."""
@@ -592,6 +618,7 @@ def _diagonal_vjp(ops: Any, g: Any, x_type: TensorType, offset: int, dim1: int, 
     array=_diagonal_array,
     view=True,
     vjp={"x": _diagonal_vjp},
+    rearranges=True,
 )
 def diagonal(
     m: Any, load: Any, index: Any, types: Any, *, offset: int, dim1: int, dim2: int
@@ -639,7 +666,9 @@ def _window_positions(ops: Any, count: Size, size: int, step: int, device: Any) 
     )
 
 
-@movement(infer=_unfold_infer, array=_unfold_array, view=True, vjp={"x": _unfold_vjp})
+@movement(
+    infer=_unfold_infer, array=_unfold_array, view=True, vjp={"x": _unfold_vjp}, rearranges=True
+)
 def unfold(m: Any, load: Any, index: Any, types: Any, *, dim: int, size: int, step: int) -> Any:
     """Windows of `size` elements every `step` along `dim`, as a new last dimension."""
     source = list(index[:-1])

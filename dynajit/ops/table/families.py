@@ -312,18 +312,20 @@ def movement(
     name: str | None = None,
     native: Function | None = None,
     mirrors: bool = False,
+    rearranges: bool = False,
+    shown: tuple[str, ...] = (),
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind MOVEMENT from `read(m, load, index, types, *, **attributes)`.
 
     Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`. Formulas are used
     for complex gradients as they stand: moving elements has real coefficients. See `Movement` for
-    `native` and `mirrors`.
+    `native`, `mirrors`, `rearranges` and `shown`.
     """
 
     def decorate(read: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
-        rule = Movement(read, array, view, native, mirrors)
+        rule = Movement(read, array, view, native, mirrors, rearranges, shown)
         document = read.__doc__ or ""
         row = name or read.__name__
         return TABLE.enter(

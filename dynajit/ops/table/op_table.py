@@ -54,6 +54,14 @@ class Autocast(enum.Enum):
     BANNED = "refused"
 
 
+class Indices(enum.Enum):
+    """How the integers of a row's input 1 choose elements of input 0."""
+
+    ALONG = "positions along `dim`, the same for all elements beside it"
+    EACH = "for each element read or written its position along `dim`"
+    SEVERAL = "positions along each of `dims`"
+
+
 class RowFacts(TypedDict, total=False):
     """Facts that rows of all kinds may have, by name.
 
@@ -63,11 +71,13 @@ class RowFacts(TypedDict, total=False):
         autocast: on GPUs, whoever calls the row. Source: PyTorch 2.x, "CUDA Ops that can autocast
             to float16", "... to float32", "... that promote to the widest input type".
         keeps_zero: 0 gives 0, element by element: sparse operands stay sparse.
+        indices: of a movement or scatter whose input 1 holds indices, which may be out of range.
     """
 
     layout: Callable[..., Any] | None
     autocast: Autocast | None
     keeps_zero: bool
+    indices: Indices | None
 
 
 class _Required:
@@ -154,6 +164,8 @@ class Movement:
         native: see `Composite`.
         mirrors: a view whose elements are not those in memory, but their conjugates or negatives:
             `array` computes them, and eager execution notes what the memory is seen as.
+        rearranges: it has one input, and every element of the result is one of that's.
+        shown: names of the inputs of which every element is one of the result's, if it has any.
     """
 
     read: Callable[..., Any]
@@ -161,6 +173,8 @@ class Movement:
     view: bool = False
     native: Callable[..., Any] | None = None
     mirrors: bool = False
+    rearranges: bool = False
+    shown: tuple[str, ...] = ()
 
 
 @record
@@ -287,7 +301,7 @@ class Op(RowCall):
             zeros, as in PyTorch, where the formulas alone would have none.
         opaque: a function of the program's own, which may give something else in every call: it is
             never computed ahead, and gets tensors as it was given them.
-        layout, autocast, keeps_zero: see `RowFacts`.
+        layout, autocast, keeps_zero, indices: see `RowFacts`.
     """
 
     name: str
@@ -306,6 +320,7 @@ class Op(RowCall):
     layout: Callable[..., Any] | None = None
     autocast: Autocast | None = None
     keeps_zero: bool = False
+    indices: Indices | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager
