@@ -293,6 +293,12 @@ def is_expensive(function: str) -> bool:
     return row is not None and row.effort is Effort.MANY
 
 
+def commutes(function: str) -> bool:
+    """Whether the two operands of a function of row bodies may be exchanged, to the last bit."""
+    row = SCALARS.get(function)
+    return function in ("add", "mul") if row is None else row.commutes
+
+
 def cost(expression: Expression) -> int:
     """Cost of evaluating this one node, in additions of the same width."""
     if isinstance(expression, Word):

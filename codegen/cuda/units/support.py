@@ -46,6 +46,7 @@ from dynajit.codegen.loops.loop_ir import (
     Slot,
     Store,
     all_expressions,
+    commutes,
 )
 from dynajit.core.records import record
 from dynajit.core.types import dtypes, symint
@@ -295,11 +296,6 @@ def index_type(
 # accumulators of several threads
 
 
-_COMMUTATIVE: Final = frozenset(
-    ("add", "mul", "bitwise_or", "bitwise_and", "logical_or", "logical_and")
-)
-
-
 def is_commutative(accumulate: Accumulate) -> bool:
     """True if the sides of `combine` may be exchanged, to the last bit."""
     if len(accumulate.combine) != 1:
@@ -309,7 +305,7 @@ def is_commutative(accumulate: Accumulate) -> bool:
         value = value.operand
     return (
         isinstance(value, Apply)
-        and value.function in _COMMUTATIVE
+        and commutes(value.function)
         and all(isinstance(x, Slot) or _is_cast_slot(x) for x in value.arguments)
     )
 

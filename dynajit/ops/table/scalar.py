@@ -81,6 +81,7 @@ class Scalar:
             is computed by itself, as library calls are, in other dtypes, and on a GPU without a
             template.
         effort: of one element.
+        commutes: its two operands may be exchanged, to the last bit.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Scalar:
     document: str
     kernels: frozenset[str] | None = None
     effort: Effort = Effort.SOME
+    commutes: bool = False
 
 
 _rows: dict[str, Scalar] = {}
@@ -141,6 +143,7 @@ def _scalar(
     cuda: str | None = "",
     kernels: frozenset[str] | None = None,
     effort: Effort = Effort.FEW,
+    commutes: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter the decorated NumPy function; an empty template means the helper `dj_<name>_<s>`.
 
@@ -159,7 +162,7 @@ def _scalar(
         gpu = helper if gpu == "dj" else gpu
         document = (function.__doc__ or "").strip()
         _rows[name] = Scalar(
-            name, arity, result, function, c, whole, gpu, document, kernels, effort
+            name, arity, result, function, c, whole, gpu, document, kernels, effort, commutes
         )
         return function
 
@@ -635,19 +638,37 @@ def isfinite(x: Any) -> Any:
     return np.isfinite(x)
 
 
-@_scalar(2, Result.BOOL, "((({0}) != 0) & (({1}) != 0))", "((({0}) != 0) & (({1}) != 0))")
+@_scalar(
+    2,
+    Result.BOOL,
+    "((({0}) != 0) & (({1}) != 0))",
+    "((({0}) != 0) & (({1}) != 0))",
+    commutes=True,
+)
 def logical_and(x: Any, y: Any) -> Any:
     """Both differ from 0 (NaN does)."""
     return np.logical_and(x, y)
 
 
-@_scalar(2, Result.BOOL, "((({0}) != 0) | (({1}) != 0))", "((({0}) != 0) | (({1}) != 0))")
+@_scalar(
+    2,
+    Result.BOOL,
+    "((({0}) != 0) | (({1}) != 0))",
+    "((({0}) != 0) | (({1}) != 0))",
+    commutes=True,
+)
 def logical_or(x: Any, y: Any) -> Any:
     """Either differs from 0 (NaN does)."""
     return np.logical_or(x, y)
 
 
-@_scalar(2, Result.BOOL, "((({0}) != 0) ^ (({1}) != 0))", "((({0}) != 0) ^ (({1}) != 0))")
+@_scalar(
+    2,
+    Result.BOOL,
+    "((({0}) != 0) ^ (({1}) != 0))",
+    "((({0}) != 0) ^ (({1}) != 0))",
+    commutes=True,
+)
 def logical_xor(x: Any, y: Any) -> Any:
     """Exactly one differs from 0 (NaN does)."""
     return np.logical_xor(x, y)
@@ -659,19 +680,19 @@ def logical_not(x: Any) -> Any:
     return np.logical_not(x)
 
 
-@_scalar(2, floating=None, integer="(({t})(({0}) & ({1})))")
+@_scalar(2, floating=None, integer="(({t})(({0}) & ({1})))", commutes=True)
 def bitwise_and(x: Any, y: Any) -> Any:
     """Bits set in both."""
     return np.bitwise_and(x, y)
 
 
-@_scalar(2, floating=None, integer="(({t})(({0}) | ({1})))")
+@_scalar(2, floating=None, integer="(({t})(({0}) | ({1})))", commutes=True)
 def bitwise_or(x: Any, y: Any) -> Any:
     """Bits set in either."""
     return np.bitwise_or(x, y)
 
 
-@_scalar(2, floating=None, integer="(({t})(({0}) ^ ({1})))")
+@_scalar(2, floating=None, integer="(({t})(({0}) ^ ({1})))", commutes=True)
 def bitwise_xor(x: Any, y: Any) -> Any:
     """Bits set in one only."""
     return np.bitwise_xor(x, y)
