@@ -52,12 +52,13 @@ from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.creation.creation import reserve
 from dynajit.ops.functions.creation.random_fills import FILLS
 from dynajit.ops.functions.elements import complex as complex_functions
+from dynajit.ops.functions.elements import elementwise
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.native._vecmath import fma
 from dynajit.ops.rows.random import blocks_of
 from dynajit.ops.table import dispatch
 from dynajit.ops.table.op_table import TABLE
-from dynajit.ops.table.overriding import PRIORITY
+from dynajit.ops.table.overriding import BINARY_OPERATORS, PRIORITY
 from dynajit.ops.table.type_rules import MSG_TWO_DEVICES
 
 if TYPE_CHECKING:
@@ -114,13 +115,20 @@ LARGE: Final = 1 << 14
 """Elements from which writing a result where it belongs gains more than finding out whether it may
 be costs: a result of its own is a pass over memory more."""
 _AT_ONCE: Final = (np.dtype(np.float32), np.dtype(np.float64))
-_UFUNCS: Final = {
-    "add": np.add, "__add__": np.add,
-    "sub": np.subtract, "subtract": np.subtract, "__sub__": np.subtract,
-    "mul": np.multiply, "multiply": np.multiply, "__mul__": np.multiply,
-    "div": np.true_divide, "divide": np.true_divide, "true_divide": np.true_divide,
-    "__truediv__": np.true_divide,
-}  # fmt: skip
+_OF_FUNCTIONS: Final[dict[Any, np.ufunc]] = {
+    elementwise.add: np.add,
+    elementwise.sub: np.subtract,
+    elementwise.mul: np.multiply,
+    elementwise.div: np.true_divide,
+}
+_OF_NAMES: Final = {
+    name: _OF_FUNCTIONS[facts.function]
+    for name, facts in published().items()
+    if facts.function in _OF_FUNCTIONS
+}
+_UFUNCS: Final = _OF_NAMES | {
+    operator: _OF_NAMES[name] for operator, name in BINARY_OPERATORS.items() if name in _OF_NAMES
+}
 
 RESHAPED: Final = "_was_reshaped"
 """Stands in the dict of tensors that are no views and that were reshaped in place."""

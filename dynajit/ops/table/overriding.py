@@ -153,7 +153,7 @@ def _override(target: LibraryFunction, args: tuple[Any, ...], named: dict[str, A
 
 def _is_left_to_other(target: LibraryFunction, args: tuple[Any, ...]) -> bool:
     """Whether a binary operator got an operand that it knows nothing about."""
-    if target.__name__ not in _OPERATORS or len(args) != 2:
+    if target.__name__ not in BINARY_OPERATORS or len(args) != 2:
         return False
     other = args[1]
     return not (_installed[0].is_operand(other) or hasattr(type(other), PROTOCOL))
@@ -215,7 +215,7 @@ def active_modes() -> tuple[Any, ...]:
 
 # -- bodies of functions that look at their arguments ----------------------------------------------
 
-_OPERATORS: Final = {
+BINARY_OPERATORS: Final = {
     **{f"__{name}__": name for name in ("add", "sub", "mul", "matmul", *ORDER)},
     **{"__radd__": "add", "__rmul__": "mul", "__truediv__": "div", "__mod__": "remainder"},
     **{f"__{name}__": f"__{name}__" for name in (
@@ -227,7 +227,7 @@ _OPERATORS: Final = {
 """Binary operators -> the method that PyTorch names for them."""
 
 OF_OPERATORS: Final = {
-    **_OPERATORS,
+    **BINARY_OPERATORS,
     **{"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_"},
 }
 """The same with those that write in place."""
