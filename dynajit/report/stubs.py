@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from dynajit.core.operators import BINARY, COMPARISONS
+
 #: Modules of functions; the root and `Tensor` are made beside them.
 OF_FUNCTIONS: Final = ("nn.functional", "linalg", "fft", "special")
 TENSOR: Final = "dynajit.eager.tensor.tensor"
@@ -63,11 +65,6 @@ _PROPERTIES: Final = {
     "mH": "Tensor", "itemsize": "_builtins.int", "nbytes": "_builtins.int",
     "is_leaf": "_builtins.bool", "is_cuda": "_builtins.bool", "is_cpu": "_builtins.bool",
 }  # fmt: skip
-_OF_TWO: Final = frozenset((
-    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
-    "lshift", "rshift",
-))  # fmt: skip
-_COMPARISONS: Final = ("lt", "le", "gt", "ge", "eq", "ne")
 _OTHER_OPERATORS: Final = (
     "def __neg__(self) -> Tensor: ...",
     "def __pos__(self) -> Tensor: ...",
@@ -249,7 +246,7 @@ def of_tensor(module: types.ModuleType) -> str:
 
 
 def _operators(cls: type) -> Iterator[str]:
-    for name in (*sorted(_OF_TWO), *_COMPARISONS):
+    for name in (*sorted(BINARY), *COMPARISONS):
         ignored = "  # type: ignore[override]" if name in ("eq", "ne") else ""
         for form in (f"__{name}__", f"__r{name}__", f"__i{name}__"):
             if hasattr(cls, form):

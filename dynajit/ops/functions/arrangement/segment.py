@@ -16,12 +16,9 @@ from dynajit.ops.functions.reductions.reduction import cumsum
 from dynajit.ops.functions.shapes.shape import sliced, unsqueeze
 from dynajit.ops.table.op_table import TABLE
 
-_NAMES: Final = {
-    "sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "min": "amin", "amax": "amax",
-    "amin": "amin",
-}  # fmt: skip
 _OF_NOTHING: Final = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -float("inf"),
                       "amin": float("inf")}  # fmt: skip
+"""Reduction -> what it starts from."""
 
 
 def segment_reduce(
@@ -54,8 +51,8 @@ def segment_reduce(
         ShapeError: lengths do not fit, or there are none.
         UnsupportedError: data is not floating, or lengths are no integers.
     """
-    name = _NAMES.get(reduce)
-    if name is None:
+    name = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    if name not in _OF_NOTHING:
         raise ShapeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
