@@ -13,7 +13,7 @@ from dynajit.codegen.loops.loop_ir import typical
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
-from dynajit.ir.graph import Argument, Builder, Graph
+from dynajit.ir.graph import Argument, Builder, Graph, Value
 from dynajit.ir.node import Node
 from dynajit.ir.rebuild import as_operand, keep, rebuild
 from dynajit.ops.rows.linear_algebra import transposed
@@ -85,11 +85,11 @@ def _summed(left: Any, right: Any) -> Any:
     return _sum(TABLE.mul(transposed(TABLE, left), right), -2)
 
 
-def _sum(x: Any, dim: int) -> Any:
+def _sum(x: Value, dim: int) -> Any:
     return TABLE.sum(x, dim=(len(x.shape) + dim,), keepdim=True)
 
 
-def _widened(x: Any) -> Any:
+def _widened(x: Value) -> Any:
     """A 16-bit operand as float32, the cast below the views of it that keep all elements: it runs
     over memory as it lies, and BLAS reads the views where they are."""
     node: Node = x.node

@@ -14,7 +14,7 @@ from dynajit.ops.calls.arguments import is_integer
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
     """A function that makes tuples of length n of single values, and of iterables tuples."""
 
-    def parse(x: Any) -> tuple[Any, ...]:
+    def parse(x: object) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
 
     parse.__name__ = name

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from dynajit.core.types.dtypes import int64
 from dynajit.eager.tensor.creation import tensor
+from dynajit.eager.tensor.tensor import Tensor
 
 _T = TypeVar("_T")
 
@@ -61,12 +62,12 @@ def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> Non
     """Accepted, as `register_custom_op_symbolic`."""
 
 
-def shape_as_tensor(x: Any) -> Any:
+def shape_as_tensor(x: Tensor) -> Any:
     """The sizes of `x`, an int64 tensor of shape (x.ndim,)."""
     return tensor(list(x.shape), dtype=int64)
 
 
-def reshape_from_tensor_shape(x: Any, shape: Any) -> Any:
+def reshape_from_tensor_shape(x: Tensor, shape: Any) -> Any:
     """`x` in the shape that a tensor of sizes says."""
     return x.reshape(shape.tolist())
 

@@ -73,7 +73,7 @@ def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
     return f.log(clamped) - f.log1p(-clamped) if is_binary else f.log(clamped)
 
 
-def xlogy_of_logits(x: Any, logits: Any) -> Any:
+def xlogy_of_logits(x: Tensor, logits: Any) -> Any:
     """x * logits, and 0 where x is 0, whatever the logit is."""
     return x * f.where((x == 0) & (logits == -math.inf), 0.0, logits)
 

@@ -16,6 +16,7 @@ from typing import Any
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
+from dynajit.ir.graph import Value
 from dynajit.ops.table.op_table import TABLE
 
 
@@ -114,7 +115,7 @@ def _quotient(a: Pair, b: Pair) -> Pair:
     return Pair(where(is_zero, a.re / abs_(b.re), re), where(is_zero, a.im / abs_(b.re), im))
 
 
-def abs_(x: Any) -> Any:
+def abs_(x: Value | float) -> Any:
     """|x| of a real value or number."""
     return abs(x) if isinstance(x, float) else TABLE.abs(x)
 
@@ -219,5 +220,5 @@ class PairScalars:
         return Pair(re, im)
 
 
-def _cast(x: Any, dtype: DType) -> Any:
+def _cast(x: Value | float, dtype: DType) -> Any:
     return x if isinstance(x, float) or x.dtype is dtype else TABLE.cast(x, dtype=dtype)

@@ -99,8 +99,8 @@ def _are_written(schema: Schema, values: Sequence[Any]) -> tuple[bool, ...]:
     return tuple(argument.is_written for argument, value in arguments for _ in tensors_in([value]))
 
 
-def _is_continuous(x: Any) -> bool:
-    return bool(x.dtype.is_floating_point or x.dtype.is_complex)
+def _is_continuous(value: Value) -> bool:
+    return bool(value.dtype.is_floating_point or value.dtype.is_complex)
 
 
 @record

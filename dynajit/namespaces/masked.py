@@ -14,6 +14,7 @@ from dynajit.core.process import late
 from dynajit.core.refusals import refused_class, refused_function
 from dynajit.core.types.dtypes import Category, bool_, float32, float64, int64
 from dynajit.core.types.type_info import iinfo
+from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions as f
 from dynajit.ops.calls.arguments import integers, is_integer
 from dynajit.ops.calls.public import public, published
@@ -133,7 +134,7 @@ def argmin(
     return f.argmin(_kept(x, mask, _highest(x.dtype)), dim, keepdim).to(x.dtype)
 
 
-def _count(x: Any, dims: tuple[int, ...], keepdim: bool, mask: Any) -> Any:
+def _count(x: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Any) -> Any:
     """How many elements count, in x's dtype."""
     ones = f.ones_like(x) if mask is None else _whole(x, mask).to(x.dtype)
     return f.sum(ones, dims, keepdim)
@@ -162,7 +163,7 @@ def mean(
     return (total / _count(wide, dims, keepdim, mask)).to(x.dtype)
 
 
-def _widened(x: Any) -> Any:
+def _widened(x: Tensor) -> Any:
     """16-bit floats as float32, in which counts are exact."""
     return x.to(float32) if x.dtype.itemsize == 2 and x.dtype.is_floating_point else x
 

@@ -102,22 +102,22 @@ def _disable_dynamo_if_unsupported(single_tensor_fn: Any = None) -> Callable[...
     return lambda function: function
 
 
-def _get_value(x: Any) -> Any:
+def _get_value(x: Tensor | float) -> Any:
     """The number in a tensor; a number as it is."""
     return x.item() if isinstance(x, Tensor) else x
 
 
-def _to_scalar(x: Any) -> Any:
+def _to_scalar(x: Tensor | float) -> Any:
     """A tensor of one element as a zero-dimensional one; a number as it is."""
     return x.squeeze() if isinstance(x, Tensor) and x.dim() else x
 
 
-def _dispatch_sqrt(x: Any) -> Any:
+def _dispatch_sqrt(x: Tensor | float) -> Any:
     """The root of a tensor or of a number."""
     return x.sqrt() if isinstance(x, Tensor) else x**0.5
 
 
-def _stack_if_compiling(x: Any) -> Any:
+def _stack_if_compiling(x: Tensor | float) -> Any:
     """`x` as it is."""
     return x
 

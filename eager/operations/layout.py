@@ -100,7 +100,7 @@ class LayoutMethods(Fields):
         array = self._memory if order is None else self._memory.transpose(order)
         return bool(array.flags.c_contiguous)
 
-    def contiguous(self, memory_format: Any = None) -> Any:
+    def contiguous(self: Any, memory_format: Any = None) -> Any:
         """Itself if contiguous (in that memory format), else a contiguous copy."""
         if self.is_contiguous(memory_format):
             return self

@@ -224,7 +224,7 @@ def _highest(elements: Any, groups: Any, count: int) -> Any:
     return TABLE.index_select(highest, groups, dim=0)
 
 
-def _sparse(x: Any, name: str) -> SparseTensor:
+def _sparse(x: object, name: str) -> SparseTensor:
     if not isinstance(x, SparseTensor):
         raise ArgumentError(
             f"sparse.{name}(): expected a sparse tensor, got {type(x).__name__}.  Use "

@@ -11,7 +11,7 @@ by `sparse.handle`.
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types.dtypes import Category, int64
@@ -22,6 +22,10 @@ from dynajit.ops.functions.creation.creation import arange
 from dynajit.ops.functions.reductions.reduction import cumsum
 from dynajit.ops.functions.shapes.shape import repeat_interleave
 from dynajit.ops.table.op_table import TABLE, Op
+
+if TYPE_CHECKING:
+    from dynajit.eager.sparse.sparse_tensor import SparseTensor
+    from dynajit.eager.tensor.tensor import Tensor
 
 #: What a row does with sparse operands: `run(*inputs, **attributes)`.
 ROWS: Final[dict[Op, Callable[..., Any]]] = {}
@@ -37,39 +41,39 @@ def _for(row: Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return enter
 
 
-def _is_sparse(x: Any) -> bool:
-    return is_tensor(x) and x.is_sparse
+def _is_sparse(operand: object) -> "TypeGuard[SparseTensor]":
+    return is_tensor(operand) and bool(operand.is_sparse)
 
 
 # -- one operand -----------------------------------------------------------------------------------
 
 
 @_for(TABLE.clone)
-def _clone(x: Any) -> Any:
+def _clone(x: "SparseTensor") -> Any:
     where = TABLE.clone(x._positions)
     elements = TABLE.clone(x._elements)
     return x.remade(where, elements, x._sizes, x._is_sorted)
 
 
 @_for(TABLE.detach)
-def _detach(x: Any) -> Any:
+def _detach(x: "SparseTensor") -> Any:
     return x.like(TABLE.detach(x._elements))
 
 
 @_for(TABLE.cast)
-def _cast(x: Any, *, dtype: Any) -> Any:
+def _cast(x: "SparseTensor", *, dtype: Any) -> Any:
     return x.like(TABLE.cast(x._elements, dtype=dtype))
 
 
 @_for(TABLE.to_device)
-def _to_device(x: Any, **attributes: Any) -> Any:
+def _to_device(x: "SparseTensor", **attributes: Any) -> Any:
     where = TABLE.to_device(x._positions, **attributes)
     elements = TABLE.to_device(x._elements, **attributes)
     return x.remade(where, elements, x._sizes, x._is_sorted)
 
 
 @_for(TABLE.neg)
-def _neg(x: Any) -> Any:
+def _neg(x: "SparseTensor") -> Any:
     return x.like(TABLE.neg(x._elements))
 
 
@@ -84,7 +88,7 @@ for _row in TABLE:
 
 
 @_for(TABLE.pow)
-def _pow(x: Any, exponent: Any) -> Any:
+def _pow(x: "SparseTensor", exponent: Any) -> Any:
     if not isinstance(exponent, (int, float)) or not exponent > 0:
         return NotImplemented
     once = x.coalesce()
@@ -92,7 +96,7 @@ def _pow(x: Any, exponent: Any) -> Any:
 
 
 @_for(TABLE.permute)
-def _permute(x: Any, *, dims: Sequence[int]) -> Any:
+def _permute(x: "SparseTensor", *, dims: Sequence[int]) -> Any:
     """Sparse dims among themselves, dense dims among themselves."""
     sparse = x.sparse_dim()
     front, back = tuple(dims[:sparse]), tuple(dims[sparse:])
@@ -108,7 +112,7 @@ def _permute(x: Any, *, dims: Sequence[int]) -> Any:
 
 
 @_for(TABLE.sum)
-def _sum(x: Any, *, dim: Any, keepdim: bool) -> Any:
+def _sum(x: "SparseTensor", *, dim: Any, keepdim: bool) -> Any:
     """Dense where no sparse dim is left, else sparse, with positions that may repeat."""
     rank, sparse = x.ndim, x.sparse_dim()
     dims = range(rank) if dim is None else (dim,) if isinstance(dim, int) else dim
@@ -149,7 +153,7 @@ def _kept_positions(where: Any, summed_over: set[int], keepdim: bool) -> Any:
 
 
 @_for(TABLE.mul)
-def _mul(x: Any, y: Any) -> Any:
+def _mul(x: "Tensor | complex", y: Any) -> Any:
     if _is_sparse(x) and _is_sparse(y):
         return _product_of_sparse(x, y)
     sparse, other = (x, y) if _is_sparse(x) else (y, x)
@@ -171,7 +175,7 @@ def _fits(shape: tuple[int, ...], wide: tuple[int, ...]) -> bool:
     return len(shape) <= len(wide) and all(a in (1, b) for a, b in pairs)
 
 
-def _product_of_sparse(x: Any, y: Any) -> Any:
+def _product_of_sparse(x: "SparseTensor", y: Any) -> Any:
     """What both have a position for."""
     _same_form(x, y, "mul")
     x, y = x.coalesce(), y.coalesce()
@@ -191,14 +195,14 @@ def _product_of_sparse(x: Any, y: Any) -> Any:
 
 
 @_for(TABLE.div)
-def _div(x: Any, y: Any) -> Any:
+def _div(x: "SparseTensor", y: Any) -> Any:
     if _is_sparse(y) or (is_tensor(y) and y.shape):
         return NotImplemented
     return x.like(TABLE.div(x._elements, y))
 
 
 @_for(TABLE.add)
-def _add(x: Any, y: Any) -> Any:
+def _add(x: "Tensor | complex", y: Any) -> Any:
     if not is_tensor(x) or not is_tensor(y):
         return NotImplemented
     if not _is_sparse(x) or not _is_sparse(y):
@@ -213,7 +217,7 @@ def _add(x: Any, y: Any) -> Any:
 
 
 @_for(TABLE.sub)
-def _sub(x: Any, y: Any) -> Any:
+def _sub(x: "Tensor | complex", y: Any) -> Any:
     if not is_tensor(x) or not is_tensor(y):
         return NotImplemented
     if common_dtype((x, y)).category is Category.BOOL:
@@ -221,7 +225,7 @@ def _sub(x: Any, y: Any) -> Any:
     return TABLE.add(x, TABLE.neg(y))
 
 
-def _same_form(x: Any, y: Any, name: str) -> None:
+def _same_form(x: "SparseTensor", y: Any, name: str) -> None:
     if (x._sizes, x.sparse_dim()) != (y._sizes, y.sparse_dim()):
         raise ShapeError(
             f"{name}: expected two sparse tensors of one size and number of sparse dims, got "
@@ -233,7 +237,7 @@ def _same_form(x: Any, y: Any, name: str) -> None:
 
 
 @_for(TABLE.matmul)
-def _matmul(x: Any, y: Any) -> Any:
+def _matmul(x: "Tensor", y: Any) -> Any:
     """Products of matrices, and of batches of one size; of two sparse matrices a sparse one."""
     _fitting(x, y)
     if not _is_sparse(x):
@@ -256,13 +260,13 @@ def _matmul(x: Any, y: Any) -> Any:
     return TABLE.reshape(total, shape=(*batch, rows, columns)) if batch else total
 
 
-def _turned(x: Any) -> Any:
+def _turned(x: "Tensor") -> Any:
     """The last two dims swapped."""
     rank = len(x.shape)
     return TABLE.permute(x, dims=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _fitting(x: Any, y: Any) -> None:
+def _fitting(x: "Tensor", y: Any) -> None:
     call = f"matmul(x: {describe_tensor(x)}, y: {describe_tensor(y)})"
     if x.dtype is not y.dtype:
         raise DTypeError(f"{call}: expected one dtype.  Cast one with .to(dtype).")
@@ -270,7 +274,7 @@ def _fitting(x: Any, y: Any) -> None:
         raise ShapeError(f"{call}: expected {x.shape[-1]} rows in y, got {y.shape[-2]}.")
 
 
-def _matrix_of_sparse(x: Any, y: Any) -> Any:
+def _matrix_of_sparse(x: "SparseTensor", y: Any) -> Any:
     """Each value of x meets the values of y in the row that its column names."""
     if x.ndim != 2 or y.ndim != 2 or x.dense_dim() or y.dense_dim():
         return NotImplemented

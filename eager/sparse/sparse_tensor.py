@@ -329,7 +329,9 @@ def made(cls: type[_S], where: Any, elements: Any, sizes: Sequence[int], is_coal
     return x
 
 
-def _fill(x: Any, where: Any, elements: Any, sizes: Sequence[int], is_coalesced: bool) -> None:
+def _fill(
+    x: "SparseTensor", where: Any, elements: Any, sizes: Sequence[int], is_coalesced: bool
+) -> None:
     if (x.dtype, x.device) != (elements.dtype, elements.device):
         empty = any_arrays.zeros((0,), elements.dtype.numpy, elements.device)
         TensorBase.array.__set__(x, empty)

@@ -233,7 +233,7 @@ def _formatter(shown: Any) -> Callable[[Any], str]:
     return _aligned(_ordinary(shown), _float_style(shown))
 
 
-def _negative(x: Any) -> bool:
+def _negative(x: float) -> bool:
     return bool(math.copysign(1.0, x) < 0)
 
 
@@ -263,7 +263,7 @@ def _float_style(shown: Any) -> Callable[[Any], str]:
     return lambda x: _special(x) or f"{float(x):.{precision}f}"
 
 
-def _special(x: Any) -> str:
+def _special(x: float) -> str:
     if math.isnan(x):
         return "nan"
     if math.isinf(x):

@@ -25,7 +25,7 @@ def select(condition: Any, x: Any, y: Any) -> Any:
     return np.where(condition, x, y)
 
 
-def _common_dtype(x: Any, y: Any) -> Any:
+def _common_dtype(x: object, y: object) -> Any:
     """The dtype of both values if it is one, at least one of them has a dtype, and there are
     integers of its size; else None."""
     arrays = [value for value in (x, y) if isinstance(value, (np.ndarray, np.generic))]

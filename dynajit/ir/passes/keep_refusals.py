@@ -118,7 +118,7 @@ def _indexed(node: Node, x: Any, indices: Any) -> Any:
     return TABLE.index(_nothing(x, dims), indices, dims=dims)
 
 
-def _nothing(x: Any, dims: tuple[int, ...]) -> Any:
+def _nothing(x: Value, dims: tuple[int, ...]) -> Any:
     """False, as long as x in some dims, of size 1 in others."""
     shape = tuple(size if d in dims else 1 for d, size in enumerate(x.shape))
     return TABLE.full(False, shape=shape, dtype=dtypes.bool_, device=x.device)

@@ -8,7 +8,7 @@ import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 from typing import cast as cast_type
 
 import ml_dtypes
@@ -25,11 +25,14 @@ from dynajit.ops.table import dispatch
 from dynajit.ops.table.families import normalize_dim
 from dynajit.ops.table.op_table import TABLE
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 NUMBERS = (bool, int, float, complex)
 _VALUES = (*NUMBERS, np.generic, np.ndarray)
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> "TypeGuard[TensorMethods]":
     """True for whatever runs ops: an eager tensor, a graph value, an operand of type inference."""
     return hasattr(value, "__dynajit_priority__")
 
@@ -306,7 +309,7 @@ def _plainly_resolved(shape: Shape, total: Size) -> Shape | None:
     return (*shape[:at], total // known, *shape[at + 1 :])
 
 
-def dim_of(x: Any, dim: Any, function: str) -> int:
+def dim_of(x: "TensorMethods", dim: Any, function: str) -> int:
     """`dim` of tensor x, counted from the front; see `families.normalize_dim`."""
     rank = len(x.shape)
     if type(dim) is int and -rank <= dim < rank:  # the words of a refusal need not be prepared
@@ -314,7 +317,7 @@ def dim_of(x: Any, dim: Any, function: str) -> int:
     return normalize_dim(dim, rank, f"{function}(input: {describe_tensor(x)})")
 
 
-def describe_tensor(x: Any) -> str:
+def describe_tensor(x: "TensorMethods") -> str:
     """`float32[2, 3]`."""
     return f"{x.dtype.name}[{', '.join(map(str, x.shape))}]"
 
@@ -339,12 +342,12 @@ def device_of(value: Any) -> Device:
     return devices.of_new_tensor(value)
 
 
-def cast(x: Any, dtype: DType | None) -> Any:
+def cast(x: "TensorMethods", dtype: DType | None) -> Any:
     """x in `dtype`; x itself if it has it already or none is asked for."""
     return x if dtype is None or x.dtype is dtype else TABLE.cast(x, dtype=dtype)
 
 
-def unchanged_by(x: Any, y: Any, refused: str = "") -> Any:
+def unchanged_by(x: "TensorMethods", y: Any, refused: str = "") -> Any:
     """x, whose derivative by y is 0, or refused: what steps of y, or its contents, decided.
 
     Args:
@@ -368,7 +371,7 @@ def constant(array: Any, device: Device) -> Any:
     return made if device is CPU else TABLE.to_device(made, device=device)
 
 
-def placed(x: Any, device: Device) -> Any:
+def placed(x: "TensorMethods", device: Device) -> Any:
     """x if it is elsewhere than on the CPU, or the device is the CPU; else a copy of it there: what
     programs give on the CPU to be used with a tensor on a GPU."""
     if device is CPU or x.device is not CPU:

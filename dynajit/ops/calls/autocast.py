@@ -15,7 +15,7 @@ Source: PyTorch 2.x, "Automatic Mixed Precision package", CPU and CUDA op-specif
 import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dynajit.core.errors import AutogradError, DTypeError
 from dynajit.core.types import dtypes
@@ -26,6 +26,9 @@ from dynajit.ops.calls import autocast_words as words
 from dynajit.ops.calls.arguments import cast, is_tensor
 from dynajit.ops.calls.autocast_words import CPU_ENABLED, CUDA_ENABLED
 from dynajit.ops.table.op_table import Autocast, Op
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -193,7 +196,7 @@ def _widest(arguments: Iterable[Any], lower: DType, name: str) -> DType:
     return found
 
 
-def widened(x: Any) -> Any:
+def widened(x: "TensorMethods") -> Any:
     """x in float32, if autocast is on and casts it: `Autocast.FULL` for one operand."""
     if not _thread.read() & _ENABLED or not is_cast(x) or lower_dtype(x.device) is None:
         return x

@@ -8,11 +8,15 @@ its values, and the call runs eagerly, where the same question is asked again an
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.types import dtypes
+from dynajit.ops.calls.arguments import is_tensor
 from dynajit.ops.table.dispatch import is_recording
 from dynajit.ops.table.op_table import TABLE
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 def holds(condition: Any) -> bool:
@@ -35,7 +39,7 @@ def occurs(condition: Any) -> bool:
     return False
 
 
-def accepts(x: Any, condition: Callable[[Any], Any]) -> bool:
+def accepts(x: "TensorMethods", condition: Callable[[Any], Any]) -> bool:
     """Whether a condition `holds` of the elements of a tensor in this machine's memory; True of
     others, which nobody waits for.
 
@@ -45,9 +49,9 @@ def accepts(x: Any, condition: Callable[[Any], Any]) -> bool:
     return x.device.type != "cpu" or holds(condition(TABLE.detach(x)))
 
 
-def are_probabilities(x: Any) -> bool:
+def are_probabilities(x: "TensorMethods | float") -> bool:
     """Whether a number, or all elements of a tensor (see `accepts`), lie in [0, 1]."""
-    if hasattr(x, "__dynajit_priority__"):
+    if is_tensor(x):
         return accepts(x, lambda p: TABLE.logical_and(TABLE.ge(p, 0), TABLE.le(p, 1)))
     return bool(0 <= x <= 1)
 

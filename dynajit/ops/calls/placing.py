@@ -6,7 +6,7 @@ graph is recorded.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentError
 from dynajit.core.types import dtypes
@@ -34,6 +34,9 @@ from dynajit.ops.table.result_layouts import (
     with_rows,
 )
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 
 def contiguous(input: Any, memory_format: Any = None) -> Any:
     """input in that memory format, by default row by row: itself where it lies so, else a copy.
@@ -59,12 +62,12 @@ def _in_order(result: Any, order: Order) -> Any:
     return TABLE.laid_out(result, order=order)
 
 
-def copied_by_rows(x: Any) -> Any:
+def copied_by_rows(x: "TensorMethods") -> Any:
     """A copy that lies row by row."""
     return TABLE.laid_out(x, order=tuple(range(len(x.shape))))
 
 
-def copied_by_columns(x: Any) -> Any:
+def copied_by_columns(x: "TensorMethods") -> Any:
     """A copy of matrices that lies column by column, as LAPACK leaves them."""
     rank = len(x.shape)
     return TABLE.laid_out(x, order=(*range(rank - 2), rank - 1, rank - 2))

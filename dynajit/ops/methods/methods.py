@@ -133,7 +133,7 @@ class Operators:
     def __pos__(self) -> Any:
         return self
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self: Any, key: Any) -> Any:
         return subscript.get_item(self, key)
 
     def __len__(self: Any) -> int:

@@ -26,7 +26,7 @@ FLOAT64: Final = np.dtype(np.float64)
 INT64: Final = np.dtype(np.int64)
 
 
-def is_plain(x: Any) -> bool:
+def is_plain(x: np.ndarray | None) -> bool:
     """True for an array of float32 or float64, not empty, of one dimension or more."""
     return x is not None and x.dtype in (FLOAT32, FLOAT64) and x.ndim > 0 and x.size > 0
 
@@ -44,7 +44,7 @@ def mean(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     return _mean(xp, x, dim, keepdim) if is_plain(x) else NotImplemented
 
 
-def _degrees(x: Any, dim: tuple[int, ...], correction: float) -> float:
+def _degrees(x: np.ndarray, dim: tuple[int, ...], correction: float) -> float:
     """Count less `correction`, at least 0."""
     count: int = math.prod([x.shape[d] for d in dim])
     return max(count - correction, 0)
@@ -97,7 +97,7 @@ def rms_norm(xp: Any, x: Any, weight: Any, *, normalized_shape: tuple[int, ...],
     return result
 
 
-def _difference(x: Any, y: Any) -> Any:
+def _difference(x: np.ndarray, y: np.ndarray) -> Any:
     """x - y of one dtype and shape, else None."""
     is_alike = is_plain(x) and is_plain(y) and x.dtype is y.dtype and x.shape == y.shape
     return x - y if is_alike else None

@@ -7,7 +7,7 @@ from the front). 16-bit floats compute in float32 and round once at the end. Tho
 derivative are one node of the eager tape and save only what the formula names.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.core.types import dtypes
@@ -20,6 +20,9 @@ from dynajit.ops.rows.linear_algebra import transposed
 from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import composite, describe, reduced_shape, require_tensor
 from dynajit.ops.table.op_table import Autocast
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 # ---------------------------------------------------------------------------------------------
 # helpers
@@ -85,7 +88,7 @@ def require_floating(name: str, x: Any) -> None:
         floating_tensor(name, operand_type(x))
 
 
-def operand_type(x: Any) -> TensorType | None:
+def operand_type(x: "TensorMethods | TensorType | None") -> TensorType | None:
     """The type of an operand, from its shape and dtype; None stays None."""
     return None if x is None else TensorType(tuple(x.shape), x.dtype)
 
@@ -290,7 +293,7 @@ def logsumexp(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) 
 # one element for several
 
 
-def _equals_infer(value: ValueType, x: ValueType) -> TensorType:
+def _equals_infer(value: TensorType, x: ValueType) -> TensorType:
     found = operand_type(value)
     assert found is not None
     return found
@@ -317,7 +320,7 @@ def shared_by_equals(ops: Any, value: Any, x: Any) -> Any:
 # normalisation
 
 
-def _trailing(x: Any, normalized_shape: tuple[Size, ...]) -> tuple[int, ...]:
+def _trailing(x: "TensorMethods", normalized_shape: tuple[Size, ...]) -> tuple[int, ...]:
     rank = len(x.shape)
     return tuple(range(rank - len(normalized_shape), rank))
 

@@ -342,7 +342,7 @@ def _chosen(xp: Any, x: Any, indices: Any, *, dims: tuple[int, ...]) -> Any:
     return found.reshape(-1).reshape(found.shape) if 1 in found.shape else found
 
 
-def _advanced(x: Any, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
+def _advanced(x: np.ndarray, indices: Any, dims: tuple[int, ...]) -> tuple[Any, ...]:
     key: list[Any] = [slice(None)] * x.ndim
     for k, d in enumerate(dims):
         key[d] = _checked(indices[k], x.shape[d], True)

@@ -35,7 +35,7 @@ def accumulator_dtype(dtype: DType) -> DType:
     return dtypes.float64 if dtype is dtypes.float32 else dtypes.compute_dtype(dtype)
 
 
-def _turned(x: Any, dim: int) -> Any:
+def _turned(x: np.ndarray, dim: int) -> Any:
     """A view from the last element along `dim` on."""
     return x[(*(slice(None),) * dim, slice(None, None, -1))]
 

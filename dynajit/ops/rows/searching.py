@@ -5,7 +5,7 @@ G. L. Steele, "Data parallel algorithms", 1986), so a graph needs one pass per p
 NumPy's running functions are their array forms.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.table.families import composite, require_tensor
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 # ---------------------------------------------------------------------------------------------
 # binary search
 
 
-def _is_numbers(x: Any) -> bool:
+def _is_numbers(x: np.ndarray) -> bool:
     """True for integers and floats that NumPy compares as they are: 16-bit floats it converts."""
     return x.dtype.kind in "iub" or (x.dtype.kind == "f" and x.dtype != np.float16)
 
@@ -75,7 +78,7 @@ def _earlier(ops: Any, x: Any, dim: int, reach: int, fill: Any) -> Any:
     return ops.pad(kept, before=before, after=(0,) * rank, value=fill)
 
 
-def _reaches(x: Any, dim: int) -> list[int]:
+def _reaches(x: "TensorMethods", dim: int) -> list[int]:
     size = x.shape[dim]
     if not isinstance(size, int):
         raise ShapeError("running values along a symbolic size are not available.")

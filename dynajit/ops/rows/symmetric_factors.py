@@ -8,7 +8,7 @@ Source: J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and s
 linear systems", Mathematics of Computation 31 (1977).
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from dynajit.core.errors import DTypeError, LinAlgError, ShapeError, Unsupported
 from dynajit.core.process.optional import load
 from dynajit.ops.calls.arguments import constant
 from dynajit.ops.calls.public import public
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 class LDL(NamedTuple):
@@ -125,7 +128,7 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
     return constant(result, B.device)
 
 
-def _check_dtype(x: Any, name: str) -> None:
+def _check_dtype(x: "TensorMethods", name: str) -> None:
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         raise DTypeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {x.dtype.name}"

@@ -12,7 +12,8 @@ headers, for C with the polynomials of its vector maths. bool is 0 or 1 in `uint
 floats never reach a scalar function (bodies compute in float32).
 
 `NumpyScalars` is the namespace for arrays; it keeps dtypes (float32 in, float32 out). Its functions
-are NumPy's, which hand arrays of CuPy over to CuPy's functions of the same names (NEP 13 and 18).
+are NumPy's, which hand arrays of CuPy over to CuPy's functions of the same names (NEP 13 and 18):
+`np.ndarray` stands for those, too, and for scalars of NumPy, all of which have the same methods.
 Python operators on body values mean: `+ - *` and comparisons as in C on the compute dtype (integers
 wrap; on bool, `+` is or and `*` is and), `/` on floating values only (IEEE), unary `-`, and
 `& | ^ ~` on bool and integers.
@@ -169,7 +170,7 @@ def _scalar(
     return decorate
 
 
-def _is_integer(x: Any) -> bool:
+def _is_integer(x: np.ndarray) -> bool:
     return x.dtype.kind in "iub" if hasattr(x, "dtype") else isinstance(x, int)
 
 
@@ -178,19 +179,19 @@ def _is_integer(x: Any) -> bool:
 
 
 @_scalar(1, floating="fabs{f}({0})", integer="")
-def abs_(x: Any) -> Any:
+def abs_(x: np.ndarray) -> Any:
     """Magnitude; NaN stays, abs(-0) is 0; the most negative integer is its own magnitude."""
     return np.abs(x)
 
 
 @_scalar(1, floating="(-({0}))", integer="(({t})(-({0})))")
-def neg(x: Any) -> Any:
+def neg(x: np.ndarray) -> Any:
     """Negation; flips the sign of 0 and NaN; unsigned and most negative integers wrap."""
     return np.negative(x)
 
 
 @_scalar(1, floating="dj_sign_{s}({0})", integer="dj_sign_{s}({0})")
-def sign(x: Any) -> Any:
+def sign(x: np.ndarray) -> Any:
     """-1, 0 or 1; 0 for -0 and, as in PyTorch, for NaN. bool is its own sign."""
     if x.dtype.kind == "b":
         return x
@@ -200,61 +201,61 @@ def sign(x: Any) -> Any:
 
 
 @_scalar(1, floating="sqrt{f}({0})")
-def sqrt(x: Any) -> Any:
+def sqrt(x: np.ndarray) -> Any:
     """Square root, correctly rounded; NaN below 0; sqrt(-0) is -0."""
     return np.sqrt(x)
 
 
 @_scalar(1, floating="(1 / sqrt{f}({0}))", cuda="rsqrt{f}({0})")
-def rsqrt(x: Any) -> Any:
+def rsqrt(x: np.ndarray) -> Any:
     """1 / sqrt(x); inf at 0, -inf at -0, 0 at inf, NaN below 0."""
     return np.reciprocal(np.sqrt(x))
 
 
 @_scalar(1, floating="(1 / ({0}))")
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: np.ndarray) -> Any:
     """1 / x; signed inf at signed 0."""
     return np.reciprocal(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def exp(x: Any) -> Any:
+def exp(x: np.ndarray) -> Any:
     """Exponential; 0 at -inf, inf at inf."""
     return np.exp(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def exp2(x: Any) -> Any:
+def exp2(x: np.ndarray) -> Any:
     """2 to the power x; exact at integers."""
     return np.exp2(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def expm1(x: Any) -> Any:
+def expm1(x: np.ndarray) -> Any:
     """exp(x) - 1 without cancellation; -1 at -inf; keeps -0."""
     return np.expm1(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def log(x: Any) -> Any:
+def log(x: np.ndarray) -> Any:
     """Natural logarithm; -inf at 0, NaN below 0, inf at inf."""
     return np.log(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def log2(x: Any) -> Any:
+def log2(x: np.ndarray) -> Any:
     """Base-2 logarithm; edges as log."""
     return np.log2(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def log10(x: Any) -> Any:
+def log10(x: np.ndarray) -> Any:
     """Base-10 logarithm; edges as log."""
     return np.log10(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def log1p(x: Any) -> Any:
+def log1p(x: np.ndarray) -> Any:
     """log(1 + x) without cancellation; -inf at -1, NaN below; keeps -0."""
     return np.log1p(x)
 
@@ -264,79 +265,79 @@ def log1p(x: Any) -> Any:
 
 
 @_scalar(1, effort=Effort.MANY)
-def sin(x: Any) -> Any:
+def sin(x: np.ndarray) -> Any:
     """Sine of radians; NaN at infinities; keeps -0."""
     return np.sin(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def cos(x: Any) -> Any:
+def cos(x: np.ndarray) -> Any:
     """Cosine of radians; NaN at infinities."""
     return np.cos(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def tan(x: Any) -> Any:
+def tan(x: np.ndarray) -> Any:
     """Tangent of radians; NaN at infinities; keeps -0."""
     return np.tan(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def asin(x: Any) -> Any:
+def asin(x: np.ndarray) -> Any:
     """Inverse sine; NaN outside [-1, 1]; keeps -0."""
     return np.arcsin(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def acos(x: Any) -> Any:
+def acos(x: np.ndarray) -> Any:
     """Inverse cosine; NaN outside [-1, 1]."""
     return np.arccos(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def atan(x: Any) -> Any:
+def atan(x: np.ndarray) -> Any:
     """Inverse tangent; +-pi/2 at infinities; keeps -0."""
     return np.arctan(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def sinh(x: Any) -> Any:
+def sinh(x: np.ndarray) -> Any:
     """Hyperbolic sine; keeps -0."""
     return np.sinh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def cosh(x: Any) -> Any:
+def cosh(x: np.ndarray) -> Any:
     """Hyperbolic cosine; inf at infinities."""
     return np.cosh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def asinh(x: Any) -> Any:
+def asinh(x: np.ndarray) -> Any:
     """Inverse hyperbolic sine; keeps -0."""
     return np.arcsinh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def acosh(x: Any) -> Any:
+def acosh(x: np.ndarray) -> Any:
     """Inverse hyperbolic cosine; NaN below 1."""
     return np.arccosh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def atanh(x: Any) -> Any:
+def atanh(x: np.ndarray) -> Any:
     """Inverse hyperbolic tangent; +-inf at +-1, NaN beyond; keeps -0."""
     return np.arctanh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def tanh(x: Any) -> Any:
+def tanh(x: np.ndarray) -> Any:
     """Hyperbolic tangent; +-1 at infinities; keeps -0."""
     return np.tanh(x)
 
 
 @_scalar(2, effort=Effort.MANY)
-def atan2(y: Any, x: Any) -> Any:
+def atan2(y: np.ndarray, x: np.ndarray) -> Any:
     """Angle of the point (x, y), C99 rules for signed zeros and infinities."""
     return np.arctan2(y, x)
 
@@ -365,19 +366,19 @@ def _special_in_double(name: str, x: Any) -> Any:
 
 
 @_scalar(1, effort=Effort.MANY)
-def erf(x: Any) -> Any:
+def erf(x: np.ndarray) -> Any:
     """Error function; +-1 at infinities; keeps -0."""
     return _special("erf", x) if gpu.is_gpu_array(x) else erf_of_array(x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def erfc(x: Any) -> Any:
+def erfc(x: np.ndarray) -> Any:
     """1 - erf(x) without cancellation; 2 at -inf, 0 at inf."""
     return _special("erfc", x)
 
 
 @_scalar(1, effort=Effort.MANY)
-def lgamma(x: Any) -> Any:
+def lgamma(x: np.ndarray) -> Any:
     """Logarithm of the magnitude of the gamma function; inf at 0 and negative integers."""
     return _special("gammaln", x)
 
@@ -387,61 +388,61 @@ _REAL: Final = frozenset({"float32", "float64"})
 
 
 @_scalar(1, cuda=None, kernels=_REAL, effort=Effort.MANY)
-def erfinv(x: Any) -> Any:
+def erfinv(x: np.ndarray) -> Any:
     """Inverse of erf; infinite at -1 and 1, NaN beyond; keeps -0."""
     return _special_in_double("erfinv", x) if gpu.is_gpu_array(x) else _vecmath.erfinv(x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
-def ndtri(x: Any) -> Any:
+def ndtri(x: np.ndarray) -> Any:
     """Inverse of the normal distribution function; infinite at 0 and 1, NaN beyond."""
     return _special_in_double("ndtri", x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
-def log_ndtr(x: Any) -> Any:
+def log_ndtr(x: np.ndarray) -> Any:
     """Logarithm of the normal distribution function; -inf at -inf, 0 at inf."""
     return _special_in_double("log_ndtr", x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
-def i0(x: Any) -> Any:
+def i0(x: np.ndarray) -> Any:
     """Modified Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch."""
     return _special_in_double("i0", x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
-def i0e(x: Any) -> Any:
+def i0e(x: np.ndarray) -> Any:
     """exp(-|x|) * i0(x); 0 at infinities."""
     return _special_in_double("i0e", x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
-def i1(x: Any) -> Any:
+def i1(x: np.ndarray) -> Any:
     """Modified Bessel function of the first kind of order 1; odd; NaN at infinities."""
     return _special_in_double("i1", x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
-def i1e(x: Any) -> Any:
+def i1e(x: np.ndarray) -> Any:
     """exp(-|x|) * i1(x); odd, 0 at infinities."""
     return _special_in_double("i1e", x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
-def bessel_j0(x: Any) -> Any:
+def bessel_j0(x: np.ndarray) -> Any:
     """Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch."""
     return _special_in_double("j0", x)
 
 
 @_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
-def bessel_j1(x: Any) -> Any:
+def bessel_j1(x: np.ndarray) -> Any:
     """Bessel function of the first kind of order 1; odd; NaN at infinities."""
     return _special_in_double("j1", x)
 
 
 @_scalar(2, cuda=None, kernels=_REAL, effort=Effort.SOME)
-def nextafter(x: Any, y: Any) -> Any:
+def nextafter(x: np.ndarray, y: np.ndarray) -> Any:
     """The next number after x towards y; y where they are equal."""
     is_own = x.dtype in (np.float32, np.float64) and not _is_on_gpu(x, y)
     return _vecmath.nextafter(x, y) if is_own else np.nextafter(x, y)
@@ -459,7 +460,7 @@ def is_whole_power(y: float) -> bool:
     return y.is_integer() and abs(y) <= MOST_WHOLE_POWER
 
 
-def _power_by_number(x: Any, y: Any) -> Any:
+def _power_by_number(x: np.ndarray, y: np.ndarray) -> Any:
     """A floating x on the CPU to the power of one number; see `pow_`."""
     if y in (-1, -2):
         return np.reciprocal(x if y == -1 else x * x)
@@ -468,7 +469,7 @@ def _power_by_number(x: Any, y: Any) -> Any:
 
 
 @_scalar(2, integer="", effort=Effort.MANY)
-def pow_(x: Any, y: Any) -> Any:
+def pow_(x: np.ndarray, y: np.ndarray) -> Any:
     """x to the power y; C99 rules for floats (pow(x, 0) and pow(1, y) are 1, NaN included).
 
     A whole number as the exponent of float32 gives PyTorch's bits, at most 1 ULP from the exact
@@ -495,7 +496,7 @@ def _refuse_zero(name: str, y: Any) -> None:
 
 
 @_scalar(2, integer="", cuda="fmod{f}({0}, {1})", effort=Effort.MANY)
-def fmod(x: Any, y: Any) -> Any:
+def fmod(x: np.ndarray, y: np.ndarray) -> Any:
     """Remainder with the sign of x (C); NaN if y is 0 or x infinite; integers by 0 are refused."""
     if _is_integer(y):
         _refuse_zero("fmod", y)
@@ -503,7 +504,7 @@ def fmod(x: Any, y: Any) -> Any:
 
 
 @_scalar(2, integer="", cuda="dj", effort=Effort.MANY)
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: np.ndarray, y: np.ndarray) -> Any:
     """Remainder with the sign of y (Python); NaN if y is 0; integers by 0 are refused.
 
     For floats: r = fmod(x, y), plus y if r is not 0 and its sign differs from y's.
@@ -516,7 +517,7 @@ def remainder(x: Any, y: Any) -> Any:
 
 
 @_scalar(2, integer="", cuda="dj", effort=Effort.MANY)
-def floor_divide(x: Any, y: Any) -> Any:
+def floor_divide(x: np.ndarray, y: np.ndarray) -> Any:
     """Quotient rounded to -inf (Python); floats by 0 give x / 0; integers by 0 are refused.
 
     Source for floats: CPython's `float_floor_div`, as in PyTorch and NumPy.
@@ -528,11 +529,11 @@ def floor_divide(x: Any, y: Any) -> Any:
     return np.floor_divide(x, y)
 
 
-def _is_on_gpu(x: Any, y: Any) -> bool:
+def _is_on_gpu(x: np.ndarray, y: np.ndarray) -> bool:
     return gpu.is_gpu_array(x) or gpu.is_gpu_array(y)
 
 
-def _floor_of_quotient(x: Any, y: Any) -> Any:
+def _floor_of_quotient(x: np.ndarray, y: np.ndarray) -> Any:
     """`floor_divide` of floats from other functions: CuPy's own is the floor of the rounded
     quotient, 10 for 1.0 // 0.1 in the place of 9."""
     rest = np.fmod(x, y)
@@ -549,25 +550,25 @@ def _floor_of_quotient(x: Any, y: Any) -> Any:
 
 
 @_scalar(1, floating="floor{f}({0})", integer="({0})")
-def floor(x: Any) -> Any:
+def floor(x: np.ndarray) -> Any:
     """Largest integer not above x; keeps -0, NaN and infinities; integers stay."""
     return x if _is_integer(x) else np.floor(x)
 
 
 @_scalar(1, floating="ceil{f}({0})", integer="({0})")
-def ceil(x: Any) -> Any:
+def ceil(x: np.ndarray) -> Any:
     """Smallest integer not below x; ceil(-0.5) is -0; integers stay."""
     return x if _is_integer(x) else np.ceil(x)
 
 
 @_scalar(1, floating="trunc{f}({0})", integer="({0})")
-def trunc(x: Any) -> Any:
+def trunc(x: np.ndarray) -> Any:
     """Integer part; trunc(-0.5) is -0; integers stay."""
     return x if _is_integer(x) else np.trunc(x)
 
 
 @_scalar(1, floating="rint{f}({0})", integer="({0})")
-def round_(x: Any) -> Any:
+def round_(x: np.ndarray) -> Any:
     """Nearest integer, halves to even; keeps -0; integers stay."""
     return x if _is_integer(x) else np.rint(x)
 
@@ -576,7 +577,7 @@ LONG_CUT: Final = 4096
 """Elements from which the call of `np.clip` is paid back."""
 
 
-def _is_cut(x: Any, y: Any) -> bool:
+def _is_cut(x: np.ndarray, y: np.ndarray) -> bool:
     """True for a long float array beside a number: NumPy has a vector loop for that in `clip` only,
     which takes 28 us where `minimum` takes 75 (200 thousand floats). Of zeros of both signs they
     take others."""
@@ -587,19 +588,19 @@ def _is_cut(x: Any, y: Any) -> bool:
 
 
 @_scalar(2, integer="(({0}) > ({1}) ? ({0}) : ({1}))", cuda="dj")
-def maximum(x: Any, y: Any) -> Any:
+def maximum(x: np.ndarray, y: np.ndarray) -> Any:
     """The larger; NaN if either is NaN (unlike C's fmax); of -0 and 0 either."""
     return np.clip(x, y, np.inf) if _is_cut(x, y) else np.maximum(x, y)
 
 
 @_scalar(2, integer="(({0}) < ({1}) ? ({0}) : ({1}))", cuda="dj")
-def minimum(x: Any, y: Any) -> Any:
+def minimum(x: np.ndarray, y: np.ndarray) -> Any:
     """The smaller; NaN if either is NaN (unlike C's fmin); of -0 and 0 either."""
     return np.clip(x, -np.inf, y) if _is_cut(x, y) else np.minimum(x, y)
 
 
 @_scalar(3, floating="__builtin_fma{f}({0}, {1}, {2})", cuda="fma{f}({0}, {1}, {2})")
-def fma(x: Any, y: Any, z: Any) -> Any:
+def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Any:
     """x * y + z, rounded once; NaN where the exact value is none. (On arrays of CuPy: rounded once
     but for float32 values next to a tie, twice for float64.)"""
     arrays = [operand for operand in (x, y, z) if gpu.is_gpu_array(operand)]
@@ -611,7 +612,7 @@ def fma(x: Any, y: Any, z: Any) -> Any:
 
 
 @_scalar(3, floating="(({0}) ? ({1}) : ({2}))", integer="(({0}) ? ({1}) : ({2}))")
-def where(condition: Any, x: Any, y: Any) -> Any:
+def where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> Any:
     """x where the condition holds, else y; both are evaluated, neither NaN leaks."""
     return select(condition, x, y)
 
@@ -621,19 +622,19 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 @_scalar(1, Result.BOOL, floating="(({0}) != ({0}))", integer="0")
-def isnan(x: Any) -> Any:
+def isnan(x: np.ndarray) -> Any:
     """True at NaN; False for integers."""
     return np.isnan(x)
 
 
 @_scalar(1, Result.BOOL, floating="(fabs{f}({0}) == (({t})INFINITY))", integer="0")
-def isinf(x: Any) -> Any:
+def isinf(x: np.ndarray) -> Any:
     """True at both infinities; False for integers."""
     return np.isinf(x)
 
 
 @_scalar(1, Result.BOOL, floating="(fabs{f}({0}) < (({t})INFINITY))", integer="1")
-def isfinite(x: Any) -> Any:
+def isfinite(x: np.ndarray) -> Any:
     """False at NaN and the infinities; True for integers."""
     return np.isfinite(x)
 
@@ -645,7 +646,7 @@ def isfinite(x: Any) -> Any:
     "((({0}) != 0) & (({1}) != 0))",
     commutes=True,
 )
-def logical_and(x: Any, y: Any) -> Any:
+def logical_and(x: np.ndarray, y: np.ndarray) -> Any:
     """Both differ from 0 (NaN does)."""
     return np.logical_and(x, y)
 
@@ -657,7 +658,7 @@ def logical_and(x: Any, y: Any) -> Any:
     "((({0}) != 0) | (({1}) != 0))",
     commutes=True,
 )
-def logical_or(x: Any, y: Any) -> Any:
+def logical_or(x: np.ndarray, y: np.ndarray) -> Any:
     """Either differs from 0 (NaN does)."""
     return np.logical_or(x, y)
 
@@ -669,43 +670,43 @@ def logical_or(x: Any, y: Any) -> Any:
     "((({0}) != 0) ^ (({1}) != 0))",
     commutes=True,
 )
-def logical_xor(x: Any, y: Any) -> Any:
+def logical_xor(x: np.ndarray, y: np.ndarray) -> Any:
     """Exactly one differs from 0 (NaN does)."""
     return np.logical_xor(x, y)
 
 
 @_scalar(1, Result.BOOL, "(({0}) == 0)", "(({0}) == 0)")
-def logical_not(x: Any) -> Any:
+def logical_not(x: np.ndarray) -> Any:
     """True at 0 and -0; False at NaN."""
     return np.logical_not(x)
 
 
 @_scalar(2, floating=None, integer="(({t})(({0}) & ({1})))", commutes=True)
-def bitwise_and(x: Any, y: Any) -> Any:
+def bitwise_and(x: np.ndarray, y: np.ndarray) -> Any:
     """Bits set in both."""
     return np.bitwise_and(x, y)
 
 
 @_scalar(2, floating=None, integer="(({t})(({0}) | ({1})))", commutes=True)
-def bitwise_or(x: Any, y: Any) -> Any:
+def bitwise_or(x: np.ndarray, y: np.ndarray) -> Any:
     """Bits set in either."""
     return np.bitwise_or(x, y)
 
 
 @_scalar(2, floating=None, integer="(({t})(({0}) ^ ({1})))", commutes=True)
-def bitwise_xor(x: Any, y: Any) -> Any:
+def bitwise_xor(x: np.ndarray, y: np.ndarray) -> Any:
     """Bits set in one only."""
     return np.bitwise_xor(x, y)
 
 
 @_scalar(1, floating=None, integer="dj_bitwise_not_{s}({0})")
-def bitwise_not(x: Any) -> Any:
+def bitwise_not(x: np.ndarray) -> Any:
     """Every bit flipped; for bool the negation."""
     return np.bitwise_not(x)
 
 
 @_scalar(2, floating=None, integer="")
-def left_shift(x: Any, y: Any) -> Any:
+def left_shift(x: np.ndarray, y: np.ndarray) -> Any:
     """x * 2**y, wrapped; 0 if y is negative or at least the width."""
     if not _is_on_gpu(x, y):
         return np.left_shift(x, y)
@@ -713,13 +714,13 @@ def left_shift(x: Any, y: Any) -> Any:
     return np.where(fits, np.left_shift(x, y * fits), x.dtype.type(0))
 
 
-def _is_shift(x: Any, y: Any) -> Any:
+def _is_shift(x: np.ndarray, y: np.ndarray) -> Any:
     """Where a GPU shifts as said: what it does beyond the width of x is left open."""
     return (y >= 0) & (y < 8 * x.dtype.itemsize)
 
 
 @_scalar(2, floating=None, integer="")
-def right_shift(x: Any, y: Any) -> Any:
+def right_shift(x: np.ndarray, y: np.ndarray) -> Any:
     """floor(x / 2**y); 0 or -1 if y is negative or at least the width."""
     if not _is_on_gpu(x, y):
         return np.right_shift(x, y)
@@ -735,19 +736,19 @@ def right_shift(x: Any, y: Any) -> Any:
 
 
 @_scalar(1, Result.GIVEN, floating=None, effort=Effort.SOME)
-def real(x: Any) -> Any:
+def real(x: np.ndarray) -> Any:
     """The real part of a complex number."""
     return x.real
 
 
 @_scalar(1, Result.GIVEN, floating=None, effort=Effort.SOME)
-def imag(x: Any) -> Any:
+def imag(x: np.ndarray) -> Any:
     """The imaginary part of a complex number."""
     return x.imag
 
 
 @_scalar(2, Result.GIVEN, floating=None, effort=Effort.SOME)
-def complex_(real: Any, imag: Any) -> Any:
+def complex_(real: np.ndarray, imag: np.ndarray) -> Any:
     """The complex number with these parts, which may be infinite."""
     real, imag = np.broadcast_arrays(real, imag)
     result = np.empty_like(real, np.result_type(real.dtype, np.complex64), order="C")
@@ -760,7 +761,7 @@ def complex_(real: Any, imag: Any) -> Any:
 
 
 @_scalar(1, Result.GIVEN, floating=None, integer=None)
-def cast(x: Any, dtype: DType) -> Any:
+def cast(x: np.ndarray, dtype: DType) -> Any:
     """x in another dtype.
 
     Complex numbers lose their imaginary part, with a warning, where the dtype is real. Floats to

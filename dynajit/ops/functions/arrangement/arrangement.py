@@ -7,7 +7,7 @@ differentiate.
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +49,9 @@ from dynajit.ops.functions.shapes.shape import diag, movedim, reshape, sliced, t
 from dynajit.ops.table.families import normalize_dim
 from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import broadcast_shapes as common_shape
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 # ---------------------------------------------------------------------------------------------
 # splitting
@@ -161,13 +164,13 @@ def atleast_1d(*tensors: Any) -> Any:
 def atleast_2d(*tensors: Any) -> Any:
     """Tensors with at least two dims; a vector becomes a row."""
 
-    def widened(x: Any) -> Any:
+    def widened(x: "TensorMethods") -> Any:
         return x if len(x.shape) > 1 else reshape(x, 1, -1)
 
     return _each(tensors, widened)
 
 
-def _atleast_3d(x: Any) -> Any:
+def _atleast_3d(x: "TensorMethods") -> Any:
     rank = len(x.shape)
     if rank == 0:
         return reshape(x, 1, 1, 1)
@@ -359,7 +362,7 @@ def kron(input: Any, other: Any) -> Any:
 
 @public(out=Out.ABSENT)
 @with_integers
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: "TensorMethods", N: int | None = None, increasing: bool = False) -> Any:
     """Powers of the elements of a vector, (n, N): from N - 1 down to 0, or rising.
 
     Raises:

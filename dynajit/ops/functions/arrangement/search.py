@@ -6,7 +6,7 @@ contents, so it breaks graphs, and is computed on the host; everything else is c
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.reductions.reduction import ValuesIndices, sort
 from dynajit.ops.functions.shapes.shape import reshape, unsqueeze
 from dynajit.ops.table.op_table import TABLE
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 # ---------------------------------------------------------------------------------------------
 # distinct elements
@@ -359,7 +362,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     return TABLE.index_add(zeros, cast(input, dtypes.int64), cast(weights.detach(), kind), dim=0)
 
 
-def _range(x: Any, low: float, high: float) -> tuple[float, float]:
+def _range(x: "TensorMethods", low: float, high: float) -> tuple[float, float]:
     """The ends of a histogram: those given, or the smallest and largest element."""
     if low == high and numel(tuple(x.shape)):
         low, high = float(x.array.min()), float(x.array.max())

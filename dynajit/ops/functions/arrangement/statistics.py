@@ -5,7 +5,7 @@ All are composed of rows, so they compile and differentiate.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
 from dynajit.core.types import dtypes
@@ -26,6 +26,9 @@ from dynajit.ops.table.families import floating_of, normalize_dims
 from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import broadcast_shapes
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 # ---------------------------------------------------------------------------------------------
 # without NaN
 
@@ -43,7 +46,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     return sum(live, dim, keepdim, dtype=dtype)
 
 
-def _is_number(x: Any) -> Any:
+def _is_number(x: "TensorMethods") -> Any:
     return TABLE.eq(x, x)
 
 
@@ -170,7 +173,7 @@ def _last_of(count: Any, dtype: Any) -> Any:
     return float(count - 1) if isinstance(count, int) else cast(TABLE.sub(count, 1), dtype)
 
 
-def _at_quantiles(x: Any, parts: Any, interpolation: str, skips: bool) -> Any:
+def _at_quantiles(x: "TensorMethods", parts: Any, interpolation: str, skips: bool) -> Any:
     """Per row of x, the values at the parts of its order, (*, number of parts)."""
     last = len(x.shape) - 1
     order = TABLE.gather(x, TABLE.argsort(x, dim=last, descending=False), dim=last)
@@ -239,7 +242,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return reshape(result, ()) if equals(x.shape[0], 1) else result
 
 
-def _observation_weights(x: Any, fweights: Any, aweights: Any) -> Any:
+def _observation_weights(x: "TensorMethods", fweights: Any, aweights: Any) -> Any:
     for name, weights in (("fweights", fweights), ("aweights", aweights)):
         if weights is None:
             continue
@@ -324,7 +327,7 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> Any:
     return TABLE.div(TABLE.mul(pairs, widths), 2.0)
 
 
-def _one_spacing(x: Any, dx: Any, name: str) -> None:
+def _one_spacing(x: object, dx: Any, name: str) -> None:
     if x is not None and dx is not None:
         raise ArgumentError(f"{name}(): expected x or dx, not both.")
 
@@ -394,7 +397,7 @@ def _dims_in_order(input: Any, dim: Any) -> tuple[int, ...]:
     )
 
 
-def _slopes(x: Any, d: int, step: Any, edge_order: int) -> Any:
+def _slopes(x: "TensorMethods", d: int, step: Any, edge_order: int) -> Any:
     n = x.shape[d]
     if n <= edge_order:
         raise ShapeError("torch.gradient expected each dimension size to be at least edge_order+1")

@@ -10,7 +10,7 @@ number through a mask does not. True, False and zero-dim bool tensors are masks 
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from dynajit.ops.table.families import broadcast_shapes
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import strides_if_known
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 
 class Plan(NamedTuple):  # made in a third of the time of a frozen dataclass
     """What a key asks of a tensor.
@@ -62,7 +65,7 @@ class Plan(NamedTuple):  # made in a third of the time of a frozen dataclass
     sources: tuple[int, ...]
 
 
-def get_item(x: Any, key: Any) -> Any:
+def get_item(x: "TensorMethods", key: Any) -> Any:
     """`x[key]`.
 
     Raises:
@@ -86,7 +89,7 @@ def get_item(x: Any, key: Any) -> Any:
     return as_chosen(result, (plan.shape, _strides_of_region(x, plan)), indices, plan.dims)
 
 
-def set_item(x: Any, key: Any, value: Any) -> Any:
+def set_item(x: "TensorMethods", key: Any, value: Any) -> Any:
     """x with `x[key] = value`, as a new tensor of the same type.
 
     Raises:
@@ -110,7 +113,7 @@ def set_item(x: Any, key: Any, value: Any) -> Any:
     return _write(x, plan, _put(region, plan, value))
 
 
-def put_item(x: Any, key: Sequence[Any], value: Any) -> Any:
+def put_item(x: "TensorMethods", key: Sequence[Any], value: Any) -> Any:
     """`set_item` for a key, one of the two of `split_entries`, whose masks have known contents."""
     plan = read_entries(x, list(key))
     return _write(x, plan, _put(_region(x, plan), plan, value))
@@ -127,7 +130,7 @@ def _put(region: Any, plan: Plan, value: Any) -> Any:
 # reading keys
 
 
-def read_entries(x: Any, entries: list[Any]) -> Plan:
+def read_entries(x: "TensorMethods", entries: list[Any]) -> Plan:
     """The plan of a key on tensor x, from its entries."""
     entries = _expanded(x, entries)
     shape = tuple(x.shape)
@@ -277,7 +280,7 @@ def _index_tensor(entry: Any) -> Any:
     return TABLE.clone(array if array.dtype.kind == "b" else array.astype(np.int64))
 
 
-def _expanded(x: Any, entries: list[Any]) -> list[Any]:
+def _expanded(x: "TensorMethods", entries: list[Any]) -> list[Any]:
     """`entries` with one slice per dim that they leave out, at the ellipsis or at the end."""
     consumed = sum(_consumes(entry) for entry in entries)
     rank = len(x.shape)
@@ -298,7 +301,9 @@ def _expanded(x: Any, entries: list[Any]) -> list[Any]:
     return entries[:first] + missing + rest
 
 
-def _split_zero_dim(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def _split_zero_dim(
+    x: "TensorMethods", entries: list[Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """Two keys to apply in turn where zero-dim index tensors meet others, else None.
 
     A zero-dim index tensor acts like an integer: it has no say in where the others' dims go.
@@ -310,7 +315,9 @@ def _split_zero_dim(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[
     return split_entries(x, entries)
 
 
-def _split_new_dims(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def _split_new_dims(
+    x: "TensorMethods", entries: list[Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
     """Two keys to apply in turn where numbers, some in zero-dim index tensors, choose one element
     and None makes dims of it, else None: so that these dims have the stride 1."""
     tensors = [entry for entry in entries if is_tensor(entry)]
@@ -325,7 +332,9 @@ def _split_new_dims(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[
     return numbers, (None,) * (len(expanded) - len(numbers))
 
 
-def split_entries(x: Any, entries: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def split_entries(
+    x: "TensorMethods", entries: list[Any]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Two keys to apply in turn: of integers, slices and None, and of whole slices and tensors."""
     shape, d = tuple(x.shape), 0
     first: list[Any] = []
@@ -414,7 +423,7 @@ def _bound(value: Size, n: Size) -> Size:
 # carrying plans out
 
 
-def _region(x: Any, plan: Plan) -> Any:
+def _region(x: "TensorMethods", plan: Plan) -> Any:
     """x after slices, integers and Nones: a view."""
     shape = tuple(x.shape)
     selected = plan.selected
@@ -435,7 +444,7 @@ def _region(x: Any, plan: Plan) -> Any:
     return TABLE.reshape(x, shape=plan.shape)
 
 
-def _strides_of_region(x: Any, plan: Plan) -> Shape | None:
+def _strides_of_region(x: "TensorMethods", plan: Plan) -> Shape | None:
     """Those that slices, selected and inserted dims leave, one after the other; None if those of x
     are not known."""
     strides = strides_if_known(x)
@@ -542,7 +551,7 @@ def _check_number(value: Any, x: Any) -> None:
         raise DTypeError(f"cannot assign a complex number to a {x.dtype.name} tensor.")
 
 
-def _write(x: Any, plan: Plan, region: Any) -> Any:
+def _write(x: "TensorMethods", plan: Plan, region: Any) -> Any:
     """x with the region (of shape `plan.shape`) that the plan's slices cover replaced."""
     whole = (0,) * len(x.shape), tuple(x.shape), (1,) * len(x.shape)
     sizes = tuple(

@@ -8,7 +8,7 @@ documentation. Nothing writes in place.
 import warnings
 from collections.abc import Callable
 from numbers import Number
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.gpu import runtime as gpu
@@ -39,6 +39,9 @@ from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.rows.pointwise import number_power
 from dynajit.ops.table.families import broadcast_shapes
 from dynajit.ops.table.op_table import TABLE, Op
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 # ---------------------------------------------------------------------------------------------
 # functions that are rows
@@ -422,7 +425,7 @@ def logaddexp(input: Any, other: Any) -> Any:
     return TABLE.logaddexp(input, other)
 
 
-def _complex_logaddexp(x: Any, y: Any) -> Any:
+def _complex_logaddexp(x: "TensorMethods | complex", y: Any) -> Any:
     """z + log(1 + exp(w - z)) with z the one of the larger real part: its angle is kept whole."""
     is_first = TABLE.ge(_real_part(x), _real_part(y))
     larger, smaller = TABLE.where(is_first, x, y), TABLE.where(is_first, y, x)
@@ -431,7 +434,7 @@ def _complex_logaddexp(x: Any, y: Any) -> Any:
     return TABLE.add(larger, TABLE.log(TABLE.add(TABLE.exp(apart), 1)))
 
 
-def _real_part(x: Any) -> Any:
+def _real_part(x: "TensorMethods | complex") -> Any:
     return TABLE.real(x) if is_tensor(x) and x.dtype.is_complex else x
 
 

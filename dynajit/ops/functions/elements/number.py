@@ -4,7 +4,7 @@ Contract: the first parameter is the tensor, so each function is a method of `Te
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from dynajit.ops.rows.composites import wide
 from dynajit.ops.table.families import floating_of
 from dynajit.ops.table.op_table import TABLE
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 
 class MantissaExponent(NamedTuple):
     """Result of `frexp`: two tensors."""
@@ -38,13 +41,14 @@ def pair(input: Any, other: Any) -> tuple[Any, Any]:
     """Both operands as tensors; a number takes the dtype in which the two meet."""
     kind = common_dtype((input, other))
     like = input if is_tensor(input) else other
-    return tuple(
-        x if is_tensor(x) else TABLE.full(x, shape=(), dtype=kind, device=like.device)
-        for x in (input, other)
+    first, second = (
+        value if is_tensor(value) else TABLE.full(value, shape=(), dtype=kind, device=like.device)
+        for value in (input, other)
     )
+    return first, second
 
 
-def floating(x: Any) -> Any:
+def floating(x: "TensorMethods") -> Any:
     """x, bool and integers in the default dtype."""
     return cast(x, floating_of(x.dtype))
 
@@ -98,7 +102,7 @@ def isneginf(input: Any) -> Any:
     return _is_infinity(input, -math.inf)
 
 
-def _is_infinity(x: Any, value: float) -> Any:
+def _is_infinity(x: "TensorMethods", value: float) -> Any:
     if x.dtype.is_floating_point:
         return TABLE.eq(x, value)
     return TABLE.full(False, shape=tuple(x.shape), dtype=dtypes.bool_, device=x.device)

@@ -9,7 +9,7 @@ Source: M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions", 22.7 
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from dynajit.ops.calls.public import public
 from dynajit.ops.functions.elements.number import floating
 from dynajit.ops.table.op_table import TABLE
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 Start = Callable[[Any], Any]
 Step = Callable[[Any, int, Any, Any], Any]
 
@@ -31,24 +34,24 @@ def _mul(a: Any, b: Any) -> Any:
     return TABLE.mul(a, b)
 
 
-def _chebyshev_step(x: Any, k: int, now: Any, before: Any) -> Any:
+def _chebyshev_step(x: "TensorMethods", k: int, now: Any, before: Any) -> Any:
     return TABLE.sub(_mul(_mul(x, 2.0), now), before)
 
 
-def _hermite_step(x: Any, k: int, now: Any, before: Any) -> Any:
+def _hermite_step(x: "TensorMethods", k: int, now: Any, before: Any) -> Any:
     return TABLE.sub(_mul(_mul(x, 2.0), now), _mul(before, 2.0 * k))
 
 
-def _probabilists_step(x: Any, k: int, now: Any, before: Any) -> Any:
+def _probabilists_step(x: "TensorMethods", k: int, now: Any, before: Any) -> Any:
     return TABLE.sub(_mul(x, now), _mul(before, float(k)))
 
 
-def _laguerre_step(x: Any, k: int, now: Any, before: Any) -> Any:
+def _laguerre_step(x: "TensorMethods", k: int, now: Any, before: Any) -> Any:
     risen = _mul(TABLE.sub(2.0 * k + 1.0, x), now)
     return TABLE.div(TABLE.sub(risen, _mul(before, float(k))), k + 1.0)
 
 
-def _legendre_step(x: Any, k: int, now: Any, before: Any) -> Any:
+def _legendre_step(x: "TensorMethods", k: int, now: Any, before: Any) -> Any:
     risen = _mul(_mul(x, 2.0 * k + 1.0), now)
     return TABLE.div(TABLE.sub(risen, _mul(before, float(k))), k + 1.0)
 
@@ -145,7 +148,7 @@ shifted_chebyshev_polynomial_w = public("special")(
 
 
 @public("special")
-def airy_ai(x: Any) -> Any:
+def airy_ai(x: "TensorMethods") -> Any:
     """Airy's function Ai, by SciPy; needs the contents, and has no derivative here.
 
     Raises:
@@ -167,7 +170,7 @@ def airy_ai(x: Any) -> Any:
 
 
 @public("special")
-def spherical_bessel_j0(x: Any) -> Any:
+def spherical_bessel_j0(x: "TensorMethods") -> Any:
     """sin(x) / x; 1 at 0, and 0 at infinity.
 
     Raises:

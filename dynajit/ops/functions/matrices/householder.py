@@ -7,7 +7,7 @@ row i, and column i of the matrix below. Products are composed of rows, so they 
 Source: LAPACK's geqrf, orgqr and ormqr; E. Anderson et al., "LAPACK Users' Guide", SIAM 1999.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.shapes.shape import sliced, unsqueeze
 from dynajit.ops.functions.shapes.shape import transpose as exchanged
 from dynajit.ops.table.op_table import TABLE, Autocast
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 class Reflectors(NamedTuple):
@@ -158,6 +161,6 @@ def _applied(A: Any, tau: Any, x: Any, order: Any, is_conjugated: bool) -> Any:
     return x if tau.shape[-1] else TABLE.clone(x)
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: "TensorMethods") -> Any:
     turned = exchanged(x, -2, -1)
     return TABLE.conj(turned) if x.dtype.is_complex else turned

@@ -4,7 +4,7 @@ Contract: the last two dims are matrices, the dims before them batches. Factoriz
 what the rows of `factorizations` give.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
 from dynajit.core.types import dtypes
@@ -20,6 +20,9 @@ from dynajit.ops.functions.shapes.shape import diagonal as diagonal_of
 from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.rows.factorizations import part
 from dynajit.ops.table.op_table import TABLE, Autocast
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 class QR(NamedTuple):
@@ -461,7 +464,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
 
 @public("linalg", out=Out.ABSENT)
 @with_integers
-def vander(x: Any, *, N: int | None = None) -> Any:
+def vander(x: "TensorMethods", *, N: int | None = None) -> Any:
     """Powers 0, 1, ..., N - 1 of each element, N being the size of the last dim by default.
 
     Shape: (*x.shape, N), (1, N) of a number. (`dynajit.vander` has the highest power first.)

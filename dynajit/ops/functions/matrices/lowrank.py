@@ -8,7 +8,7 @@ Source: N. Halko, P.-G. Martinsson, J. Tropp, "Finding structure with randomness
 (2011), algorithms 4.4 and 5.1.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
 from dynajit.ops.calls.arguments import with_integers
@@ -20,6 +20,9 @@ from dynajit.ops.functions.matrices.matrix import matmul
 from dynajit.ops.functions.reductions.reduction import mean
 from dynajit.ops.functions.shapes.shape import flip, sliced, transpose
 from dynajit.ops.table.op_table import TABLE, Autocast
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 @autocast(cpu=Autocast.FULL)
@@ -142,6 +145,6 @@ def lobpcg(
     )
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: "TensorMethods") -> Any:
     turned = transpose(x, -2, -1)
     return TABLE.conj(turned) if x.dtype.is_complex else turned

@@ -8,7 +8,7 @@ import functools
 import itertools
 import string
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.core.errors import (
     ArgumentError,
@@ -40,6 +40,9 @@ from dynajit.ops.functions.shapes.shape import reshape, transpose, unsqueeze
 from dynajit.ops.rows.composites import as_rows
 from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import normalize_dim
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 @public(also=("linalg.matmul",), out=Out.SAME_DTYPE, method=True, sparse=True)
@@ -188,7 +191,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
     return plus_product(input, bmm(batch1, batch2), beta, alpha)
 
 
-def _alike_along(x: Any, dims: Sequence[int], other: Any, others: Sequence[int]) -> Any:
+def _alike_along(x: "TensorMethods", dims: Sequence[int], other: Any, others: Sequence[int]) -> Any:
     """x, summed along those of `dims` that meet a dim of size 1."""
     if len(dims) != len(others):
         raise ShapeError(
@@ -339,7 +342,7 @@ def _parse_equation(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
     return full, batch + "".join(once)
 
 
-def _take_diagonals(x: Any, term: str) -> tuple[Any, str]:
+def _take_diagonals(x: "TensorMethods", term: str) -> tuple[Any, str]:
     """x with one dim per subscript: a subscript that occurs twice is a diagonal."""
     while len(set(term)) < len(term):
         label = next(c for c in term if term.count(c) > 1)
@@ -372,7 +375,7 @@ def _is_one(n: Any) -> bool:
     return isinstance(n, int) and n == 1
 
 
-def _sum_out(x: Any, term: str, needed: set[str]) -> tuple[Any, str]:
+def _sum_out(x: "TensorMethods", term: str, needed: set[str]) -> tuple[Any, str]:
     dims = tuple(i for i, label in enumerate(term) if label not in needed)
     if not dims:
         return x, term
@@ -402,7 +405,7 @@ def _contract(a: Any, term_a: str, b: Any, term_b: str, later: set[str]) -> tupl
     def group(labels: list[str]) -> Any:
         return numel(tuple(shape_of[label] for label in labels))
 
-    def arranged(x: Any, term: str, *groups: list[str]) -> Any:
+    def arranged(x: "TensorMethods", term: str, *groups: list[str]) -> Any:
         order = tuple(term.index(label) for label in itertools.chain(batch, *groups))
         shape = (*(shape_of[label] for label in batch), *(group(g) for g in groups))
         return TABLE.reshape(TABLE.permute(x, dims=order), shape=shape)
@@ -418,7 +421,7 @@ def _multiply_broadcast(
     """The general form for labels of size 1 in one operand: multiply elementwise, then sum."""
     labels = term_a + "".join(label for label in term_b if label not in term_a)
 
-    def aligned(x: Any, term: str) -> Any:
+    def aligned(x: "TensorMethods", term: str) -> Any:
         order = tuple(term.index(label) for label in labels if label in term)
         sizes = dict(zip(term, x.shape, strict=True))
         return TABLE.reshape(

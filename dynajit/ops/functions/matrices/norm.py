@@ -5,7 +5,7 @@ Contract: as in `ops.functions.matrices.linalg`; vectors lie along `dim`.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentRuntimeError, DTypeError, ShapeError
 from dynajit.core.types.symint import equals
@@ -20,6 +20,9 @@ from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, unsquee
 from dynajit.ops.table.families import broadcast_shapes, normalize_dim
 from dynajit.ops.table.op_table import TABLE, Autocast
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 
 def _floating(name: str, x: Any, dtype: Any = None) -> Any:
     x = cast(x, None if dtype is None else arguments.dtype_of(dtype))
@@ -33,7 +36,7 @@ def _floating(name: str, x: Any, dtype: Any = None) -> Any:
 
 @public("linalg", out=Out.SAME_DTYPE)
 def vector_norm(
-    x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    x: "TensorMethods", ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     """Norm of order `ord` of the elements along `dim` (all of them by default)."""
     return norm_of_elements(_floating("vector_norm", x, dtype), ord, dim, keepdim)
@@ -126,7 +129,7 @@ def cond(A: Any, p: Any = None) -> Any:
 
 @public("linalg", out=Out.SAME_DTYPE)
 @autocast(cpu=Autocast.LOWER, cuda=Autocast.LOWER)
-def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+def vecdot(x: "TensorMethods", y: Any, *, dim: int = -1) -> Any:
     """Sums of products along `dim`, broadcast; x is conjugated."""
     product = TABLE.mul(conj(x), y)
     d = normalize_dim(dim, len(product.shape), "linalg.vecdot")
@@ -152,7 +155,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     shape = broadcast_shapes([tuple(input.shape), tuple(other.shape)], "linalg.cross")
     a, b = TABLE.expand(input, shape=shape), TABLE.expand(other, shape=shape)
 
-    def turned(x: Any, by: int) -> Any:
+    def turned(x: "TensorMethods", by: int) -> Any:
         """The elements by places further on, from the end to the front."""
         return TABLE.cat(sliced(x, d, by, 3), sliced(x, d, 0, by), dim=d)
 

@@ -8,7 +8,7 @@ publishes them.
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import DTypeError, ShapeError, ShapeValueError, UnsupportedError
 from dynajit.core.types import dtypes
@@ -22,6 +22,9 @@ from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import complex as of_parts
 from dynajit.ops.rows.networks.windows import Geometry, remembered, window_counts
 from dynajit.ops.table.op_table import TABLE, Autocast
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 def per_dim(value: Any, n: int, name: str, function: str) -> tuple[int, ...]:
@@ -199,7 +202,9 @@ def _plus_any_bias(result: Any, bias: Any, function: str) -> Any:
     return TABLE.cast(total, dtype=result.dtype)
 
 
-def _is_of_integers(x: Any, weight: Any, function: str, only_int64: bool = False) -> bool:
+def _is_of_integers(
+    x: "TensorMethods", weight: Any, function: str, only_int64: bool = False
+) -> bool:
     """Whether a convolution is one of integers, of one dtype.
 
     Raises:
@@ -214,7 +219,7 @@ def _is_of_integers(x: Any, weight: Any, function: str, only_int64: bool = False
     return True
 
 
-def _require_channels(x: Any, channels: Size, groups: int, function: str) -> None:
+def _require_channels(x: "TensorMethods", channels: Size, groups: int, function: str) -> None:
     if groups < 1 or not agree(x.shape[1], channels):
         raise ShapeError(
             f"{function}: expected input of shape {list(x.shape)} to have {channels} channels with "
@@ -222,7 +227,9 @@ def _require_channels(x: Any, channels: Size, groups: int, function: str) -> Non
         )
 
 
-def _integer_windows(x: Any, weight: Any, geometry: Geometry, groups: int, function: str) -> Any:
+def _integer_windows(
+    x: "TensorMethods", weight: Any, geometry: Geometry, groups: int, function: str
+) -> Any:
     """A convolution of integers, which wrap: a product of the windows and the kernels."""
     _require_channels(x, weight.shape[1] * groups, groups, function)
     size, out = tuple(weight.shape)[2:], weight.shape[0]
@@ -241,7 +248,7 @@ def _integer_windows(x: Any, weight: Any, geometry: Geometry, groups: int, funct
 
 
 def _integer_windows_added(
-    x: Any, weight: Any, shape: Any, geometry: Geometry, groups: int, function: str
+    x: "TensorMethods", weight: Any, shape: Any, geometry: Geometry, groups: int, function: str
 ) -> Any:
     """A transposed convolution of integers: what each window gets, added up."""
     _require_channels(x, weight.shape[0], groups, function)
@@ -273,7 +280,7 @@ def _convolve(
     before, after = _padding_of(padding, size, steps, gaps, function)
     geometry = Geometry(steps, before, after, gaps)
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         require_positive_counts(tuple(x.shape)[2:], size, geometry, function)
         given = {**geometry.attributes(), "groups": groups}
         if bias is not None and not x.dtype.is_floating_point:
@@ -347,7 +354,7 @@ def _convolve_transposed(
     after = tuple(p - e for p, e in zip(edges, extra, strict=True))
     geometry = Geometry(steps, edges, after, gaps)
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         shape = tuple(
             (count - 1) * s + d * (k - 1) + 1 - b - a
             for count, k, s, b, a, d in zip(x.shape[2:], size, *geometry, strict=True)
@@ -437,7 +444,7 @@ def unfold(
     """Windows of (N, C, H, W) or (C, H, W) as columns: (N, C * kh * kw, windows)."""
     size, geometry = _plain_geometry(kernel_size, dilation, padding, stride, "unfold")
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         counts = require_positive_counts(tuple(x.shape)[2:], size, geometry, "unfold")
         cut = TABLE.windows(x, size=size, **geometry.attributes())
         columns = TABLE.permute(cut, dims=(0, 1, 4, 5, 2, 3))
@@ -461,7 +468,7 @@ def fold(
     size, geometry = _plain_geometry(kernel_size, dilation, padding, stride, "fold")
     counts = require_positive_counts(shape, size, geometry, "fold")
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         batch, rows, columns = x.shape
         if not equals(rows % math.prod(size), 0):
             raise ShapeError(

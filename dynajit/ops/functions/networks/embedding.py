@@ -6,7 +6,7 @@ is asked for, and publishes both through `nn.functional`).
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import (
     BoundsError,
@@ -27,6 +27,9 @@ from dynajit.ops.functions.reductions.reduction import norm
 from dynajit.ops.functions.shapes.shape import sliced
 from dynajit.ops.rows.composites import wide
 from dynajit.ops.table.op_table import TABLE
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 MODES = ("sum", "mean", "max")
 
@@ -146,7 +149,7 @@ def _check_bags(
         )
 
 
-def _with_one_column(x: Any) -> Any:
+def _with_one_column(x: "TensorMethods") -> Any:
     return TABLE.reshape(x, shape=(*x.shape, 1))
 
 

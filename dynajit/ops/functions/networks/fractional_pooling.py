@@ -8,7 +8,7 @@ Source: B. Graham, "Fractional Max-Pooling", arXiv:1412.6071; the pseudorandom s
 and the order of the samples are PyTorch's.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.types import dtypes
@@ -19,6 +19,9 @@ from dynajit.ops.functions.creation.creation import rand
 from dynajit.ops.functions.networks.convolution import batched, per_dim, require_range
 from dynajit.ops.functions.reductions.reduction import argmax
 from dynajit.ops.table.op_table import TABLE
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 @public("nn.functional")
@@ -83,7 +86,7 @@ def _pool(
     widths = per_dim(kernel_size, n, "kernel_size", function)
     require_range(widths, 1, "kernel size", function, "should be")
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         sizes = tuple(int(size) for size in x.shape[2:])
         counts = _counts(sizes, output_size, output_ratio, function)
         _check_fit(sizes, counts, widths, function)
@@ -135,7 +138,7 @@ def _check_fit(
             )
 
 
-def _samples(x: Any, n: int, samples: Any) -> Any:
+def _samples(x: "TensorMethods", n: int, samples: Any) -> Any:
     """(N, C, n) numbers within [0, 1)."""
     batch, channels = x.shape[:2]
     if samples is None:
@@ -180,7 +183,7 @@ def _starts(samples: Any, size: int, count: int, width: int) -> Any:
 
 
 def _largest(
-    x: Any, starts: list[Any], sizes: tuple[int, ...], widths: tuple[int, ...]
+    x: "TensorMethods", starts: list[Any], sizes: tuple[int, ...], widths: tuple[int, ...]
 ) -> tuple[Any, Any]:
     """(values, positions within the last dims), each (N, C, *counts)."""
     lead = tuple(x.shape)[:2]

@@ -9,7 +9,7 @@ Source: A. Vaswani et al., "Attention Is All You Need", arXiv:1706.03762.
 """
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ExpectationError, ShapeError
 from dynajit.core.types import dtypes
@@ -27,6 +27,9 @@ from dynajit.ops.functions.networks.nn import (
 from dynajit.ops.functions.shapes.index import cat, chunk, split, unbind
 from dynajit.ops.functions.shapes.shape import expand, permute, reshape, transpose, unsqueeze
 from dynajit.ops.table.op_table import TABLE, Autocast
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 @public("nn.functional")
@@ -232,7 +235,7 @@ def _projected(query: Any, key: Any, value: Any, weight: Any, bias: Any) -> tupl
     return (first, *_thirds(linear(key, weights[1], biases[1]), 2))
 
 
-def _thirds(x: Any, count: int) -> tuple[Any, ...]:
+def _thirds(x: "TensorMethods", count: int) -> tuple[Any, ...]:
     """The last dim as `count` parts."""
     apart = reshape(x, (*x.shape[:-1], count, x.shape[-1] // count))
     return unbind(apart, len(x.shape) - 1)
@@ -248,11 +251,11 @@ def _projected_apart(
     )
 
 
-def _in_heads(x: Any, num_heads: int) -> Any:
+def _in_heads(x: "TensorMethods", num_heads: int) -> Any:
     return reshape(x, (*x.shape[:-1], num_heads, x.shape[-1] // num_heads))
 
 
-def _out_of_heads(x: Any, is_batch_first: bool) -> Any:
+def _out_of_heads(x: "TensorMethods", is_batch_first: bool) -> Any:
     """(N, heads, L, D) -> (N, L, heads * D), or (L, N, heads * D)."""
     turned = permute(x, (0, 2, 1, 3) if is_batch_first else (2, 0, 1, 3))
     shape = turned.shape
@@ -279,17 +282,17 @@ def _with_biases(
     return _with_one_more(k, bias_k), _with_one_more(v, bias_v)
 
 
-def _with_one_more(x: Any, vector: Any) -> Any:
+def _with_one_more(x: "TensorMethods", vector: Any) -> Any:
     """(N, heads, S, D) and (1, 1, heads * D) -> (N, heads, S + 1, D)."""
     batch, heads, _, size = x.shape
     return cat([x, expand(reshape(vector, (1, heads, 1, size)), (batch, heads, 1, size))], 2)
 
 
-def _with_zeros(x: Any) -> Any:
+def _with_zeros(x: "TensorMethods") -> Any:
     return pad(x, (0, 0, 0, 1))
 
 
-def _static(x: Any, given: Any, name: str) -> Any:
+def _static(x: "TensorMethods", given: Any, name: str) -> Any:
     if given is None:
         return x
     batch, heads, _, size = x.shape

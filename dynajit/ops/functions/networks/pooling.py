@@ -8,7 +8,7 @@ pool whose windows are not all alike picks its elements first, so that they are.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,10 +38,13 @@ from dynajit.ops.rows.composites import count_operand
 from dynajit.ops.rows.networks.windows import Geometry, remembered
 from dynajit.ops.table.op_table import TABLE, Autocast
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 
 def _geometry(
-    x: Any, size: tuple[int, ...], stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
-    function: str,
+    x: "TensorMethods", size: tuple[int, ...], stride: Any, padding: Any, dilation: Any,
+    ceil_mode: bool, function: str,
 ) -> Geometry:  # fmt: skip
     """Where the windows of x (N, C, *sizes) lie.
 
@@ -104,7 +107,7 @@ def _max_pool(
     function = f"max_pool{n}d"
     size = per_dim(kernel_size, n, "kernel_size", function)
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         geometry = _geometry(x, size, stride, padding, dilation, ceil_mode, function)
         values = TABLE.max_pool(x, size=size, **geometry.attributes())
         if not return_indices:
@@ -178,7 +181,7 @@ def max_pool3d(
 # average
 
 
-def _in_wide(x: Any) -> Any:
+def _in_wide(x: "TensorMethods") -> Any:
     return cast(x, dtypes.compute_dtype(x.dtype))
 
 
@@ -191,7 +194,7 @@ def _avg_pool(
     if divisor_override == 0:
         raise ShapeError(f"{function}: divisor must be not zero.")
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         geometry = _geometry(x, size, stride, padding, 1, ceil_mode, function)
         total = TABLE.sum_pool(_in_wide(x), size=size, **geometry.attributes())
         if divisor_override is not None:
@@ -339,7 +342,7 @@ def _is_nothing(wanted: Shape) -> bool:
     return any(isinstance(k, int) and k == 0 for k in wanted)
 
 
-def _empty(x: Any, wanted: Shape, dtype: Any) -> Any:
+def _empty(x: "TensorMethods", wanted: Shape, dtype: Any) -> Any:
     """No windows of x (N, C, *sizes); a gradient of them is zeros."""
     start = TABLE.slice(
         x,
@@ -374,7 +377,9 @@ def _uneven_windows(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(positions, stop[:, None] - 1), positions < stop[:, None]
 
 
-def _with_even_windows(x: Any, wanted: Shape) -> tuple[Any, list[np.ndarray], list[np.ndarray]]:
+def _with_even_windows(
+    x: "TensorMethods", wanted: Shape
+) -> tuple[Any, list[np.ndarray], list[np.ndarray]]:
     """x with its last dims made of `wanted` windows of equal size; positions and masks per dim."""
     positions, masks = [], []
     for d, count in enumerate(wanted):
@@ -388,7 +393,7 @@ def _with_even_windows(x: Any, wanted: Shape) -> tuple[Any, list[np.ndarray], li
 def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
     function = f"adaptive_avg_pool{n}d"
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         sizes = tuple(x.shape)[2:]
         wanted = _output_sizes(output_size, sizes, function)
         if _is_nothing(wanted):
@@ -443,7 +448,7 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: bool) -> Any:
     function = f"adaptive_max_pool{n}d"
 
-    def run(x: Any) -> Any:
+    def run(x: "TensorMethods") -> Any:
         sizes = tuple(x.shape)[2:]
         wanted = _output_sizes(output_size, sizes, function)
         if _is_nothing(wanted):

@@ -10,7 +10,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from dynajit.ops.functions.networks.pooling import (
     adaptive_avg_pool3d,
 )
 from dynajit.ops.table.op_table import TABLE
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 # ---------------------------------------------------------------------------------------------
 # resampling
@@ -176,7 +179,7 @@ def _is_repeated(old: Size, new: Size, factor: Any) -> bool:
     return isinstance(old, int) and isinstance(new, int) and new % old == 0
 
 
-def _repeated(x: Any, dim: int, times: Size) -> Any:
+def _repeated(x: "TensorMethods", dim: int, times: Size) -> Any:
     shape = tuple(x.shape)
     if times == 1:
         return x
@@ -252,7 +255,7 @@ def _shares(
     return result
 
 
-def _mixed(x: Any, dim: int, shares: np.ndarray) -> Any:
+def _mixed(x: "TensorMethods", dim: int, shares: np.ndarray) -> Any:
     """Sums over `dim`, the last or the one before, weighted by the rows of `shares`."""
     dtype = dtypes.float64 if shares.dtype == np.float64 else dtypes.float32
     wide = cast(x, dtype)
@@ -270,7 +273,9 @@ def _cubic(t: np.ndarray, slope: float = -0.75) -> np.ndarray:
     return weights
 
 
-def _resampled(x: Any, dim: int, taps: list[tuple[np.ndarray, np.ndarray | None]]) -> Any:
+def _resampled(
+    x: "TensorMethods", dim: int, taps: list[tuple[np.ndarray, np.ndarray | None]]
+) -> Any:
     rank = len(x.shape)
     total: Any = None
     for positions, weights in taps:
@@ -388,7 +393,7 @@ def _channel_dropout(input: Any, p: float, training: bool, lead: int) -> Any:
     return cast(TABLE.mul(wide, factor), input.dtype)
 
 
-def _fresh_view(x: Any) -> Any:
+def _fresh_view(x: "TensorMethods") -> Any:
     """Another tensor of the same memory: what PyTorch gives for a sample without a batch."""
     return TABLE.reshape(x, shape=tuple(x.shape))
 

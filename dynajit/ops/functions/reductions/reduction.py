@@ -4,7 +4,7 @@ Contract: the first parameter is the tensor, so each function is a method of `Te
 `dim` may be None (all dims), an integer or several; it is normalised here before a row is called.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dynajit.core.errors import (
     ArgumentRuntimeError,
@@ -29,6 +29,9 @@ from dynajit.ops.rows.factorizations import part
 from dynajit.ops.table.families import floating_of, normalize_dims, reduced_shape
 from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.result_layouts import lies_by_rows
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 class ValuesIndices(NamedTuple):
@@ -260,7 +263,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     return TABLE.logsumexp(x, dim=dims, keepdim=keepdim)
 
 
-def _complex_logsumexp(x: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+def _complex_logsumexp(x: "TensorMethods", dims: tuple[int, ...], keepdim: bool) -> Any:
     """Shifted by the largest real part, a constant."""
     shape = reduced_shape(tuple(x.shape), dims, keepdim)
     if numel(tuple(x.shape)) == 0:

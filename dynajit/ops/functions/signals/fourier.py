@@ -6,7 +6,7 @@ integers count as float32. A division by the number of elements belongs to the i
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.core.errors import BoundsError, DTypeError, ShapeError
 from dynajit.core.types import dtypes
@@ -21,6 +21,9 @@ from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.shapes.shape import roll
 from dynajit.ops.table.families import floating_of, normalize_dim
 from dynajit.ops.table.op_table import TABLE, Autocast
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 #: norm -> what a forward and what an inverse transform divides by (`ops.rows.fourier`).
 _DIVISIONS: Final = {
@@ -74,7 +77,7 @@ def _dim(input: Any, dim: int, name: str) -> int:
     return normalize_dim(dim, len(input.shape), f"fft.{name}")
 
 
-def _resized(x: Any, dim: int, size: Size) -> Any:
+def _resized(x: "TensorMethods", dim: int, size: Size) -> Any:
     """x cut or padded with zeros to `size` elements along `dim`."""
     known, size = x.shape[dim], arguments.size(size, "fft")
     if isinstance(size, int) and size < 1:
@@ -89,7 +92,9 @@ def _resized(x: Any, dim: int, size: Size) -> Any:
     return TABLE.slice(x, start=(0,) * rank, stop=stop, step=(1,) * rank)
 
 
-def _sized(x: Any, s: Sequence[int] | None, dim: Any, name: str) -> tuple[list[int], list[Any]]:
+def _sized(
+    x: "TensorMethods", s: Sequence[int] | None, dim: Any, name: str
+) -> tuple[list[int], list[Any]]:
     """The dims of a transform over several, and the sizes there (-1 and None: as they are)."""
     rank = len(x.shape)
     if dim is not None:
@@ -115,7 +120,7 @@ def _listed(s: Any) -> list[Any]:
     return list(arguments.integers(s, "fft"))
 
 
-def _resized_all(x: Any, dims: Sequence[int], sizes: Sequence[Any]) -> Any:
+def _resized_all(x: "TensorMethods", dims: Sequence[int], sizes: Sequence[Any]) -> Any:
     for d, size in zip(dims, sizes, strict=True):
         x = _resized(x, d, x.shape[d] if isinstance(size, int) and size == -1 else size)
     return x
@@ -168,7 +173,7 @@ def irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = No
     return _to_real(x, d, n, _division(norm, True))
 
 
-def _to_real(x: Any, dim: int, size: Any, division: str) -> Any:
+def _to_real(x: "TensorMethods", dim: int, size: Any, division: str) -> Any:
     size = 2 * (x.shape[dim] - 1) if size is None else arguments.size(size, "fft")
     if isinstance(size, int) and size < 1:
         raise ShapeError(f"Invalid number of data points ({size}) specified")

@@ -62,7 +62,7 @@ def _batch_norm_infer(
     return type.with_shape(type.shape)
 
 
-def require_channels(x: Any, shape: Any, name: str) -> None:
+def require_channels(x: TensorType, shape: Any, name: str) -> None:
     """Refuse what has not one element per channel of x.
 
     Raises:
@@ -84,11 +84,11 @@ def require_channels(x: Any, shape: Any, name: str) -> None:
 _SHORT = 200
 
 
-def _is_summed_here(x: Any) -> bool:
+def _is_summed_here(x: np.ndarray) -> bool:
     return is_plain(x) and x.ndim >= 2 and not gpu.is_gpu_array(x)
 
 
-def _added(x: Any, center: Any = None) -> Any:
+def _added(x: np.ndarray, center: Any = None) -> Any:
     """Sum per channel, float64, of x, or of the squares of x - center."""
     if math.prod(x.shape[2:]) == 1:
         values = x.reshape(x.shape[:2])

@@ -78,7 +78,7 @@ def _correlated(
     return result
 
 
-def _fits(x: Any, other: Any, groups: int) -> bool:
+def _fits(x: np.ndarray, other: Any, groups: int) -> bool:
     """True for two plain operands of one dtype and rank."""
     return (
         is_plain(x)

@@ -4,7 +4,7 @@ Contract: `reduction` is "none", "sum" or "mean". The derivative of `nll_loss` i
 scatter (a comparison with the class number), so that it fuses with the derivative of `log_softmax`.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import DTypeNotImplementedError, ShapeError, ShapeValueError
 from dynajit.core.types import dtypes
@@ -16,8 +16,11 @@ from dynajit.ops.rows.composites import count_operand, narrow, wide
 from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import composite
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
-def all_dims(x: Any) -> tuple[int, ...]:
+
+def all_dims(x: "TensorMethods") -> tuple[int, ...]:
     """Every dim of x."""
     return tuple(range(len(x.shape)))
 
@@ -30,7 +33,7 @@ def reduce_loss(ops: Any, loss: Any, reduction: str) -> Any:
     return row(loss, dim=all_dims(loss), keepdim=False)
 
 
-def class_dim(x: Any) -> int:
+def class_dim(x: "TensorMethods") -> int:
     """The dim of x that counts classes: 0 for one sample, else 1."""
     return 0 if len(x.shape) == 1 else 1
 
@@ -219,7 +222,7 @@ def _difference_formulas(slope: Any) -> dict[str, Any]:
     }
 
 
-def _loss_dtype(x: Any, y: Any) -> Any:
+def _loss_dtype(x: "TensorMethods", y: Any) -> Any:
     """Common dtype of two operands of a loss."""
     return dtypes.result_type([(v.dtype, len(v.shape)) for v in (x, y)])
 

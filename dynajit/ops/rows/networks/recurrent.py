@@ -48,21 +48,21 @@ class _Arrays:
     tanh = staticmethod(np.tanh)
 
     @staticmethod
-    def pad(x: Any, *, before: Any, after: Any, value: Any) -> Any:
+    def pad(x: np.ndarray, *, before: Any, after: Any, value: Any) -> Any:
         return np.pad(x, tuple(zip(before, after, strict=True)), constant_values=value)
 
     @staticmethod
-    def sigmoid(x: Any) -> Any:
+    def sigmoid(x: np.ndarray) -> Any:
         result = np.exp(-x)
         result += 1
         return np.reciprocal(result, out=result)
 
     @staticmethod
-    def relu(x: Any) -> Any:
+    def relu(x: np.ndarray) -> Any:
         return np.maximum(x, 0)
 
     @staticmethod
-    def gt(x: Any, other: Any) -> Any:
+    def gt(x: np.ndarray, other: Any) -> Any:
         return x > other
 
     @staticmethod

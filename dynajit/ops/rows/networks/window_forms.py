@@ -142,7 +142,7 @@ def cropped(xp: Any, total: Any, before: Sizes, shape: Sizes) -> Any:
 
 
 def _pool_counts(
-    x: Any, size: Sizes, stride: Sizes, before: Sizes, after: Sizes, dilation: Sizes
+    x: np.ndarray, size: Sizes, stride: Sizes, before: Sizes, after: Sizes, dilation: Sizes
 ) -> Sizes | None:
     """Windows along each dim; None where the row's function should answer."""
     if not is_plain(x) or x.ndim < len(size):
