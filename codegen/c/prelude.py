@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from dynajit.core.records import record
+from dynajit.ops.table.scalar import OF_LIBRARY, SCALARS
 
 _FOLDER: Final = Path(__file__).parent.parent / "headers"
 VECTOR_HEADERS: Final = (
@@ -30,22 +31,31 @@ its own. Every name that they define begins with `PREFIX`."""
 PREFIX: Final = "dj_"
 """In small or capital letters."""
 
-_UNARY: Final = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc",
-    "exp", "exp2", "expm1", "fabs", "floor", "lgamma", "log", "log10", "log1p", "log2", "logb",
-    "nearbyint", "rint", "round", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc",
-)  # fmt: skip
-_BINARY: Final = (
-    "atan2", "copysign", "fdim", "fmax", "fmin", "fmod", "hypot", "nextafter", "pow", "remainder",
-)  # fmt: skip
+_FURTHER: Final = {
+    1: ("cbrt", "logb", "nearbyint", "round", "tgamma"),
+    2: ("copysign", "fdim", "fmax", "fmin", "hypot", "nextafter", "remainder"),
+}
+"""Functions of real numbers that no row of `SCALARS` names, but headers or programs do, by the
+number of operands."""
+_OF_REALS: Final = re.compile(r"\b([a-z]\w*)\{f\}\(")
+
+
+def _functions(arity: int) -> list[str]:
+    """The mathematical library's functions of so many real numbers that units may use."""
+    found = set(_FURTHER[arity])
+    for row in (SCALARS[name] for name in OF_LIBRARY):
+        if row.arity == arity:
+            is_helper = row.floating is not None and row.floating.startswith(PREFIX)
+            found.update(_OF_REALS.findall((row.cuda if is_helper else row.floating) or ""))
+    return sorted(found)
 
 
 def _mathematics() -> Iterator[tuple[str, str]]:
     """Functions of the mathematical library that units may use, and the declaration of each."""
     for suffix, real in (("", "double"), ("f", "float"), ("l", "long double")):
-        for name in _UNARY:
+        for name in _functions(1):
             yield name + suffix, f"{real} {name}{suffix}({real});"
-        for name in _BINARY:
+        for name in _functions(2):
             yield name + suffix, f"{real} {name}{suffix}({real}, {real});"
         yield "fma" + suffix, f"{real} fma{suffix}({real}, {real}, {real});"
         yield "frexp" + suffix, f"{real} frexp{suffix}({real}, int *);"
