@@ -13,6 +13,7 @@ from dynajit.capture.values.by_class import remembered
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Known, Value
+from dynajit.core.operators import BINARY, COMPARISONS, UNARY
 
 MISSING: Final = object()
 
@@ -87,13 +88,11 @@ def has_own_operators(kind: type) -> bool:
 
 
 _OPERATORS: Final = frozenset(
-    {f"__{way}{name}__" for way in ("", "r", "i") for name in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "lshift", "rshift",
-        "and", "or", "xor", "matmul")}
+    {f"__{way}{name}__" for way in ("", "r", "i") for name in (*BINARY, "divmod")}
     | {f"__{name}__" for name in (
-        "eq", "ne", "lt", "le", "gt", "ge", "hash", "bool", "len", "contains", "iter", "next",
-        "getitem", "neg", "pos", "invert", "abs", "index", "int", "float", "complex", "repr",
-        "str", "format", "round", "reversed", "enter", "exit")}
+        *COMPARISONS, *UNARY, "hash", "bool", "len", "contains", "iter", "next", "getitem",
+        "index", "int", "float", "complex", "repr", "str", "format", "round", "reversed", "enter",
+        "exit")}
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
+from dynajit.core.operators import BINARY
 from dynajit.core.types.tensor_layouts import WHY_COMPRESSED, sparse_coo
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
@@ -409,10 +410,7 @@ _ALLOWED: Final = frozenset(
 _PROTOCOLS: Final = (
     "__bool__", "__float__", "__int__", "__index__", "__complex__", "__iter__", "__getitem__",
     "__setitem__", "__contains__", "__array__", "__dlpack__", "__dlpack_device__", "__format__",
-    *(f"__i{name}__" for name in (
-        "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
-        "lshift", "rshift",
-    )),
+    *(f"__i{name}__" for name in BINARY),
 )  # fmt: skip
 
 
