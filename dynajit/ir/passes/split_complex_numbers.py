@@ -61,7 +61,7 @@ def has_pairs(node: Node) -> bool:
     """True for a call of a library's function of complex numbers that pairs have a form of."""
     return (
         node.op is not None
-        and node.op.name in _BY_NAME
+        and node.op.pairs is not None
         and any(map(_is_complex, (node, *node.args)))
     )
 
@@ -133,7 +133,8 @@ class _Splitter:
         )
         value = self.builder.placeholder(node.name, whole)
         self.given[node] = value.node
-        return _parts(value)
+        pair: Pair = _on_pairs(TABLE.view_as_complex, value)
+        return pair
 
     def _constant(self, node: Node) -> Pair:
         array, type = node.value, node.type
@@ -161,12 +162,13 @@ class _Splitter:
         if output in self.given:
             return self.given[output]
         assert output.kind is NodeKind.CALL, "a complex constant"
-        return _together(made.re, made.im).node
+        whole: Value = _on_pairs(TABLE.view_as_real, made)
+        return whole.node
 
 
 def _rule_of(node: Node) -> "_Rule":
     op = _row(node)
-    rule = _BY_NAME.get(op.name) or _BY_KIND.get(op.kind)
+    rule = _of_row if op.pairs is not None else _BY_KIND.get(op.kind)
     if rule is None:
         raise NotPaired(f"{op.name} of complex numbers")
     return rule
@@ -188,19 +190,6 @@ def _filled(part: Any, type: TensorType) -> Value:
         part = TABLE.cast(part, dtype=type.dtype)
     filled: Value = part if part.shape == type.shape else TABLE.expand(part, shape=type.shape)
     return filled
-
-
-def _parts(whole: Value) -> Pair:
-    """The parts of pairs that lie along the last dimension."""
-    last = len(whole.shape) - 1
-    return Pair(*(TABLE.select(whole, dim=last, index=k) for k in (0, 1)))
-
-
-def _together(re: Value, im: Value) -> Value:
-    """Pairs along a new last dimension."""
-    shape = (*re.shape, 1)
-    parts = (TABLE.reshape(part, shape=shape) for part in (re, im))
-    return TABLE.cat(*parts, dim=len(shape) - 1)  # type: ignore[no-any-return]
 
 
 # -- rows, by kind ---------------------------------------------------------------------------
@@ -280,28 +269,16 @@ def _row(node: Node) -> Op:
     return node.op
 
 
-# -- rows that have names: parts themselves, and library functions ----------------------------
+def _of_row(node: Node, operands: list[Operand]) -> Any:
+    return _on_pairs(_row(node), *operands)
 
 
-def _product(node: Node, operands: list[Operand]) -> Pair:
-    """Four real products."""
-    a, b = map(paired, operands)
-    if isinstance(a.im, float):
-        return Pair(TABLE.matmul(a.re, b.re), TABLE.matmul(a.re, b.im))
-    if isinstance(b.im, float):
-        return Pair(TABLE.matmul(a.re, b.re), TABLE.matmul(a.im, b.re))
-    return Pair(
-        TABLE.matmul(a.re, b.re) - TABLE.matmul(a.im, b.im),
-        TABLE.matmul(a.re, b.im) + TABLE.matmul(a.im, b.re),
-    )
-
-
-def _direction(node: Node, operands: list[Operand]) -> Pair:
-    """x / |x|, and 0 at 0."""
-    (x,) = operands
-    size = TABLE.hypot(x.re, x.im)
-    is_zero = TABLE.eq(size, 0.0)
-    return Pair(*(TABLE.where(is_zero, 0.0, part / size) for part in (x.re, x.im)))
+def _on_pairs(op: Op, *operands: Operand) -> Any:
+    """What the row itself says of pairs."""
+    assert op.pairs is not None
+    given = ((x.re, x.im) if isinstance(x, Pair) else x for x in operands)
+    result = op.pairs(TABLE, *given)
+    return Pair(*result) if isinstance(result, tuple) else result
 
 
 _Rule: TypeAlias = Callable[[Node, list[Operand]], Any]
@@ -311,17 +288,4 @@ _BY_KIND: Final[Mapping[Kind, _Rule]] = {
     Kind.MOVEMENT: _by_parts,
     Kind.SCATTER: _by_parts,
     Kind.REDUCTION: _sum,
-}
-
-_BY_NAME: Final[Mapping[str, _Rule]] = {
-    "real": lambda node, operands: operands[0].re,
-    "imag": lambda node, operands: operands[0].im,
-    "view_as_real": lambda node, operands: _together(operands[0].re, operands[0].im),
-    "view_as_complex": lambda node, operands: _parts(operands[0]),
-    "complex": lambda node, operands: Pair(*operands),
-    "conj": lambda node, operands: Pair(operands[0].re, -operands[0].im),
-    "conj_view": lambda node, operands: Pair(operands[0].re, -operands[0].im),
-    "angle": lambda node, operands: TABLE.atan2(operands[0].im, operands[0].re),
-    "sgn": _direction,
-    "matmul": _product,
 }

@@ -59,14 +59,24 @@ def _same_infer(name: str) -> Any:
 # views
 
 
-@movement(infer=_parts_infer("real"), array=lambda xp, x: x.real, view=True, vjp={"x": lambda g: g})
+@movement(
+    infer=_parts_infer("real"),
+    array=lambda xp, x: x.real,
+    view=True,
+    vjp={"x": lambda g: g},
+    pairs=lambda ops, x: x[0],
+)
 def real(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The real parts of complex x. Shape: as x."""
     return m.real(load(0, index))
 
 
 @movement(
-    infer=_parts_infer("imag"), array=lambda xp, x: x.imag, view=True, vjp={"x": lambda g: g * 1j}
+    infer=_parts_infer("imag"),
+    array=lambda xp, x: x.imag,
+    view=True,
+    vjp={"x": lambda g: g * 1j},
+    pairs=lambda ops, x: x[1],
 )
 def imag(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The imaginary parts of complex x. Shape: as x."""
@@ -76,6 +86,12 @@ def imag(m: Any, load: Any, index: Any, types: Any) -> Any:
 def _view_as_real_infer(x: ValueType) -> TensorType:
     type = _complex("view_as_real", x)
     return type.with_shape((*type.shape, 2)).with_dtype(dtypes.real_of(type.dtype))
+
+
+def _parts_side_by_side(ops: Any, x: tuple[Any, Any]) -> Any:
+    """Both parts along a new last dimension."""
+    shape = (*x[0].shape, 1)
+    return ops.cat(*(ops.reshape(part, shape=shape) for part in x), dim=len(shape) - 1)
 
 
 def _view_as_real_array(xp: Any, x: Any) -> Any:
@@ -88,6 +104,7 @@ def _view_as_real_array(xp: Any, x: Any) -> Any:
     array=_view_as_real_array,
     view=True,
     vjp={"x": lambda ops, g: ops.view_as_complex(g)},
+    pairs=_parts_side_by_side,
 )
 def view_as_real(m: Any, load: Any, index: Any, types: Any) -> Any:
     """Complex x as pairs of its parts. Shape: (*x.shape, 2)."""
@@ -110,6 +127,11 @@ def _view_as_complex_infer(x: ValueType) -> TensorType:
     return type.with_shape(type.shape[:-1]).with_dtype(dtypes.complex_of(type.dtype))
 
 
+def _parts_of_last_dim(ops: Any, x: Any) -> tuple[Any, ...]:
+    last = len(x.shape) - 1
+    return tuple(ops.select(x, dim=last, index=k) for k in (0, 1))
+
+
 def _view_as_complex_array(xp: Any, x: Any) -> Any:
     """A copy where the pairs do not lie side by side, as gradients may."""
     if x.strides[-1] != x.itemsize or any(step % (2 * x.itemsize) for step in x.strides[:-1]):
@@ -122,6 +144,7 @@ def _view_as_complex_array(xp: Any, x: Any) -> Any:
     array=_view_as_complex_array,
     view=True,
     vjp={"x": lambda ops, g: ops.view_as_real(g)},
+    pairs=_parts_of_last_dim,
 )
 def view_as_complex(m: Any, load: Any, index: Any, types: Any) -> Any:
     """Pairs along the last dimension as complex numbers. Shape: x.shape[:-1]."""
@@ -134,6 +157,7 @@ def view_as_complex(m: Any, load: Any, index: Any, types: Any) -> Any:
     view=True,
     mirrors=True,
     vjp={"x": lambda ops, g: ops.conj(g)},
+    pairs=lambda ops, x: (x[0], -x[1]),
 )
 def conj_view(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The conjugates of complex x, as a view. Shape, dtype: as x."""
@@ -186,6 +210,7 @@ def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
     analytic=False,
     name="complex",
     layout=result_layouts.iterated,
+    pairs=lambda ops, real, imag: (real, imag),
 )
 def complex_(xp: Any, real: Any, imag: Any) -> Any:
     """The complex numbers with these parts. Shape: broadcast."""
@@ -197,6 +222,7 @@ def complex_(xp: Any, real: Any, imag: Any) -> Any:
     vjp={"x": lambda ops, g: ops.conj(g)},
     analytic=False,
     layout=result_layouts.iterated,
+    pairs=lambda ops, x: (x[0], -x[1]),
 )
 def conj(xp: Any, x: Any) -> Any:
     """Complex conjugates. Shape, dtype: as x."""
@@ -210,8 +236,18 @@ def _sgn_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     return ops.where(ops.eq(size, 0), 0.0, turn) * (out * 1j)
 
 
+def _sgn_of_pairs(ops: Any, x: tuple[Any, Any]) -> tuple[Any, ...]:
+    size = ops.hypot(*x)
+    is_zero = ops.eq(size, 0.0)
+    return tuple(ops.where(is_zero, 0.0, part / size) for part in x)
+
+
 @extern(
-    infer=_same_infer("sgn"), vjp={"x": _sgn_vjp}, analytic=False, layout=result_layouts.iterated
+    infer=_same_infer("sgn"),
+    vjp={"x": _sgn_vjp},
+    analytic=False,
+    layout=result_layouts.iterated,
+    pairs=_sgn_of_pairs,
 )
 def sgn(xp: Any, x: Any) -> Any:
     """x / |x|, and 0 at 0. Shape, dtype: as x."""
@@ -230,6 +266,7 @@ def _angle_vjp(ops: Any, g: Any, x: Any) -> Any:
     vjp={"x": _angle_vjp},
     analytic=False,
     layout=result_layouts.iterated,
+    pairs=lambda ops, x: ops.atan2(x[1], x[0]),
 )
 def angle(xp: Any, x: Any) -> Any:
     """Angles of complex x in (-pi, pi], in radians. Shape: as x."""

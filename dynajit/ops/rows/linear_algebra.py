@@ -54,6 +54,18 @@ def product_of(xp: Any, *operands: Any) -> Any:
     return products.matmul if xp is np else xp.matmul
 
 
+def _matmul_of_pairs(ops: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Four real products, two where an operand is real."""
+    if not isinstance(a, tuple):
+        return ops.matmul(a, b[0]), ops.matmul(a, b[1])
+    if not isinstance(b, tuple):
+        return ops.matmul(a[0], b), ops.matmul(a[1], b)
+    return (
+        ops.matmul(a[0], b[0]) - ops.matmul(a[1], b[1]),
+        ops.matmul(a[0], b[1]) + ops.matmul(a[1], b[0]),
+    )
+
+
 @extern(
     infer=_matmul_infer,
     vjp={
@@ -61,6 +73,7 @@ def product_of(xp: Any, *operands: Any) -> Any:
         "b": lambda ops, g, a: ops.matmul(transposed(ops, a), g),
     },
     direct=product_of,
+    pairs=_matmul_of_pairs,
 )
 def matmul(xp: Any, a: Any, b: Any) -> Any:
     """Matrix product of the last two dims, shapes (..., n, k) and (..., k, m); batch dims

@@ -72,12 +72,16 @@ class RowFacts(TypedDict, total=False):
             to float16", "... to float32", "... that promote to the widest input type".
         keeps_zero: 0 gives 0, element by element: sparse operands stay sparse.
         indices: of a movement or scatter whose input 1 holds indices, which may be out of range.
+        pairs: `pairs(ops, *inputs)` -> what it gives, of real numbers, where kernels compute it: a
+            complex input or result is the tuple of its real and imaginary parts. For rows that have
+            no body, or whose body is not what pairs are to do.
     """
 
     layout: Callable[..., Any] | None
     autocast: Autocast | None
     keeps_zero: bool
     indices: Indices | None
+    pairs: Callable[..., Any] | None
 
 
 class _Required:
@@ -301,7 +305,7 @@ class Op(RowCall):
             zeros, as in PyTorch, where the formulas alone would have none.
         opaque: a function of the program's own, which may give something else in every call: it is
             never computed ahead, and gets tensors as it was given them.
-        layout, autocast, keeps_zero, indices: see `RowFacts`.
+        layout, autocast, keeps_zero, indices, pairs: see `RowFacts`.
     """
 
     name: str
@@ -321,6 +325,7 @@ class Op(RowCall):
     autocast: Autocast | None = None
     keeps_zero: bool = False
     indices: Indices | None = None
+    pairs: Callable[..., Any] | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager
