@@ -33,7 +33,7 @@ from dynajit.core.operators import COMPARISONS
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
-from dynajit.ops.table.scalar import SCALARS, SUFFIX, is_whole_power, spell
+from dynajit.ops.table.scalar import SCALARS, is_whole_power, near_form, spell
 
 INDENT = "    "
 _ACCESS = {"float16": "f16", "bfloat16": "bf16"}
@@ -238,12 +238,6 @@ def _inline(arm: Scope, result: str) -> str:
     return f"({value.rstrip(';')})"
 
 
-NEAR_ANGLES = frozenset(("sin", "cos", "tan", "bessel_j0", "bessel_j1"))
-"""Functions that the vector headers have for |x| <= DJ_NEAR, as `dj_<name>_near_<suffix>`."""
-
-NEAR_RESTS = frozenset(("fmod", "remainder", "floor_divide"))
-"""Functions that host_scalar.h has for quotients of moderate size, as `dj_<name>_near_<suffix>`."""
-
 INVERSES = frozenset((-1, -2))
 """Exponents for which PyTorch divides."""
 
@@ -258,20 +252,13 @@ def _near_form(
     if not isinstance(expression, Apply):
         return None
     is_float = expression.dtype is dtypes.float32
-    if expression.function in NEAR_ANGLES:
-        suffix = SUFFIX[expression.dtype.name]
-        near = text.replace(f"_{suffix}(", f"_near_{suffix}(", 1)
-        return near, f"(fabs{'f' if is_float else ''}({operands[0]}) > DJ_NEAR)"
     if expression.function == "lgamma" and not is_float:
         return text.replace("_f64(", "_near_f64(", 1), f"dj_lgamma_is_far_f64({operands[0]})"
     if expression.function == "pow" and is_float:
         return _near_power(expression.arguments[1], *operands)
-    if expression.function in NEAR_RESTS and expression.dtype.is_floating_point:
-        suffix = SUFFIX[expression.dtype.name]
-        x, y = (f"fabs{'f' if is_float else ''}({operand})" for operand in operands)
-        most = "0x1p24f" if is_float else "0x1p53"
-        return text.replace(f"_{suffix}(", f"_near_{suffix}(", 1), f"!({x} < {most} * {y})"
-    return None
+    if not expression.dtype.is_floating_point:
+        return None
+    return near_form(expression.function, expression.dtype, text, *operands)
 
 
 def _near_power(exponent: Expression, x: str, y: str) -> tuple[str, str] | None:

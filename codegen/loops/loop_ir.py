@@ -306,7 +306,9 @@ def cost(expression: Expression) -> int:
     if isinstance(expression, Apply):
         if is_expensive(expression.function):
             return COST_EXPENSIVE
-        return COST_DIVISION if expression.function in ("div", "sqrt", "rsqrt", "reciprocal") else 1
+        row = SCALARS.get(expression.function)
+        is_division = expression.function == "div" if row is None else row.effort is Effort.DIVISION
+        return COST_DIVISION if is_division else 1
     return 0 if isinstance(expression, (Literal, Parameter, Accumulated, Slot)) else 1
 
 

@@ -18,7 +18,7 @@ def is_transcendental(op: Op, attributes: Mapping[str, Any]) -> bool:
         attributes: of the call; all of them.
     """
     return any(
-        name not in SCALARS or SCALARS[name].effort is not Effort.FEW
+        name not in SCALARS or SCALARS[name].effort not in (Effort.FEW, Effort.DIVISION)
         for name in functions_called(op, tuple(attributes.items()))
     )
 

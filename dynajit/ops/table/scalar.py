@@ -60,6 +60,7 @@ class Effort(enum.Enum):
     """How much work one element is."""
 
     FEW = "one or two instructions"
+    DIVISION = "a division or a root"
     SOME = "more, or not known: a function of the program's own"
     MANY = "a polynomial or a loop: worth storing instead of computing twice"
 
@@ -83,6 +84,9 @@ class Scalar:
             template.
         effort: of one element.
         commutes: its two operands may be exchanged, to the last bit.
+        far: C template of a condition, for floating operands. Where it does not hold,
+            `dj_<name>_near_<s>` of the headers is the same in fewer instructions; `{most}` is the
+            largest quotient of which every integer below it is a floating number.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Scalar:
     kernels: frozenset[str] | None = None
     effort: Effort = Effort.SOME
     commutes: bool = False
+    far: str | None = None
 
 
 _rows: dict[str, Scalar] = {}
@@ -136,6 +141,23 @@ def spell(name: str, dtype: DType, target: str, *operands: str) -> str:
     return template.format(*operands, f=narrow, s=SUFFIX[dtype.name], t=dtype.c)
 
 
+def near_form(name: str, dtype: DType, text: str, *operands: str) -> tuple[str, str] | None:
+    """`text`, the C of a function on floating operands, for ordinary ones, and when they are not;
+    None for a function without such a form. See `Scalar.far`."""
+    row = SCALARS.get(name)
+    if row is None or row.far is None:
+        return None
+    is_single = dtype is dtypes.float32
+    narrow, most = ("f", "0x1p24f") if is_single else ("", "0x1p53")
+    suffix = SUFFIX[dtype.name]
+    near = text.replace(f"_{suffix}(", f"_near_{suffix}(", 1)
+    return near, row.far.format(*operands, f=narrow, most=most)
+
+
+_FAR_ANGLE: Final = "(fabs{f}({0}) > DJ_NEAR)"
+_FAR_QUOTIENT: Final = "!(fabs{f}({0}) < {most} * fabs{f}({1}))"
+
+
 def _scalar(
     arity: int,
     result: Result = Result.SAME,
@@ -145,6 +167,7 @@ def _scalar(
     kernels: frozenset[str] | None = None,
     effort: Effort = Effort.FEW,
     commutes: bool = False,
+    far: str | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter the decorated NumPy function; an empty template means the helper `dj_<name>_<s>`.
 
@@ -163,7 +186,7 @@ def _scalar(
         gpu = helper if gpu == "dj" else gpu
         document = (function.__doc__ or "").strip()
         _rows[name] = Scalar(
-            name, arity, result, function, c, whole, gpu, document, kernels, effort, commutes
+            name, arity, result, function, c, whole, gpu, document, kernels, effort, commutes, far
         )
         return function
 
@@ -200,19 +223,19 @@ def sign(x: np.ndarray) -> Any:
     return np.sign(x)
 
 
-@_scalar(1, floating="sqrt{f}({0})")
+@_scalar(1, floating="sqrt{f}({0})", effort=Effort.DIVISION)
 def sqrt(x: np.ndarray) -> Any:
     """Square root, correctly rounded; NaN below 0; sqrt(-0) is -0."""
     return np.sqrt(x)
 
 
-@_scalar(1, floating="(1 / sqrt{f}({0}))", cuda="rsqrt{f}({0})")
+@_scalar(1, floating="(1 / sqrt{f}({0}))", cuda="rsqrt{f}({0})", effort=Effort.DIVISION)
 def rsqrt(x: np.ndarray) -> Any:
     """1 / sqrt(x); inf at 0, -inf at -0, 0 at inf, NaN below 0."""
     return np.reciprocal(np.sqrt(x))
 
 
-@_scalar(1, floating="(1 / ({0}))")
+@_scalar(1, floating="(1 / ({0}))", effort=Effort.DIVISION)
 def reciprocal(x: np.ndarray) -> Any:
     """1 / x; signed inf at signed 0."""
     return np.reciprocal(x)
@@ -264,19 +287,19 @@ def log1p(x: np.ndarray) -> Any:
 # trigonometric and hyperbolic functions
 
 
-@_scalar(1, effort=Effort.MANY)
+@_scalar(1, effort=Effort.MANY, far=_FAR_ANGLE)
 def sin(x: np.ndarray) -> Any:
     """Sine of radians; NaN at infinities; keeps -0."""
     return np.sin(x)
 
 
-@_scalar(1, effort=Effort.MANY)
+@_scalar(1, effort=Effort.MANY, far=_FAR_ANGLE)
 def cos(x: np.ndarray) -> Any:
     """Cosine of radians; NaN at infinities."""
     return np.cos(x)
 
 
-@_scalar(1, effort=Effort.MANY)
+@_scalar(1, effort=Effort.MANY, far=_FAR_ANGLE)
 def tan(x: np.ndarray) -> Any:
     """Tangent of radians; NaN at infinities; keeps -0."""
     return np.tan(x)
@@ -429,13 +452,13 @@ def i1e(x: np.ndarray) -> Any:
     return _special_in_double("i1e", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY, far=_FAR_ANGLE)
 def bessel_j0(x: np.ndarray) -> Any:
     """Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch."""
     return _special_in_double("j0", x)
 
 
-@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY)
+@_scalar(1, cuda=None, kernels=_SINGLE, effort=Effort.MANY, far=_FAR_ANGLE)
 def bessel_j1(x: np.ndarray) -> Any:
     """Bessel function of the first kind of order 1; odd; NaN at infinities."""
     return _special_in_double("j1", x)
@@ -495,7 +518,7 @@ def _refuse_zero(name: str, y: Any) -> None:
         )
 
 
-@_scalar(2, integer="", cuda="fmod{f}({0}, {1})", effort=Effort.MANY)
+@_scalar(2, integer="", cuda="fmod{f}({0}, {1})", effort=Effort.MANY, far=_FAR_QUOTIENT)
 def fmod(x: np.ndarray, y: np.ndarray) -> Any:
     """Remainder with the sign of x (C); NaN if y is 0 or x infinite; integers by 0 are refused."""
     if _is_integer(y):
@@ -503,7 +526,7 @@ def fmod(x: np.ndarray, y: np.ndarray) -> Any:
     return np.fmod(x, y)
 
 
-@_scalar(2, integer="", cuda="dj", effort=Effort.MANY)
+@_scalar(2, integer="", cuda="dj", effort=Effort.MANY, far=_FAR_QUOTIENT)
 def remainder(x: np.ndarray, y: np.ndarray) -> Any:
     """Remainder with the sign of y (Python); NaN if y is 0; integers by 0 are refused.
 
@@ -516,7 +539,7 @@ def remainder(x: np.ndarray, y: np.ndarray) -> Any:
     return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
-@_scalar(2, integer="", cuda="dj", effort=Effort.MANY)
+@_scalar(2, integer="", cuda="dj", effort=Effort.MANY, far=_FAR_QUOTIENT)
 def floor_divide(x: np.ndarray, y: np.ndarray) -> Any:
     """Quotient rounded to -inf (Python); floats by 0 give x / 0; integers by 0 are refused.
 

@@ -6,15 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.codegen.c.expressions import NEAR_ANGLES, NEAR_RESTS
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.ops import TABLE as ops
+from dynajit.ops.table.scalar import SCALARS
 
 pytestmark = [pytest.mark.c_only, pytest.mark.one_python]
 
 FORMS: dict[str, Callable[..., Any]] = {
-    **{name: getattr(ops, name) for name in sorted(NEAR_ANGLES)},
-    **{name: lambda x, name=name: getattr(ops, name)(x, 3.7) for name in sorted(NEAR_RESTS)},
+    **{
+        name: lambda x, row=row: getattr(ops, row.name)(x, *[3.7] * (row.arity - 1))
+        for name, row in sorted(SCALARS.items())
+        if row.far is not None
+    },
     **{f"pow {y}": lambda x, y=y: ops.pow(x, y) for y in (-3, -0.5, 2.5, 3, 4, 6.0, 33)},
     "lgamma": ops.lgamma,
 }
