@@ -16,9 +16,6 @@ from dynajit.ops.table.op_table import Indices, Kind
 #: Kinds of rows that read or write at computed indices, themselves or in what they are made of.
 _INDEXING: Final = (Kind.MOVEMENT, Kind.SCATTER, Kind.COMPOSITE)
 
-#: Rows that give positions along a dim, all of them within it.
-_POSITIONS: Final = frozenset({"argsort", "argmax", "argmin"})
-
 
 def may_refuse(node: Node) -> bool:
     """True if an operand after the first holds indices, perhaps out of range, or divisors, or the
@@ -45,7 +42,7 @@ def _is_within(node: Node) -> bool:
     index, source = node.args[1], node.args[0].type
     while isinstance(index, Node) and rearranges(index):
         index = index.args[0]
-    if not isinstance(index, Node) or index.op is None or index.op.name not in _POSITIONS:
+    if not isinstance(index, Node) or index.op is None or not index.op.gives_positions:
         return False
     given, dims = index.args[0], index.attributes["dim"]
     dims = dims if isinstance(dims, tuple) else (dims,)

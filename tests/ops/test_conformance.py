@@ -105,6 +105,16 @@ def test_a_row_whose_second_input_holds_indices_says_so(op: Op) -> None:
         assert holds_indices == (op.indices is not None), sample.name
 
 
+@rows()
+def test_positions_that_a_row_says_it_gives_lie_within_the_dim(op: Op) -> None:
+    for sample in accepted(op, dtypes.float64) if op.gives_positions else []:
+        result = run(op, sample.inputs, sample.attributes)
+        dims = sample.attributes["dim"]
+        dims = dims if isinstance(dims, tuple) else (dims,)
+        size = math.prod(sample.inputs[0].shape[d] for d in dims) if sample.inputs[0].ndim else 1
+        assert ((result >= 0) & (result < size)).all(), sample.name
+
+
 # ---------------------------------------------------------------------------------------------
 # derivatives == finite differences
 

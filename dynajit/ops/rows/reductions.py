@@ -286,6 +286,7 @@ def _position_array(xp: Any, function: Any, x: Any, dim: tuple[int, ...], keepdi
     identity=lambda dtype: None,
     init=_with_position,
     finish=_position_of,
+    gives_positions=True,
 )
 def argmax(m: Any, a: Any, b: Any) -> Any:
     """Row-major position, among the reduced dims, of the first largest element or first NaN.
@@ -302,6 +303,7 @@ def argmax(m: Any, a: Any, b: Any) -> Any:
     identity=lambda dtype: None,
     init=_with_position,
     finish=_position_of,
+    gives_positions=True,
 )
 def argmin(m: Any, a: Any, b: Any) -> Any:
     """Row-major position, among the reduced dims, of the first smallest element or first NaN.

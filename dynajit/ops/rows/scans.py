@@ -128,7 +128,11 @@ def _argsort_infer(
     return type.with_shape(shape).with_dtype(dtypes.int64)
 
 
-@extern(infer=_argsort_infer, native=_native_orders.argsort)
+@extern(
+    infer=_argsort_infer,
+    native=_native_orders.argsort,
+    gives_positions=True,
+)
 def argsort(
     xp: Any, x: Any, *, dim: int, descending: bool = False, start: Size = 0,
     stop: Size | None = None,

@@ -72,6 +72,7 @@ class RowFacts(TypedDict, total=False):
             to float16", "... to float32", "... that promote to the widest input type".
         keeps_zero: 0 gives 0, element by element: sparse operands stay sparse.
         indices: of a movement or scatter whose input 1 holds indices, which may be out of range.
+        gives_positions: its elements are positions along `dim` of its input, all within it.
         pairs: `pairs(ops, *inputs)` -> what it gives, of real numbers, where kernels compute it: a
             complex input or result is the tuple of its real and imaginary parts. For rows that have
             no body, or whose body is not what pairs are to do.
@@ -81,6 +82,7 @@ class RowFacts(TypedDict, total=False):
     autocast: Autocast | None
     keeps_zero: bool
     indices: Indices | None
+    gives_positions: bool
     pairs: Callable[..., Any] | None
 
 
@@ -305,7 +307,7 @@ class Op(RowCall):
             zeros, as in PyTorch, where the formulas alone would have none.
         opaque: a function of the program's own, which may give something else in every call: it is
             never computed ahead, and gets tensors as it was given them.
-        layout, autocast, keeps_zero, indices, pairs: see `RowFacts`.
+        layout, autocast, keeps_zero, indices, gives_positions, pairs: see `RowFacts`.
     """
 
     name: str
@@ -325,6 +327,7 @@ class Op(RowCall):
     autocast: Autocast | None = None
     keeps_zero: bool = False
     indices: Indices | None = None
+    gives_positions: bool = False
     pairs: Callable[..., Any] | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
