@@ -13,11 +13,8 @@ from dynajit.core.errors import ShapeError
 from dynajit.ops import functions
 from dynajit.ops.functions import published
 
-_UNARY: Final = tuple(name for name, facts in published().items() if facts.foreach)
-_BINARY: Final = ("add", "sub", "mul", "div", "pow")
-_LIMITS: Final = {
-    "clamp_max": "minimum", "clamp_min": "maximum", "maximum": "maximum", "minimum": "minimum",
-}  # fmt: skip
+_LIMITS: Final = {"clamp_max": "minimum", "clamp_min": "maximum"}
+"""Functions of limits -> what theirs is computed by."""
 
 
 def _each(self: Any, other: Any) -> list[Any]:
@@ -68,6 +65,7 @@ def _unary(name: str) -> Callable[[Any], tuple[Any, ...]]:
 
 def _binary(name: str) -> Callable[..., tuple[Any, ...]]:
     row = getattr(functions, _LIMITS.get(name, name))
+    is_limited = row is functions.maximum or row is functions.minimum
 
     def function(self: Any, other: Any, *, alpha: Any = 1) -> tuple[Any, ...]:
         if not isinstance(self, (list, tuple)):  # a number to the power of each tensor
@@ -75,7 +73,7 @@ def _binary(name: str) -> Callable[..., tuple[Any, ...]]:
         pairs = zip(self, _each(self, other), strict=True)
         if alpha != 1:
             return tuple(row(a, b, alpha=alpha) for a, b in pairs)
-        if name in _LIMITS:
+        if is_limited:
             return tuple(_limited(row, a, b) for a, b in pairs)
         return tuple(row(a, b) for a, b in pairs)
 
@@ -153,11 +151,22 @@ def _named(name: str, function: Callable[..., Any]) -> dict[str, Callable[..., A
     return {f"_foreach_{name}": function, f"_foreach_{name}_": _in_place(function)}
 
 
+def _operands(function: Callable[..., Any]) -> int:
+    """How many tensors a function takes."""
+    parameters = inspect.signature(function).parameters.values()
+    return sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+
+
+_OF_OPERANDS: Final = {1: _unary, 2: _binary, 3: _ternary}
+
 # Names of this module, and so of `dynajit` (its family `_foreach_`).
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
-    **{n: f for name in _UNARY for n, f in _named(name, _unary(name)).items()},
-    **{n: f for name in (*_BINARY, *_LIMITS) for n, f in _named(name, _binary(name)).items()},
-    **{n: f for name in ("addcmul", "addcdiv") for n, f in _named(name, _ternary(name)).items()},
+    **{
+        n: f
+        for name, facts in published().items()
+        if facts.foreach
+        for n, f in _named(name, _OF_OPERANDS[_operands(facts.function)](name)).items()
+    },
     **_named("lerp", _foreach_lerp),
     "_foreach_clone": _foreach_clone,
     "_foreach_copy_": _foreach_copy_,

@@ -191,9 +191,9 @@ logical_and = public(in_place=InPlace.METHOD, method=True)(_binary("logical_and"
 logical_or = public(in_place=InPlace.METHOD, method=True)(_binary("logical_or"))
 logical_xor = public(in_place=InPlace.METHOD, method=True)(_binary("logical_xor"))
 lt = public(also=("less",), in_place=InPlace.METHOD, method=True)(_binary("lt"))
-maximum = public(method=True)(_binary("maximum"))
-minimum = public(method=True)(_binary("minimum"))
-mul = public(also=("multiply",), in_place=InPlace.METHOD, method=True, sparse=True)(
+maximum = public(foreach=True, method=True)(_binary("maximum"))
+minimum = public(foreach=True, method=True)(_binary("minimum"))
+mul = public(also=("multiply",), in_place=InPlace.METHOD, foreach=True, method=True, sparse=True)(
     _binary("mul", takes_numbers=True)
 )
 ne = public(also=("not_equal",), in_place=InPlace.METHOD, method=True)(_binary("ne"))
@@ -238,7 +238,7 @@ def _is_literal(value: Any, number: float) -> bool:
     return not is_tensor(value) and bool(value == number)
 
 
-@public(in_place=InPlace.METHOD, method=True, sparse=True)
+@public(in_place=InPlace.METHOD, foreach=True, method=True, sparse=True)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other. Shape: broadcast. Dtype: promoted."""
     if _are_numbers(input, other):
@@ -248,7 +248,9 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return TABLE.add(operand(input), _scaled(operand(other), alpha))
 
 
-@public(name="sub", also=("subtract",), in_place=InPlace.METHOD, method=True, sparse=True)
+@public(
+    name="sub", also=("subtract",), in_place=InPlace.METHOD, foreach=True, method=True, sparse=True
+)
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input - alpha * other. Shape: broadcast. Dtype: promoted; bool is refused."""
     if _are_numbers(input, other):
@@ -270,6 +272,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         "true_divide",
     ),
     in_place=InPlace.METHOD,
+    foreach=True,
     method=True,
     sparse=True,
 )
@@ -293,7 +296,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return TABLE.floor_divide(TABLE.sub(x, TABLE.fmod(x, y)), y)
 
 
-@public(in_place=InPlace.METHOD, method=True, sparse=True)
+@public(in_place=InPlace.METHOD, foreach=True, method=True, sparse=True)
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. Shape: broadcast. Dtype: promoted.
 
@@ -360,13 +363,13 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return TABLE.clamp(input, low, high)
 
 
-@public(in_place=InPlace.BOTH, method=True)
+@public(in_place=InPlace.BOTH, foreach=True, method=True)
 def clamp_min(input: Any, min: Any) -> Any:
     """input, at least `min`."""
     return TABLE.clamp_min(input, _limit(min, input, "clamp_min"))
 
 
-@public(in_place=InPlace.BOTH, method=True)
+@public(in_place=InPlace.BOTH, foreach=True, method=True)
 def clamp_max(input: Any, max: Any) -> Any:
     """input, at most `max`."""
     return TABLE.clamp_max(input, _limit(max, input, "clamp_max"))
@@ -378,14 +381,14 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     return TABLE.lerp(input, end, operand(weight))
 
 
-@public(in_place=InPlace.METHOD, method=True)
+@public(in_place=InPlace.METHOD, foreach=True, method=True)
 @rounded_once
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 * tensor2."""
     return add(input, TABLE.mul(tensor1, tensor2), alpha=value)
 
 
-@public(in_place=InPlace.METHOD, method=True)
+@public(in_place=InPlace.METHOD, foreach=True, method=True)
 @rounded_once
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 / tensor2."""
