@@ -13,6 +13,7 @@ from typing import Final
 from dynajit.codegen.c.expressions import Scope
 from dynajit.codegen.c.support import accumulator_names, block, loop
 from dynajit.codegen.loops.loop_ir import Accumulate, Apply, Expression, Literal, Slot, cost, walk
+from dynajit.core.operators import ORDER
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 
@@ -120,7 +121,7 @@ def _is_false_for_nan(outcome: Expression, condition: Expression) -> bool:
     asked, yes, no = outcome.arguments
     return (
         isinstance(asked, Apply)
-        and asked.function in ("lt", "le", "gt", "ge")
+        and asked.function in ORDER
         and condition.arguments[0] in asked.arguments
         and (yes, no) == (Literal(1, outcome.dtype), Literal(0, outcome.dtype))
     )

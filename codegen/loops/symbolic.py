@@ -202,9 +202,9 @@ def apply(function: str, *operands: Any) -> Scalar:
     arguments = tuple(cast(lift(x, dtype), dtype) for x in operands)
     result = dtypes.bool_ if SCALARS[function].result is Result.BOOL else dtype
     if SCALARS[function].result is Result.BOOL and dtype.category < Category.FLOATING:
-        known = {"isnan": False, "isinf": False, "isfinite": True}.get(function)
-        if known is not None:
-            return Scalar(Literal(known, dtypes.bool_))
+        known = SCALARS[function].integer
+        if known in ("0", "1"):
+            return Scalar(Literal(known == "1", dtypes.bool_))
     return Scalar(Apply(function, arguments, result))
 
 
