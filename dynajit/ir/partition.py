@@ -88,11 +88,6 @@ class Partition:
     differentiable_outputs: tuple[int, ...]
     sizes: Mapping[str, Place] = field(default_factory=dict)
 
-    @property
-    def saved_count(self) -> int:
-        """Number of saved values."""
-        return len(self.saved)
-
 
 def partition(
     joint: Joint,
