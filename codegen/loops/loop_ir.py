@@ -304,11 +304,12 @@ def cost(expression: Expression) -> int:
     if isinstance(expression, Word):
         return COST_WORD
     if isinstance(expression, Apply):
-        if is_expensive(expression.function):
-            return COST_EXPENSIVE
         row = SCALARS.get(expression.function)
-        is_division = expression.function == "div" if row is None else row.effort is Effort.DIVISION
-        return COST_DIVISION if is_division else 1
+        if row is None:
+            return COST_DIVISION if expression.function == "div" else 1
+        if row.effort is Effort.MANY:
+            return COST_EXPENSIVE
+        return COST_DIVISION if row.effort is Effort.DIVISION else 1
     return 0 if isinstance(expression, (Literal, Parameter, Accumulated, Slot)) else 1
 
 
