@@ -10,7 +10,6 @@ from typing import Final
 
 VERSION: Final = sys.version_info[:2]
 IS_311: Final = VERSION == (3, 11)
-IS_312: Final = VERSION == (3, 12)
 IS_313: Final = VERSION >= (3, 13)
 IS_314: Final = VERSION >= (3, 14)
 

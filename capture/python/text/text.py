@@ -46,7 +46,6 @@ from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, cons
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import class_with_methods, is_quiet, lookup, own_method
 
-_TEXTS: Final = ("__str__", "__repr__", "__format__")
 _FORMAT: Final = vars(object)["__format__"]
 
 _PERCENT_LETTERS: Final = "diouxXeEfFgGcrsa"
@@ -81,19 +80,6 @@ def to_text(machine: Machine, value: Value, conversion: str = "str") -> Steps[st
         return (yield from _object_text(machine, value, conversion))
     text = yield from _container_text(machine, value, ())
     return _escaped(text, conversion)
-
-
-def _text_by_method(machine: Machine, value: Value, conversion: str) -> Steps[str]:
-    """Text of an enum member, of a class, or of a tuple with such, by the user's method."""
-    if isinstance(value, TupleValue):
-        return (yield from _tuple_text(machine, value, ()))
-    method = lookup(value.python_type, "__str__" if conversion == "str" else "__repr__")
-    if not isinstance(method, types.FunctionType):
-        raise unsupported(conversion, value)
-    result = yield from machine.call(Known(method), [value], {})
-    if type_of(machine, result) is not str:
-        raise unsupported(conversion, value)
-    return _escaped(as_python(machine, result), conversion)
 
 
 def _escaped(text: str, conversion: str) -> str:
