@@ -61,6 +61,14 @@ def known_number(value: Any) -> Any:
     return value.double() if dispatch.is_recording() else float(value)
 
 
+def float_operand(value: Any) -> Any:
+    """A number that is divided or multiplied with floats: a symbolic size as a zero-dim float64
+    tensor, since it has the arithmetic of integers only; others as they are."""
+    if not isinstance(value, SymInt):
+        return value
+    return TABLE.cast(TABLE.integer(value=value), dtype=dtypes.float64)
+
+
 def fitting(value: Any, dtype: DType, function: str) -> Any:
     """`operand(value)`, refused if it is a number that `dtype` cannot hold.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, InternalError, ShapeError
 from dynajit.core.types import dtypes
-from dynajit.core.types.symint import agree, shapes_agree
+from dynajit.core.types.symint import agree, maximum, minimum, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops.native import _native_forms, _native_orders
 from dynajit.ops.table import result_layouts
@@ -584,11 +584,9 @@ def _diagonal_infer(x: ValueType, *, offset: int, dim1: int, dim2: int) -> Tenso
     if dim1 == dim2:
         raise ShapeError(f"diagonal(x: {type}): dim1 and dim2 are both {dim1}.  Expected two.")
     rows, columns = type.shape[dim1], type.shape[dim2]
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise InternalError(f"diagonal(x: {type}): the sizes must be known")
-    length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
+    length = minimum(rows + min(offset, 0), columns - max(offset, 0))
     kept = tuple(size for d, size in enumerate(type.shape) if d not in (dim1, dim2))
-    return type.with_shape((*kept, max(length, 0)))
+    return type.with_shape((*kept, maximum(length, 0)))
 
 
 def _diagonal_array(xp: Any, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
@@ -603,7 +601,7 @@ def _diagonal_vjp(ops: Any, g: Any, x_type: TensorType, offset: int, dim1: int, 
     rows, columns = x_type.shape[dim1], x_type.shape[dim2]
     batch = tuple(g.shape[:-1])
     rank = len(batch)
-    first = min(max(-offset, 0), rows)  # an offset beyond the rows leaves an empty diagonal
+    first = minimum(max(-offset, 0), rows)  # an offset beyond the rows leaves an empty diagonal
     missing = rows - first - g.shape[-1]
     lane = ops.pad(g, before=(0,) * rank + (first,), after=(0,) * rank + (missing,), value=0)
     column = ops.reshape(lane, shape=(*batch, rows, 1))

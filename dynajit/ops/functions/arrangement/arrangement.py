@@ -5,7 +5,9 @@ for the joins), nothing writes in place. All are composed of rows, so they compi
 differentiate.
 """
 
+import functools
 import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +21,9 @@ from dynajit.core.errors import (
     DTypeTypeError,
     ShapeError,
 )
-from dynajit.core.types import dtypes
+from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.symint import agree
+from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops.calls.arguments import (
     cast,
@@ -40,8 +42,10 @@ from dynajit.ops.calls.arguments import (
 )
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import as_computed, contiguous, copied_by_rows
+from dynajit.ops.calls.positions import chosen_positions
 from dynajit.ops.calls.public import InPlace, Out, public
-from dynajit.ops.functions.creation.creation import meshgrid
+from dynajit.ops.functions.arrangement.subscript import clamp_slice
+from dynajit.ops.functions.creation.creation import arange, meshgrid
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.matrix import mm, outer, plus_product
 from dynajit.ops.functions.shapes.index import cat, split, stack, symint_sum
@@ -84,22 +88,23 @@ def tensor_split(
     )
     edges = [0, *(_within(bound, n) for bound in bounds), n]
     return tuple(
-        sliced(input, d, first, max(first, last)) for first, last in itertools.pairwise(edges)
+        sliced(input, d, first, symint.larger(first, last))
+        for first, last in itertools.pairwise(edges)
     )
 
 
 def _even_bounds(n: Any, parts: int) -> tuple[int, ...]:
     if parts <= 0:
         raise ShapeError(f"number of sections must be larger than 0, got {parts}")
-    if not isinstance(n, int):
-        raise ShapeError("tensor_split: the parts of a symbolic size are not known.")
-    share, more = divmod(n, parts)
-    return tuple(itertools.accumulate(share + (i < more) for i in range(parts - 1)))
+    share, more = n // parts, n % parts
+    return tuple(share * (i + 1) + symint.minimum(more, i + 1) for i in range(parts - 1))
 
 
 def _within(bound: Any, n: Any) -> Any:
     """A slice bound counted from the front and cut to [0, n]."""
-    return max(bound + n, 0) if bound < 0 else min(bound, n)
+    if isinstance(bound, int) and bound >= 0:
+        return symint.smaller(bound, n)
+    return symint.larger(bound + n, 0) if bound < 0 else symint.smaller(bound, n)
 
 
 def _split_along(name: str, least: int, input: Any, sections: Any, dim: int) -> tuple[Any, ...]:
@@ -252,13 +257,25 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
         return TABLE.full(0, shape=(0,), dtype=input.dtype, device=input.device)
     size = input.shape[0]
     if not isinstance(size, int):
-        raise ShapeError("combinations: the combinations of a symbolic size are not known.")
+        columns = _computed_combinations(size, r, with_replacement, input.device)
+        return stack([TABLE.index_select(input, column, dim=0) for column in columns], dim=1)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     found = list(choose(range(size), r))
     columns = [
         constant(np.array([row[i] for row in found], np.int64), input.device) for i in range(r)
     ]
     return stack([TABLE.index_select(input, column, dim=0) for column in columns], dim=1)
+
+
+def _computed_combinations(n: Any, r: int, with_replacement: bool, device: Any) -> tuple[Any, ...]:
+    """The positions of `combinations` of a symbolic number of elements, one tensor per element."""
+    grids = meshgrid(*[arange(n, device=device)] * r, indexing="ij")
+    rises = TABLE.le if with_replacement else TABLE.lt
+    pairs = [rises(a, b) for a, b in itertools.pairwise(grids)]
+    wanted = functools.reduce(TABLE.logical_and, pairs) if pairs else TABLE.ge(grids[0], 0)
+    first = n if with_replacement else n - r + 1
+    count = math.prod((first + i for i in range(r)), start=1) // math.factorial(r)
+    return chosen_positions(wanted, count)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -600,10 +617,9 @@ def slice_scatter(
         ShapeError: src does not have the slice's shape.
     """
     d = dim_of(input, dim, "slice_scatter")
-    first, last, _ = slice(start, end, step).indices(input.shape[d])
-    last = max(first, last)
+    first, last, _ = clamp_slice(slice(start, end, step), input.shape[d])
     shape = tuple(-(-(last - first) // step) if i == d else n for i, n in enumerate(input.shape))
-    if tuple(src.shape) != shape:
+    if not shapes_agree(src.shape, shape):
         raise ShapeError(
             "expected src to have a size equal to the slice of self. src size = "
             f"{list(src.shape)}, slice size = {list(shape)}"
@@ -623,7 +639,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     """input with a diagonal of two dims replaced by src."""
     a, b = dim_of(input, dim1, "diagonal_scatter"), dim_of(input, dim2, "diagonal_scatter")
     part = TABLE.diagonal(input, offset=offset, dim1=a, dim2=b)
-    if tuple(part.shape) != tuple(src.shape):
+    if not shapes_agree(part.shape, src.shape):
         raise ShapeError(
             "expected src to have a size equal to the slice of self. src size = "
             f"{list(src.shape)}, slice size = {list(part.shape)}"

@@ -21,7 +21,7 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
-from dynajit.core.types import dtypes
+from dynajit.core.types import dtypes, symint
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.memory_format import order_in
@@ -31,8 +31,8 @@ from dynajit.core.types.value_types import Shape
 from dynajit.ops.calls import arguments, contents
 from dynajit.ops.calls.arguments import (
     cast,
-    constant,
     device_of,
+    float_operand,
     is_tensor,
     non_negative,
     sizes,
@@ -40,6 +40,7 @@ from dynajit.ops.calls.arguments import (
     unchanged_by,
     with_integers,
 )
+from dynajit.ops.calls.positions import triangle_positions
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.random_fills import check_bounds, check_probabilities, integers
 from dynajit.ops.functions.reductions.reduction import topk
@@ -260,7 +261,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     if whole:
         count = (end - start + step - (1 if step > 0 else -1)) // step
     else:
-        count = math.ceil((end - start) / step)
+        count = _count(start, end, step)
     known = not any(isinstance(v, SymInt) for v in (start, end, step))
     if known and ((end < start) if step > 0 else (end > start)):
         raise ArgumentRuntimeError(
@@ -270,6 +271,27 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: b
     start, step = arguments.coefficient(start, kind), arguments.coefficient(step, kind)
     result = TABLE.arange(start, step, size=count, dtype=kind, device=device_of(device))
     return _finish(result, requires_grad, options)
+
+
+def _count(start: Any, end: Any, step: Any) -> Any:
+    """How many numbers there are from start to end, for floats.
+
+    With symbolic sizes among them it is an expression, if steps are whole or a whole part of 1.
+    """
+    if not any(isinstance(v, SymInt) for v in (start, end, step)):
+        return math.ceil((end - start) / step)
+    start, end = (int(v) if _is_whole(v) else v for v in (start, end))
+    if isinstance(start, float) or isinstance(end, float) or isinstance(step, SymInt):
+        return math.ceil((int(end) - int(start)) / step)
+    if _is_whole(step):
+        return -((start - end) // int(step))
+    if _is_whole(1 / step):
+        return (end - start) * int(1 / step)
+    return math.ceil(int(end - start) / step)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float | int) and float(value).is_integer()
 
 
 def _bound(value: Any) -> Any:
@@ -310,13 +332,14 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     if steps < 0:
         raise ArgumentRuntimeError(f"linspace: number of steps must be non-negative, got {steps}.")
     place = device_of(device)
-    start, end = _bounds_in(dtype, start, end)
-    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    start, end = map(float_operand, _bounds_in(dtype, start, end))
+    last = float_operand(steps - 1)
+    step = (end - start) / last if steps > 1 else 0.0
     index = TABLE.arange(0, 1, size=steps, dtype=dtypes.float64, device=place)
     rising = TABLE.add(TABLE.mul(index, step), start)
     # From the middle on the numbers count back from the end, so that it is met exactly.
-    falling = TABLE.sub(end, TABLE.mul(TABLE.sub(steps - 1, index), step))
-    first_half = TABLE.lt(index, max(steps // 2, 1))
+    falling = TABLE.sub(end, TABLE.mul(TABLE.sub(last, index), step))
+    first_half = TABLE.lt(index, float_operand(symint.maximum(steps // 2, 1)))
     spread_over = dtypes.default_complex() if rising.dtype.is_complex else None
     result = cast(TABLE.where(first_half, rising, falling), _dtype(dtype, spread_over))
     return _finish(result, requires_grad, options)
@@ -381,13 +404,14 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def _positions_in(
-    name: str, positions: Any, dtype: Any, device: Any, options: dict[str, Any]
+def _triangle_in(
+    name: str, shape: tuple[int, int], offset: int, dtype: Any, device: Any, options: dict[str, Any]
 ) -> Any:
     kind = _dtype(dtype, dtypes.int64)
     if kind.category is not Category.INTEGER:
         raise DTypeError(f"{name}: dtype is {kind.name}.  Expected an integer dtype.")
-    return _finish(cast(constant(positions, device_of(device)), kind), False, options)
+    found = triangle_positions(*shape, offset, name == "tril_indices", device_of(device))
+    return _finish(cast(TABLE.stack(*found, dim=0), kind), False, options)
 
 
 @public(out=Out.ABSENT)
@@ -395,8 +419,7 @@ def _positions_in(
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
                  **options: Any) -> Any:  # fmt: skip
     """Positions of the lower triangle of a row by col matrix, int64 or `dtype`, (2, n)."""
-    positions = np.stack(np.tril_indices(row, offset, col)).astype(np.int64)
-    return _positions_in("tril_indices", positions, dtype, device, options)
+    return _triangle_in("tril_indices", (row, col), offset, dtype, device, options)
 
 
 @public(out=Out.ABSENT)
@@ -404,8 +427,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None,
                  **options: Any) -> Any:  # fmt: skip
     """Positions of the upper triangle of a row by col matrix, int64 or `dtype`, (2, n)."""
-    positions = np.stack(np.triu_indices(row, offset, col)).astype(np.int64)
-    return _positions_in("triu_indices", positions, dtype, device, options)
+    return _triangle_in("triu_indices", (row, col), offset, dtype, device, options)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -4,16 +4,13 @@ Contract: tensors in, tensors out. `dynajit.nn.functional` publishes them.
 """
 
 import math
-import operator
 from typing import Any
-
-import numpy as np
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import numel
-from dynajit.ops.calls.arguments import constant
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.positions import triangle_positions
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.reductions.reduction import norm
 from dynajit.ops.table.op_table import TABLE, Autocast
@@ -65,9 +62,10 @@ def pdist(input: Any, p: float = 2.0) -> Any:
         raise ShapeError(f"pdist only supports 2D tensors, got: {len(input.shape)}D")
     if not p >= 0:
         raise ShapeError(f"pdist only supports non-negative p values, got {p}")
-    first, second = np.triu_indices(operator.index(input.shape[0]), 1)
-    a = TABLE.index_select(input, constant(first.astype(np.int64), input.device), dim=0)
-    b = TABLE.index_select(input, constant(second.astype(np.int64), input.device), dim=0)
+    n = input.shape[0]
+    first, second = triangle_positions(n, n, 1, False, input.device)
+    a = TABLE.index_select(input, first, dim=0)
+    b = TABLE.index_select(input, second, dim=0)
     return distance(TABLE.sub(a, b), p)
 
 

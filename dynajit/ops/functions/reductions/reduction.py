@@ -481,10 +481,8 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         return TABLE.shared_by_equals(TABLE.detach(median(flat, 0).values), flat)
     d = dim_of(input, dim, "median")
     n = input.shape[d] if input.shape else 1
-    if not isinstance(n, int):
-        raise ShapeError("median: the middle of a symbolic size is not known.")
     middle = (n + 1) // 2
-    if not middle:
+    if equals(middle, 0):
         raise BoundsError("median: there is no middle of an empty dimension.")
     found = TABLE.argsort(input, dim=d, descending=False, start=middle - 1, stop=middle)
     if input.dtype.is_floating_point and input.shape:

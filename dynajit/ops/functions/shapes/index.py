@@ -4,6 +4,7 @@ Contract: as in `ops.functions.shapes.shape`: the first parameter is the tensor 
 for the joins), arguments take PyTorch's forms, nothing writes in place.
 """
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,8 +20,8 @@ from dynajit.core.errors import (
 )
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.symint import equals, shapes_agree
-from dynajit.core.types.value_types import Shape, numel
+from dynajit.core.types.symint import equals, fits_within, shapes_agree
+from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, dim_of, is_tensor, placed, size, sizes
 from dynajit.ops.calls.autocast import autocast
@@ -150,14 +151,16 @@ def symint_sum(values: Sequence[Any]) -> Any:
     return total
 
 
-def _even_parts(step: Any, n: Any) -> Shape:
-    if not isinstance(n, int) or not isinstance(step, int):
-        raise ShapeError("split: the number of parts of a symbolic size is not known.")
-    if step < 0 or (step == 0 and n != 0):
+def _even_parts(step: Size, n: Size) -> Shape:
+    """The sizes of parts of `step` and what is left; how many there are is asked for."""
+    if step < 0 or (isinstance(step, int) and step == 0 and not equals(n, 0)):
         raise ShapeError(f"split expects split_size to be positive, but got {step}.")
-    if n == 0:
-        return (0,)
-    return tuple(min(step, n - first) for first in range(0, n, step))
+    if isinstance(n, int) and isinstance(step, int):
+        return tuple(min(step, n - first) for first in range(0, n, step)) if n else (0,)
+    if fits_within(n, step):
+        return (n,)
+    count = operator.index(-(-n // step))
+    return (*(step,) * (count - 1), n - step * (count - 1))
 
 
 @public(out=Out.ABSENT, method=True)
@@ -176,8 +179,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
         part = n // chunks
         if part * chunks == n:
             return unsafe_split(input, [part] * chunks, d)
-        raise ShapeError("chunk: the number of parts of a symbolic size is not known.")
-    if n == 0:
+    elif n == 0:
         return unsafe_split(input, [0] * chunks, d)
     return unsafe_split(input, -(-n // chunks), d)
 
@@ -189,9 +191,8 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     if not input.shape:
         raise BoundsError("unbind: dimension specified as 0 but tensor has no dimensions.")
     n = input.shape[d]
-    if not isinstance(n, int):
-        raise ShapeError("unbind: the number of slices of a symbolic size is not known.")
-    return _given_together(input, (TABLE.select(input, dim=d, index=i) for i in range(n)))
+    slices = (TABLE.select(input, dim=d, index=i) for i in range(operator.index(n)))
+    return _given_together(input, slices)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -306,7 +306,8 @@ ihfft2 = public("fft")(_two("ihfft2", ihfftn))
 
 def _frequencies(whole: Any, n: int, d: float, dtype: Any, device: Any, requires_grad: bool) -> Any:
     kind: DType = dtypes.default_floating() if dtype is None else arguments.dtype_of(dtype)
-    result = TABLE.mul(cast(whole, kind), 1.0 / (n * d))
+    step = 1.0 / (arguments.float_operand(n) * d)
+    result = TABLE.mul(cast(whole, kind), cast(step, kind) if arguments.is_tensor(step) else step)
     return result.requires_grad_(True) if requires_grad else result
 
 

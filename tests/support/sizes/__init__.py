@@ -1,0 +1,1 @@
+"""Calls whose results depend on sizes."""
