@@ -9,19 +9,17 @@ Source: M. Jaderberg et al., "Spatial Transformer Networks", arXiv:1506.02025; R
 """
 
 import itertools
-import operator
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from dynajit.core.errors import InvalidValueError, ShapeError, UnsupportedError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, equals, shapes_agree
-from dynajit.core.types.value_types import numel
+from dynajit.core.types.value_types import Size, numel
 from dynajit.ops.calls import arguments
-from dynajit.ops.calls.arguments import cast, constant, unchanged_by
+from dynajit.ops.calls.arguments import cast, unchanged_by
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.positions import numbers_for
 from dynajit.ops.calls.public import public
 from dynajit.ops.rows.composites import count_operand
 from dynajit.ops.table.op_table import TABLE, Autocast
@@ -252,7 +250,7 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
         InvalidValueError: theta is not floating or does not fit, or a size is not positive.
         UnsupportedError: another number of sizes.
     """
-    sizes = [operator.index(entry) for entry in arguments.sizes(size, "affine_grid")]
+    sizes = arguments.sizes(size, "affine_grid")
     n = len(sizes) - 2
     if not theta.dtype.is_floating_point:
         raise InvalidValueError(
@@ -268,23 +266,31 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool | None = No
             f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {sizes}.  "
             f"Got {tuple(theta.shape)}."
         )
-    if min(sizes) <= 0:
+    if any(length <= 0 for length in sizes):
         raise InvalidValueError(f"Expected non-zero, positive output size. Got {sizes}")
-    axes = [_axis(length, bool(align_corners)) for length in sizes[2:]]
-    wide = np.meshgrid(*axes, indexing="ij")
-    points = np.stack([*wide[::-1], np.ones_like(wide[0])], axis=-1).reshape(-1, n + 1)
     dtype = dtypes.compute_dtype(theta.dtype)
-    base = cast(constant(points, theta.device), dtype)
+    m = numbers_for(theta.device, *sizes[2:])
+    axes = [_axis(m, length, bool(align_corners)) for length in sizes[2:]]
+    wide = []
+    for d, axis in enumerate(axes):
+        column = m.tensor(m.reshape(axis, sizes[2 + d], *((1,) * (n - 1 - d))), theta.device)
+        wide.append(TABLE.expand(column, shape=sizes[2:]))
+    ones = TABLE.full(1, shape=sizes[2:], dtype=dtypes.float64, device=theta.device)
+    points = TABLE.stack(*wide[::-1], ones, dim=n)
+    count = numel(sizes[2:])
+    base = TABLE.reshape(cast(points, dtype), shape=(1, count, n + 1))
     maps = TABLE.permute(cast(theta, dtype), dims=(0, 2, 1))
-    wanted = (theta.shape[0], *points.shape)
-    base = TABLE.expand(TABLE.reshape(base, shape=(1, *points.shape)), shape=wanted)
+    base = TABLE.expand(base, shape=(theta.shape[0], count, n + 1))
     moved = TABLE.matmul(base, maps)
     return cast(TABLE.reshape(moved, shape=(theta.shape[0], *sizes[2:], n)), theta.dtype)
 
 
-def _axis(length: int, is_aligned: bool) -> np.ndarray:
+def _axis(m: Any, length: Size, is_aligned: bool) -> Any:
     """Places of the elements along one dim, float64."""
-    if length == 1:
-        return np.zeros(1)
-    axis = np.linspace(-1.0, 1.0, length)
-    return axis if is_aligned else axis * ((length - 1) / length)
+    if isinstance(length, int) and length == 1:
+        return m.arange(1) * 0.0
+    last = m.number(length - 1)
+    index = m.cast(m.arange(length), dtypes.float64)
+    axis = index * (2.0 / last) - 1.0
+    axis = m.where(index < last, axis, 1.0)  # exactly
+    return axis if is_aligned else axis * (last / m.number(length))

@@ -4,11 +4,8 @@ Contract: tensors in, tensors out; no module state, nothing in place. `dynajit.n
 publishes them.
 """
 
-import operator
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from dynajit.core.errors import (
     ArgumentError,
@@ -21,14 +18,14 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
-from dynajit.core.types import dtypes
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.symint import agree
-from dynajit.core.types.value_types import Shape, numel
+from dynajit.core.types.symint import agree, fits_within
+from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import (
     cast,
-    constant,
     dim_of,
     require_tensor,
     run_time_float,
@@ -37,6 +34,7 @@ from dynajit.ops.calls.arguments import (
 from dynajit.ops.calls.autocast import autocast, widened
 from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.placing import as_suggested, contiguous
+from dynajit.ops.calls.positions import numbers_for
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.creation import creation as creation_functions
 from dynajit.ops.functions.matrices.matrix import matmul
@@ -554,8 +552,8 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     result = input
     for d, (before, after) in enumerate(amounts):
         if before or after:
-            positions = _padded_positions(result.shape[d], before, after, mode)
-            result = TABLE.index_select(result, constant(positions, input.device), dim=d)
+            positions = _padded_positions(result.shape[d], before, after, mode, input.device)
+            result = TABLE.index_select(result, positions, dim=d)
     if not any(any(amount) for amount in amounts):
         return TABLE.clone(input)
     return result if mode == "circular" else as_suggested(result, input)
@@ -578,21 +576,27 @@ def _pad_constant(input: Any, amounts: list[tuple[int, int]], value: Any) -> Any
     )
 
 
-def _padded_positions(n: Any, before: int, after: int, mode: str) -> Any:
-    n = operator.index(n)  # a symbolic size becomes that of the present call
-    limit = n - 1 if mode == "reflect" else n
-    if mode == "circular" and n + before + after:  # cut off first; what is left repeats
-        limit += min(before, 0) + min(after, 0)
-    if n + before + after < 0 or (mode != "replicate" and max(before, after) > limit):
+def _padded_positions(n: Size, before: Size, after: Size, mode: str, device: Device) -> Any:
+    """Which elements stand along a padded dim of size n."""
+    limit, total = n - 1 if mode == "reflect" else n, n + before + after
+    is_empty = isinstance(total, int) and total == 0
+    if mode == "circular" and not is_empty:  # cut off first; what is left repeats
+        limit = limit + symint.smaller(before, 0) + symint.smaller(after, 0)
+    fits = all(fits_within(amount, limit) for amount in (before, after))
+    if not fits_within(0, total) or not (mode == "replicate" or fits):
         raise ShapeError(
             f"pad(mode={mode!r}): padding ({before}, {after}) should be at most {max(limit, 0)} "
             f"for a dimension of size {n}, and cut off no more than there is."
         )
+    m = numbers_for(device, n, before, after)
+    index = m.arange(total)
     if mode == "circular":
-        left = np.arange(max(-before, 0), n + min(after, 0), dtype=np.int64)
-        return left.take(np.arange(-max(before, 0), n + after - max(-before, 0)), mode="wrap")
-    positions = np.arange(-before, n + after, dtype=np.int64)
+        first, length = symint.larger(-before, 0), m.count(limit)
+        place = index - m.count(symint.larger(before, 0))
+        place = m.where(place < 0, place + length, place)
+        return m.tensor(m.where(place < length, place, place - length) + m.count(first), device)
+    place = index - m.count(before)
     if mode == "replicate":
-        return positions.clip(0, n - 1)
-    positions = np.abs(positions)
-    return np.where(positions >= n, 2 * (n - 1) - positions, positions)
+        return m.tensor(m.minimum(m.maximum(place, 0), m.count(n - 1)), device)
+    place = m.abs(place)
+    return m.tensor(m.where(place < m.count(n), place, m.count(2 * (n - 1)) - place), device)

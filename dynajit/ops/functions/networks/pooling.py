@@ -2,19 +2,20 @@
 
 Contract: tensors in, tensors out; windows as `ops.rows.networks.windows` says. Where sizes are
 symbolic, what a check finds is decided by the sizes of the present call and guarded. An adaptive
-pool whose windows are not all alike picks its elements first, so that they are.
+pool whose windows are not all alike, or whose sizes are symbolic, picks its elements first, so that
+they are.
 `dynajit.nn.functional` publishes them.
 """
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.types import dtypes
-from dynajit.core.types.symint import shapes_agree
+from dynajit.core.types.symint import SymInt, equals, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls.arguments import (
     cast,
@@ -27,6 +28,7 @@ from dynajit.ops.calls.arguments import (
 from dynajit.ops.calls.arguments import size as size_argument
 from dynajit.ops.calls.autocast import autocast, widened
 from dynajit.ops.calls.placing import as_suggested, contiguous
+from dynajit.ops.calls.positions import numbers_for
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.networks.convolution import (
     batched,
@@ -105,6 +107,8 @@ def _max_pool(
     ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
     function = f"max_pool{n}d"
+    if dilation == 1 and _is_whole(n, input, kernel_size, padding):
+        return _adaptive_max_pool(n, input, 1, return_indices)
     size = per_dim(kernel_size, n, "kernel_size", function)
 
     def run(x: "TensorMethods") -> Any:
@@ -185,11 +189,24 @@ def _in_wide(x: "TensorMethods") -> Any:
     return cast(x, dtypes.compute_dtype(x.dtype))
 
 
+def _is_whole(n: int, input: Any, kernel_size: Any, padding: Any) -> bool:
+    """True for one window over all elements, where sizes are symbolic."""
+    sizes = tuple(input.shape)[len(input.shape) - n :]
+    widths = tuple(kernel_size) if isinstance(kernel_size, Sequence) else (kernel_size,) * n
+    if len(widths) != n or not any(isinstance(width, SymInt) for width in widths):
+        return False
+    edges = padding if isinstance(padding, Sequence) else (padding,)
+    is_padded = any(not isinstance(edge, int) or edge for edge in edges)
+    return not is_padded and all(map(equals, widths, sizes))
+
+
 def _avg_pool(
     n: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Any:  # fmt: skip
     function = f"avg_pool{n}d"
+    if divisor_override is None and _is_whole(n, input, kernel_size, padding):
+        return _adaptive_avg_pool(n, input, 1)
     size = per_dim(kernel_size, n, "kernel_size", function)
     if divisor_override == 0:
         raise ShapeError(f"{function}: divisor must be not zero.")
@@ -354,7 +371,11 @@ def _empty(x: "TensorMethods", wanted: Shape, dtype: Any) -> Any:
 
 
 def _is_even(sizes: Shape, wanted: Shape) -> bool:
-    return all(k != 0 and n % k == 0 for n, k in zip(sizes, wanted, strict=True))
+    """Whether windows are known to lie side by side."""
+    return all(
+        isinstance(n, int) and isinstance(k, int) and k != 0 and n % k == 0
+        for n, k in zip(sizes, wanted, strict=True)
+    )
 
 
 def _even_geometry(sizes: Shape, wanted: Shape) -> tuple[tuple[int, ...], Geometry]:
@@ -364,30 +385,104 @@ def _even_geometry(sizes: Shape, wanted: Shape) -> tuple[tuple[int, ...], Geomet
     return size, Geometry(size, (0,) * n, (0,) * n, (1,) * n)
 
 
-def _uneven_windows(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(positions, which are real) of `count` windows over a dim, each (count, longest): shorter
-    ones repeat their last element.
+class _Windows(NamedTuple):
+    """Windows of equal width along one dim, of which shorter ones repeat their last element.
+
+    Args:
+        numbers: what the others are made with, see `ops.calls.positions`.
+        count, width: how many, and of how many elements.
+        first: per window, where it begins.
+        positions, real: where its elements are, and which do not repeat another one; both
+            (count, width).
+    """
+
+    numbers: Any
+    count: Size
+    width: Size
+    first: Any
+    positions: Any
+    real: Any
+
+    def flat(self, part: Any) -> Any:
+        """Numbers of one window after the other."""
+        return self.numbers.reshape(part, self.count * self.width)
+
+    def over(self, part: Any, rest: int) -> Any:
+        """The same as a tensor, in front of `rest` dims."""
+        return self.numbers.reshape(part, part.shape[0] * part.shape[1], *((1,) * rest))
+
+
+def _uneven_windows(length: Size, count: Size, device: Any) -> _Windows:
+    """Windows over a dim of `length` elements.
 
     Source: window i is [floor(i n / k), ceil((i + 1) n / k)), as in PyTorch.
     """
-    index = np.arange(count)
-    start, stop = index * length // max(count, 1), -((index + 1) * -length // max(count, 1))
-    longest = int((stop - start).max(initial=1))
-    positions = start[:, None] + np.arange(longest)
-    return np.minimum(positions, stop[:, None] - 1), positions < stop[:, None]
+    m = numbers_for(device, length, count)
+    index, n, k = m.arange(count), m.count(length), m.count(count)
+    start, stop = index * n // k, -((index + 1) * -n // k)
+    if isinstance(length, int) and isinstance(count, int):
+        width: Size = int((stop - start).max(initial=1))
+    elif isinstance(count, int) and count == 1:
+        width = length
+    elif isinstance(count, int):
+        width = (length + count - 2) // count + 1
+    else:
+        width = length // count + 2
+    stop = m.reshape(stop, count, 1)
+    positions = m.reshape(start, count, 1) + m.reshape(m.arange(width), 1, width)
+    return _Windows(m, count, width, start, m.minimum(positions, stop - 1), positions < stop)
 
 
-def _with_even_windows(
-    x: "TensorMethods", wanted: Shape
-) -> tuple[Any, list[np.ndarray], list[np.ndarray]]:
-    """x with its last dims made of `wanted` windows of equal size; positions and masks per dim."""
-    positions, masks = [], []
+def _with_even_windows(x: "TensorMethods", wanted: Shape) -> tuple[Any, list[_Windows]]:
+    """x with its last dims made of `wanted` windows of equal width, and these."""
+    found = []
     for d, count in enumerate(wanted):
-        where, real = _uneven_windows(int(x.shape[2 + d]), int(count))
-        x = TABLE.index_select(x, constant(where.reshape(-1), x.device), dim=2 + d)
-        positions.append(where)
-        masks.append(real)
-    return x, positions, masks
+        windows = _uneven_windows(x.shape[2 + d], count, x.device)
+        where = windows.numbers.tensor(windows.flat(windows.positions), x.device)
+        x = TABLE.index_select(x, where, dim=2 + d)
+        found.append(windows)
+    return x, found
+
+
+def _apart(picked: Any, windows: Sequence[_Windows]) -> Any:
+    """(N, C, *(count * width)) with counts and widths in dims of their own."""
+    shape = [n for part in windows for n in (part.count, part.width)]
+    return TABLE.reshape(picked, shape=(*tuple(picked.shape)[:2], *shape))
+
+
+def _in_apart(n: int) -> tuple[int, ...]:
+    """The dims of n widths in `_apart`."""
+    return tuple(range(3, 3 + 2 * n, 2))
+
+
+def _sums(picked: Any, windows: Sequence[_Windows]) -> Any:
+    """Sums of windows (N, C, *(count * width))."""
+    sizes, wanted = tuple(picked.shape)[2:], tuple(part.count for part in windows)
+    if _is_even(sizes, wanted):
+        size, geometry = _even_geometry(sizes, wanted)
+        return TABLE.sum_pool(picked, size=size, **geometry.attributes())
+    return TABLE.sum(_apart(picked, windows), dim=_in_apart(len(windows)), keepdim=False)
+
+
+def _largest_in_windows(x: Any, wanted: Shape) -> tuple[Any, Any]:
+    """The largest elements of windows, and their row-major positions, where sizes are symbolic."""
+    picked, windows = _with_even_windows(x, wanted)
+    n, sizes, lead = len(wanted), tuple(x.shape)[2:], tuple(x.shape)[:2]
+    rest = TABLE.argmax(_apart(picked, windows), dim=_in_apart(n), keepdim=False)
+    within: list[Any] = []
+    for part in reversed(windows):
+        width = count_operand(TABLE, part.width)
+        within.insert(0, TABLE.remainder(rest, width))
+        rest = TABLE.floor_divide(rest, width)
+    total: Any = 0
+    for d, part in enumerate(windows):
+        m = part.numbers
+        first = m.tensor(m.reshape(part.first, part.count, *((1,) * (n - 1 - d))), x.device)
+        total = TABLE.mul(total, count_operand(TABLE, sizes[d])) if d else total
+        total = TABLE.add(TABLE.add(within[d], first), total)
+    chosen = TABLE.reshape(total, shape=(*lead, numel(wanted)))
+    values = TABLE.gather(TABLE.reshape(x, shape=(*lead, numel(sizes))), chosen, dim=2)
+    return TABLE.reshape(values, shape=(*lead, *wanted)), total
 
 
 def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
@@ -404,15 +499,14 @@ def _adaptive_avg_pool(n: int, input: Any, output_size: Any) -> Any:
             size, geometry = _even_geometry(sizes, wanted)
             total = TABLE.sum_pool(_in_wide(x), size=size, **geometry.attributes())
             return cast(TABLE.div(total, numel(size)), x.dtype)
-        picked, _, masks = _with_even_windows(_in_wide(x), wanted)
-        for d, real in enumerate(masks):
-            mask = constant(real.reshape(-1, *((1,) * (n - 1 - d))), x.device)
+        picked, windows = _with_even_windows(_in_wide(x), wanted)
+        for d, part in enumerate(windows):
+            mask = part.numbers.tensor(part.over(part.real, n - 1 - d), x.device)
             picked = TABLE.where(mask, picked, 0.0)
-        size, geometry = _even_geometry(tuple(picked.shape)[2:], wanted)
-        total = TABLE.sum_pool(picked, size=size, **geometry.attributes())
-        for d, real in enumerate(masks):
-            count = real.sum(axis=1).reshape(-1, *((1,) * (n - 1 - d)))
-            total = TABLE.div(total, constant(count, x.device))
+        total = _sums(picked, windows)
+        for d, part in enumerate(windows):
+            count = part.over(part.numbers.sum(part.real, 1), n - 1 - d)
+            total = TABLE.div(total, part.numbers.tensor(count, x.device))
         return cast(total, x.dtype)
 
     return batched(input, n, function, lambda x: _laid_out(run(x), x), function)
@@ -454,10 +548,14 @@ def _adaptive_max_pool(n: int, input: Any, output_size: Any, return_indices: boo
         if _is_nothing(wanted):
             values = _empty(x, wanted, x.dtype)
             return (values, _empty(x, wanted, dtypes.int64)) if return_indices else values
+        if not all(isinstance(size, int) for size in (*sizes, *wanted)):
+            values, places = _largest_in_windows(x, wanted)
+            return (_laid_out(values, x), places) if return_indices else _laid_out(values, x)
         positions: list[np.ndarray] = []
         pooled = x
         if not _is_even(sizes, wanted):
-            pooled, positions, _ = _with_even_windows(x, wanted)
+            pooled, windows = _with_even_windows(x, wanted)
+            positions = [part.positions for part in windows]
         size, geometry = _even_geometry(tuple(pooled.shape)[2:], wanted)
         values = TABLE.max_pool(pooled, size=size, **geometry.attributes())
         if not return_indices:

@@ -1,16 +1,15 @@
 """Resampling, shuffled pixels and dropout of channels with the signatures of
 `torch.nn.functional`.
 
-Contract: tensors in, tensors out. Where a dim is resampled from computed positions, a symbolic
-size becomes that of the present call; repeating elements a whole number of times, and shuffling,
-keep it. `dynajit.nn.functional` publishes them.
+Contract: tensors in, tensors out; sizes may be symbolic. `dynajit.nn.functional` publishes them.
 """
 
 import itertools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,8 +22,9 @@ from dynajit.core.errors import (
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import equals
 from dynajit.core.types.value_types import Size
-from dynajit.ops.calls.arguments import cast, constant, sizes, with_integers
+from dynajit.ops.calls.arguments import cast, sizes, with_integers
 from dynajit.ops.calls.placing import as_suggested, copied_by_rows
+from dynajit.ops.calls.positions import numbers_for
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.networks.convolution import per_dim
 from dynajit.ops.functions.networks.nn import check_probability, dropout
@@ -85,21 +85,25 @@ def interpolate(
     wide = dtypes.compute_dtype(input.dtype)
     result = input if mode.startswith("nearest") else cast(input, wide)
     # PyTorch's kernel of small results passes over factors that leave or double the size.
-    is_small = n > 1 and all(isinstance(m, int) for m in (*old, *new)) and sum(new) <= 128
+    is_small = n > 1 and any(f is not None and f % 1 for f in factors) and sum(new) <= 128
     is_bytes = input.dtype is dtypes.uint8 and not mode.startswith("nearest")
     wide = dtypes.float64 if is_bytes else wide
     for d in reversed(range(n)) if is_bytes else range(n):
-        if mode in _LINEAR and int(new[d]) == int(old[d]):
+        if mode in _LINEAR and equals(new[d], old[d]):
             continue  # copied also where a factor moves places, as in PyTorch
-        factor = None if is_small and new[d] in (old[d], 2 * old[d]) else factors[d]
-        if antialias:
-            shares = _shares(int(old[d]), int(new[d]), factors[d], mode, bool(align_corners), wide)
-            result = _mixed(result, 2 + d, _rounded(shares) if is_bytes else shares)
-        elif mode == "nearest" and _is_repeated(old[d], new[d], factor):
+        is_plain = is_small and any(equals(new[d], times * old[d]) for times in (1, 2))
+        if mode == "nearest" and _is_repeated(old[d], new[d], None if is_plain else factors[d]):
             result = _repeated(result, 2 + d, new[d] // old[d])
+            continue
+        # Bytes are multiplied with weights that follow from the largest of all.
+        from_, to = map(int, (old[d], new[d])) if is_bytes else (old[d], new[d])
+        make = _shares if antialias else _taps
+        m = numbers_for(input.device, from_, to)
+        found = make(m, from_, to, factors[d], mode, bool(align_corners), wide)
+        if antialias:
+            result = _mixed(m, result, 2 + d, _rounded(found) if is_bytes else found)
         else:
-            taps = _taps(int(old[d]), int(new[d]), factors[d], mode, bool(align_corners), wide)
-            result = _resampled(result, 2 + d, _in_16_bits(taps) if is_bytes else taps)
+            result = _resampled(m, result, 2 + d, _in_16_bits(found) if is_bytes else found)
         if is_bytes:  # PyTorch goes from dim to dim in bytes
             result = TABLE.clamp(TABLE.floor(TABLE.add(result, 0.5)), 0.0, 255.0)
     if result is input:
@@ -165,18 +169,39 @@ def _new_sizes(
             f"interpolate: Input and scale_factor must have the same number of spatial dimensions, "
             f"but got {n} and {len(factors)}."
         )
-    new = tuple(
-        length * int(factor) if float(factor).is_integer() else math.floor(int(length) * factor)
-        for length, factor in zip(old, factors, strict=True)
-    )
+    new = tuple(_scaled(n, float(factor)) for n, factor in zip(old, factors, strict=True))
     return new, tuple(float(factor) for factor in factors)
+
+
+def _scaled(length: Size, factor: float) -> Size:
+    """`length * factor` of floats, rounded down.
+
+    Of a symbolic size an expression, where that gives the same number for all sizes up to some
+    bound, which is asked for.
+    """
+    if factor.is_integer():
+        return length * int(factor)
+    if isinstance(length, int):
+        return math.floor(length * factor)
+    exact = Fraction(factor).limit_denominator(_MOST_PARTS)
+    known = np.arange(_LARGEST_SCALED)
+    found = np.floor(known * factor).astype(np.int64)
+    wrong = np.flatnonzero(found != known * exact.numerator // exact.denominator)
+    if not length < (int(wrong[0]) if wrong.size else _LARGEST_SCALED):
+        return math.floor(int(length) * factor)
+    return length * exact.numerator // exact.denominator
+
+
+_MOST_PARTS: Final = 1000
+_LARGEST_SCALED: Final = 1 << 16
 
 
 def _is_repeated(old: Size, new: Size, factor: Any) -> bool:
     """True if each element is repeated a whole number of times."""
     if factor is not None:
         return bool(factor >= 1 and float(factor).is_integer())
-    return isinstance(old, int) and isinstance(new, int) and new % old == 0
+    rest = new % old
+    return isinstance(rest, int) and rest == 0
 
 
 def _repeated(x: "TensorMethods", dim: int, times: Size) -> Any:
@@ -189,100 +214,113 @@ def _repeated(x: "TensorMethods", dim: int, times: Size) -> Any:
 
 
 def _taps(
-    old: int, new: int, factor: Any, mode: str, align_corners: bool, dtype: Any
-) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    m: Any, old: Size, new: Size, factor: Any, mode: str, align_corners: bool, dtype: Any
+) -> list[tuple[Any, Any]]:
     """(positions, weights) of the elements that make each new element.
 
     Source: PyTorch's `area_pixel_compute_source_index`, its cubic coefficients with A = -0.75, and
     `nearest_neighbor_compute_source_index`; scales and positions in the dtype that computes, but
     those of the nearest element are rounded down as float32.
+
+    Args:
+        m: what numbers are computed with, see `ops.calls.positions`.
     """
-    kind: Any = np.float64 if dtype is dtypes.float64 else np.float32
-    index = np.arange(new)
-    step = kind(old / new if factor is None else 1.0 / factor)
+    kind = dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
+    index, last = m.arange(new), m.count(old - 1)
     if mode.startswith("nearest"):
-        exact = index.astype(kind)
+        step = m.cast(_step(m, old, new, factor, False), kind)
+        place = m.cast(index, kind)
         if mode == "nearest":
-            place = exact * step
+            place = place * step
         else:
-            place = np.maximum((exact + kind(0.5)) * step - kind(0.5), 0) + kind(0.5)
-        nearest = np.floor(place.astype(np.float32)).astype(np.int64)
-        return [(np.minimum(nearest, old - 1), None)]
-    if align_corners:
-        place = index * kind((old - 1) / (new - 1) if new > 1 else 0.0)
-    else:
-        place = step * (index + kind(0.5)) - kind(0.5)
-    place = place.astype(kind)
+            place = m.maximum((place + 0.5) * step - 0.5, 0) + 0.5
+        nearest = m.cast(m.floor(m.cast(place, dtypes.float32)), dtypes.int64)
+        return [(m.minimum(nearest, last), None)]
+    place = m.cast(_places(m, index, old, new, factor, align_corners, kind), kind)
     if mode == "bicubic":
-        first = np.floor(place)
+        first = m.floor(place)
         t = place - first
-        whole = first.astype(np.int64)
+        whole = m.cast(first, dtypes.int64)
         return [
-            (np.clip(whole + k, 0, old - 1), _cubic(np.abs(t - kind(k))).astype(kind))
+            (m.minimum(m.maximum(whole + k, 0), last), _cubic(m, m.abs(t - float(k))))
             for k in (-1, 0, 1, 2)
         ]
-    place = np.maximum(place, kind(0))
-    low = np.minimum(np.floor(place).astype(np.int64), old - 1)
-    share = np.clip(place - low.astype(kind), 0, 1).astype(kind)
-    high = np.minimum(low + 1, old - 1)
-    return [(low, kind(1) - share), (high, share)]
+    place = m.maximum(place, 0)
+    low = m.minimum(m.cast(m.floor(place), dtypes.int64), last)
+    share = m.minimum(m.maximum(place - m.cast(low, kind), 0), 1)
+    return [(low, 1 - share), (m.minimum(low + 1, last), share)]
+
+
+def _step(m: Any, old: Size, new: Size, factor: Any, align_corners: bool) -> Any:
+    """How far new elements are apart, in old ones; float64."""
+    if align_corners:
+        return m.number(old - 1) / m.number(new - 1) if new > 1 else 0.0
+    return m.number(old) / m.number(new) if factor is None else 1.0 / factor
+
+
+def _places(
+    m: Any, index: Any, old: Size, new: Size, factor: Any, align_corners: bool, kind: Any
+) -> Any:
+    """Where new elements lie among old ones, float64; steps are rounded to `kind`."""
+    step = m.cast(m.cast(_step(m, old, new, factor, align_corners), kind), dtypes.float64)
+    index = m.cast(index, dtypes.float64)
+    return index * step if align_corners else step * (index + 0.5) - 0.5
 
 
 def _shares(
-    old: int, new: int, factor: Any, mode: str, align_corners: bool, dtype: Any
-) -> np.ndarray:
+    m: Any, old: Size, new: Size, factor: Any, mode: str, align_corners: bool, dtype: Any
+) -> Any:
     """How much each old element counts in each new one, where aliasing is avoided: (new, old).
 
     Source: PyTorch's `compute_index_ranges_weights`: a triangle, or Keys' kernel with A = -0.5,
     that is as wide as the new elements are far apart, normalised.
+
+    Args:
+        m: what numbers are computed with, see `ops.calls.positions`.
     """
-    kind: Any = np.float64 if dtype is dtypes.float64 else np.float32
-    if align_corners:
-        step = kind((old - 1) / (new - 1) if new > 1 else 0.0)
+    kind = dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
+    step = m.cast(_step(m, old, new, factor, align_corners), kind)
+    width = m.maximum(step, m.cast(1.0, kind))
+    reach = width * (1 if mode == "bilinear" else 2)
+    center = step * (m.reshape(m.cast(m.arange(new), kind), new, 1) + 0.5)
+    first = m.maximum(m.trunc(center - reach + 0.5), 0)
+    last = m.minimum(m.trunc(center + reach + 0.5), m.cast(m.number(old), kind))
+    place = m.reshape(m.cast(m.arange(old), kind), 1, old)
+    t = m.abs((place - center + 0.5) / width)
+    if mode == "bilinear":
+        weights = m.maximum(1 - t, 0)
     else:
-        step = kind(old / new if factor is None else 1.0 / factor)
-    width = max(step, kind(1))
-    reach = kind(1 if mode == "bilinear" else 2) * width
-    center = step * (np.arange(new, dtype=kind)[:, None] + kind(0.5))
-    first = np.maximum(np.trunc(center - reach + kind(0.5)), 0)
-    last = np.minimum(np.trunc(center + reach + kind(0.5)), old)
-    place = np.arange(old, dtype=kind)
-    t = np.abs((place - center + kind(0.5)) / width)
-    weights = np.maximum(1 - t, 0) if mode == "bilinear" else np.where(t < 2, _cubic(t, -0.5), 0)
-    weights = np.where((place >= first) & (place < last), weights, 0).astype(kind)
-    total = weights.sum(axis=1, keepdims=True)
-    result: np.ndarray = weights / np.where(total == 0, 1, total)
-    return result
+        weights = m.where(t < 2, _cubic(m, t, -0.5), 0)
+    weights = m.where(place < first, 0, m.where(place < last, weights, 0))
+    total = m.sum(weights, 1)
+    return weights / m.where(total == 0, 1, total)
 
 
-def _mixed(x: "TensorMethods", dim: int, shares: np.ndarray) -> Any:
+def _mixed(m: Any, x: "TensorMethods", dim: int, shares: Any) -> Any:
     """Sums over `dim`, the last or the one before, weighted by the rows of `shares`."""
-    dtype = dtypes.float64 if shares.dtype == np.float64 else dtypes.float32
+    dtype = dtypes.float64 if shares.dtype in (np.float64, dtypes.float64) else dtypes.float32
     wide = cast(x, dtype)
+    matrix = m.tensor(shares, x.device)
     if dim == len(x.shape) - 1:
-        return TABLE.matmul(wide, constant(np.ascontiguousarray(shares.T), x.device))
-    return TABLE.matmul(constant(shares, x.device), wide)
+        return TABLE.matmul(wide, TABLE.permute(matrix, dims=(1, 0)))
+    return TABLE.matmul(matrix, wide)
 
 
-def _cubic(t: np.ndarray, slope: float = -0.75) -> np.ndarray:
+def _cubic(m: Any, t: Any, slope: float = -0.75) -> Any:
     """Keys' kernel, whose A is `slope`, at distances t of at most 2."""
-    a = t.dtype.type(slope)
-    near = ((a + 2) * t - (a + 3)) * t * t + 1
-    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-    weights: np.ndarray = np.where(t <= 1, near, far)
-    return weights
+    near = ((slope + 2) * t - (slope + 3)) * t * t + 1
+    far = ((slope * t - 5 * slope) * t + 8 * slope) * t - 4 * slope
+    return m.where(t <= 1, near, far)
 
 
-def _resampled(
-    x: "TensorMethods", dim: int, taps: list[tuple[np.ndarray, np.ndarray | None]]
-) -> Any:
-    rank = len(x.shape)
+def _resampled(m: Any, x: "TensorMethods", dim: int, taps: list[tuple[Any, Any]]) -> Any:
+    ones = (1,) * (len(x.shape) - 1 - dim)
     total: Any = None
     for positions, weights in taps:
-        part = TABLE.index_select(x, constant(positions, x.device), dim=dim)
+        part = TABLE.index_select(x, m.tensor(positions, x.device), dim=dim)
         if weights is not None:
-            shape = (len(weights), *((1,) * (rank - 1 - dim)))
-            part = TABLE.mul(part, constant(weights.reshape(shape), x.device))
+            wide = m.reshape(weights, weights.shape[0], *ones)
+            part = TABLE.mul(part, m.tensor(wide, x.device))
         total = part if total is None else TABLE.add(total, part)
     return total
 
