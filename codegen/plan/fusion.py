@@ -34,7 +34,14 @@ from dynajit.codegen.loops.scans import direction, is_scan, is_scan_row
 from dynajit.codegen.plan import repeated_reads
 from dynajit.codegen.plan.axes import division_count
 from dynajit.codegen.plan.matrices import Strided, as_matrix, as_strided, operand_base
-from dynajit.codegen.plan.natives import Native, folded_user, is_native, partner_of, reads_strides
+from dynajit.codegen.plan.natives import (
+    Native,
+    folded_user,
+    is_native,
+    partner_of,
+    reads_strides,
+    stays_whole,
+)
 from dynajit.codegen.plan.regions import (
     NotFusable,
     Region,
@@ -169,6 +176,8 @@ def why_not_computed(node: Node) -> str | None:
     """Why no kernel computes a node, whatever stands around it; None if one does."""
     if _is_library_call(node) and node.op is not None and node.op.name != "matmul":
         return f"{node.op.name} has no native lowering."
+    if stays_whole(node):
+        return f"{node.name}: its steps are those of a size that is not known."
     missing = _missing_function(node)
     if missing is not None:
         return f"{missing} has no native lowering."

@@ -71,10 +71,19 @@ class Native:
 
 
 def is_native(node: Node) -> bool:
-    """True for a composite that was left whole, or an order that has a kernel."""
+    """True for a composite that was left whole for its kernel, or an order that has one."""
     if node.op is None or node.op.name not in ORDERINGS:
-        return node.op is not None and node.op.kind is Kind.COMPOSITE
+        is_composite = node.op is not None and node.op.kind is Kind.COMPOSITE
+        return is_composite and not stays_whole(node)
     return native_ordering.why_not_ordering(type_of(node.args[0])) is None
+
+
+def stays_whole(node: Node) -> bool:
+    """True for a composite that no graph expands, see `Composite.stays`."""
+    op = node.op
+    if op is None or op.kind is not Kind.COMPOSITE or op.rule.stays is None:
+        return False
+    return bool(op.rule.stays(*map(type_of, node.args), **node.attributes))
 
 
 def reads_strides(node: Node) -> bool:

@@ -5,16 +5,24 @@ any operands that dispatch understands, such as eager tensors under the tape (do
 values of another builder.
 """
 
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InternalError
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir import sizes
-from dynajit.ir.graph import Graph
+from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
+from dynajit.ops.evaluate import array_form, type_of_operand
 from dynajit.ops.evaluate import evaluate as evaluate_row
-from dynajit.ops.table.op_table import Kind
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE, Kind, Op
 
 
 def run(
@@ -27,7 +35,8 @@ def run(
     Symbolic sizes in attributes become those of the inputs.
 
     Args:
-        graph: any graph; composites are expanded first.
+        graph: any graph; composites are expanded first, or where they stay whole
+            (`Composite.stays`) when their operands are known.
         inputs: an array or a number per placeholder, in order.
         evaluate: `evaluate(op, args, attributes)` -> array, for one row that is no composite.
 
@@ -39,7 +48,48 @@ def run(
     """
     if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
         graph = expand_composites(graph)
-    return _walk(graph, inputs, evaluate, lambda array: array)
+
+    def run_row(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if op.kind is not Kind.COMPOSITE:
+            return evaluate(op, args, named)
+        return _composite(op, args, named, evaluate)
+
+    return _walk(graph, inputs, run_row, lambda array: array)
+
+
+def _composite(
+    op: Op, args: tuple[Any, ...], named: dict[str, Any], evaluate: Callable[..., Any]
+) -> Any:
+    """The result of a composite for arrays: by its array function, else by its rows."""
+    found = array_form(op, args, named) if all(isinstance(x, np.ndarray) for x in args) else None
+    if found is not None and found is not NotImplemented:
+        return found
+    types = tuple(map(_type_of, args))
+    graph = _rows_of(op, types, tuple(named.items()))
+    return _walk(graph, [x for x in args if x is not None], evaluate, lambda array: array)[0]
+
+
+def _type_of(operand: Any) -> ValueType | None:
+    """`type_of_operand`, with the array's device."""
+    found = type_of_operand(operand)
+    if not gpu.is_gpu_array(operand):
+        return found
+    assert isinstance(found, TensorType)
+    return replace(found, device=gpu.device_of(operand))
+
+
+@functools.lru_cache(maxsize=256)
+def _rows_of(
+    op: Op, types: tuple[ValueType | None, ...], named: tuple[tuple[str, Any], ...]
+) -> Graph:
+    """The rows that a composite stands for, of operands with known sizes."""
+    builder = Builder(op.name)
+    operands = [
+        None if type is None else builder.placeholder(f"x{i}", type) for i, type in enumerate(types)
+    ]
+    with dispatch.recording(builder.handle):
+        result = op.rule.function(TABLE, *operands, **dict(named))
+    return expand_composites(builder.finish([result]))
 
 
 def replay(

@@ -20,8 +20,9 @@ def expand_composites(
     """The graph with every composite replaced by what its function records, recursively.
 
     Requires: a verified graph.
-    Ensures: no composite but those named in `kept` and calls that `keeps` wants; recorded nodes
-    have the composite's location, and the last of them its name.
+    Ensures: no composite but those named in `kept`, calls that `keeps` wants, and those that stay
+    whole everywhere (`Composite.stays`); recorded nodes have the composite's location, and the last
+    of them its name.
 
     Raises:
         InternalError: a composite's function gives another type than its row infers.
@@ -59,10 +60,12 @@ class _Expander(Builder):
         """True for a composite that is not kept."""
         if op.kind is not Kind.COMPOSITE or op.name in self.kept:
             return False
-        if self.keeps is None:
+        if self.keeps is None and op.rule.stays is None:
             return True
         types = [type_of(x.node if isinstance(x, Value) else x) for x in inputs]
-        return not self.keeps(op, types, attributes)
+        if op.rule.stays is not None and op.rule.stays(*types, **attributes):
+            return False
+        return self.keeps is None or not self.keeps(op, types, attributes)
 
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Record the call, or what it stands for."""

@@ -2,14 +2,13 @@
 
 Contract: `dim` counts from the front. Running rows double their reach in every step (W. D. Hillis,
 G. L. Steele, "Data parallel algorithms", 1986), so a graph needs one pass per power of two, and
-NumPy's running functions are their array forms.
+NumPy's running functions are their array forms. Along a symbolic size they stay one call.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynajit.core.errors import ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.table.families import composite, require_tensor
@@ -39,7 +38,11 @@ def _searchsorted_array(xp: Any, sequence: Any, values: Any, *, right: bool) -> 
     return xp.asarray(found, dtype=np.int64)
 
 
-@composite(infer=_searchsorted_infer, array=_searchsorted_array)
+def _stays_searchsorted(sequence: TensorType, values: TensorType, *, right: bool) -> bool:
+    return not isinstance(sequence.shape[-1], int)
+
+
+@composite(infer=_searchsorted_infer, array=_searchsorted_array, stays=_stays_searchsorted)
 def searchsorted(ops: Any, sequence: Any, values: Any, *, right: bool) -> Any:
     """How many elements of each sorted row of `sequence` are less than (`right`: at most) a value.
 
@@ -47,8 +50,6 @@ def searchsorted(ops: Any, sequence: Any, values: Any, *, right: bool) -> Any:
     than every number.
     """
     size = sequence.shape[-1]
-    if not isinstance(size, int):
-        raise ShapeError("searchsorted: the steps of a search in a symbolic size are not known.")
     first = ops.cast(ops.mul(ops.ne(values, values), 0), dtype=dtypes.int64)
     last = ops.add(first, size)
     for _ in range(size.bit_length()):
@@ -80,9 +81,11 @@ def _earlier(ops: Any, x: Any, dim: int, reach: int, fill: Any) -> Any:
 
 def _reaches(x: "TensorMethods", dim: int) -> list[int]:
     size = x.shape[dim]
-    if not isinstance(size, int):
-        raise ShapeError("running values along a symbolic size are not available.")
     return [1 << i for i in range(max(size - 1, 0).bit_length())]
+
+
+def _stays_running(x: TensorType, *, dim: int, **others: Any) -> bool:
+    return bool(x.shape) and not isinstance(x.shape[dim], int)
 
 
 def _position_infer(x: ValueType, *, dim: int, largest: bool) -> TensorType:
@@ -100,7 +103,7 @@ def _position_array(xp: Any, x: Any, *, dim: int, largest: bool) -> Any:
     return xp.maximum.accumulate(xp.where(x == extreme, numbers, 0), axis=dim)
 
 
-@composite(infer=_position_infer, array=_position_array)
+@composite(infer=_position_infer, array=_position_array, stays=_stays_running)
 def running_position(ops: Any, x: Any, *, dim: int, largest: bool) -> Any:
     """Per position, where the largest (or smallest) element so far stands: the last of equal ones.
 
@@ -164,7 +167,12 @@ def _logcumsumexp_array(xp: Any, x: Any, *, dim: int, reverse: bool) -> Any:
     return xp.array(xp.flip(found, dim) if reverse else found, order="C")
 
 
-@composite(infer=_same_infer, array=_logcumsumexp_array, vjp={"x": _logcumsumexp_vjp})
+@composite(
+    infer=_same_infer,
+    array=_logcumsumexp_array,
+    vjp={"x": _logcumsumexp_vjp},
+    stays=_stays_running,
+)
 def logcumsumexp(ops: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """log of the running sum of exponentials along `dim`, from the last element on if `reverse`.
 

@@ -451,6 +451,7 @@ def composite(
     row_major: bool = False,
     native: Function | None = None,
     slopes: Mapping[str, Function] | None = None,
+    stays: Callable[..., bool] | None = None,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind COMPOSITE from `function(ops, *inputs, *, **attributes)`.
@@ -458,8 +459,8 @@ def composite(
     Without `infer` the type is found by running the function on operands that know only their
     types: they have `shape`, `dtype`, `device`, the Python operators, and can be given to rows
     (`ops.name(...)`), but have no methods. Without `vjp` the gradient is that of what the
-    function records. See `Composite` for `array`, `on_tape`, `row_major`, `native` and `slopes`,
-    `Op` for `analytic`.
+    function records. See `Composite` for `array`, `on_tape`, `row_major`, `native`, `slopes`
+    and `stays`, `Op` for `analytic`.
     """
 
     def decorate(function: Function) -> Op:
@@ -468,8 +469,8 @@ def composite(
         rule = infer or traced_infer(function)
         return TABLE.enter(
             Op(row, Kind.COMPOSITE, inputs, attributes, rule,
-               Composite(function, array, on_tape, row_major, native, slopes or {}), vjp or {},
-               variadic, domain, function.__doc__ or "", analytic, **facts)
+               Composite(function, array, on_tape, row_major, native, slopes or {}, stays),
+               vjp or {}, variadic, domain, function.__doc__ or "", analytic, **facts)
         )  # fmt: skip
 
     return decorate

@@ -265,6 +265,9 @@ class Composite:
             arrays of NumPy, and may give NotImplemented. See `_native_forms.c`.
         slopes: input name -> the formula of `Op.vjp` in C: `slope(*parameters)`, arrays in place of
             tensors and without `ops`. Eager asks it first where no gradients are recorded.
+        stays: `stays(*types, **attributes)` -> True where a graph keeps the call whole, as one of a
+            library function that runs when sizes are known: the function makes as many rows as a
+            size says, which is symbolic or large. Its derivative, if it has one, must be `Op.vjp`.
     """
 
     function: Callable[..., Any]
@@ -273,6 +276,7 @@ class Composite:
     row_major: bool = False
     native: Callable[..., Any] | None = None
     slopes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    stays: Callable[..., bool] | None = None
 
 
 Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite
