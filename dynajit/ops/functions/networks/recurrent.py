@@ -2,30 +2,24 @@
 
 Contract: time comes first, (T, B, features), or packed (N, features) with `batch_sizes`; the
 weights of one layer and direction are a `LayerWeights`. One product computes what the input gives
-to the gates of all steps; the rest is the row `recurrent_states`. A graph unrolls its steps: more
-than `MOST_STEPS` in one call are refused while a graph is recorded, so capture breaks there and the
-call runs eagerly, whose loop costs little more at that length.
+to the gates of all steps; the rest is the row `recurrent_states`.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.core.types.symint import agree
+from dynajit.core.types.symint import agree, equals
 from dynajit.ops.calls.arguments import cast
 from dynajit.ops.calls.autocast import disabled, is_cast, lower_dtype
 from dynajit.ops.functions.networks.nn import dropout as dropped
 from dynajit.ops.functions.networks.nn import linear
 from dynajit.ops.functions.shapes.shape import narrow
 from dynajit.ops.rows.networks.recurrent import columns, gru_step, lstm_step
-from dynajit.ops.table import dispatch
 from dynajit.ops.table.op_table import TABLE
-
-#: Steps, summed over layers and directions, that one call may unroll in a graph.
-MOST_STEPS: Final = 16
 
 
 class LayerWeights(NamedTuple):
@@ -126,16 +120,10 @@ def recurrent(
 
     Raises:
         ShapeError: there is no step.
-        UnsupportedError: a graph is recorded, and it would grow too large.
     """
-    steps = int(input.shape[0]) if batch_sizes is None else len(batch_sizes)
-    if steps == 0:
+    steps = input.shape[0] if batch_sizes is None else len(batch_sizes)
+    if equals(steps, 0):
         raise ShapeError("Expected sequence length to be larger than 0 in RNN")
-    if dispatch.is_recording() and steps * len(weights) > MOST_STEPS:
-        raise UnsupportedError(
-            f"recurrent layers: {steps * len(weights)} steps are too many for one graph, which "
-            f"takes {MOST_STEPS}.  This call runs eagerly; shorten the sequence to compile it."
-        )
     lower = lower_dtype(input.device)
     if lower is not None:
         wide = dtypes.promote(lower, state[0].dtype) if mode == "GRU" else lower

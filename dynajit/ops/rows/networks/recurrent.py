@@ -13,6 +13,8 @@ after `gates` and `weight` (G, hidden) are
 
 The result is the state after each step, for the LSTM the hidden state and the cell side by side.
 The derivative computes the gates of all steps again, in one product, and saves only the states.
+A graph unrolls up to `MOST_STEPS` steps; more of them, or a symbolic number, are one call of the
+loop that eager execution has.
 Every function here is written once, for rows and for arrays: `_Arrays` has the few rows they use.
 
 Source: S. Hochreiter and J. Schmidhuber (1997); K. Cho et al., arXiv:1406.1078.
@@ -109,13 +111,19 @@ class _Times(NamedTuple):
         steps: how many.
         batch_sizes: sequences per step, falling; None where all steps have all.
         starts: row at which each step starts, and the number of rows; None as above.
-        order: the steps as they follow each other.
+        is_reversed: whether the last step comes first.
     """
 
-    steps: int
+    steps: Size
     batch_sizes: tuple[int, ...] | None
     starts: tuple[int, ...] | None
-    order: tuple[int, ...]
+    is_reversed: bool
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The steps as they follow each other; their number is known."""
+        order = tuple(range(int(self.steps)))
+        return order[::-1] if self.is_reversed else order
 
     def at(self, ops: Any, x: Any, t: int) -> Any:
         """What x, one row per step and sequence, has for step t."""
@@ -147,24 +155,23 @@ class _Times(NamedTuple):
         steps = self.steps
         if self.starts is None:
             first = ops.reshape(initial, shape=(1, *initial.shape))
-            if steps == 1:
+            if isinstance(steps, int) and steps == 1:
                 return first
-            if self.order[0] == 0:
+            if not self.is_reversed:
                 return ops.cat(first, _along(ops, states, 0, 0, steps - 1), dim=0)
             return ops.cat(_along(ops, states, 0, 1, steps), first, dim=0)
         state, found = initial, {}
         for t in self.order:
             found[t] = self.present(ops, state, t)
             state = self.updated(ops, state, self.at(ops, states, t))
-        return self.together(ops, [found[t] for t in range(steps)])
+        return self.together(ops, [found[t] for t in range(len(found))])
 
 
 def times_of(gates: Any, batch_sizes: tuple[int, ...] | None, is_reversed: bool) -> _Times:
     """The steps of `gates`."""
-    steps = int(gates.shape[0]) if batch_sizes is None else len(batch_sizes)
+    steps = gates.shape[0] if batch_sizes is None else len(batch_sizes)
     starts = None if batch_sizes is None else (0, *accumulate(batch_sizes))
-    order = tuple(range(steps))
-    return _Times(steps, batch_sizes, starts, order[::-1] if is_reversed else order)
+    return _Times(steps, batch_sizes, starts, is_reversed)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -216,7 +223,7 @@ def _states(
         new = _step(ops, mode, times.at(ops, gates, t), matrix, now, extra)
         found[t] = _beside(ops, *new)
         state = tuple(times.updated(ops, s, n) for s, n in zip(state, new, strict=True))
-    return times.together(ops, [found[t] for t in range(times.steps)])
+    return times.together(ops, [found[t] for t in range(len(found))])
 
 
 class _Backward(NamedTuple):
@@ -324,7 +331,7 @@ def _slopes(
     rest = slopes_width(mode, gates, hidden, others) - ends.shape[-1]
     if not (isinstance(rest, int) and rest == 0):
         ends = ops.pad(ends, before=(0, 0), after=(0, rest), value=0)
-    return times.together(ops, [*(found[t] for t in range(times.steps)), ends])
+    return times.together(ops, [*(found[t] for t in range(len(found))), ends])
 
 
 def _at_step(ops: Any, times: _Times, part: Any, t: int) -> Any:
@@ -390,6 +397,28 @@ def _slopes_infer(
     return gates.with_shape((gates.shape[0] + hidden.shape[0], width))
 
 
+#: Steps of one call that a graph unrolls.
+MOST_STEPS: Final = 16
+
+
+def _stays(steps: Size, batch_sizes: Any) -> bool:
+    if batch_sizes is not None:
+        return len(batch_sizes) > MOST_STEPS
+    return not isinstance(steps, int) or steps > MOST_STEPS
+
+
+def _states_stay(
+    gates: TensorType, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool
+) -> bool:
+    return _stays(gates.shape[0], batch_sizes)
+
+
+def _slopes_stay(
+    g: TensorType, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool
+) -> bool:
+    return _stays(g.shape[0], batch_sizes)
+
+
 def _are_plain(arrays: Sequence[Any]) -> bool:
     return all(is_plain(x) and x.dtype is arrays[0].dtype for x in arrays)
 
@@ -446,7 +475,9 @@ def _states_vjp(
     return found
 
 
-@composite(infer=_states_infer, array=_states_form, vjp={"operands": _states_vjp})
+@composite(
+    infer=_states_infer, array=_states_form, vjp={"operands": _states_vjp}, stays=_states_stay
+)
 def recurrent_states(
     ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False
 ) -> Any:
@@ -456,7 +487,7 @@ def recurrent_states(
     return narrow(ops, result, operands[0].dtype)
 
 
-@composite(infer=_slopes_infer, array=_slopes_form)
+@composite(infer=_slopes_infer, array=_slopes_form, stays=_slopes_stay)
 def recurrent_slopes(
     ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False
 ) -> Any:
