@@ -462,7 +462,7 @@ L.fft.fft(x, n=16)
 L.stft(x, 4, 2, window=L.ones(4), return_complex=True)
 L.stft(x, 4, window=L.hann_window(4), return_complex=True, center=False)
 L.istft(L.stft(x, 4, 2, window=L.ones(4), return_complex=True), 4, 2, window=L.ones(4))
-L.istft(L.stft(x, 4, 2, window=L.ones(4), return_complex=True), 4, 2, window=L.ones(4), length=x.shape[1])
+L.istft(L.stft(x, 4, 2, window=L.ones(4), return_complex=True), 4, 2, length=x.shape[1])
 L.real(c)
 L.view_as_real(c)
 L.abs(c)
@@ -711,11 +711,13 @@ L.nn.MultiMarginLoss() | x cls
 L.nn.CTCLoss() | lseq targets lengths shorter
 L.nn.AdaptiveLogSoftmaxWithLoss(4, 8, [3, 5]) | w0 cls
 """
-OPERANDS.update({
-    "p3": lambda b, t: _positive(b, 4, t),
-    "p4": lambda b, t: _positive(b, 4, t, t + 1),
-    "w0": lambda b, t: _floats(b, 4),
-    "x8": lambda b, t: _floats(b, 8),
-    "share": lambda b, t: np.random.default_rng(b).random((b, t), np.float32),
-    "lseq": lambda b, t: -_positive(t, b, 4),
-})
+OPERANDS.update(
+    {
+        "p3": lambda b, t: _positive(b, 4, t),
+        "p4": lambda b, t: _positive(b, 4, t, t + 1),
+        "w0": lambda b, t: _floats(b, 4),
+        "x8": lambda b, t: _floats(b, 8),
+        "share": lambda b, t: np.random.default_rng(b).random((b, t), np.float32),
+        "lseq": lambda b, t: -_positive(t, b, 4),
+    }
+)
