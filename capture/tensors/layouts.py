@@ -170,6 +170,16 @@ def _expanded(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> S
     return (*(0 for _ in range(extra)), *kept)
 
 
+def _diagonal(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
+    pair = (attributes["dim1"], attributes["dim2"])
+    return (*_without(strides, pair), strides[pair[0]] + strides[pair[1]])
+
+
+def _unfolded(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
+    d, step = attributes["dim"], attributes["step"]
+    return (*strides[:d], strides[d] * step, *strides[d + 1 :], strides[d])
+
+
 def _sliced(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
     return tuple(stride * by for stride, by in zip(strides, attributes["step"], strict=True))
 
@@ -191,8 +201,10 @@ _SYMBOLIC: Final[Mapping[str, Callable[[Shape, Shape, Shape, Any], Shape]]] = {
     "permute": lambda shape, strides, wanted, attributes: tuple(
         strides[d] for d in attributes["dims"]
     ),
+    "diagonal": _diagonal,
     "expand": _expanded,
     "slice": _sliced,
+    "unfold": _unfolded,
     "select": lambda shape, strides, wanted, attributes: (
         *strides[: attributes["dim"]],
         *strides[attributes["dim"] + 1 :],

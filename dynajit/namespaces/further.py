@@ -374,10 +374,12 @@ def range(
             f"range({start}, {end}, {step}): upper bound and lower bound inconsistent with step "
             "sign, or step is 0.  Expected a step that leads from start to end."
         )
-    count = int((end - start) / step) + 1
     kind = dtype or dtypes.default_floating()
-    numbers = start + np.arange(count) * step
-    made = from_numpy(np.asarray(numbers).astype(kind.numpy)).to(device or "cpu")
+    if all(isinstance(number, int) for number in (start, end, step)):
+        made = functions.arange(start, end + (1 if step > 0 else -1), step, device=device).to(kind)
+    else:
+        index = functions.arange(int((end - start) / step) + 1, dtype=dtypes.float64, device=device)
+        made = (index * step + start).to(kind)
     return made.requires_grad_() if requires_grad else made
 
 

@@ -6,6 +6,8 @@ graph runs. Both take operators; dtypes are always asked for by name, since NumP
 integers in different ways. Numbers are float64 where `cast` did not say otherwise.
 """
 
+import math
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -165,3 +167,26 @@ def triangle_positions(
     )
     found = chosen_positions(kept, below if is_lower else rows * columns - below)
     return found[0], found[1]
+
+
+def scaled(length: Size, factor: float) -> Size:
+    """`length * factor` of floats, rounded down.
+
+    Of a symbolic size an expression, where that gives the same number for all sizes up to some
+    bound, which is asked for.
+    """
+    if factor.is_integer():
+        return length * int(factor)
+    if isinstance(length, int):
+        return math.floor(length * factor)
+    exact = Fraction(factor).limit_denominator(_MOST_PARTS)
+    known = np.arange(_LARGEST_SCALED)
+    found = np.floor(known * factor).astype(np.int64)
+    wrong = np.flatnonzero(found != known * exact.numerator // exact.denominator)
+    if not length < (int(wrong[0]) if wrong.size else _LARGEST_SCALED):
+        return math.floor(int(length) * factor)
+    return length * exact.numerator // exact.denominator
+
+
+_MOST_PARTS: Final = 1000
+_LARGEST_SCALED: Final = 1 << 16

@@ -26,10 +26,16 @@ from dynajit.core.errors import (
 from dynajit.core.process.optional import load
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.core.types.symint import agree
-from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.core.types.symint import agree, known_comparison
+from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.rows.linear_algebra import transposed
-from dynajit.ops.table.families import broadcast_shapes, describe, extern, require_tensor
+from dynajit.ops.table.families import (
+    broadcast_shapes,
+    composite,
+    describe,
+    extern,
+    require_tensor,
+)
 
 _REAL = (dtypes.float32, dtypes.float64)
 _ANY = (*_REAL, dtypes.complex64, dtypes.complex128)
@@ -212,10 +218,18 @@ def _pseudo_vjp(ops: Any, g: Any, x: Any, out: Any, hermitian: bool) -> Any:
     return result
 
 
+def rounding_of(dtype: DType) -> float:
+    """The distance from 1 to the next number, for the precision that matrices are computed in."""
+    return 2.0**-52 if dtypes.real_of(dtype) is dtypes.float64 else 2.0**-23
+
+
 @extern(infer=_pseudo_infer, vjp={"x": _pseudo_vjp}, analytic=False, refuses=True)
-def pseudo_inverse(xp: Any, x: Any, *, rtol: float, atol: float, hermitian: bool = False) -> Any:
+def pseudo_inverse(
+    xp: Any, x: Any, *, rtol: float | None, atol: float, hermitian: bool = False
+) -> Any:
     """The Moore-Penrose inverse; singular values up to max(atol, rtol * the largest) count as 0.
 
+    rtol is by default `rounding_of` the dtype times the larger size.
     Of `hermitian` matrices the lower triangles are read, and of complex diagonals the real parts.
     """
     if hermitian:
@@ -223,6 +237,8 @@ def pseudo_inverse(xp: Any, x: Any, *, rtol: float, atol: float, hermitian: bool
         x = xp.where(xp.eye(x.shape[-1], dtype=bool), x.real, lower)
         x = x + xp.swapaxes(lower, -1, -2).conj()
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * rounding_of(dtypes.from_numpy(x.dtype))
     least = xp.maximum(atol, rtol * s[..., :1])  # they fall; none, where there is no element
     scaled = xp.where(s > least, 1, 0) / xp.where(s > least, s, 1)
     turned = xp.swapaxes(vh, -1, -2).conj() * scaled[..., None, :]
@@ -456,9 +472,16 @@ def _svd_infer(x: ValueType, *, full: bool) -> TensorType:
     return type.with_shape((*type.shape[:-2], rows, m + 1 + n))
 
 
-def _svd_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
+def _differ(a: Size, b: Size) -> bool:
+    """False for sizes that are known to be equal."""
+    return known_comparison("==", a, b) is not True
+
+
+def _svd_vjp(ops: Any, g: Any, x: Any, out: Any, full: bool) -> Any:
     m, n = x.shape[-2:]
-    k = min(m, n)
+    k = out.shape[-2]  # which of the two is not asked for again: sizes may be symbolic
+    if full:
+        k = n if k is m else m
     (u, s, vh), (gu, gs, gvh) = (
         (
             transposed(ops, part(ops, first, -1, 0, m)),
@@ -480,11 +503,11 @@ def _svd_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     if x.dtype.is_complex:  # what turns a column of u and one of v together
         core = core + _quotient(ops, _diagonal_of(ops, turns - _adjoint(ops, turns)), s * 2)
     result = ops.matmul(ops.matmul(u, core), vh)
-    if m > k:
+    if _differ(m, k):
         scaled = _quotient(ops, gu, row)
         rest = scaled - ops.matmul(u, ops.matmul(_adjoint(ops, u), scaled))
         result = result + ops.matmul(rest, vh)
-    if n > k:
+    if _differ(n, k):
         scaled = _quotient(ops, gvh, s)
         rest = scaled - ops.matmul(ops.matmul(scaled, _adjoint(ops, vh)), vh)
         result = result + ops.matmul(u, rest)
@@ -519,13 +542,14 @@ def _qr_infer(x: ValueType, *, complete: bool) -> TensorType:
 
 def _qr_vjp(ops: Any, g: Any, x: Any, out: Any, complete: bool) -> Any:
     m, n = x.shape[-2:]
-    if complete and m > n:
+    is_tall = not _differ(n, out.shape[-2]) or (complete and m > n)
+    if complete and is_tall and _differ(m, n):
         raise AutogradError(
             "The QR decomposition is not differentiable when mode='complete' and nrows > ncols"
         )
     q, r = transposed(ops, part(ops, out, -1, 0, m)), part(ops, out, -1, m, m + n)
     gq, gr = transposed(ops, part(ops, g, -1, 0, m)), part(ops, g, -1, m, m + n)
-    if m >= n:
+    if is_tall:
         return _tall_qr_vjp(ops, q, r, gq, gr)
     # x = [a b], r = [s t]: q s = a is square, and t = q^H b.
     b, gt = part(ops, x, -1, m, n), part(ops, gr, -1, m, n)
@@ -619,3 +643,41 @@ def pivoted_lu(xp: Any, x: Any) -> Any:
         for row, other in enumerate(pivots):
             out[place][[row, other], n + 1] = out[place][[other, row], n + 1]
     return xp.asarray(out)
+
+
+def _pivots_infer(pivots: ValueType, *, rows: Size) -> TensorType:
+    type = require_tensor(pivots, describe("pivot_order", ("pivots",), (pivots,)), "pivots")
+    return type.with_shape((*type.shape[:-1], rows)).with_dtype(dtypes.int64)
+
+
+def _stays_pivots(pivots: TensorType, *, rows: Size) -> bool:
+    return not isinstance(pivots.shape[-1], int)
+
+
+def _pivot_order_array(xp: Any, pivots: Any, *, rows: int) -> Any:
+    if xp is not np:
+        return NotImplemented
+    order = np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy()
+    for place in np.ndindex(pivots.shape[:-1]):
+        own = order[place]
+        for i, other in enumerate(pivots[place]):
+            own[[i, other - 1]] = own[[other - 1, i]]
+    return order
+
+
+@composite(infer=_pivots_infer, array=_pivot_order_array, stays=_stays_pivots)
+def pivot_order(ops: Any, pivots: Any, *, rows: int) -> Any:
+    """Which row of a matrix each row of its L U is, int64 (*, rows), of pivots (*, k): one after
+    the other row i and the row pivots[i], counted from 1, change places."""
+    shape = (*pivots.shape[:-1], rows)
+    order = ops.expand(
+        ops.arange(0, 1, size=rows, dtype=dtypes.int64, device=pivots.device), shape=shape
+    )
+    last = len(shape) - 1
+    for i in range(pivots.shape[-1]):
+        at = ops.sub(ops.cast(part(ops, pivots, -1, i, i + 1), dtype=dtypes.int64), 1)
+        here, there = part(ops, order, -1, i, i + 1), ops.gather(order, at, dim=last)
+        order = ops.scatter(order, at, here, dim=last)
+        first = ops.full(i, shape=tuple(at.shape), dtype=dtypes.int64, device=pivots.device)
+        order = ops.scatter(order, first, there, dim=last)
+    return order

@@ -391,6 +391,11 @@ def vander(x: "TensorMethods", N: int | None = None, increasing: bool = False) -
     if count < 0:
         raise ArgumentRuntimeError(f"N must be non-negative, got {count}")
     kind = dtypes.int64 if x.dtype.category < dtypes.Category.FLOATING else x.dtype
+    if not isinstance(count, int):
+        first = TABLE.full(1, shape=(x.shape[0], 1), dtype=kind, device=x.device)
+        factors = TABLE.expand(reshape(cast(x, kind), (-1, 1)), shape=(x.shape[0], count - 1))
+        found = TABLE.cumprod(TABLE.cat(first, factors, dim=1), dim=1)
+        return found if increasing else TABLE.flip(found, dims=(1,))
     rows = [TABLE.full(1, shape=tuple(x.shape), dtype=kind, device=x.device)]
     for _ in range(count - 1):
         rows.append(TABLE.mul(rows[-1], cast(x, kind)))

@@ -19,7 +19,7 @@ from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import SymInt
-from dynajit.ops.calls.arguments import operand, size
+from dynajit.ops.calls.arguments import float_operand, operand, size
 from dynajit.ops.calls.contents import are_probabilities
 from dynajit.ops.table.op_table import TABLE
 
@@ -101,8 +101,10 @@ def integers(draw: Draw, low: Any, high: Any) -> Any:
     """
     span = high - low
     if not isinstance(span, int) or span <= 1 << 53:
-        steps = TABLE.floor(TABLE.mul(draw("rand", dtypes.float64), float(span)))
-        return TABLE.add(TABLE.cast(steps, dtype=dtypes.int64), low)
+        width = float(span) if isinstance(span, int) else float_operand(span)
+        steps = TABLE.floor(TABLE.mul(draw("rand", dtypes.float64), width))
+        first = low if isinstance(low, int) else TABLE.integer(value=low)
+        return TABLE.add(TABLE.cast(steps, dtype=dtypes.int64), first)
     words = [
         TABLE.cast(TABLE.mul(draw("rand", dtypes.float64), 2.0**32), dtype=dtypes.int64)
         for _ in range(2)

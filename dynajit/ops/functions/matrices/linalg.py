@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import numel
-from dynajit.ops.calls.arguments import cast, is_tensor, unchanged_by, with_integers
+from dynajit.ops.calls.arguments import (
+    cast,
+    float_operand,
+    is_tensor,
+    unchanged_by,
+    with_integers,
+)
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import by_columns, contiguous, copied_by_columns, copied_by_rows
 from dynajit.ops.calls.public import Out, public
@@ -17,8 +23,8 @@ from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.elements.complex import adjoint as adjoint_of
 from dynajit.ops.functions.matrices.matrix import matmul
 from dynajit.ops.functions.shapes.shape import diagonal as diagonal_of
-from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, transpose, unsqueeze
-from dynajit.ops.rows.factorizations import part
+from dynajit.ops.functions.shapes.shape import movedim, reshape, transpose, unsqueeze
+from dynajit.ops.rows.factorizations import part, rounding_of
 from dynajit.ops.table.op_table import TABLE, Autocast
 
 if TYPE_CHECKING:
@@ -212,17 +218,16 @@ def solve_triangular(
     return contiguous(transpose(turned, -2, -1))
 
 
-def _tolerance(A: Any, rtol: Any, atol: Any, name: str) -> tuple[float, float]:
-    """Relative and absolute tolerance, by PyTorch's defaults."""
+def _tolerance(rtol: Any, atol: Any, name: str) -> tuple[float | None, float]:
+    """Relative (None: it follows from the sizes) and absolute tolerance, by PyTorch's defaults."""
     for tolerance in (rtol, atol):
         if is_tensor(tolerance):
             raise UnsupportedError(
                 f"linalg.{name}: a tensor as tolerance is not available.  Give a number."
             )
-    if rtol is None:
-        small = 2.0**-52 if dtypes.real_of(A.dtype) is dtypes.float64 else 2.0**-23
-        rtol = 0.0 if atol else max(A.shape[-2:]) * small
-    return float(rtol), float(atol or 0.0)
+    if rtol is None and atol:
+        rtol = 0.0
+    return None if rtol is None else float(rtol), float(atol or 0.0)
 
 
 @public("linalg")
@@ -230,7 +235,7 @@ def pinv(
     A: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None, atol: Any = None
 ) -> Any:
     """Pseudo-inverse (Moore-Penrose); small singular values count as 0."""
-    relative, absolute = _tolerance(A, rcond if rtol is None else rtol, atol, "pinv")
+    relative, absolute = _tolerance(rcond if rtol is None else rtol, atol, "pinv")
     return TABLE.pseudo_inverse(A, rtol=relative, atol=absolute, hermitian=hermitian)
 
 
@@ -243,7 +248,9 @@ def matrix_rank(
     if numel(tuple(A.shape)) == 0 and len(A.shape) > 1:
         return TABLE.full(0, shape=tuple(A.shape[:-2]), dtype=dtypes.int64, device=A.device)
     atol, rtol = (tol, 0.0) if tol is not None else (atol, rtol)
-    relative, absolute = _tolerance(A, rtol, atol, "matrix_rank")
+    relative, absolute = _tolerance(rtol, atol, "matrix_rank")
+    if relative is None:
+        relative = float_operand(max(A.shape[-2:])) * rounding_of(A.dtype)
     values = TABLE.abs(eigvalsh(A)) if hermitian else svdvals(A)
     last = len(values.shape) - 1
     largest = TABLE.amax(values, dim=(last,), keepdim=True)
@@ -335,8 +342,8 @@ def qr(A: Any, mode: str = "reduced") -> QR:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
             "or 'complete'"
         )
-    both = TABLE.orthogonal_triangular(A, complete=mode == "complete")
     m, n = A.shape[-2:]
+    both = TABLE.orthogonal_triangular(A, complete=mode == "complete")
     factor = copied_by_columns(part(TABLE, both, -1, m, m + n))
     if mode == "r":
         return QR(TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device), factor)
@@ -417,16 +424,8 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
 
 def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
     """The matrix P with P L U = A, of pivots."""
-    shape = (*pivots.shape[:-1], m)
     numbers = TABLE.arange(0, 1, size=m, dtype=dtypes.int64, device=pivots.device)
-    order = TABLE.expand(numbers, shape=shape)
-    last = len(shape) - 1
-    for i in range(pivots.shape[-1]):
-        at = TABLE.sub(cast(sliced(pivots, last, i, i + 1), dtypes.int64), 1)
-        here, there = sliced(order, last, i, i + 1), TABLE.gather(order, at, dim=last)
-        order = TABLE.scatter(order, at, here, dim=last)
-        first = TABLE.full(i, shape=tuple(at.shape), dtype=dtypes.int64, device=pivots.device)
-        order = TABLE.scatter(order, first, there, dim=last)
+    order = TABLE.pivot_order(pivots, rows=m)
     return cast(TABLE.eq(unsqueeze(order, -2), unsqueeze(numbers, -1)), dtype)
 
 

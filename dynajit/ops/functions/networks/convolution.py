@@ -15,7 +15,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import agree, equals
 from dynajit.core.types.value_types import Shape, Size, numel
-from dynajit.ops.calls.arguments import is_integer, require_tensor
+from dynajit.ops.calls.arguments import integers, is_integer, require_tensor
 from dynajit.ops.calls.arguments import size as size_argument
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import Out, public
@@ -38,7 +38,11 @@ def per_dim(value: Any, n: int, name: str, function: str) -> tuple[int, ...]:
         return (value,) * n
     if is_integer(value):
         return (_known(value, function),) * n
-    entries = tuple([v if type(v) is int else _known(v, function) for v in value])
+    given = tuple([v if type(v) is int else _known(v, function) for v in value])
+    return _one_per_dim(given, n, name, function)
+
+
+def _one_per_dim(entries: tuple[Any, ...], n: int, name: str, function: str) -> tuple[Any, ...]:
     if len(entries) == 1:
         return entries * n
     if len(entries) != n:
@@ -464,7 +468,7 @@ def fold(
     Raises:
         ShapeError: the columns are not those of an output of this size.
     """
-    shape = per_dim(output_size, 2, "output_size", "fold")
+    shape = _one_per_dim(integers(output_size, "fold"), 2, "output_size", "fold")
     size, geometry = _plain_geometry(kernel_size, dilation, padding, stride, "fold")
     counts = require_positive_counts(shape, size, geometry, "fold")
 
@@ -475,7 +479,7 @@ def fold(
                 "fold: Expected size of input's dimension 1 to be divisible by the product of "
                 f"kernel_size, but got input.size(1)={rows} and kernel_size={size}."
             )
-        if columns != numel(counts):
+        if not agree(columns, numel(counts)):
             raise ShapeError(
                 f"fold: Given output_size={shape}, kernel_size={size}, expected size of input's "
                 f"dimension 2 to match the calculated number of sliding blocks "

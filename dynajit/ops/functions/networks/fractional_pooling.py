@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.types import dtypes
-from dynajit.core.types.value_types import numel
+from dynajit.core.types.symint import equals, fits_within
+from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls.arguments import cast, require_tensor
+from dynajit.ops.calls.positions import scaled
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.creation.creation import rand
 from dynajit.ops.functions.networks.convolution import batched, per_dim, require_range
 from dynajit.ops.functions.reductions.reduction import argmax
+from dynajit.ops.rows.composites import count_operand
 from dynajit.ops.table.op_table import TABLE
 
 if TYPE_CHECKING:
@@ -87,7 +90,7 @@ def _pool(
     require_range(widths, 1, "kernel size", function, "should be")
 
     def run(x: "TensorMethods") -> Any:
-        sizes = tuple(int(size) for size in x.shape[2:])
+        sizes = tuple(x.shape[2:])
         counts = _counts(sizes, output_size, output_ratio, function)
         _check_fit(sizes, counts, widths, function)
         places = _samples(x, n, samples)
@@ -103,9 +106,7 @@ def _pool(
     return batched(input, n, function, run, function)
 
 
-def _counts(
-    sizes: tuple[int, ...], output_size: Any, output_ratio: Any, function: str
-) -> tuple[int, ...]:
+def _counts(sizes: Shape, output_size: Any, output_ratio: Any, function: str) -> Shape:
     if output_size is not None:
         counts = per_dim(output_size, len(sizes), "output_size", function)
         require_range(counts, 0, "output size", function, "should be")
@@ -117,13 +118,11 @@ def _counts(
             f"{function}: expected output_ratio to be a number or {len(sizes)} of them, but got "
             f"{list(ratios)}"
         )
-    return tuple(int(size * ratio) for size, ratio in zip(sizes, ratios, strict=True))
+    return tuple(scaled(size, float(ratio)) for size, ratio in zip(sizes, ratios, strict=True))
 
 
-def _check_fit(
-    sizes: tuple[int, ...], counts: tuple[int, ...], widths: tuple[int, ...], function: str
-) -> None:
-    if 0 in sizes:
+def _check_fit(sizes: Shape, counts: Shape, widths: tuple[int, ...], function: str) -> None:
+    if any(equals(size, 0) for size in sizes):
         raise ShapeError(
             f"{function}: Expected input to have non-zero size for non-batch dimensions, but got "
             f"sizes {list(sizes)}."
@@ -131,7 +130,7 @@ def _check_fit(
     # PyTorch asks for one element more of volumes.
     spare = len(sizes) - 2
     for size, count, width in zip(sizes, counts, widths, strict=True):
-        if count + width - 1 + spare > size:
+        if not fits_within(count + width - 1 + spare, size):
             raise ShapeError(
                 f"{function}: {count} windows of {width} are too large relative to the input's "
                 f"size {size}.  Expected output_size + kernel_size - 1 <= {size - spare}."
@@ -161,19 +160,21 @@ def _samples(x: "TensorMethods", n: int, samples: Any) -> Any:
     return TABLE.slice(samples, start=(0, 0, 0), stop=(batch, channels, n), step=(1, 1, 1))
 
 
-def _starts(samples: Any, size: int, count: int, width: int) -> Any:
+def _starts(samples: Any, size: Size, count: Size, width: int) -> Any:
     """Where `count` windows begin per plane: int64 (N, C, count). The last one ends with the dim.
 
     In the dtype of the samples, as PyTorch computes: rounding decides about places.
     """
     lead = tuple(samples.shape)
     device = samples.device
-    last = TABLE.full(size - width, shape=(*lead, min(count, 1)), dtype=dtypes.int64, device=device)
+    room = count_operand(TABLE, size - width)
+    few = min(count, 1) if isinstance(count, int) else 1
+    last = TABLE.full(room, shape=(*lead, few), dtype=dtypes.int64, device=device)
     if count <= 1:
         return last
     step = TABLE.div(
-        TABLE.full(size - width, shape=(), dtype=samples.dtype, device=device),
-        TABLE.full(count - 1, shape=(), dtype=samples.dtype, device=device),
+        TABLE.full(room, shape=(), dtype=samples.dtype, device=device),
+        TABLE.full(count_operand(TABLE, count - 1), shape=(), dtype=samples.dtype, device=device),
     )
     index = TABLE.arange(0, 1, size=count - 1, dtype=dtypes.int64, device=device)
     sample = TABLE.reshape(samples, shape=(*lead, 1))
@@ -183,7 +184,7 @@ def _starts(samples: Any, size: int, count: int, width: int) -> Any:
 
 
 def _largest(
-    x: "TensorMethods", starts: list[Any], sizes: tuple[int, ...], widths: tuple[int, ...]
+    x: "TensorMethods", starts: list[Any], sizes: Shape, widths: tuple[int, ...]
 ) -> tuple[Any, Any]:
     """(values, positions within the last dims), each (N, C, *counts)."""
     lead = tuple(x.shape)[:2]
@@ -192,10 +193,11 @@ def _largest(
     for d, start in enumerate(starts):
         inner = TABLE.arange(0, 1, size=widths[d], dtype=dtypes.int64, device=x.device)
         at = TABLE.add(TABLE.reshape(start, shape=(*lead, counts[d], 1)), inner)
-        around = [1] * (2 * len(sizes))
+        around: list[Size] = [1] * (2 * len(sizes))
         around[d], around[len(sizes) + d] = counts[d], widths[d]
         at = TABLE.reshape(at, shape=(*lead, *around))
-        flat = at if flat is None else TABLE.add(TABLE.mul(flat, sizes[d]), at)
+        size = count_operand(TABLE, sizes[d])
+        flat = at if flat is None else TABLE.add(TABLE.mul(flat, size), at)
     windows, inside = numel(counts), numel(widths)
     flat = TABLE.reshape(flat, shape=(*lead, windows * inside))
     elements = TABLE.gather(TABLE.reshape(x, shape=(*lead, numel(sizes))), flat, dim=2)

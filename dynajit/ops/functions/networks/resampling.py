@@ -5,11 +5,9 @@ Contract: tensors in, tensors out; sizes may be symbolic. `dynajit.nn.functional
 """
 
 import itertools
-import math
 import warnings
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +22,7 @@ from dynajit.core.types.symint import equals
 from dynajit.core.types.value_types import Size
 from dynajit.ops.calls.arguments import cast, sizes, with_integers
 from dynajit.ops.calls.placing import as_suggested, copied_by_rows
-from dynajit.ops.calls.positions import numbers_for
+from dynajit.ops.calls.positions import numbers_for, scaled
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.networks.convolution import per_dim
 from dynajit.ops.functions.networks.nn import check_probability, dropout
@@ -169,31 +167,8 @@ def _new_sizes(
             f"interpolate: Input and scale_factor must have the same number of spatial dimensions, "
             f"but got {n} and {len(factors)}."
         )
-    new = tuple(_scaled(n, float(factor)) for n, factor in zip(old, factors, strict=True))
+    new = tuple(scaled(n, float(factor)) for n, factor in zip(old, factors, strict=True))
     return new, tuple(float(factor) for factor in factors)
-
-
-def _scaled(length: Size, factor: float) -> Size:
-    """`length * factor` of floats, rounded down.
-
-    Of a symbolic size an expression, where that gives the same number for all sizes up to some
-    bound, which is asked for.
-    """
-    if factor.is_integer():
-        return length * int(factor)
-    if isinstance(length, int):
-        return math.floor(length * factor)
-    exact = Fraction(factor).limit_denominator(_MOST_PARTS)
-    known = np.arange(_LARGEST_SCALED)
-    found = np.floor(known * factor).astype(np.int64)
-    wrong = np.flatnonzero(found != known * exact.numerator // exact.denominator)
-    if not length < (int(wrong[0]) if wrong.size else _LARGEST_SCALED):
-        return math.floor(int(length) * factor)
-    return length * exact.numerator // exact.denominator
-
-
-_MOST_PARTS: Final = 1000
-_LARGEST_SCALED: Final = 1 << 16
 
 
 def _is_repeated(old: Size, new: Size, factor: Any) -> bool:

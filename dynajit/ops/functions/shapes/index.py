@@ -160,7 +160,8 @@ def _even_parts(step: Size, n: Size) -> Shape:
     if fits_within(n, step):
         return (n,)
     count = operator.index(-(-n // step))
-    return (*(step,) * (count - 1), n - step * (count - 1))
+    rest = n - step * (count - 1)
+    return (*(step,) * (count - 1), 1 if equals(rest, 1) else rest)
 
 
 @public(out=Out.ABSENT, method=True)

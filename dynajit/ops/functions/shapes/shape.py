@@ -28,12 +28,14 @@ from dynajit.ops.calls.arguments import (
     dim_of,
     is_tensor,
     non_negative,
+    placed,
     require_tensor,
     size,
     sizes,
     spread,
     with_integers,
 )
+from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.placing import contiguous, copied_by_rows
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.table.op_table import TABLE
@@ -340,11 +342,15 @@ def tile(input: Any, *sizes_: Any, dims: Any = None) -> Any:
 def repeat_interleave(
     input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
-    """Each element repeated `repeats` times in place; a tensor of counts needs its contents."""
+    """Each element repeated `repeats` times in place; a tensor of counts needs its contents, unless
+    `output_size` says what they add up to."""
     if dim is None:
         input, dim = reshape(input, -1), 0
     d = dim_of(input, dim, "repeat_interleave")
     if is_tensor(repeats):
+        if output_size is not None:
+            positions = _positions_of_counts(repeats, input.shape[d], output_size)
+            return TABLE.index_select(input, placed(positions, input.device), dim=d)
         import_counts = constant(_counts_to_positions(repeats, input.shape[d]), input.device)
         return TABLE.index_select(input, import_counts, dim=d)
     times = size(repeats, "repeat_interleave")
@@ -354,6 +360,27 @@ def repeat_interleave(
     wide = _reshaped(input, (*shape[: d + 1], 1, *shape[d + 1 :]))
     grown = TABLE.expand(wide, shape=(*shape[: d + 1], times, *shape[d + 1 :]))
     return copied_by_rows(_reshaped(grown, (*shape[:d], shape[d] * times, *shape[d + 1 :])))
+
+
+def _positions_of_counts(repeats: Any, length: Any, total: Any) -> Any:
+    """`_counts_to_positions` of what adds up to `total`, without a look at contents."""
+    if repeats.dtype.category is not dtypes.Category.INTEGER:
+        raise DTypeNotImplementedError(
+            f"repeat_interleave: repeats of {repeats.dtype.name}.  Expected integers."
+        )
+    if len(repeats.shape) > 1 or (repeats.shape and not agree(repeats.shape[0], length)):
+        raise ShapeError(
+            f"repeat_interleave: repeats must have the same size as input along dim, {length}, "
+            f"but has shape {list(repeats.shape)}."
+        )
+    counts = TABLE.expand(repeats, shape=(length,))
+    ends = TABLE.cumsum(counts, dim=0)
+    wanted = total if isinstance(total, int) else TABLE.integer(value=total)
+    last = TABLE.select(ends, dim=0, index=length - 1)
+    if occurs(TABLE.ne(last, wanted)) or occurs(TABLE.lt(counts, 0)):
+        raise ShapeError("repeat_interleave: output_size is not the sum of repeats.")
+    places = TABLE.arange(0, 1, size=total, dtype=dtypes.int64, device=repeats.device)
+    return TABLE.searchsorted(ends, places, right=True)
 
 
 def _counts_to_positions(repeats: Any, length: Any) -> Any:

@@ -17,6 +17,7 @@ from dynajit.core.types.device import Device
 from dynajit.core.types.value_types import Size
 from dynajit.ops.calls.arguments import describe_tensor, is_tensor, require_tensor, with_integers
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import view_as_real
 from dynajit.ops.functions.networks.nn import pad
@@ -223,7 +224,7 @@ def _signal(call: str, parts: Any, frames: _Frames, span: tuple[int, Size]) -> A
     signal = sliced(_overlapped(TABLE.mul(parts, window), frames), 1, start, reach)
     envelope = sliced(_overlapped(squares, frames), 1, start, reach)
     low = TABLE.lt(TABLE.abs(envelope), 1e-11)
-    if bool(TABLE.any(low, dim=(0, 1), keepdim=False)):
+    if occurs(low):
         raise ShapeError(f"{call}: window overlap add is 0 somewhere; the signal is lost there")
     signal = TABLE.div(signal, envelope)
     if stop <= total:
