@@ -60,8 +60,13 @@ OPERANDS: dict[str, Callable[[int, int], np.ndarray]] = {
     "c": lambda b, t: (_floats(b, t) + 1j * _floats(b, t)).astype(np.complex64),
     "grid": lambda b, t: np.tanh(_floats(b, t, t + 2, 2)),
     "theta": lambda b, t: _floats(b, 2, 3),
-    "rois": lambda b, t: _floats(b, 16, t, t),
     "patches": lambda b, t: _floats(b, 12, (t - 1) * (t + 1)),
+    "p3": lambda b, t: _positive(b, 4, t),
+    "p4": lambda b, t: _positive(b, 4, t, t + 1),
+    "w0": lambda b, t: _floats(b, 4),
+    "x8": lambda b, t: _floats(b, 8),
+    "share": lambda b, t: np.random.default_rng(b).random((b, t), np.float32),
+    "lseq": lambda b, t: -_positive(t, b, 4),
 }
 
 CREATION = """
@@ -112,14 +117,11 @@ L.polar(p, x)
 L.tensor([x.shape[0], x.shape[1]])
 L.tensor(x.shape)
 L.tensor(x.shape[0] / x.shape[1])
-F.one_hot(ids)
 F.one_hot(ids, 5)
 F.one_hot(cls, x.shape[1])
 F.one_hot(L.arange(x.shape[0]), x.shape[1])
 L.bucketize(x, v.sort()[0])
 L.searchsorted(v.sort()[0], x)
-L.histc(x, 4)
-L.bincount(ids.flatten(), minlength=9)
 L.randn(x.shape)
 L.rand(x.shape[1], 2)
 L.randint(0, x.shape[1], (x.shape[0],))
@@ -157,10 +159,6 @@ L.chunk(x, 2)
 L.chunk(x, 3, 1)
 L.chunk(w, 2, -1)
 x.chunk(2, dim=1)[0]
-L.split(x, 2)
-L.split(x, 4, 1)
-L.split(x, 3, 1)
-L.split(x, x.shape[1] // 2, 1)
 L.split(x, [2, x.shape[1] - 2], 1)
 L.split(x, [1, 2, x.shape[1] - 3], -1)
 x.split(x.shape[0])
@@ -172,7 +170,6 @@ L.tensor_split(x, (1, 3), 1)
 L.tensor_split(x, [x.shape[1] // 2], 1)
 L.hsplit(x, [2, 5])
 L.vsplit(x, [1])
-L.array_split(x, 2) if hasattr(L, "array_split") else L.tensor_split(x, 2)
 L.dsplit(w, 2)
 L.unbind(w, -1)
 L.narrow(x, 1, 2, 3)
@@ -190,7 +187,6 @@ x[..., None]
 x[:, None] * x[None]
 x[:, perm]
 x[ids[:, 0] % 3]
-x[mask]
 x[L.arange(x.shape[0]), ids[:, 0]]
 L.flip(x, (0, 1))
 L.fliplr(x)
@@ -236,7 +232,6 @@ x.unfold(1, 3, 1)
 x.unfold(1, 3, 2)
 x.unfold(0, 2, 1)
 v.unfold(0, 4, 2)
-x.as_strided((x.shape[0], 2), (x.shape[1], 1))
 L.cat([x, y])
 L.cat([x, y], 1)
 L.cat([x, x[:, :3]], 1)
@@ -268,11 +263,8 @@ x.index_copy(1, perm, y)
 L.take(x, perm)
 L.take_along_dim(x, ids, 1)
 x.masked_fill(mask, 0.0)
-L.masked_select(x, mask)
 x.masked_scatter(mask, y)
 L.where(mask, x, y)
-L.nonzero(mask)
-L.argwhere(mask)
 L.select_scatter(x, v, 0, 1)
 L.slice_scatter(x, y[:, 1:4], 1, 0, 3)
 L.tril(x)
@@ -284,7 +276,7 @@ F.channel_shuffle(plane, 2)
 F.unfold(plane, 3)
 F.unfold(plane, (2, 3), padding=1, stride=2)
 F.unfold(plane, 3, dilation=2)
-F.fold(patches, (x.shape[1], x.shape[1] + 2), (2, 2)) if x.shape[1] else x
+F.fold(patches, (x.shape[1], x.shape[1] + 2), (2, 2))
 F.glu(w)
 L.atleast_2d(v)
 L.atleast_3d(x)
@@ -357,8 +349,6 @@ L.log_softmax(x, 0)
 F.softmin(x, 1)
 F.normalize(x, dim=1)
 L.renorm(x, 2, 0, 1.0)
-L.unique(ids)
-L.unique_consecutive(ids)
 x / x.shape[1] ** 0.5
 x * x.shape[0]
 x * (x.shape[0] / x.shape[1])
@@ -470,7 +460,6 @@ L.angle(c)
 c @ c.mH
 L.unravel_index(cls, x.shape)
 L.isin(ids, cls)
-L.histogram(x, 4)
 """
 
 NETWORKS = """
@@ -709,15 +698,26 @@ L.nn.CosineEmbeddingLoss() | x y sign
 L.nn.MultiLabelSoftMarginLoss() | x share
 L.nn.MultiMarginLoss() | x cls
 L.nn.CTCLoss() | lseq targets lengths shorter
-L.nn.AdaptiveLogSoftmaxWithLoss(4, 8, [3, 5]) | w0 cls
 """
-OPERANDS.update(
-    {
-        "p3": lambda b, t: _positive(b, 4, t),
-        "p4": lambda b, t: _positive(b, 4, t, t + 1),
-        "w0": lambda b, t: _floats(b, 4),
-        "x8": lambda b, t: _floats(b, 8),
-        "share": lambda b, t: np.random.default_rng(b).random((b, t), np.float32),
-        "lseq": lambda b, t: -_positive(t, b, 4),
-    }
-)
+
+BY_CONTENTS = """
+F.one_hot(ids)
+L.bincount(ids.flatten(), minlength=9)
+L.histc(x, 4)
+L.histogram(x, 4)
+x[mask]
+L.masked_select(x, mask)
+L.nonzero(mask)
+L.argwhere(mask)
+L.unique(ids)
+L.unique_consecutive(ids)
+"""
+"""The elements say how many results there are, or are asked for: a graph ends there."""
+
+BY_COUNT = """
+L.split(x, 2)
+L.split(x, 4, 1)
+L.split(x, 3, 1)
+L.split(x, x.shape[1] // 2, 1)
+"""
+"""The size says how many results there are: a version for each number of them."""

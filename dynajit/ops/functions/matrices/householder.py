@@ -16,6 +16,7 @@ from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.types.dtypes import int64
 from dynajit.ops.calls.arguments import constant
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.placing import by_columns
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.shapes.shape import sliced, unsqueeze
@@ -88,7 +89,7 @@ def householder_product(A: Any, tau: Any) -> Any:
     _check_factors(A, tau, name)
     m, n = A.shape[-2:]
     start = TABLE.expand(eye(m, n, dtype=A.dtype, device=A.device), shape=tuple(A.shape))
-    return _applied(A, tau, start, reversed(range(tau.shape[-1])), False)
+    return by_columns(_applied(A, tau, start, reversed(range(tau.shape[-1])), False))
 
 
 def orgqr(input: Any, input2: Any) -> Any:

@@ -23,7 +23,7 @@ from dynajit.ops.functions.creation.creation import eye
 from dynajit.ops.functions.elements.complex import adjoint as adjoint_of
 from dynajit.ops.functions.matrices.matrix import matmul
 from dynajit.ops.functions.shapes.shape import diagonal as diagonal_of
-from dynajit.ops.functions.shapes.shape import movedim, reshape, transpose, unsqueeze
+from dynajit.ops.functions.shapes.shape import movedim, reshape, squeeze, transpose, unsqueeze
 from dynajit.ops.rows.factorizations import part, rounding_of
 from dynajit.ops.table.op_table import TABLE, Autocast
 
@@ -297,8 +297,8 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
     if has_residuals and A.shape[-2] > A.shape[-1]:
         errors = TABLE.square(TABLE.abs(TABLE.sub(TABLE.matmul(A, solution), columns)))
         residuals = TABLE.sum(errors, dim=(len(errors.shape) - 2,), keepdim=False)
-    shape = tuple(solution.shape[:-1]) if vector else tuple(solution.shape)
-    return LeastSquares(reshape(solution, shape), residuals, ranks, values)
+    solution = squeeze(solution, -1) if vector else by_columns(solution)
+    return LeastSquares(solution, residuals, ranks, values)
 
 
 @public("linalg", out=Out.SAME_DTYPE)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.types.symint import equals
 from dynajit.ops.calls.autocast import autocast
-from dynajit.ops.calls.placing import copied_by_columns
+from dynajit.ops.calls.placing import by_columns, copied_by_columns
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import adjoint
 from dynajit.ops.functions.matrices import linalg
@@ -127,7 +127,7 @@ def cholesky_inverse(input: Any, upper: bool = False) -> Any:
     """The inverse of A, of its Cholesky factor."""
     lower = adjoint(input) if upper else input
     half = TABLE.inverse(TABLE.tril(lower, diagonal=0))
-    return TABLE.matmul(adjoint(half), half)
+    return by_columns(TABLE.matmul(adjoint(half), half))
 
 
 @public(method=True)
