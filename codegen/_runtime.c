@@ -287,7 +287,7 @@ static int has_layout(PyArrayObject *array, const Spec *spec, const npy_intp *si
     if (!PyArray_ISALIGNED(array) || PyArray_ISBYTESWAPPED(array)) return 0;
     if (sizes != spec->shape && spec->any_strides) return PyArray_IS_C_CONTIGUOUS(array);
     for (int d = 0; d < spec->rank; d++)
-        if (strides[d] != expected[d] && sizes[d] > 1) return 0;
+        if (strides[d] != expected[d] && sizes[d] > 1 && expected[d] != NPY_MIN_INTP) return 0;
     return 1;
 }
 
@@ -543,7 +543,8 @@ done:
 
 /* ---- construction ---- */
 
-/* (dtype or kind, shape, byte strides, any_strides) or an integer kind; -1 for symbolic sizes. */
+/* (dtype or kind, shape, byte strides, any_strides) or an integer kind; -1 for symbolic sizes, the
+ * least number for symbolic strides. */
 static int read_spec(PyObject *given, Spec *spec) {
     if (PyLong_Check(given)) {
         spec->kind = (int)PyLong_AsLong(given);

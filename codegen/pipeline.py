@@ -36,7 +36,7 @@ from dynajit.codegen.plan.memory import Layout
 from dynajit.codegen.plan.product_forms import rewrite_products
 from dynajit.codegen.plan.shared_products import share_products
 from dynajit.codegen.run import blueprints
-from dynajit.codegen.run.blueprints import Blueprint, Kernel
+from dynajit.codegen.run.blueprints import Blueprint, Kernel, stride_in_bytes
 from dynajit.codegen.run.mixed_program import MixedProgram, Step
 from dynajit.codegen.run.numpy_backend import NumpyProgram
 from dynajit.codegen.run.verified import Stored, VerifiedProgram
@@ -469,7 +469,7 @@ def _tensor_spec(type: ValueType, is_input: bool) -> tuple[Any, ...]:
     is_contiguous = strides is None or type.is_contiguous
     if strides is None:
         strides = contiguous_strides(type.shape)
-    in_bytes = tuple(_known(stride) * type.dtype.itemsize for stride in strides)
+    in_bytes = tuple(stride_in_bytes(stride, type.dtype.itemsize) for stride in strides)
     return type.dtype.numpy, tuple(map(_known, type.shape)), in_bytes, is_contiguous
 
 

@@ -74,6 +74,8 @@ class TensorFacts:
             The stride of a dimension of size 1, and all strides of an empty tensor, are free.
         requires_grad: None where it does not matter.
         row_major: the elements lie row by row, whatever the sizes are; `strides` is None.
+        order: the elements lie side by side in this order of the dims, from the outermost in,
+            whatever the sizes are; `strides` is None.
     """
 
     python_class: type
@@ -83,6 +85,7 @@ class TensorFacts:
     strides: tuple[int | None, ...] | None
     requires_grad: bool | None
     row_major: bool = False
+    order: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, tensor: Any) -> "TensorFacts":
@@ -113,6 +116,7 @@ class TensorFacts:
         grad = "" if self.requires_grad is None else f", requires_grad={self.requires_grad}"
         strides = "" if self.strides is None else f", strides={tuple_text(self.strides)}"
         strides = ", row-major" if self.row_major else strides
+        strides = strides if self.order is None else f", dims in the order {list(self.order)}"
         where = "" if self.device == "cpu" else f"@{self.device}"
         return f"{self.python_class.__name__} {self.dtype.name}[{sizes}]{where}{strides}{grad}"
 
@@ -129,6 +133,8 @@ class TensorFacts:
                 parts.append(f"{name} was {_value_text(old)}, now {_value_text(new)}")
         if self.row_major and not actual.array.flags.c_contiguous:
             parts.append("the elements lay row by row, now they do not")
+        if self.order is not None and dense_order(now.shape, now.strides or ()) != self.order:
+            parts.append(f"the dims lay in the order {list(self.order)}, now they do not")
         return "; ".join(parts) or f"was {self}, now {now}"
 
     @property
@@ -142,6 +148,17 @@ class TensorFacts:
                 return False
             step *= max(size, 1)
         return True
+
+
+def dense_order(shape: Sequence[Any], strides: Sequence[Any]) -> tuple[int, ...] | None:
+    """The dims from the outermost in memory to the innermost, if elements lie side by side."""
+    order = tuple(sorted(range(len(shape)), key=lambda d: (-strides[d], d)))
+    step = 1
+    for d in reversed(order):
+        if strides[d] != step:
+            return None
+        step *= shape[d]
+    return order
 
 
 def _matches(old: Any, new: Any) -> bool:
@@ -243,12 +260,14 @@ def _number_of(device: str) -> int:
 
 
 def lower_tensor(facts: TensorFacts) -> tuple[Any, ...]:
-    """For C: (class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True,
-    requires_grad)."""
+    """For C: (class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True or
+    an order as the only item, requires_grad)."""
     size = facts.dtype.itemsize
     strides: Any = facts.row_major or None
     if facts.strides is not None:
         strides = tuple(None if s is None else s * size for s in facts.strides)
+    if facts.order is not None:
+        strides = (facts.order,)
     return (
         facts.python_class,
         facts.dtype.numpy,

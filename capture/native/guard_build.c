@@ -33,8 +33,19 @@ build_dim_spec(DimSpec *dim, PyObject *size, PyObject *stride)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* (class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True: row-major,
- * requires_grad or None) */
+/* The order of dims if that is the only item, else NULL. */
+static PyObject *
+order_in(PyObject *strides)
+{
+    if (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != 1
+        || !PyTuple_Check(PyTuple_GET_ITEM(strides, 0))) {
+        return NULL;
+    }
+    return PyTuple_GET_ITEM(strides, 0);
+}
+
+/* (class, NumPy dtype, number of the GPU or -1, sizes, byte strides or None or True: row-major, or
+ * an order, requires_grad or None) */
 static TensorSpec *
 build_tensor_spec(PyObject *expected)
 {
@@ -50,6 +61,8 @@ build_tensor_spec(PyObject *expected)
         return NULL;
     }
     Py_ssize_t rank = PyTuple_GET_SIZE(sizes);
+    PyObject *order = order_in(strides);
+    strides = order != NULL ? order : strides;
     int has_strides = strides != Py_None && strides != Py_True;
     if (has_strides && (!PyTuple_Check(strides) || PyTuple_GET_SIZE(strides) != rank)) {
         PyErr_SetString(PyExc_ValueError, "TENSOR guard: sizes and strides differ in length");
@@ -64,12 +77,20 @@ build_tensor_spec(PyObject *expected)
     spec->dtype = (PyArray_Descr *)Py_NewRef(dtype);
     spec->device = device;
     spec->requires_grad = requires_grad == Py_None ? 2 : requires_grad == Py_True;
-    spec->layout = has_strides ? LAYOUT_STRIDES
+    spec->layout = order != NULL ? LAYOUT_ORDERED
+                   : has_strides ? LAYOUT_STRIDES
                    : strides == Py_True ? LAYOUT_CONTIGUOUS : LAYOUT_ANY;
     spec->rank = (int)rank;
     for (Py_ssize_t i = 0; i < rank; i++) {
         PyObject *stride = has_strides ? PyTuple_GET_ITEM(strides, i) : Py_None;
         if (build_dim_spec(&spec->dims[i], PyTuple_GET_ITEM(sizes, i), stride) < 0) {
+            Py_DECREF(type);
+            Py_DECREF(dtype);
+            PyMem_Free(spec);
+            return NULL;
+        }
+        if (order != NULL && (spec->dims[i].stride < 0 || spec->dims[i].stride >= rank)) {
+            PyErr_SetString(PyExc_ValueError, "TENSOR guard: an order names a dim that is none");
             Py_DECREF(type);
             Py_DECREF(dtype);
             PyMem_Free(spec);

@@ -62,6 +62,25 @@ strides_match(const npy_intp *sizes, const npy_intp *actual, const DimSpec *dims
     return !differ;
 }
 
+/* Whether the elements lie side by side, in an order of the dims. */
+static int
+lies_in_order(const Layout *layout, const DimSpec *dims)
+{
+    npy_intp step = layout->item_size;
+    int differ = 0;
+    for (int i = layout->rank - 1; i >= 0; i--) {
+        npy_intp d = dims[i].stride;
+        if (layout->sizes[d] == 0) {
+            return 1;
+        }
+        if (layout->strides[d] != step && layout->sizes[d] != 1) {
+            differ = 1;
+        }
+        step *= layout->sizes[d];
+    }
+    return !differ;
+}
+
 static int
 check_tensor(Guards *self, const TensorSpec *spec, PyObject *object)
 {
@@ -87,6 +106,9 @@ check_tensor(Guards *self, const TensorSpec *spec, PyObject *object)
         return 0;
     }
     if (spec->layout == LAYOUT_CONTIGUOUS && !layout.is_contiguous) {
+        return 0;
+    }
+    if (spec->layout == LAYOUT_ORDERED && !lies_in_order(&layout, spec->dims)) {
         return 0;
     }
     if (spec->requires_grad == 2) {

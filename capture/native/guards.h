@@ -70,11 +70,11 @@ enum Kind { GUARD_KINDS(GUARD_KIND_NUMBER) KIND_COUNT };
 
 extern const char *const kind_names[KIND_COUNT];
 
-enum Layout { LAYOUT_ANY, LAYOUT_STRIDES, LAYOUT_CONTIGUOUS };
+enum Layout { LAYOUT_ANY, LAYOUT_STRIDES, LAYOUT_CONTIGUOUS, LAYOUT_ORDERED };
 
 typedef struct {
     npy_intp low, high; /* inclusive */
-    npy_intp stride;    /* in bytes; ANY_NUMBER: does not matter */
+    npy_intp stride;    /* in bytes; ANY_NUMBER: does not matter; or of an order: a dim */
 } DimSpec;
 
 /* The expected metadata of a tensor. */

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.guards.conditions import Call, Condition
-from dynajit.capture.guards.facts import Predicate, SizeRange, TensorFacts
+from dynajit.capture.guards.facts import Predicate, SizeRange, TensorFacts, dense_order
 from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.guards.relations import COMPARISONS, Relation, Term
@@ -31,7 +31,7 @@ from dynajit.core.errors import DynamicSizeError
 from dynajit.core.location import Location
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number, SymInt
-from dynajit.core.types.value_types import Size, TensorType
+from dynajit.core.types.value_types import Shape, Size, TensorType
 
 #: Sizes 0 and 1 broadcast and vanish: they are compiled on their own.
 SMALLEST: Final = 2
@@ -124,13 +124,18 @@ class Sizes:
             if shared is not None:
                 relations.append(shared)
         row_major = bool(tensor.array.flags.c_contiguous)
+        order = None if row_major else dense_order(sizes, strides)
+        steps = strides if order is None else _ordered_strides(tuple(shape), order)
+        if all(isinstance(step, int) for step in steps):
+            order = None
         facts = replace(
             facts,
             shape=tuple(ranges),
-            strides=None if row_major else facts.strides,
+            strides=None if row_major or order is not None else facts.strides,
             row_major=row_major,
+            order=order,
         )
-        type = TensorType(tuple(shape), tensor.dtype, tensor.device, None if row_major else strides)
+        type = TensorType(tuple(shape), tensor.dtype, tensor.device, None if row_major else steps)
         return type, facts, tuple(relations)
 
     def _is_symbolic(self, tensor: Any, source: Source, d: int, size: int) -> bool:
@@ -526,6 +531,16 @@ def _place_text(place: Place) -> str:
 def _has_simple_layout(tensor: Any, facts: TensorFacts) -> bool:
     """True if the layout can be said without symbols: row by row, or with these strides."""
     return bool(tensor.array.flags.c_contiguous) or facts.strides is not None
+
+
+def _ordered_strides(shape: Shape, order: tuple[int, ...]) -> Shape:
+    """The strides of elements that lie side by side in an order of the dims."""
+    steps: dict[int, Size] = {}
+    step: Size = 1
+    for d in reversed(order):
+        steps[d] = step
+        step = step * shape[d]
+    return tuple(steps[d] for d in range(len(shape)))
 
 
 def _is_parameter(source: Source) -> bool:

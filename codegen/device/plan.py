@@ -27,6 +27,7 @@ from dynajit.codegen.cuda.units.steps import (
 from dynajit.codegen.device.products import product_step
 from dynajit.codegen.device.words import Words
 from dynajit.codegen.loops.loop_ir import Buffer
+from dynajit.codegen.run.blueprints import stride_in_bytes
 from dynajit.core.errors import CodegenError
 from dynajit.core.records import record
 from dynajit.core.types.symint import Number, bounds
@@ -153,7 +154,7 @@ class _Arranger:
         return Array(
             type.dtype.name,
             tuple(map(self.words.of, type.shape)),
-            None if strides is None else tuple(_known(s) * type.dtype.itemsize for s in strides),
+            strides and tuple(stride_in_bytes(s, type.dtype.itemsize) for s in strides),
             shape if len(shape) == type.rank else None,
         )
 
@@ -211,17 +212,6 @@ class _Arranger:
             tuple(map(self._parameter, step.arguments)),
             step.may_fail,
         )
-
-
-def _known(stride: Number) -> int:
-    """A stride of an input.
-
-    Raises:
-        CodegenError: it is symbolic.
-    """
-    if not isinstance(stride, int):
-        raise CodegenError(f"a launch needs known strides of its inputs; {stride} is symbolic.")
-    return stride
 
 
 def _most_dynamic(kernel: CudaKernel) -> int:

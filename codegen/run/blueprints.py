@@ -18,6 +18,7 @@ from dynajit.codegen.run import blas
 from dynajit.core.errors import BoundsError, DivisionError, InternalError
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
+from dynajit.core.types.symint import Number
 from dynajit.ops.native import _sums
 
 #: A number's kind (`_runtime.ARGUMENT_...`), or dtype, shape, strides in bytes, is it contiguous.
@@ -239,3 +240,12 @@ def array_from(data: Sequence[Any]) -> np.ndarray[Any, Any]:
 
 def _numpy(name: str) -> np.dtype[Any]:
     return dtypes.by_name(name).numpy
+
+
+def stride_in_bytes(stride: Number, itemsize: int) -> int:
+    """A stride that the one of an argument is compared with: `ANY_STRIDE` for a symbolic one, which
+    guards have looked at."""
+    return stride * itemsize if isinstance(stride, int) else ANY_STRIDE
+
+
+ANY_STRIDE: Final = -(1 << 63)

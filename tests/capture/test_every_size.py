@@ -1,4 +1,4 @@
-"""Functions and layers over sizes that vary: two versions, no break, the results of eager
+"""Functions, layers and layouts over sizes that vary: two versions, no break, the results of eager
 execution and of PyTorch.
 
 Every line of `tests/support/sizes/calls.py` is compiled once and called with batches and sequences
@@ -203,3 +203,48 @@ def test_results_as_many_as_elements_say_break(text: str) -> None:
     assert report.entries <= 2
     assert all("the contents of a tensor" in text for text in report.breaks)
     assert report.breaks
+
+
+LAYOUTS: dict[str, Callable[[int, int], Any]] = {
+    "row by row": lambda b, t: dj.randn(b, t),
+    "at an offset": lambda b, t: dj.randn(b + 1, t)[1:],
+    "transposed": lambda b, t: dj.randn(t, b).t(),
+    "batch in the middle": lambda b, t: dj.randn(4, b, t).permute(1, 2, 0),
+    "reversed": lambda b, t: dj.randn(t, 3, b).permute(2, 1, 0),
+    "channels last": lambda b, t: dj.randn(b, 3, t, t).to(memory_format=dj.channels_last),
+    "heads": lambda b, t: dj.randn(b, t, 2, 4).transpose(1, 2),
+    "expanded": lambda b, t: dj.randn(t).expand(b, t),
+    "part of a buffer": lambda b, t: dj.randn(16, 16)[:b, :t],
+}
+USES: dict[str, Callable[[Any], Any]] = {
+    "element by element": lambda x: x * 2 + 1,
+    "sum": lambda x: x.sum(0),
+    "softmax": lambda x: x.softmax(-1),
+    "product": lambda x: x @ x.mT,
+    "other shape": lambda x: x.reshape(x.shape[0], -1) * 1,
+    "turned": lambda x: x.transpose(0, -1),
+    "rows again": lambda x: x.contiguous(),
+    "parts": lambda x: x[1:, ..., :-1] * 3,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("with_gradients", [False, True])
+def test_operands_of_any_size_in_any_order_have_two_versions(
+    layout: str, use: str, with_gradients: bool
+) -> None:
+    """Elements side by side in any order of the dims, or with strides that do not vary."""
+    function = USES[use]
+    compiled = dj.compile(function, backend=BACKEND)
+    for sizes in SIZES:
+        operand = LAYOUTS[layout](*sizes)
+        one, other = (operand.detach().requires_grad_(with_gradients) for _ in range(2))
+        expected, actual = function(one), compiled(other)
+        assert_same(expected, actual, True, 2e-4)
+        if with_gradients:
+            for result in (expected, actual):
+                (result * 1.5).sum().backward()
+            assert_same(one.grad, other.grad, False, 1e-3)
+
+    assert_two_versions(compiled.report())

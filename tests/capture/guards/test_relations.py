@@ -1,6 +1,7 @@
 """Relations between sizes: text, program, evaluation in C with overflow, explanations."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,3 +115,29 @@ def test_tensor_guards_accept_ranges_and_row_major_layouts() -> None:
     assert not compiled.evaluator.check((dj.ones(3, 4).t(),), None)
     assert "Tensor float32[2..6, 3], row-major, requires_grad=False" == str(facts)
     assert "row by row" in compiled.explain_failure((dj.ones(3, 4).t(),), None).explanation
+
+
+def test_tensor_guards_accept_elements_side_by_side_in_an_order_of_dims() -> None:
+    sizes = (SizeRange(2), SizeRange(2), 3)
+    facts = TensorFacts(dj.Tensor, dtypes.float32, "cpu", sizes, None, False, order=(2, 0, 1))
+    compiled = compile_guards([Guard(X, Kind.TENSOR, facts)])
+
+    def accepts(x: Any) -> bool:
+        return bool(compiled.evaluator.check((x,), None))
+
+    assert accepts(dj.ones(3, 4, 5).permute(1, 2, 0))
+    assert accepts(dj.ones(3, 2, 7).permute(1, 2, 0))
+    assert not accepts(dj.ones(4, 5, 3))
+    assert not accepts(dj.ones(3, 4, 10).permute(1, 2, 0)[:, ::2])
+    assert not accepts(dj.ones(3, 5, 4).permute(2, 1, 0))
+    assert "dims in the order [2, 0, 1]" in str(facts)
+    explained = compiled.explain_failure((dj.ones(4, 5, 3),), None).explanation
+    assert "the dims lay in the order [2, 0, 1], now they do not" in explained
+
+
+@pytest.mark.parametrize("order", [(0, 2), (-1, 0)])
+def test_orders_of_dims_that_are_none_are_refused(order: tuple[int, int]) -> None:
+    facts = TensorFacts(dj.Tensor, dtypes.float32, "cpu", (2, 3), None, False, order=order)
+
+    with pytest.raises(ValueError, match="names a dim that is none"):
+        compile_guards([Guard(X, Kind.TENSOR, facts)])
