@@ -71,6 +71,9 @@ static PyObject *row_reshape = NULL;
 static PyObject *forms = NULL;         /* dict: row -> tuple of FORM_SIZE entries, see below */
 static PyObject *numpy = NULL;         /* the module */
 
+/* Type numbers of dtypes that elements are only kept in, as bits: below 64, and from NPY_USERDEF on. */
+static uint64_t stored_numbers[2];
+
 /* Interned names. */
 static PyObject *name_handler, *name_kind, *name_attributes, *name_dim, *name_index, *name_keepdim,
     *name_shape, *name_start, *name_stop, *name_step;
@@ -99,6 +102,15 @@ is_plain(PyObject *tensor)
     Py_XDECREF(usual);
     PyErr_Clear();
     return same;
+}
+
+/* True where elements are not computed with: the Python path says which rows take them. */
+static int
+is_stored(PyObject *array)
+{
+    int number = PyArray_TYPE((PyArrayObject *)array), is_users = number >= NPY_USERDEF;
+    int bit = is_users ? number - NPY_USERDEF : number;
+    return bit < 64 && (stored_numbers[is_users] >> bit & 1);
 }
 
 static int
@@ -527,7 +539,7 @@ settled(PyObject *row, PyObject *const *operands, Py_ssize_t count, PyObject *at
 /* ---- rows in C ------------------------------------------------------------------------------ */
 
 /* What a function in C gets for an operand, borrowed: the array of a tensor, anything else as it is.
- * NULL for tensors that run their operations elsewhere. */
+ * NULL for tensors that run their operations elsewhere, and for elements that are only kept. */
 static PyObject *
 native_operand(PyObject *item, int *tensors)
 {
@@ -536,7 +548,7 @@ native_operand(PyObject *item, int *tensors)
     }
     PyObject *array = ((TensorObject *)item)->array;
     *tensors += 1;
-    return PyArray_CheckExact(array) && is_plain(item) ? array : NULL;
+    return PyArray_CheckExact(array) && is_plain(item) && !is_stored(array) ? array : NULL;
 }
 
 static int
@@ -1235,15 +1247,32 @@ rows_overwrite(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
-/* register(plans, quiet, kinds, recorders, rows, forms, layouts): see the variables at the top. */
+/* Set the bits of `stored_numbers` for a tuple of type numbers. */
+static int
+note_stored(PyObject *numbers)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+        long number = PyLong_AsLong(PyTuple_GET_ITEM(numbers, i));
+        int is_users = number >= NPY_USERDEF;
+        long bit = is_users ? number - NPY_USERDEF : number;
+        if (PyErr_Occurred() || bit < 0 || bit >= 64) {
+            return PyErr_Occurred() ? -1 : check_arguments("register: a type number", 64, bit);
+        }
+        stored_numbers[is_users] |= (uint64_t)1 << bit;
+    }
+    return 0;
+}
+
+/* register(plans, quiet, kinds, recorders, rows, forms, layouts, stored): see the variables at the top. */
 static PyObject *
 rows_register(PyObject *module, PyObject *args)
 {
-    PyObject *given[14];
-    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OOO)(OOO)O!(O!O!):register", &PyDict_Type, &given[0],
+    PyObject *given[14], *stored;
+    if (!PyArg_ParseTuple(args, "O!O!(OOO)(OOO)(OOO)O!(O!O!)O!:register", &PyDict_Type, &given[0],
                           &PyContext_Type, &given[1], &given[2], &given[3], &given[4], &given[5],
                           &given[6], &given[7], &given[8], &given[9], &given[10], &PyDict_Type,
-                          &given[11], &PySet_Type, &given[12], &PySet_Type, &given[13])) {
+                          &given[11], &PySet_Type, &given[12], &PySet_Type, &given[13],
+                          &PyTuple_Type, &stored) || note_stored(stored) < 0) {
         return NULL;
     }
     PyObject **kept[] = {&plans, &quiet, &kind_pointwise, &kind_reduction, &kind_composite,
@@ -1274,7 +1303,7 @@ static PyMethodDef rows_methods[] = {
     {"overwrite", FAST(rows_overwrite), "overwrite(tensor, result) -> was it a plain copy?"},
     {"slope", FAST(rows_slope), "slope(function, *values) -> a gradient, or NotImplemented."},
     {"register", rows_register, METH_VARARGS,
-     "register(plans, quiet, kinds, recorders, rows, forms, layouts)."},
+     "register(plans, quiet, kinds, recorders, rows, forms, layouts, stored)."},
     {"register_overriding", rows_register_overriding, METH_O,
      "register_overriding(handler): of classes with __torch_function__."},
     {NULL, NULL, 0, NULL},

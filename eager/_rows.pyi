@@ -16,6 +16,7 @@ def register(
     rows: tuple[Any, Any, Any],
     forms: dict[Any, Any],
     layouts: tuple[set[Any], set[Any]],
+    stored: tuple[int, ...],
     /,
 ) -> None: ...
 def register_overriding(handler: Callable[..., Any], /) -> None: ...

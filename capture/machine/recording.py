@@ -50,7 +50,7 @@ from dynajit.capture.values.users_code import answers_itself
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.location import Location
 from dynajit.core.records import record
-from dynajit.core.types import symint
+from dynajit.core.types import dtypes, symint
 from dynajit.core.types.device import CPU, META, Device
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
@@ -673,6 +673,11 @@ class Recorder:
         if tensor.device is META:
             raise breaks.GraphBreak(
                 breaks.TENSOR_FAILURE, "a tensor on 'meta', which has no elements"
+            )
+        if tensor.dtype in dtypes.STORED:
+            raise breaks.GraphBreak(
+                breaks.TENSOR_FAILURE,
+                f"a tensor of {tensor.dtype}, which graphs do not compute with",
             )
         if key not in self._inputs:
             handle = self.wrap(tensor, source)

@@ -142,6 +142,19 @@ class Value(TensorMethods):
         return f"Value({self.node.name}: {self.node.type})"
 
 
+def require_computed(dtype: DType, what: str) -> None:
+    """Refuse a dtype for storage alone: kernels have no such elements.
+
+    Raises:
+        UnsupportedError: it is one.
+    """
+    if dtype in dtypes.STORED:
+        raise UnsupportedError(
+            f"{what} of {dtype}: a graph has no elements of this dtype.  Convert outside of what "
+            "is compiled."
+        )
+
+
 class Builder:
     """Makes nodes. Mutable: nodes are appended; `snapshot`/`restore` undo appended nodes.
 
@@ -183,6 +196,7 @@ class Builder:
     def constant(self, array: Any, name: str = "constant", device: Device = CPU) -> Value:
         """A NumPy array known at compile time, whose elements programs have on a device."""
         type = TensorType(tuple(array.shape), dtypes.from_numpy(array.dtype), device)
+        require_computed(type.dtype, "a constant")
         node = Node(
             NodeKind.CONSTANT, self._unique(name), type, value=array, location=self.location
         )
@@ -204,6 +218,8 @@ class Builder:
         """
         arguments = tuple(a.node if isinstance(a, Value) else a for a in args)
         type = op.infer(*(type_of(a) for a in arguments), **attributes)
+        if isinstance(type, TensorType):
+            require_computed(type.dtype, op.name)
         node = Node(
             NodeKind.CALL,
             self._unique(name or op.name),

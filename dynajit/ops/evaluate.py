@@ -19,6 +19,7 @@ import numpy as np
 
 from dynajit.core.errors import DTypeError, InternalError
 from dynajit.core.types import dtypes
+from dynajit.core.types.short_floats import is_short, shortened
 from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.ops.rows import random
 from dynajit.ops.table.families import promoted_dtype
@@ -67,7 +68,7 @@ def array_form(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
         return NotImplemented
     kind = _ndarray if xp is np else xp.ndarray
     for operand in inputs:
-        if operand is not None and type(operand) is not kind:
+        if operand is not None and (type(operand) is not kind or operand.dtype in _STORED):
             return NotImplemented
     result = QUIET.copy().run(function, xp, *inputs, **attributes)
     return result if result is NotImplemented else xp.asarray(result)
@@ -155,6 +156,8 @@ def _pointwise(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
 
 
 def _remember(key: Any, plan: Plan) -> Plan:
+    if is_short(plan.result):  # rounded by `_converted`, not by what NumPy does in C
+        return plan
     if len(PLANS) >= _PLANS_KEPT:
         PLANS.clear()
     PLANS[key] = plan
@@ -200,7 +203,7 @@ def _make_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
 
 
 def _tensor_type(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
-    return op.infer(*map(type_of_operand, inputs), **attributes)
+    return op.type_of_result([type_of_operand(x) for x in inputs], attributes)
 
 
 def _casts_of(op: Op, inputs: Sequence[Any]) -> tuple[np.dtype, ...]:
@@ -235,6 +238,8 @@ def _cast(operand: Any, dtype: np.dtype) -> Any:
         return _converted(operand, dtype, False)
     if dtype.kind in "iu":
         return _wrapped(operand, dtype)
+    if is_short(dtype):
+        return shortened(operand, dtype)[()]
     return QUIET.copy().run(dtype.type, operand)
 
 
@@ -242,6 +247,8 @@ def _converted(array: Any, dtype: np.dtype, copy: bool) -> Any:
     """`array` in another dtype; a float that overflows becomes inf, silently."""
     if array.dtype is dtype and not copy:
         return array
+    if is_short(dtype):
+        return shortened(array, dtype)
     return QUIET.copy().run(array.astype, dtype, copy=copy)
 
 
@@ -350,6 +357,7 @@ def _widened(array: Any) -> Any:
     return array.astype(_WIDE) if array.dtype in _NARROW else array
 
 
+_STORED: Final = frozenset(dtype.numpy for dtype in dtypes.STORED)
 _NARROW: Final = (dtypes.float16.numpy, dtypes.bfloat16.numpy)
 _WIDE: Final = dtypes.float32.numpy
 

@@ -287,7 +287,7 @@ _REBUILT: Final[dict[tuple[str, str], Any]] = {
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): _rebuilt_meta,
     ("torch.serialization", "_get_layout"): _layout,
     ("torch.storage", "UntypedStorage"): StorageClass(dtypes.uint8),
-    **{("torch", dtype.name): dtype for dtype in dtypes.ALL},
+    **{("torch", dtype.name): dtype for dtype in dtypes.KNOWN},
     **{("torch", named.name): StorageClass(dtype) for dtype, named in _STORAGE_CLASSES.items()},
     **{
         ("torch.cuda", named.name): StorageClass(dtype) for dtype, named in _STORAGE_CLASSES.items()

@@ -17,7 +17,10 @@ from dynajit.eager import _tensor
 DTYPES: Final = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "I16": dtypes.int16,
     "I32": dtypes.int32, "I64": dtypes.int64, "F16": dtypes.float16, "BF16": dtypes.bfloat16,
-    "F32": dtypes.float32, "F64": dtypes.float64,
+    "F32": dtypes.float32, "F64": dtypes.float64, "U16": dtypes.uint16, "U32": dtypes.uint32,
+    "U64": dtypes.uint64, "F8_E4M3": dtypes.float8_e4m3fn, "F8_E5M2": dtypes.float8_e5m2,
+    "F8_E4M3FNUZ": dtypes.float8_e4m3fnuz, "F8_E5M2FNUZ": dtypes.float8_e5m2fnuz,
+    "F8_E8M0": dtypes.float8_e8m0fnu,
 }  # fmt: skip
 
 LONGEST_HEADER: Final = 100_000_000  # bytes, as the format limits it

@@ -33,6 +33,8 @@ OLD_PROTOCOL: Final = 1001
 
 # One object per name: a pickle then spells it once.
 TENSOR: Final = Name("torch._utils", "_rebuild_tensor_v2")
+TENSOR_OF_DTYPE: Final = Name("torch._utils", "_rebuild_tensor_v3")
+BYTES: Final = Name("torch.storage", "UntypedStorage")
 PARAMETER: Final = Name("torch._utils", "_rebuild_parameter")
 PARAMETER_WITH_STATE: Final = Name("torch._utils", "_rebuild_parameter_with_state")
 UNINITIALIZED: Final = (
@@ -46,7 +48,7 @@ META_TENSOR: Final = Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 LAYOUT: Final = Name("torch.serialization", "_get_layout")
 DEVICE: Final = Name("torch", "device")
 SIZE: Final = Name("torch", "Size")
-DTYPE_NAMES: Final = {dtype: Name("torch", dtype.name) for dtype in dtypes.ALL}
+DTYPE_NAMES: Final = {dtype: Name("torch", dtype.name) for dtype in dtypes.KNOWN}
 
 MSG_TWO_DTYPES: Final = (
     "save: Cannot save multiple tensors or storages that view the same data as different types "
@@ -85,9 +87,11 @@ class Parts:
         return identity, offset, strides
 
     def _named(self, whole: Any, dtype: DType) -> tuple[Any, ...]:
-        count = whole.nbytes // dtype.itemsize
+        is_typed = dtype not in dtypes.STORED
+        count = whole.nbytes // dtype.itemsize if is_typed else whole.nbytes
         place = str(any_arrays.device_of(whole))
-        name = ("storage", storage_class_name(dtype), str(len(self._met)), place, count)
+        kind = storage_class_name(dtype) if is_typed else BYTES
+        name = ("storage", kind, str(len(self._met)), place, count)
         return (*name, None) if self.old else name
 
 
@@ -176,6 +180,8 @@ class Pickler(pickle._Pickler):
         identity, offset, strides = self.parts.placed(tensor.array)
         shape = tuple(int(size) for size in tensor.array.shape)
         place = (_StorageAt(identity), offset, shape, strides)
+        if tensor.dtype in dtypes.STORED:  # whose storages have no class of their own
+            return TENSOR_OF_DTYPE, (*place, requires_grad, OrderedDict(), tensor.dtype)
         return TENSOR, (*place, requires_grad, OrderedDict())
 
     def _save_name(self, obj: Name) -> None:

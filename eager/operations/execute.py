@@ -15,6 +15,7 @@ import numpy as np
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError
+from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
 from dynajit.eager import _rows, _tensor
@@ -305,4 +306,5 @@ _rows.register(
         {op for op in TABLE if lies_row_by_row(op) or op.name in ALWAYS},
         {op for op in TABLE if lies_as_operands(op)},
     ),
+    tuple(dtype.numpy.num for dtype in dtypes.STORED),
 )

@@ -31,6 +31,7 @@ from dynajit.core.errors import (
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.short_floats import converted, is_short
 from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import (
     TensorBase,
@@ -565,7 +566,7 @@ _NUMBERS: Final = frozenset((bool, int, float))
 
 def _fill(tensor: Any, number: Any, name: str) -> Any:
     """The tensor, a part of one that is free, after every element became the number."""
-    value = np.asarray(fitting(number, tensor.dtype, name)).astype(tensor.array.dtype, copy=False)
+    value = converted(np.asarray(fitting(number, tensor.dtype, name)), tensor.array.dtype)
     np.copyto(tensor.array, value)
     _tensor.bump_version(tensor)
     return tensor
@@ -595,6 +596,8 @@ def _array_for(tensor: Any, value: Any) -> Any:
         value = any_arrays.placed_like(array, tensor.array)
     if is_meta(value):
         return MetaArray(value.shape, tensor.array.dtype)
+    if is_short(tensor.array.dtype):
+        return converted(value, tensor.array.dtype)
     with any_arrays.on_device_of(value):
         return value.astype(tensor.array.dtype, copy=False)
 
@@ -652,7 +655,7 @@ def _was_set_at_once(tensor: Any, items: tuple[Any, ...], value: Any) -> bool:
         return False
     array = tensor.array
     if type(value) in _NUMBERS:
-        source = np.asarray(value).astype(array.dtype)
+        source = converted(np.asarray(value), array.dtype)
     else:
         given = value.array if isinstance(value, TensorBase) else None
         if type(given) is not np.ndarray or given.dtype != array.dtype:

@@ -28,6 +28,9 @@ from dynajit.ops.table.type_rules import MSG_TWO_DEVICES, describe
 _AS_THEY_ARE: Final = contextlib.nullcontext()
 
 
+_MISSING: Final = frozenset((dtypes.bfloat16, *dtypes.SHORT))  # where CuPy is old, or always
+
+
 def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """The array that a row gives, of whose operands one is on a GPU, or that names another device
     than the CPU.
@@ -48,8 +51,8 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         if op is not TABLE.to_device:
             operands = [any_arrays.as_numpy(x) if gpu.is_gpu_array(x) else x for x in operands]
         return evaluate(op, operands, attributes)
-    if attributes.get("dtype") is dtypes.bfloat16:
-        gpu.check_dtype(dtypes.bfloat16.numpy)
+    if attributes.get("dtype") in _MISSING:
+        gpu.check_dtype(attributes["dtype"].numpy)
     with in_words, gpu.on(place.index or 0), _products():
         return evaluate(op, operands, attributes, gpu_arrays.arrays())
 

@@ -31,7 +31,7 @@ def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> MetaArra
         view: MetaArray | None = inputs[0].array.seen_by(lambda array: _view(op, array, attributes))
         if view is not None:
             return view
-    result: Any = op.infer(*map(type_on_meta, inputs), **attributes)
+    result: Any = op.type_of_result([type_on_meta(x) for x in inputs], attributes)
     array = MetaArray(tuple(result.shape), result.dtype.numpy)
     if op.name not in ALWAYS:
         return array

@@ -27,6 +27,7 @@ from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.short_floats import is_own
 from dynajit.eager.modes.defaults import get_default_dtype
 
 
@@ -401,7 +402,7 @@ class TypedStorage:
     def tolist(self) -> list[Any]:
         """The elements as Python numbers."""
         array = any_arrays.as_numpy(self.memory)
-        found: list[Any] = (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+        found: list[Any] = (array.astype(np.float32) if is_own(array.dtype) else array).tolist()
         return found
 
     def __getitem__(self, place: Any) -> Any:

@@ -28,6 +28,7 @@ from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, META, Device
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.short_floats import converted, is_own
 from dynajit.eager._tensor import TensorBase
 
 
@@ -100,6 +101,8 @@ def _from_gpu_array(array: Any, dtype: DType | None, place: Device | None) -> An
 def _from_numpy_array(array: Any, dtype: DType | None) -> Any:
     native = array.dtype.newbyteorder("=")
     target = dtypes.from_numpy(native) if dtype is None else dtype
+    if target in dtypes.SHORT:
+        return converted(np.array(array, order="C"), target.numpy)
     return np.array(array, dtype=target.numpy, order="C")
 
 
@@ -154,7 +157,7 @@ def _without_tensors(data: Any) -> Any:
                 f"the data has shape {list(array.shape)}.  Join tensors by stack or cat."
             )
         number = array.reshape(())[()]
-        return number if array.dtype.kind in "biufc" else float(number)
+        return float(number) if is_own(array.dtype) else number
     if isinstance(data, (list, tuple)) and any(
         isinstance(item, (TensorBase, list, tuple)) for item in data
     ):
@@ -163,6 +166,8 @@ def _without_tensors(data: Any) -> Any:
 
 
 def _converted(array: Any, dtype: DType, data: Any) -> Any:
+    if dtype is dtypes.uint64 and array.dtype.kind == "f":
+        array = _whole(array, data)
     if dtype.category <= dtypes.Category.INTEGER and array.dtype.kind in "iu" and array.size:
         low, high = _bounds(dtype)
         if int(array.max()) > high or int(array.min()) < low:
@@ -171,7 +176,16 @@ def _converted(array: Any, dtype: DType, data: Any) -> Any:
                 f"in [{low}, {high}]."
             )
     with np.errstate(all="ignore"):
-        return array.astype(dtype.numpy)
+        return converted(array, dtype.numpy)
+
+
+def _whole(array: Any, data: Any) -> Any:
+    """What NumPy made floats of, since no dtype of its own holds all: as uint64, where they fit."""
+    exact = np.array(_without_tensors(data), object)
+    if not all(isinstance(number, int) for number in exact.flat):
+        return array
+    low, high = min(exact.flat), max(exact.flat)
+    return exact.astype(np.uint64) if low >= 0 and high < 1 << 64 else array
 
 
 def _bounds(dtype: DType) -> tuple[int, int]:
@@ -277,4 +291,4 @@ def pinned_copy(array: Any) -> Any:
 def plain_number(array: Any) -> Any:
     """The Python number in an array with one element."""
     array = any_arrays.as_numpy(array)
-    return float(array.reshape(())[()]) if array.dtype.kind == "V" else array.item()
+    return float(array.reshape(())[()]) if is_own(array.dtype) else array.item()

@@ -120,7 +120,7 @@ def _why_not_shareable(array: Any) -> str | None:
     return None
 
 
-_NUMPY_DTYPES = frozenset(d.numpy for d in dtypes.ALL)
+_NUMPY_DTYPES = frozenset(d.numpy for d in dtypes.KNOWN)
 
 
 def asarray(

@@ -16,6 +16,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.meta_arrays import is_meta
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
+from dynajit.core.types.short_floats import is_own
 from dynajit.ops.table import overriding
 
 
@@ -130,7 +131,7 @@ def _part(tensor: Any, indent: int) -> str:
 def _readable(array: Any) -> Any:
     """16-bit floats as float32: their text is that of their value. On the host."""
     array = any_arrays.as_numpy(array)
-    if array.dtype.kind == "V" or array.dtype == np.float16:
+    if is_own(array.dtype) or array.dtype == np.float16:
         return array.astype(np.float32)
     return np.asarray(array)
 

@@ -28,6 +28,7 @@ from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.short_floats import is_own
 from dynajit.eager import _tensor
 from dynajit.eager._rows import get_item
 from dynajit.eager.backward import engine as tape
@@ -277,7 +278,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
         array = any_arrays.as_numpy(self.array)
-        return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+        return (array.astype(np.float32) if is_own(array.dtype) else array).tolist()
 
     def numpy(self, *, force: bool = False) -> Any:
         """An array on the same memory (writes are seen on both sides); `force` detaches first, and
@@ -627,6 +628,6 @@ def _rebuilt(
     return subclasses.met(made)
 
 
-_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.ALL}, CPU, any_arrays.device_of,
+_tensor.register(Tensor, Size, {d.numpy: d for d in dtypes.KNOWN}, CPU, any_arrays.device_of,
                  refresh_view, MirroredArray)  # fmt: skip
 subclasses.install_methods(Tensor)

@@ -15,7 +15,7 @@ from dynajit.core.types import dtypes
 torch = pytest.importorskip("torch")
 
 BOTH = pytest.mark.parametrize("new", [True, False], ids=["zip", "old"])
-DTYPES = pytest.mark.parametrize("name", [dtype.name for dtype in dtypes.ALL])
+DTYPES = pytest.mark.parametrize("name", [dtype.name for dtype in dtypes.KNOWN])
 
 
 def moved(value: Any, source: Any, target: Any, new: bool) -> Any:
@@ -64,19 +64,21 @@ def test_what_pytorch_wrote_is_read(name: str, new: bool) -> None:
     read = moved(nest, torch, dj, new)
 
     assert facts(nest) == facts(read)
-    read["x"].zero_()
-    assert 0 == read["one"].item() == read["turned"][3, 2].item() == read["column"][0].item()
+    read["x"].fill_(1)
+    assert 1 == read["one"].item() == read["turned"][3, 2].item() == read["column"][0].item()
 
 
 @BOTH
 @DTYPES
 def test_pytorch_reads_what_is_written_here(name: str, new: bool) -> None:
+    if not new and dtypes.by_name(name) in dtypes.STORED:
+        pytest.skip("PyTorch reads no files of the old form with tensors of this dtype")
     nest = nest_of(dj, name)
     read = moved(nest, dj, torch, new)
 
     assert facts(nest) == facts(read)
-    read["x"].zero_()
-    assert 0 == read["one"].item() == read["turned"][3, 2].item() == read["column"][0].item()
+    read["x"].fill_(1)
+    assert 1 == read["one"].item() == read["turned"][3, 2].item() == read["column"][0].item()
 
 
 @BOTH
@@ -174,8 +176,6 @@ def test_sparse_tensors_go_both_ways() -> None:
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")  # once per process
 def test_what_has_no_equal_here_is_refused_by_name() -> None:
-    with pytest.raises((UnsafeFileError, DTypeError), match=r"float8_e4m3fn|rebuild_tensor_v3"):
-        moved(torch.ones(2).to(torch.float8_e4m3fn), torch, dj, True)
     with pytest.raises(FileFormatError, match="compressed layouts"):
         moved(torch.eye(2).to_sparse_csr(), torch, dj, True)
     with pytest.raises(UnsafeFileError, match=r"torch\.nn\.modules\.linear\.Linear"):

@@ -340,6 +340,8 @@ def creates_tensor(
     except Exception as error:
         detail = f"{name}: {type(error).__name__}: {error}"
         raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
+    if made.dtype in dtypes.STORED:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"{name} of {made.dtype}")
     builder = machine.recorder.builder
     constant = builder.constant(any_arrays.as_numpy(made.array))
     if made.device is CPU:

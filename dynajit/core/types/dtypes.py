@@ -2,8 +2,10 @@
 
 Contract: a `DType` is a singleton per name; `result_type` follows PyTorch 2.x: dimensioned tensors
 beat zero-dim tensors, which beat Python numbers, as long as the category (bool, integer, floating,
-complex) does not rise; within a category the numeric lattice decides. One setting, of the process:
-the floating dtype by default, float32 at first (`set_default_floating`).
+complex) does not rise; within a category the numeric lattice decides. Some dtypes are for storage
+only (`STORED`): their elements are kept, moved and cast, and no row computes with them
+(`ops.table.stored`). One setting, of the process: the floating dtype by default, float32 at first
+(`set_default_floating`).
 """
 
 import enum
@@ -52,7 +54,7 @@ class DType:
 
     @property
     def is_floating_point(self) -> bool:
-        """True for float16, bfloat16, float32 and float64."""
+        """True for the floats of 8, 16, 32 and 64 bits."""
         return self.category is Category.FLOATING
 
     @property
@@ -62,8 +64,8 @@ class DType:
 
     @property
     def is_signed(self) -> bool:
-        """True for every dtype but bool and uint8."""
-        return self.name not in ("bool", "uint8")
+        """True for every dtype but bool, unsigned integers, and powers of two (float8_e8m0fnu)."""
+        return self.numpy.kind not in "bu" and self.name != "float8_e8m0fnu"
 
     def __repr__(self) -> str:
         return f"dynajit.{self.name}"
@@ -85,15 +87,38 @@ float64 = DType("float64", np.dtype(np.float64), Category.FLOATING, "double")
 complex64 = DType("complex64", np.dtype(np.complex64), Category.COMPLEX, "float _Complex")
 complex128 = DType("complex128", np.dtype(np.complex128), Category.COMPLEX, "double _Complex")
 
+uint16 = DType("uint16", np.dtype(np.uint16), Category.INTEGER, "uint16_t")
+uint32 = DType("uint32", np.dtype(np.uint32), Category.INTEGER, "uint32_t")
+uint64 = DType("uint64", np.dtype(np.uint64), Category.INTEGER, "uint64_t")
+
+
+def _short(name: str) -> DType:
+    return DType(name, np.dtype(getattr(ml_dtypes, name)), Category.FLOATING, "uint8_t")
+
+
+float8_e4m3fn = _short("float8_e4m3fn")
+float8_e4m3fnuz = _short("float8_e4m3fnuz")
+float8_e5m2 = _short("float8_e5m2")
+float8_e5m2fnuz = _short("float8_e5m2fnuz")
+float8_e8m0fnu = _short("float8_e8m0fnu")
+
 ALL: tuple[DType, ...] = (
     bool_, uint8, int8, int16, int32, int64,
     float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
+"""The dtypes that rows compute with."""
+
+UNSIGNED: Final = (uint16, uint32, uint64)
+SHORT: Final = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+STORED: Final = UNSIGNED + SHORT
+"""The dtypes that elements are only kept in."""
+
+KNOWN: Final = ALL + STORED
 FLOATING = tuple(d for d in ALL if d.category is Category.FLOATING)
 INTEGER = tuple(d for d in ALL if d.category is Category.INTEGER)
 
-_BY_NUMPY: dict[np.dtype, DType] = {d.numpy: d for d in ALL}
-_BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
+_BY_NUMPY: dict[np.dtype, DType] = {d.numpy: d for d in KNOWN}
+_BY_NAME: dict[str, DType] = {d.name: d for d in KNOWN}
 _SIGNED_ORDER = (int8, int16, int32, int64)
 _FLOAT_ORDER = (float32, float64)
 _COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
@@ -103,11 +128,11 @@ def from_numpy(dtype: np.dtype | type) -> DType:
     """The DType of a NumPy dtype.
 
     Raises:
-        DTypeError: NumPy knows more dtypes than tensors do (uint32, datetime64, object, ...).
+        DTypeError: NumPy knows more dtypes than tensors do (datetime64, object, ...).
     """
     found = _BY_NUMPY.get(np.dtype(dtype))
     if found is None:
-        accepted = ", ".join(d.name for d in ALL)
+        accepted = ", ".join(d.name for d in KNOWN)
         raise DTypeTypeError(
             f"NumPy dtype {np.dtype(dtype)} has no tensor dtype.  Expected one of {accepted}; "
             "convert the array with astype first."
@@ -135,6 +160,8 @@ def promote(a: DType, b: DType) -> DType:
         return a
     if not (isinstance(a, DType) and isinstance(b, DType)):
         raise ArgumentError(f"promote_types({a!r}, {b!r}): expected two dtypes.")
+    if a in STORED or b in STORED:
+        return _promote_stored(a, b)
     if a.category < b.category:
         a, b = b, a
     if a.category is Category.COMPLEX:
@@ -142,6 +169,21 @@ def promote(a: DType, b: DType) -> DType:
     if a.category is Category.FLOATING:
         return _promote_floating(a, b)
     return _promote_integer(a, b)
+
+
+def _promote_stored(a: DType, b: DType) -> DType:
+    """An unsigned integer gives way to a float; nothing else holds both."""
+    for one, other in ((a, b), (b, a)):
+        if one in UNSIGNED and other in FLOATING:
+            return other
+    raise DTypeError(
+        f"{a.name} and {b.name} have no common dtype: elements of {', '.join(map(_name, STORED))} "
+        "are kept, moved and cast, but not computed with.  Convert with to(...) first."
+    )
+
+
+def _name(dtype: DType) -> str:
+    return dtype.name
 
 
 def _promote_complex(a: DType, b: DType) -> DType:
@@ -294,6 +336,9 @@ def real_of(dtype: DType) -> DType:
     return float32 if dtype is complex64 else float64
 
 
+_WIDENED: Final = frozenset((float16, bfloat16, *SHORT))
+
+
 def compute_dtype(dtype: DType) -> DType:
-    """The dtype in which scalar code computes: float32 for the 16-bit floats, else itself."""
-    return float32 if dtype in (float16, bfloat16) else dtype
+    """The dtype in which scalar code computes: float32 for shorter floats, else itself."""
+    return float32 if dtype in _WIDENED else dtype

@@ -6,7 +6,7 @@ which capture follows.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import ml_dtypes
@@ -69,6 +69,12 @@ def _floating(dtype: DType) -> FloatingLimits:
     )
 
 
+def _short(dtype: DType) -> FloatingLimits:
+    """Of a float of 8 bits: NumPy and PyTorch differ in the step of one of them."""
+    limits = _floating(dtype)
+    return replace(limits, eps=0.125) if dtype is dtypes.float8_e5m2fnuz else limits
+
+
 def _integer(dtype: DType) -> IntegerLimits:
     limits = np.iinfo(dtype.numpy)
     return IntegerLimits(int(limits.min), int(limits.max), int(limits.bits), dtype.name)
@@ -77,10 +83,11 @@ def _integer(dtype: DType) -> IntegerLimits:
 # A complex dtype has the limits of its parts.
 _FLOATING: Final = {
     **{dtype: _floating(dtype) for dtype in dtypes.FLOATING},
+    **{dtype: _short(dtype) for dtype in dtypes.SHORT},
     dtypes.complex64: _floating(dtypes.float32),
     dtypes.complex128: _floating(dtypes.float64),
 }
-_INTEGER: Final = {dtype: _integer(dtype) for dtype in dtypes.INTEGER}
+_INTEGER: Final = {dtype: _integer(dtype) for dtype in (*dtypes.INTEGER, *dtypes.UNSIGNED)}
 
 
 _Limits = TypeVar("_Limits")

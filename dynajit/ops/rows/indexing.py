@@ -300,6 +300,7 @@ def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any
     name="scatter",
     native=_native_places.scatter,
     indices=Indices.EACH,
+    takes=dtypes.STORED,
 )
 def scatter_(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] = source[i][j]` (dim 0), as a new value."""
@@ -410,6 +411,7 @@ def _index_put_array(xp: Any, x: Any, indices: Any, source: Any, *, dims: tuple[
     layout=result_layouts.as_first,
     autocast=Autocast.WIDEST,
     indices=Indices.SEVERAL,
+    takes=dtypes.STORED,
 )
 def index_put(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x with `x[..., indices, ...] = source`, as a new value."""

@@ -7,6 +7,7 @@ integer that does not fit wraps into it, as in PyTorch. None has a derivative. S
 
 from typing import Any
 
+from dynajit.core.types import dtypes
 from dynajit.ops.table.families import (
     COMPARISON,
     INTEGRAL,
@@ -17,13 +18,13 @@ from dynajit.ops.table.families import (
 )
 
 
-@pointwise(dtype=COMPARISON)
+@pointwise(dtype=COMPARISON, takes=dtypes.STORED)
 def eq(m: Any, x: Any, y: Any) -> Any:
     """x == y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x == y
 
 
-@pointwise(dtype=COMPARISON)
+@pointwise(dtype=COMPARISON, takes=dtypes.STORED)
 def ne(m: Any, x: Any, y: Any) -> Any:
     """x != y; True with NaN. Shape: broadcast. Dtype: bool."""
     return x != y
@@ -77,19 +78,19 @@ def logical_not(m: Any, x: Any) -> Any:
     return m.logical_not(x)
 
 
-@pointwise(dtype=INTEGRAL)
+@pointwise(dtype=INTEGRAL, takes=dtypes.UNSIGNED)
 def bitwise_and(m: Any, x: Any, y: Any) -> Any:
     """Bits set in both. Shape: broadcast. Dtype: promoted, bool or integer."""
     return m.bitwise_and(x, y)
 
 
-@pointwise(dtype=INTEGRAL)
+@pointwise(dtype=INTEGRAL, takes=dtypes.UNSIGNED)
 def bitwise_or(m: Any, x: Any, y: Any) -> Any:
     """Bits set in either. Shape: broadcast. Dtype: promoted, bool or integer."""
     return m.bitwise_or(x, y)
 
 
-@pointwise(dtype=INTEGRAL)
+@pointwise(dtype=INTEGRAL, takes=dtypes.UNSIGNED)
 def bitwise_xor(m: Any, x: Any, y: Any) -> Any:
     """Bits set in one only. Shape: broadcast. Dtype: promoted, bool or integer."""
     return m.bitwise_xor(x, y)
@@ -113,19 +114,19 @@ def right_shift(m: Any, x: Any, y: Any) -> Any:
     return m.right_shift(x, y)
 
 
-@pointwise(dtype=COMPARISON)
+@pointwise(dtype=COMPARISON, takes=dtypes.STORED)
 def isnan(m: Any, x: Any) -> Any:
     """True at NaN. Shape: as x. Dtype: bool."""
     return m.isnan(x)
 
 
-@pointwise(dtype=COMPARISON)
+@pointwise(dtype=COMPARISON, takes=dtypes.STORED)
 def isinf(m: Any, x: Any) -> Any:
     """True at both infinities. Shape: as x. Dtype: bool."""
     return m.isinf(x)
 
 
-@pointwise(dtype=COMPARISON)
+@pointwise(dtype=COMPARISON, takes=dtypes.STORED)
 def isfinite(m: Any, x: Any) -> Any:
     """False at NaN and the infinities. Shape: as x. Dtype: bool."""
     return m.isfinite(x)

@@ -112,7 +112,7 @@ def sub(m: Any, x: Any, y: Any) -> Any:
     return x - y
 
 
-@pointwise(vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x})
+@pointwise(vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x}, takes=dtypes.UNSIGNED)
 def mul(m: Any, x: Any, y: Any) -> Any:
     """Product. Shape: broadcast. Dtype: promoted; on bool it is logical and."""
     return x * y
@@ -641,6 +641,7 @@ def _where_infer(condition: ValueType, x: ValueType, y: ValueType) -> TensorType
         "y": lambda ops, g, condition: ops.where(condition, 0.0, g),
     },
     analytic=False,
+    takes=dtypes.STORED,
 )
 def where(m: Any, condition: Any, x: Any, y: Any) -> Any:
     """x where the bool condition holds, else y. Shape: broadcast. Dtype: promoted of x and y."""
@@ -661,6 +662,7 @@ def _cast_infer(x: ValueType, *, dtype: DType) -> TensorType:
     uncast=("x",),
     vjp={"x": lambda g: g},
     analytic=False,
+    takes=dtypes.STORED,
 )
 def cast(m: Any, x: Any, *, dtype: DType) -> Any:
     """x in another dtype; see `scalar.cast` for float to integer. Shape: as x. Dtype: `dtype`."""
@@ -678,6 +680,7 @@ def _full_infer(value: ValueType, *, shape: Shape, dtype: DType, device: Any) ->
     analytic=False,
     native=_native_forms.full,
     layout=result_layouts.row_major,
+    takes=dtypes.STORED,
 )
 def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU) -> Any:
     """One number everywhere. value: a number or zero-dim tensor. Shape, dtype: as given."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
 from dynajit.ops.native import _native_orders
 from dynajit.ops.native._sums import add_reduce, sum_of
@@ -80,6 +81,7 @@ def _block_sums(xp: Any, x: Any, d: int) -> Any:
     vjp={"x": _sum_vjp},
     analytic=False,
     autocast=Autocast.FULL,
+    takes=dtypes.UNSIGNED,
 )
 def sum(m: Any, a: Any, b: Any) -> Any:
     """Sum along `dim`; 0 where empty. Dtype: as x if floating, else int64.
@@ -123,6 +125,7 @@ def _prod_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     vjp={"x": _prod_vjp},
     domain=(0.3, 1.7),
     autocast=Autocast.FULL,
+    takes=dtypes.UNSIGNED,
 )
 def prod(m: Any, a: Any, b: Any) -> Any:
     """Product along `dim`; 1 where empty. Dtype: as x if floating, else int64."""
@@ -321,13 +324,25 @@ def _all_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     return xp.logical_and.reduce(x, axis=dim, keepdims=keepdim)
 
 
-@reduction(array=_any_array, ufunc="logical_or", dtype=TRUTH, identity=lambda dtype: (False,))
+@reduction(
+    array=_any_array,
+    ufunc="logical_or",
+    dtype=TRUTH,
+    identity=lambda dtype: (False,),
+    takes=dtypes.STORED,
+)
 def any(m: Any, a: Any, b: Any) -> Any:
     """Some element along `dim` is true (not 0; NaN is true). Dtype: bool (uint8 for uint8)."""
     return (m.logical_or(a[0], b[0]),)
 
 
-@reduction(array=_all_array, ufunc="logical_and", dtype=TRUTH, identity=lambda dtype: (True,))
+@reduction(
+    array=_all_array,
+    ufunc="logical_and",
+    dtype=TRUTH,
+    identity=lambda dtype: (True,),
+    takes=dtypes.STORED,
+)
 def all(m: Any, a: Any, b: Any) -> Any:
     """Every element along `dim` is true (not 0; NaN is true). Dtype: bool (uint8 for uint8)."""
     return (m.logical_and(a[0], b[0]),)

@@ -8,6 +8,7 @@ a call of its own: nothing is fused across devices.
 from typing import Any
 
 from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.table import result_layouts
@@ -24,6 +25,7 @@ def _infer(x: ValueType, *, device: Device, non_blocking: bool) -> TensorType:
     vjp={"x": lambda ops, g, x_type: ops.to_device(g, device=x_type.device)},
     widens=True,
     layout=result_layouts.as_first,
+    takes=dtypes.STORED,
 )
 def to_device(xp: Any, x: Any, *, device: Device = CPU, non_blocking: bool = False) -> Any:
     """A copy of x on a device.

@@ -19,13 +19,15 @@ Adding an op: write one decorated function in one of the row files (`pointwise`,
 """
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, TypeAlias, TypedDict
 
-from dynajit.core.errors import ArgumentError, InternalError
+from dynajit.core.errors import ArgumentError, DTypeNotImplementedError, InternalError
 from dynajit.core.records import record
-from dynajit.core.types.value_types import ValueType
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.native._row_call import RowCall
 from dynajit.ops.table import dispatch
 
@@ -76,6 +78,7 @@ class RowFacts(TypedDict, total=False):
         pairs: `pairs(ops, *inputs)` -> what it gives, of real numbers, where kernels compute it: a
             complex input or result is the tuple of its real and imaginary parts. For rows that have
             no body, or whose body is not what pairs are to do.
+        takes: dtypes for storage alone whose elements it takes; a movement takes all.
     """
 
     layout: Callable[..., Any] | None
@@ -84,6 +87,7 @@ class RowFacts(TypedDict, total=False):
     indices: Indices | None
     gives_positions: bool
     pairs: Callable[..., Any] | None
+    takes: tuple[DType, ...]
 
 
 class _Required:
@@ -311,7 +315,7 @@ class Op(RowCall):
             zeros, as in PyTorch, where the formulas alone would have none.
         opaque: a function of the program's own, which may give something else in every call: it is
             never computed ahead, and gets tensors as it was given them.
-        layout, autocast, keeps_zero, indices, gives_positions, pairs: see `RowFacts`.
+        layout, autocast, keeps_zero, indices, gives_positions, pairs, takes: see `RowFacts`.
     """
 
     name: str
@@ -333,6 +337,7 @@ class Op(RowCall):
     indices: Indices | None = None
     gives_positions: bool = False
     pairs: Callable[..., Any] | None = None
+    takes: tuple[DType, ...] = ()
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager
@@ -360,6 +365,25 @@ class Op(RowCall):
                 f"{self.name}: unknown attributes {unknown}.  Expected {list(self.attributes)}."
             )
         return bound
+
+    def type_of_result(
+        self, types: Sequence[ValueType | None], attributes: Mapping[str, Any]
+    ) -> ValueType:
+        """What `infer` gives for operands of dtypes that the row takes.
+
+        Raises:
+            DTypeNotImplementedError: an operand's dtype is for storage alone.
+            ShapeError, DTypeError, ...: whatever `infer` refuses.
+        """
+        for type in types:
+            dtype = type.dtype if isinstance(type, TensorType) else None
+            if dtype not in dtypes.STORED or dtype in self.takes or self.kind is Kind.MOVEMENT:
+                continue
+            raise DTypeNotImplementedError(
+                f"{self.name} of {dtype}: elements of this dtype are kept, moved and cast, but not "
+                "computed with.  Convert with to(...) first."
+            )
+        return self.infer(*types, **attributes)
 
     @property
     def __name__(self) -> str:

@@ -34,6 +34,7 @@ from dynajit.core.process.optional import load
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.short_floats import is_short, shortened
 from dynajit.ops.native import _vecmath
 from dynajit.ops.native._vecmath import erf as erf_of_array
 from dynajit.ops.native._vecmath import fma as fma_of_arrays
@@ -802,7 +803,7 @@ def cast(x: np.ndarray, dtype: DType) -> Any:
         x = x.real
     if x.dtype.kind == "f" and dtype.category is Category.INTEGER and dtype.itemsize < 4:
         x = x.astype(np.int64 if dtype is dtypes.uint8 else np.int32)
-    return x.astype(target)
+    return shortened(x, target) if is_short(target) else x.astype(target)
 
 
 class NumpyScalars:

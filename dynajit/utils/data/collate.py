@@ -129,7 +129,7 @@ def default_collate(batch: Any) -> Any:
 def _require_numbers(dtype: Any) -> None:
     if np_str_obj_array_pattern.search(dtype.str) is None:
         return
-    if dtype not in (d.numpy for d in dtypes.ALL):
+    if dtype not in (d.numpy for d in dtypes.KNOWN):
         raise ArgumentError(default_collate_err_msg_format.format(dtype))
 
 

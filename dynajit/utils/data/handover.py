@@ -58,7 +58,7 @@ def _spelled(array: Any) -> Any:
     return array.dtype
 
 
-_TENSOR_DTYPES: Final = frozenset(dtype.numpy for dtype in dtypes.ALL)
+_TENSOR_DTYPES: Final = frozenset(dtype.numpy for dtype in dtypes.KNOWN)
 
 
 class _Receiver(pickle.Unpickler):

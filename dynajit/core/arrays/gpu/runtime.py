@@ -25,6 +25,7 @@ from dynajit.core.process.optional import load
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, META, Device
+from dynajit.core.types.short_floats import is_short
 
 OLDEST_CUPY: Final = (13,)
 """The oldest CuPy whose arrays promote as NumPy 2's."""
@@ -367,8 +368,13 @@ def check_dtype(dtype: np.dtype) -> None:
     """Refuse what the installed CuPy has no arrays of.
 
     Raises:
-        DTypeError: bfloat16, and CuPy is older than 14.
+        DTypeError: bfloat16, and CuPy is older than 14; a float of 8 bits.
     """
+    if is_short(dtype):
+        raise DTypeError(
+            f"dynajit.{dtype.name} on a GPU is not available: CuPy has no arrays of it.  Keep such "
+            "tensors on the CPU, and send them as float16 or bfloat16."
+        )
     if dtype == dtypes.bfloat16.numpy and version_of(module()) < _CUPY_WITH_BFLOAT16:
         raise DTypeError(
             f"bfloat16 on a GPU needs CuPy 14; {module().__version__} is installed.  Install a "
