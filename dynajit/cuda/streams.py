@@ -24,16 +24,25 @@ class Event:
         enable_timing: whether `elapsed_time` can be asked.
         blocking: `synchronize` sleeps instead of asking again and again.
         interprocess: not offered.
+        device: the GPU, which may stand first, as for `Event` of PyTorch's whole library; `record`
+            says in whose stream the moment is.
 
     Raises:
-        NoGpuError: no GPU can be used.
+        NoGpuError: no GPU can be used, or the device is none.
         UnsupportedError: `interprocess=True`.
     """
 
     def __init__(
-        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+        self,
+        enable_timing: Any = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        device: Any = None,
     ) -> None:
+        if not isinstance(enable_timing, int):
+            enable_timing, device = False, enable_timing
         gpu.require("cuda.Event")
+        number_of(device, "Event")
         if interprocess:
             raise UnsupportedError(
                 "cuda.Event(interprocess=True): events are not shared between processes.  Leave it "

@@ -367,10 +367,16 @@ def register_fake(
         allow_override: one registered before may be replaced.
 
     Raises:
-        RuntimeError: there is no such operator.
+        ValueError: `op` is neither a name nor an operator.
+
+    A name that no operator has yet keeps the function for the operator that will have it: packages
+    say so of operators in libraries of PyTorch's that could not be loaded.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        if isinstance(op, str) and split_name(op) and operators.find(op) is None:
+            operators.AWAITED[op] = function
+            return function
         _register(_overload_of(op, "register_fake"), "Meta", function, allow_override)
         return function
 

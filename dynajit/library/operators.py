@@ -312,6 +312,10 @@ class OpOverloadPacket(GraphCallable):
 _packets: Final[dict[str, OpOverloadPacket]] = {}
 
 
+AWAITED: Final[dict[str, Callable[..., Any]]] = {}
+"""Name -> the fake of an operator that is not defined yet. Mutable."""
+
+
 def define(
     space: str, schema: Schema, *, is_custom: bool = False, overwrites: bool = False
 ) -> OpOverload:
@@ -349,6 +353,7 @@ def define(
     setattr(namespace(space), name, packet)
     packet.add(made)
     _packets[full] = packet
+    made.fake = AWAITED.pop(made.name(), None)
     return made
 
 

@@ -20,7 +20,11 @@ from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.memory_format import MemoryFormat
 from dynajit.core.types.symint import SymInt
+from dynajit.core.types.tensor_layouts import Layout
+from dynajit.cuda.streams import Stream
+from dynajit.eager.modes.random import Generator
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ir.graph import Value
 
@@ -33,7 +37,8 @@ class _Required:
 REQUIRED: Final = _Required()
 
 BASES: Final = (
-    "Tensor", "SymInt", "int", "float", "bool", "str", "Scalar", "ScalarType", "Device",
+    "Tensor", "SymInt", "int", "float", "bool", "str", "Scalar", "ScalarType", "Device", "Layout",
+    "MemoryFormat", "Generator", "Stream",
 )  # fmt: skip
 """Names of types; what they take is in `_CONVERSIONS`."""
 
@@ -78,7 +83,8 @@ class Argument:
         type: see SchemaType.
         default: a Python value, or REQUIRED.
         keyword_only: it stands behind `*`.
-        alias: what stands in parentheses behind the base, `a!` for what is written; or empty.
+        alias: what stands in parentheses behind the base, `a!` for what is written; or empty. A
+            lone `!` behind the base is an alias of its own, `$0!`.
     """
 
     name: str
@@ -303,6 +309,10 @@ _CONVERSIONS: Final = {
     "Scalar": _of(numbers.Number, SymInt),
     "ScalarType": _of(DType),
     "Device": _device,
+    "Layout": _of(Layout),
+    "MemoryFormat": _of(MemoryFormat),
+    "Generator": _of(Generator),
+    "Stream": _of(Stream),
 }
 
 
@@ -316,7 +326,7 @@ def _python_name(kind: SchemaType) -> str:
 
 _SCHEMA: Final = re.compile(r"\s*([\w:.]*)\s*\((.*)\)\s*->\s*(.*?)\s*", re.DOTALL)
 _ITEM: Final = re.compile(
-    r"(\w+)(?:\(([^)]*)\))?((?:\[\d*\]|\?)*)(?:\s+(\w+))?(?:\s*=\s*(.+))?", re.DOTALL
+    r"(\w+)(?:\(([^)]*)\)|(\$\d+!))?((?:\[\d*\]|\?)*)(?:\s+(\w+))?(?:\s*=\s*(.+))?", re.DOTALL
 )
 _SUFFIX: Final = re.compile(r"(\?)?(?:\[(\d*)\])?(\?)?")
 
@@ -327,7 +337,7 @@ def parse(text: str) -> Schema:
     Raises:
         OperatorError: the text is none, or names a type that is not known here.
     """
-    found = _SCHEMA.fullmatch(text)
+    found = _SCHEMA.fullmatch(_with_aliases(text))
     if found is None:
         raise OperatorError(
             f"the schema {text!r} cannot be read.  Expected for example "
@@ -341,6 +351,12 @@ def parse(text: str) -> Schema:
         tuple(_arguments(arguments, text)),
         tuple(_return(item, text) for item in _split(returns)),
     )
+
+
+def _with_aliases(text: str) -> str:
+    """A schema in which each `Tensor!` has an alias of its own, by number."""
+    first, *others = text.split("Tensor!")
+    return first + "".join(f"Tensor${i}!{part}" for i, part in enumerate(others))
 
 
 def _arguments(text: str, schema: str) -> Iterator[Argument]:
@@ -364,7 +380,7 @@ def _return(text: str, schema: str) -> Return:
 def _item(text: str, schema: str) -> tuple[SchemaType, str, str, str | None]:
     """Type, alias, name and text of the default."""
     found = _ITEM.fullmatch(text)
-    suffix = None if found is None else _SUFFIX.fullmatch(found[3])
+    suffix = None if found is None else _SUFFIX.fullmatch(found[4])
     if found is None or suffix is None or found[1] not in BASES:
         raise OperatorError(
             f"the schema {schema!r}: unknown type specifier in {text!r}.  Expected one of "
@@ -376,7 +392,7 @@ def _item(text: str, schema: str) -> tuple[SchemaType, str, str, str | None]:
     else:
         number = int(length) if length else None
         kind = SchemaType(found[1], True, number, bool(before), bool(after))
-    return kind, (found[2] or "").replace(" ", ""), found[4] or "", found[5]
+    return kind, (found[2] or found[3] or "").replace(" ", ""), found[5] or "", found[6]
 
 
 def _split(text: str) -> list[str]:
@@ -399,9 +415,17 @@ def _split(text: str) -> list[str]:
     return [*items, item.strip()] if item.strip() else items
 
 
+_NAMED: Final = {
+    "ScalarType": dtypes.by_name,
+    "Layout": lambda name: Layout[name],
+    "MemoryFormat": lambda name: MemoryFormat[name],
+}
+"""What the name of a default stands for."""
+
+
 def _default(text: str, kind: SchemaType) -> Any:
-    if kind.base == "ScalarType" and text != "None":
-        return getattr(dtypes, text)
+    if kind.base in _NAMED and text != "None":
+        return _NAMED[kind.base](text)
     try:
         value = ast.literal_eval(text)
     except ValueError:
@@ -413,7 +437,7 @@ def _default(text: str, kind: SchemaType) -> Any:
 
 
 def _default_text(value: Any) -> str:
-    if isinstance(value, DType):
+    if isinstance(value, (DType, Layout, MemoryFormat)):
         return value.name
     if isinstance(value, (str, Device)):
         return f'"{value}"'
