@@ -46,6 +46,27 @@ def is_dynamo_supported() -> bool:
     return True
 
 
+def is_compile_supported(device_type: Any) -> bool:
+    """Whether functions of tensors on such devices can be compiled."""
+    return str(device_type).partition(":")[0] in ("cpu", "cuda")
+
+
+class TransformGetItemToIndex(contextlib.nullcontext[None]):
+    """A block in which indices may be tensors of `vmap`: they may everywhere."""
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """A promise that a function gives the same whenever it is called: it is captured like others,
+    and its result is guarded by what it depends on."""
+    return fn
+
+
+def nested_compile_region(fn: Any = None, *args: Any, **options: Any) -> Any:
+    """A hint that a function is called often with values of the same kinds, so that its graph might
+    be shared: calls of it are captured like others."""
+    return (lambda function: function) if fn is None else fn
+
+
 @contextlib.contextmanager
 def patch(changes: Any = None, **named: Any) -> Iterator[None]:
     """Settings of `_dynamo.config` for the block; they change nothing."""

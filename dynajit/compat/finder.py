@@ -14,7 +14,7 @@ Packages that publish late (`core.process.late`) have what lies below them as at
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -86,6 +86,14 @@ class Finder:
                 f"{asked.partition('.')[0]!r} here, and has no {name!r}.",
                 name=asked,
             ) from None
+
+    def find_distributions(self, context: Any = None) -> Iterator[Any]:
+        """The metadata of other names of the library, which `importlib.metadata` asks for."""
+        wanted = getattr(context, "name", None)
+        aliases = [name for name, found in [*sys.modules.items()] if found is self.library]
+        for alias in aliases:
+            if alias != self.own and wanted in (None, alias):
+                yield importlib.import_module("dynajit.compat.distribution").Standing(alias)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """The module that exists; None for one to be made."""

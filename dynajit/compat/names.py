@@ -70,14 +70,27 @@ _NOBODY: Final = "dynajit runs in one process; there is nobody to call.  Call th
 _NO_MESH: Final = (
     "dynajit runs in one process; there is no mesh of devices.  Use tensors as they are."
 )
+_NO_SCAN: Final = (
+    "functions are not scanned here.  Write the loop, or use cumsum, cumprod, cummax or "
+    "logcumsumexp."
+)
+_SCANS: Final = "associative_scan map scan while_loop"
+_NO_PIPELINE: Final = (
+    "dynajit runs in one process; there are no stages of others.  Call the module itself."
+)
 _NO_GROUPS: Final = (
     "dynajit runs in one process; there are no process groups.  Use the optimizer itself."
+)
+
+_DISTRIBUTED_TENSORS: Final = (
+    "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor"
 )
 
 _PLACES: Final[dict[str, Place]] = {
     "_C": Place(
         "The few names that programs import from there.",
         {
+            "compat.dispatch_keys": "DispatchKey DispatchKeySet _ExcludeDispatchKeyGuard",
             "compat.overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
             "compat.futures": "Future",
             "core.errors": "_LinAlgError=LinAlgError",
@@ -126,7 +139,8 @@ _PLACES: Final[dict[str, Place]] = {
                 "mark_dynamic mark_static reset"
             ),
             "compat.capturing": (
-                "OptimizedModule is_dynamo_supported mark_static_address maybe_mark_dynamic "
+                "OptimizedModule assume_constant_result is_dynamo_supported mark_static_address "
+                "maybe_mark_dynamic nested_compile_region "
                 "optimize"
             ),
         },
@@ -151,9 +165,26 @@ _PLACES: Final[dict[str, Place]] = {
             "verbose": False,
         },
     ),
-    "_dynamo.eval_frame": Place(
-        "What compiled modules are asked by.", {"compat.capturing": "OptimizedModule"}
+    "_custom_ops": Place("Older functions that register operators; see `library`."),
+    "_dynamo._trace_wrapped_higher_order_op": Place(
+        "Blocks of PyTorch's capture.", {"compat.capturing": "TransformGetItemToIndex"}
     ),
+    "_dynamo.eval_frame": Place(
+        "What compiled modules are asked by.",
+        {"compat.capturing": "OptimizedModule is_dynamo_supported"},
+    ),
+    "_dynamo.utils": Place("What can be captured.", {"compat.capturing": "is_compile_supported"}),
+    "_higher_order_ops": Place(
+        "Functions that call functions of tensors.", {"": "cond"}, refused={_NO_SCAN: _SCANS}
+    ),
+    "_higher_order_ops.associative_scan": Place(
+        "Scans by a function.", {"_higher_order_ops": "associative_scan"}
+    ),
+    "_higher_order_ops.cond": Place("Branches.", {"": "cond"}),
+    "_prims_common": Place(
+        "Questions about where elements lie.", {"compat.private": "is_contiguous_or_false"}
+    ),
+    "fx.experimental": Place("Questions about sizes."),
     "_inductor": Place(
         "The code generator: its `config` takes settings that change nothing.",
         {"compiler": "cudagraph_mark_step_begin"},
@@ -254,6 +285,7 @@ _PLACES: Final[dict[str, Place]] = {
                 "allow_in_graph compile disable is_compiling is_dynamo_compiling=is_compiling "
                 "list_backends reset set_stance"
             ),
+            "compat.capturing": "assume_constant_result nested_compile_region",
         },
         answers={"no": "is_exporting", "nothing": "cudagraph_mark_step_begin"},
     ),
@@ -302,6 +334,8 @@ _PLACES: Final[dict[str, Place]] = {
             )
         },
     ),
+    "export._trace": Place("Exported programs.", refused={_NO_EXPORT: "_export"}),
+    "export.decomp_utils": Place("Exported programs.", refused={_NO_EXPORT: "CustomDecompTable"}),
     "functional": Place(
         (
             "The functions that PyTorch writes in Python, by its path: `from torch.functional "
@@ -333,7 +367,7 @@ _PLACES: Final[dict[str, Place]] = {
             ),
         },
         answers={"no": "is_in_onnx_export"},
-        refused={_NO_ONNX: "dynamo_export export"},
+        refused={_NO_ONNX: "ONNXProgram dynamo_export export"},
     ),
     "onnx.operators": Place(
         "Shapes as tensors: functions that programs call whether they export or not.",
@@ -624,14 +658,16 @@ _PLACES: Final[dict[str, Place]] = {
         "Tensors of several processes; see `distributed.tensor`.",
         {
             "distributed.device_mesh": "DeviceMesh init_device_mesh",
-            "distributed.tensor": (
-                "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor"
-            ),
+            "distributed.tensor": _DISTRIBUTED_TENSORS,
         },
     ),
     "distributed._tensor.experimental": Place(
         "Experiments with tensors of several processes.",
         refused={_NOT_SEVERAL: ("implicit_replication")},
+    ),
+    "distributed._tensor.placement_types": Place(
+        "Where parts of tensors lie.",
+        {"distributed.tensor": "DTensor Partial Placement Replicate Shard"},
     ),
     "distributed.algorithms": Place(
         "What several processes do together: in one, there is nobody to wait for.",
@@ -680,6 +716,26 @@ _PLACES: Final[dict[str, Place]] = {
     "distributed.checkpoint.default_planner": Place(
         "Plans of sharded checkpoints.",
         {"distributed.checkpoint": "DefaultLoadPlanner DefaultSavePlanner"},
+    ),
+    "distributed.checkpoint._consolidate_hf_safetensors": Place(
+        "Files of sharded checkpoints.",
+        refused={_NOT_SHARDED: "consolidate_safetensors_files"},
+    ),
+    "distributed.checkpoint.format_utils": Place(
+        "Files of sharded checkpoints.",
+        refused={
+            _NOT_SHARDED: "_EmptyStateDictLoadPlanner dcp_to_torch_save torch_save_to_dcp",
+        },
+    ),
+    "distributed.checkpoint.hf_storage": Place(
+        "Files of sharded checkpoints.",
+        refused={_NOT_SHARDED: "HuggingFaceStorageReader HuggingFaceStorageWriter"},
+    ),
+    "distributed.checkpoint.state_dict_loader": Place(
+        "Sharded checkpoints.", refused={_NOT_SHARDED: "_load_state_dict load load_state_dict"}
+    ),
+    "distributed.checkpoint.state_dict_saver": Place(
+        "Sharded checkpoints.", refused={_NOT_SHARDED: "async_save save save_state_dict"}
     ),
     "distributed.checkpoint.optimizer": Place(
         "Optimisers of sharded modules.",
@@ -762,13 +818,56 @@ _PLACES: Final[dict[str, Place]] = {
             )
         },
     ),
-    "distributed.tensor": Place(
-        "Tensors whose parts lie in several processes.",
+    "distributed.pipelining": Place(
+        "Modules whose parts run in several processes.",
         refused={
-            _NO_MESH: (
-                "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor"
+            _NO_PIPELINE: (
+                "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint build_stage pipe_split "
+                "pipeline"
             )
         },
+    ),
+    "distributed.tensor": Place(
+        "Tensors whose parts lie in several processes. No tensor is a `DTensor`.",
+        {
+            "distributed.device_mesh": "DeviceMesh init_device_mesh",
+            "distributed.placements": "Partial Placement Replicate Shard",
+        },
+        refused={
+            _NO_MESH: "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
+        },
+    ),
+    "distributed.tensor._dtensor_spec": Place(
+        "What is known of distributed tensors.", refused={_NO_MESH: "DTensorSpec TensorMeta"}
+    ),
+    "distributed.tensor._utils": Place(
+        "Parts of distributed tensors.",
+        refused={_NO_MESH: "compute_global_tensor_info compute_local_shape_and_global_offset"},
+    ),
+    "distributed.tensor.device_mesh": Place(
+        "Meshes of devices.", {"distributed.device_mesh": "DeviceMesh init_device_mesh"}
+    ),
+    "distributed.tensor.experimental": Place(
+        "Experiments with tensors of several processes.",
+        refused={_NOT_SEVERAL: "context_parallel implicit_replication local_map register_sharding"},
+    ),
+    "distributed.tensor.experimental._attention": Place(
+        "Attention over several processes.",
+        refused={_NOT_SEVERAL: "context_parallel context_parallel_unshard set_rotate_method"},
+    ),
+    "distributed.tensor.parallel": Place(
+        "Modules whose weights are spread over processes.",
+        refused={
+            _NO_MESH: (
+                "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput "
+                "PrepareModuleOutput RowwiseParallel SequenceParallel loss_parallel "
+                "parallelize_module"
+            )
+        },
+    ),
+    "distributed.tensor.placement_types": Place(
+        "Where parts of tensors lie.",
+        {"distributed.placements": "Partial Placement Replicate Shard (_StridedShard)"},
     ),
     "distributed.utils": Place(
         "What distributed modules do when they are made: nothing in one process.",
@@ -831,6 +930,7 @@ _ELSEWHERE: Final[dict[str, str]] = {
     "distributed.fsdp.wrap": "distributed.wrapping",
     "distributed.nn.functional": "distributed.with_gradients",
     "futures": "compat.futures",
+    "fx.experimental.symbolic_shapes": "compat.symbolic_shapes",
     "hub": "compat.hub",
     "masked": "namespaces.masked",
     "multiprocessing": "compat.multiprocessing",

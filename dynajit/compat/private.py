@@ -5,6 +5,7 @@ from typing import Any
 from dynajit.core.errors import ShapeError
 from dynajit.core.types.device import parse
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.memory_format import contiguous_format
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import module
 from dynajit.ops.functions import cat
@@ -35,6 +36,11 @@ def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:
 def _element_size(dtype: DType) -> int:
     """Bytes per element."""
     return dtype.itemsize
+
+
+def is_contiguous_or_false(a: Tensor, /, *, memory_format: Any = contiguous_format) -> bool:
+    """Whether elements lie row by row; sizes are known, so there is always an answer."""
+    return a.is_contiguous(memory_format=memory_format)
 
 
 def _flatten_dense_tensors(tensors: Any) -> Any:

@@ -583,6 +583,29 @@ def sym_ite(b: Any, t: Any, f: Any) -> Any:
     return t if b else f
 
 
+def cond(
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()
+) -> Any:
+    """`true_fn(*operands)` if `pred` holds, else `false_fn(*operands)`.
+
+    Args:
+        pred: a bool, or a tensor with one element.
+
+    Raises:
+        ArgumentError: `pred` is neither, a function is none, or the operands are no tuple or list.
+    """
+    is_truth = isinstance(pred, (builtins.bool, SymBool)) or (
+        isinstance(pred, Tensor) and pred.numel() == 1
+    )
+    if not is_truth:
+        raise ArgumentError(f"cond: expected pred to be bool or tensor, but got {pred}.")
+    if not (callable(true_fn) and callable(false_fn)):
+        raise ArgumentError("cond: expected two callables for its branches.")
+    if not isinstance(operands, (tuple, list)):
+        raise ArgumentError(f"cond: expected operands in a tuple, got {type(operands).__name__}.")
+    return true_fn(*operands) if pred else false_fn(*operands)
+
+
 # -- what is refused -----------------------------------------------------------------------------
 
 _WHY_QUANTIZED = "quantized tensors are not available.  Compute with floating or integer tensors."

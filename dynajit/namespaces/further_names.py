@@ -14,7 +14,7 @@ QUANTIZED: Final = (
 )  # fmt: skip
 NAMES: Final = (
     "SymBool", "SymFloat", "SymInt", "alpha_dropout", "as_strided_scatter", "batch_norm",
-    "bilinear", "binary_cross_entropy_with_logits", "celu_", "constant_pad_nd",
+    "bilinear", "binary_cross_entropy_with_logits", "celu_", "cond", "constant_pad_nd",
     "cosine_embedding_loss", "ctc_loss", "dropout_", "dsmm", "embedding", "empty_permuted",
     "empty_strided", "feature_alpha_dropout", "fill", "frobenius_norm", "frombuffer",
     "get_device", "get_num_interop_threads", "grid_sampler", "grid_sampler_2d",

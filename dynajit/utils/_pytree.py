@@ -113,6 +113,53 @@ def _dict_unflatten(values: Iterable[Any], context: Context) -> dict[Any, Any]:
     return dict(zip(context, values, strict=True))
 
 
+@record
+class MappingKey:
+    """A step into a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+    def get(self, mapping: Any) -> Any:
+        """What lies there."""
+        return mapping[self.key]
+
+
+@record
+class SequenceKey:
+    """A step into a sequence."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence: Any) -> Any:
+        """What lies there."""
+        return sequence[self.idx]
+
+
+@record
+class GetAttrKey:
+    """A step into an attribute."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+    def get(self, obj: Any) -> Any:
+        """What lies there."""
+        return getattr(obj, self.name)
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[Any, Any]], Context]:
+    values, context = _dict_flatten(d)
+    return [(MappingKey(key), value) for key, value in zip(context, values, strict=True)], context
+
+
 def _flatten_defaultdict(tree: Any) -> tuple[list[Any], Context]:
     return list(tree.values()), [tree.default_factory, list(tree)]
 
@@ -157,6 +204,8 @@ def register_pytree_node(
     cls: type,
     flatten_fn: Callable[[Any], tuple[list[Any], Context]],
     unflatten_fn: Callable[[Iterable[Any], Context], Any],
+    *,
+    flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Context]] | None = None,
     **options: Any,
 ) -> None:
     """Let instances of a class be containers.
@@ -164,6 +213,7 @@ def register_pytree_node(
     Args:
         flatten_fn: gives the children, and what else is needed to put them together.
         unflatten_fn: takes both.
+        flatten_with_keys_fn: gives pairs of a step and a child, and what else is needed.
         options: names for saving structures; they have no effect.
 
     Raises:
@@ -172,6 +222,11 @@ def register_pytree_node(
     if cls in SUPPORTED_NODES:
         raise InvalidValueError(f"{cls} is already registered as pytree node.")
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn)
+    if flatten_with_keys_fn is not None:
+        _WITH_KEYS[cls] = flatten_with_keys_fn
+
+
+_WITH_KEYS: dict[type, Callable[[Any], tuple[list[tuple[Any, Any]], Context]]] = {}
 
 
 _register_pytree_node = register_pytree_node
@@ -316,6 +371,75 @@ def _only(chosen: Any, func: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
+def tree_flatten_with_path(
+    tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+) -> tuple[list[tuple[tuple[Any, ...], Any]], TreeSpec]:
+    """The leaves, each behind the steps that lead to it, and the structure.
+
+    Raises:
+        ValueError: a registered class says no steps.
+    """
+    found: list[tuple[tuple[Any, ...], Any]] = []
+    _collect_with_path(tree, (), found, is_leaf)
+    return found, tree_structure(tree, is_leaf)
+
+
+def tree_leaves_with_path(
+    tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
+) -> list[tuple[tuple[Any, ...], Any]]:
+    """The leaves, each behind the steps that lead to it."""
+    return tree_flatten_with_path(tree, is_leaf)[0]
+
+
+def tree_map_with_path(
+    func: Callable[..., Any],
+    tree: PyTree,
+    *rests: PyTree,
+    is_leaf: Callable[[PyTree], bool] | None = None,
+) -> PyTree:
+    """A nest of `func(steps, leaf, *leaves of the others)`."""
+    pairs, spec = tree_flatten_with_path(tree, is_leaf)
+    others = [spec.flatten_up_to(rest) for rest in rests]
+    return spec.unflatten(
+        func(path, leaf, *given) for (path, leaf), *given in zip(pairs, *others, strict=True)
+    )
+
+
+def keystr(kp: Iterable[Any]) -> str:
+    """Steps as a text, such as `['weights'][0]`."""
+    return "".join(map(str, kp))
+
+
+def _steps_into(tree: Any) -> list[Any]:
+    kind = type(tree)
+    if kind in _WITH_KEYS:
+        return [step for step, _ in _WITH_KEYS[kind](tree)[0]]
+    if isinstance(tree, dict):
+        return [MappingKey(key) for key in tree]
+    if _is_named_tuple(kind):
+        return [GetAttrKey(name) for name in tree._fields]
+    if isinstance(tree, (tuple, list, deque)):
+        return [SequenceKey(i) for i in range(len(tree))]
+    raise InvalidValueError(
+        f"{kind} has no flatten_with_keys_fn.  Give one to register_pytree_node."
+    )
+
+
+def _collect_with_path(
+    tree: Any,
+    path: tuple[Any, ...],
+    found: list[tuple[tuple[Any, ...], Any]],
+    is_leaf: Callable[[Any], bool] | None,
+) -> None:
+    definition = _definition(tree, is_leaf)
+    if definition is None:
+        found.append((path, tree))
+        return
+    children, _ = definition.flatten_fn(tree)
+    for step, child in zip(_steps_into(tree), children, strict=True):
+        _collect_with_path(child, (*path, step), found, is_leaf)
+
+
 def tree_all(
     pred: Callable[[Any], bool], tree: PyTree, is_leaf: Callable[[PyTree], bool] | None = None
 ) -> bool:
@@ -333,19 +457,26 @@ def tree_any(
 __all__ = [
     "SUPPORTED_NODES",
     "Context",
+    "GetAttrKey",
     "LeafSpec",
+    "MappingKey",
     "NodeDef",
     "PyTree",
+    "SequenceKey",
     "TreeSpec",
+    "keystr",
     "register_pytree_node",
     "tree_all",
     "tree_any",
     "tree_flatten",
+    "tree_flatten_with_path",
     "tree_iter",
     "tree_leaves",
+    "tree_leaves_with_path",
     "tree_map",
     "tree_map_",
     "tree_map_only",
+    "tree_map_with_path",
     "tree_structure",
     "tree_unflatten",
     "treespec_leaf",

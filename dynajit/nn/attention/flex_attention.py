@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from dynajit.core.errors import AutogradError, InvalidValueError, UnsupportedError
 from dynajit.core.types.dtypes import float32, float64
 from dynajit.nn.attention.block_masks import (
+    DEFAULT_BLOCK_SIZE,
     BlockMask,
     and_masks,
     create_block_mask,
@@ -179,6 +180,8 @@ def _check_block_mask(query: Any, key: Any, block_mask: BlockMask | None) -> Non
             "create_block_mask."
         )
 
+
+_DEFAULT_SPARSE_BLOCK_SIZE = DEFAULT_BLOCK_SIZE
 
 __all__ = [
     "AuxOutput",
