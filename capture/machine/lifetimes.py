@@ -9,10 +9,11 @@ The end of some objects does something (`ends_in_place`): plain Python does it w
 reference goes.
 """
 
+import builtins
 import gc
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dynajit.capture.bytecode.instructions import Body, decode
@@ -125,6 +126,37 @@ def has_guards(body: Body) -> bool:
         body.instructions[target].operation not in ("CALL_INTRINSIC_1", "CLEANUP_THROW")
         for target in landings
     )
+
+
+def lets_exit_pass(body: Body, landing: int, names: Mapping[str, Any]) -> bool:
+    """True for a handler that does nothing where a generator is closed: it asks for exceptions of
+    other classes, and raises again what is none of them.
+
+    Args:
+        landing: the handler's first instruction.
+        names: the function's globals; built-in exceptions that they hide are not looked at.
+    """
+    at = landing + 1
+    if [item.operation for item in body.instructions[landing : landing + 3]] == _CLEANUP:
+        return True
+    if body.instructions[landing].operation != "PUSH_EXC_INFO":
+        return False
+    while body.instructions[at].operation == "LOAD_GLOBAL":
+        test = body.instructions[at : at + 3]
+        if [item.operation for item in test] != _TEST or not _is_other(test[0].argument, names):
+            return False
+        at = test[2].argument
+    return body.instructions[at].operation == "RERAISE"
+
+
+_CLEANUP: Final = ["COPY", "POP_EXCEPT", "RERAISE"]  # behind a handler that has raised again
+_TEST: Final = ["LOAD_GLOBAL", "CHECK_EXC_MATCH", "POP_JUMP_IF_FALSE"]
+
+
+def _is_other(name: str, names: Mapping[str, Any]) -> bool:
+    """True for a built-in class of exceptions that GeneratorExit is none of."""
+    kind = vars(builtins).get(name)
+    return name not in names and type(kind) is type and issubclass(kind, Exception)
 
 
 def waits_in_try(generator: Any) -> bool:

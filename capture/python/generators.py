@@ -17,6 +17,7 @@ from dynajit.capture.machine.exceptions import (
     write_state,
 )
 from dynajit.capture.machine.frames import Frame, Steps
+from dynajit.capture.machine.lifetimes import lets_exit_pass
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import is_none, type_of, unsupported
 from dynajit.capture.python.exceptions import is_traceback
@@ -242,13 +243,16 @@ def _normalised(machine: Machine, cls: Known, given: Value) -> Steps[Value]:
 
 
 def is_guarded(state: Any) -> bool:
-    """True for a generator that is suspended inside `try` or `with`."""
+    """True for a generator that is suspended inside `try` or `with`, which does something when it
+    is closed."""
     if not isinstance(state, GeneratorState) or state.frame.index == 0:
         return False
     handler = state.body.instructions[state.frame.index - 1].handler
     while handler is not None:
         landing = state.body.instructions[handler.target]
-        if landing.operation not in ("CALL_INTRINSIC_1", "CLEANUP_THROW"):
+        if landing.operation not in ("CALL_INTRINSIC_1", "CLEANUP_THROW") and not lets_exit_pass(
+            state.body, handler.target, state.namespace.globals
+        ):
             return True
         handler = landing.handler
     return False
