@@ -257,3 +257,29 @@ def test_every_name_is_published() -> None:
         assert [] == [name for name in names if not hasattr(dj, name)]
         assert [] == [name for name in names if not hasattr(torch, name)]
         assert set(names) <= set(dir(dj))
+
+
+def branched(m: Any, pred: Any) -> Any:
+    x = m.tensor([1.0, 2.0], requires_grad=True)
+    found = m.cond(pred, lambda a, b: (a * 2, b), lambda a, b: (a - 1, b + 1), (x, x.detach()))
+    found[0].sum().backward()
+    return [part.tolist() for part in found], x.grad.tolist()
+
+
+@pytest.mark.parametrize("pred", [True, False])
+def test_a_branch_is_chosen_as_in_pytorch(pred: bool) -> None:
+    x = dj.tensor([1.0, 2.0])
+    chosen = torch.cond(
+        pred, lambda a: a * 2, lambda a: a - 1, (torch.tensor([1.0, 2.0]),)
+    ).tolist()
+    assert chosen == dj.cond(pred, lambda a: a * 2, lambda a: a - 1, (x,)).tolist()
+    assert branched(dj, pred) == branched(dj, dj.tensor(pred)) == branched(dj, dj.tensor([pred]))
+    compiled = dj.compile(lambda p, a: dj.cond(p, lambda a: a * 2, lambda a: a - 1, (a,)))
+    assert chosen == compiled(pred, x).tolist() == compiled(dj.tensor(pred), x).tolist()
+
+
+@pytest.mark.parametrize("sizes", [None, (2,)])
+def test_what_is_no_truth_chooses_no_branch(sizes: Any) -> None:
+    for library in (dj, torch):
+        with pytest.raises(RuntimeError, match="pred"):
+            library.cond("a" if sizes is None else library.ones(sizes), abs, abs, ())

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynajit.core.errors import (
     ArgumentError,
+    ArgumentRuntimeError,
     InvalidValueError,
     InvalidValueRuntimeError,
     ShapeError,
@@ -592,17 +593,13 @@ def cond(
         pred: a bool, or a tensor with one element.
 
     Raises:
-        ArgumentError: `pred` is neither, a function is none, or the operands are no tuple or list.
+        ArgumentRuntimeError: `pred` is neither.
     """
     is_truth = isinstance(pred, (builtins.bool, SymBool)) or (
         isinstance(pred, Tensor) and pred.numel() == 1
     )
     if not is_truth:
-        raise ArgumentError(f"cond: expected pred to be bool or tensor, but got {pred}.")
-    if not (callable(true_fn) and callable(false_fn)):
-        raise ArgumentError("cond: expected two callables for its branches.")
-    if not isinstance(operands, (tuple, list)):
-        raise ArgumentError(f"cond: expected operands in a tuple, got {type(operands).__name__}.")
+        raise ArgumentRuntimeError(f"cond: expected pred to be bool or tensor, but got {pred}.")
     return true_fn(*operands) if pred else false_fn(*operands)
 
 

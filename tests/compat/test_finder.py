@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -80,3 +81,14 @@ x = torch.ones(3, 2)
 assert torch.allclose(net(x), torch.compile(net)(x))
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_other_name_has_the_metadata_of_a_package(alias):
+    assert dj.version.__version__ == metadata.version(alias)
+    assert [alias] == metadata.packages_distributions()[alias]
+    with pytest.raises(metadata.PackageNotFoundError):
+        metadata.version("no-such-package-is-here")
+
+
+def test_the_librarys_own_name_has_its_own_metadata(alias):
+    assert dj.version.dynajit == metadata.version("dynajit")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.core.errors import DTypeError, FileFormatError, UnsafeFileError, UnsupportedError
+from dynajit.core.errors import FileFormatError, UnsafeFileError, UnsupportedError
 from dynajit.core.types import dtypes
 
 torch = pytest.importorskip("torch")

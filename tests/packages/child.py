@@ -1,15 +1,13 @@
 """Runs all programs with one library and writes what they give: started by `test_packages`.
 
-Usage: `python child.py torch|dynajit FOLDER`. PyTorch comes first and leaves the states that the
-other run starts from. FOLDER/<library>/<program>.npz holds arrays by name, FOLDER/<library>.json
-per program None, or the words of the error. Modules that a package imports and nothing here uses
-(torchvision) are empty.
+Usage: `python child.py torch|dynajit FOLDER [PROGRAM...]`; without names it runs all. PyTorch comes
+first and leaves the states that the other run starts from. FOLDER/<library>/<program>.npz holds
+arrays by name, FOLDER/<library>.json per program None, or the words of the error.
 """
 
 import json
 import sys
 import traceback
-import types
 import warnings
 from pathlib import Path
 from typing import Any
@@ -19,25 +17,18 @@ import numpy as np
 STEPS = 3
 
 
-def _empty_class(attribute: str) -> type:
-    if attribute.startswith("__"):
-        raise AttributeError(attribute)
-    return type(attribute, (), {})
-
-
 def library(name: str) -> Any:
     """PyTorch, or dynajit under its name."""
     if name == "dynajit":
         import dynajit
 
         sys.modules["torch"] = dynajit
-    for unused in ("torchvision", "torchvision.transforms"):
-        module: Any = types.ModuleType(unused)
-        module.__getattr__ = _empty_class
-        sys.modules[unused] = module
-    sys.modules["torchvision"].transforms = sys.modules["torchvision.transforms"]  # type: ignore
     import torch
 
+    if name == "torch":  # which may be a build that cannot load torchvision's own library
+        for operator in ("nms", "qnms"):
+            schema = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            torch.library.define(f"torchvision::{operator}", schema)
     return torch
 
 
@@ -65,7 +56,9 @@ def run(torch: Any, build: Any, state: Path, load: bool, compiled: bool) -> dict
     elif not state.exists():
         np.savez(state, **{k: v.detach().numpy() for k, v in model.state_dict().items()})
     inputs = tensors(torch, program.inputs)
-    call = torch.compile(program.call) if compiled else program.call
+    call = program.call
+    if compiled:
+        call = program.compiled(program) if program.compiled else torch.compile(call)
     make = program.optimizer or (lambda parameters: torch.optim.SGD(parameters, lr=1e-2))
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = make(trained) if trained else None
@@ -88,10 +81,13 @@ def run(torch: Any, build: Any, state: Path, load: bool, compiled: bool) -> dict
         optimizer.step()
     for name, value in model.state_dict().items():
         found[f"trained {name}"] = value.detach().numpy()
+    if compiled and program.is_whole:
+        reasons = torch.compile_stats()["reasons"]
+        assert not reasons, "\n".join(reasons)
     return found
 
 
-def main(name: str, folder: Path) -> None:
+def main(name: str, folder: Path, chosen: list[str]) -> None:
     warnings.simplefilter("ignore")
     torch = library(name)
     torch.set_num_threads(1)
@@ -102,10 +98,14 @@ def main(name: str, folder: Path) -> None:
     (folder / "state").mkdir(exist_ok=True)
     errors: dict[str, str | None] = {}
     for program, build in PROGRAMS.items():
+        if chosen and program not in chosen:
+            continue
         state = folder / "state" / f"{program}.npz"
         modes = (False,) if name == "torch" else (False, True)
         try:
             for compiled in modes:
+                if compiled:
+                    torch.compiler.reset()
                 load = name != "torch" and state.exists()
                 found = run(torch, build, state, load, compiled)
                 where = own / "compiled" if compiled else own
@@ -117,4 +117,4 @@ def main(name: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

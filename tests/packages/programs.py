@@ -1,42 +1,22 @@
 """What is run of each package: a model, what it is called with, and a loss.
 
 Contract: `PROGRAMS` maps a name to a function `(torch) -> Program`, where `torch` is PyTorch or the
-library in its place; packages are imported inside, after that has been decided. Inputs come from
-NumPy with fixed seeds, never from the library. Called by `child`, in a process per library.
+library in its place; packages are imported inside, after that has been decided. Called by `child`,
+in a process per library.
 """
 
+import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ecosystems import ECOSYSTEMS
+from program import Program, normal, words
 
 
-@dataclass(frozen=True)
-class Program:
-    """One program.
-
-    Args:
-        model: a module, whose state is made equal before it runs, or None.
-        inputs: what it is called with: arrays.
-        call: `call(model, *tensors)` -> a tensor, or a tuple of them.
-        optimizer: `optimizer(parameters)`, or None for plain gradient descent.
-    """
-
-    model: Any
-    inputs: tuple[np.ndarray, ...]
-    call: Callable[..., Any] = lambda model, *inputs: model(*inputs)
-    optimizer: Callable[[Any], Any] | None = None
-
-
-def normal(*shape: int) -> np.ndarray:
-    """Normal numbers, the same at every call."""
-    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
-
-
-def words(*shape: int, count: int = 32) -> np.ndarray:
-    """Numbers of words, the same at every call."""
-    return np.random.default_rng(sum(shape)).integers(0, count, shape)
+def is_installed(name: str) -> bool:
+    """Whether the package of a program is there; the larger ones may be missing."""
+    return importlib.util.find_spec(name.partition(".")[0]) is not None
 
 
 def vision_transformer(torch: Any) -> Program:
@@ -257,4 +237,5 @@ PROGRAMS: dict[str, Callable[[Any], Program]] = {
     "torchdiffeq": differential_equation,
     "lion_pytorch": lion,
     "torch_ema": moving_average,
+    **{name: build for name, build in ECOSYSTEMS.items() if is_installed(name)},
 }

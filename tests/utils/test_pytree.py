@@ -103,3 +103,48 @@ def test_maps_are_captured() -> None:
     assert [2.0, 2.0] == doubled["a"].tolist()
     assert [1.0] == more["b"][0].tolist()
     assert [2.0] * 3 == more["b"][1][0].tolist()
+
+
+@pytest.mark.parametrize("tree", TREES, ids=repr)
+def test_paths_of_leaves_equal_pytorchs(tree: Any) -> None:
+    expected, result = theirs.tree_leaves_with_path(tree), ours.tree_leaves_with_path(tree)
+    assert [leaf for _, leaf in expected] == [leaf for _, leaf in result]
+    texts = [theirs.keystr(path) for path, _ in expected]
+    assert texts == [ours.keystr(path) for path, _ in result]
+    given: list[Any] = []
+    ours.tree_map_with_path(lambda path, *leaves: given.append((path, leaves)), tree, tree)
+    assert [(path, (leaf, leaf)) for path, leaf in result] == given
+
+
+@pytest.mark.parametrize("module", [ours, theirs])
+def test_a_registered_class_says_its_steps(module: Any) -> None:
+    class Pair:
+        def __init__(self, left: Any, right: Any) -> None:
+            self.left, self.right = left, right
+
+    module.register_pytree_node(
+        Pair,
+        lambda pair: ([pair.left, pair.right], None),
+        lambda children, _: Pair(*children),
+        flatten_with_keys_fn=lambda pair: (
+            [(module.GetAttrKey("left"), pair.left), (module.GetAttrKey("right"), pair.right)],
+            None,
+        ),
+    )
+    found = module.tree_leaves_with_path({"a": Pair(1, [2, 3])})
+    assert ["['a'].left", "['a'].right[0]", "['a'].right[1]"] == [
+        module.keystr(path) for path, _ in found
+    ]
+    path, leaf = found[2]
+    step = {"a": Pair(1, [2, 3])}
+    for key in path:
+        step = key.get(step)
+    assert leaf == step
+
+
+@pytest.mark.parametrize("module", [ours, theirs])
+def test_a_dict_is_taken_apart_with_its_keys(module: Any) -> None:
+    pairs, context = module._dict_flatten_with_keys({"a": 1, 2: [3]})
+    assert [("['a']", 1), ("[2]", [3])] == [(str(key), value) for key, value in pairs]
+    assert ["a", 2] == context
+    assert module.MappingKey("a") == pairs[0][0]
