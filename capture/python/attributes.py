@@ -5,6 +5,7 @@ machine (`capture.machine.machine`).
 """
 
 import enum
+import functools
 import inspect
 import sys
 import types
@@ -113,12 +114,8 @@ def _find_attribute(machine: Machine, value: Value, name: str) -> Steps[Value]:
     if is_stream(value) and name in ("write", "flush"):
         machine.recorder.use(value)
         return NativeMethod(value, name)
-    if is_existing_partial(value) and name in ("func", "args", "keywords"):
-        machine.recorder.use(value)
-        found: Value = machine.recorder.wrap(
-            getattr(value.object, name), sources.Attribute(value.source, name)
-        )
-        return found
+    if is_existing_partial(value):
+        return _existing_partial_attribute(machine, value, name)
     if isinstance(value, Opaque):
         return _opaque_attribute(machine, value, name)
     if isinstance(value, TupleValue):
@@ -520,8 +517,41 @@ def _partial_attribute(machine: Machine, value: PartialValue, name: str) -> Valu
         pairs = [(constant(key), item) for key, item in value.keywords.items()]
         made: Value = new_dict(machine, pairs)
         return made
-    if name == "__self__" and value.is_method and isinstance(value.function, BoundMethod):
+    if value.is_method and name == "__self__" and isinstance(value.function, BoundMethod):
         return value.function.self
+    if value.is_method:
+        raise unsupported_attribute(value, name)  # partialmethod stores more in what it gives
+    return _attribute_of_partials(machine, value, name)
+
+
+def _existing_partial_attribute(machine: Machine, value: Opaque, name: str) -> Value:
+    """What a partial object holds; it may have attributes of its own, which come second."""
+    machine.recorder.use(value)
+    fields = text_keyed(vars(value.object))
+    if name in ("func", "args", "keywords") or name in fields:
+        found = getattr(value.object, name)
+        stored: Value = machine.recorder.wrap(found, sources.Attribute(value.source, name))
+        return stored
+    machine.recorder.guard(value.source, Kind.INSTANCE_LACKS, name, "missing attribute")
+    return _attribute_of_partials(machine, value, name)
+
+
+def _attribute_of_partials(machine: Machine, value: Value, name: str) -> Value:
+    """What the class of partial objects has under a name."""
+    raw = lookup(functools.partial, name)
+    if raw is MISSING:
+        kind = type_name(functools.partial)
+        raise_python(machine, AttributeError, f"'{kind}' object has no attribute '{name}'")
+    if name == "__class__":
+        return Known(functools.partial)
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return BoundMethod(Known(raw), value)
+    if isinstance(raw, str):
+        return constant(raw)
+    if isinstance(raw, types.BuiltinFunctionType):
+        return Known(raw)
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return NativeMethod(Known(functools.partial), name)
     raise unsupported_attribute(value, name)
 
 
