@@ -28,6 +28,7 @@ PyObject *name_requires_grad;
 PyObject *name_bases;
 PyObject *registrations;
 PyObject *subclasses;
+PyObject *deque_type;
 PyObject *current_device;
 vectorcallfunc plain_call;
 static PyObject *capture_error; /* dynajit.core.errors.CaptureError */
@@ -1754,6 +1755,12 @@ load_dependencies(void)
     registrations = PyObject_GetAttrString(abstract, "get_cache_token");
     Py_DECREF(abstract);
     subclasses = PyObject_GetAttrString((PyObject *)&PyType_Type, "__subclasses__");
+    PyObject *collections = PyImport_ImportModule("collections");
+    if (collections == NULL) {
+        return -1;
+    }
+    deque_type = PyObject_GetAttrString(collections, "deque");
+    Py_DECREF(collections);
     PyObject *gpu = PyImport_ImportModule("dynajit.core.arrays.gpu.runtime");
     if (gpu == NULL) {
         return -1;
@@ -1767,7 +1774,7 @@ load_dependencies(void)
     no_keywords = PyDict_New();
     if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL
         || name_bases == NULL || registrations == NULL || subclasses == NULL
-        || current_device == NULL || no_keywords == NULL) {
+        || deque_type == NULL || current_device == NULL || no_keywords == NULL) {
         return -1;
     }
     extra_index = REQUEST_CODE_EXTRA_INDEX(NULL); /* the slot borrows: nothing to release */

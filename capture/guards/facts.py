@@ -4,6 +4,7 @@ Frozen data, compared by value. Nothing here runs user code.
 Made by the executor; expected values of `capture.guards.guards.Guard`.
 """
 
+import collections
 import enum
 import weakref
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.ops.native._library_call import LibraryFunction
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes)
+CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes, collections.deque)
 PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _PLAIN_IDS = frozenset(map(id, PLAIN))
 

@@ -76,6 +76,10 @@ def _has_one(expected: Any, actual: Any) -> str:
     return "it has one"
 
 
+def _limit(number: int) -> int | None:
+    return None if number < 0 else number
+
+
 def _writes_text(are_checked: bool) -> str:
     return "a call by vmap" if are_checked else "no call by vmap"
 
@@ -348,6 +352,11 @@ class Kind(enum.IntEnum):
         key=Condition.key,
         holds=Holds.TERMS,
         lower=_lower_condition,
+    )  # fmt: skip
+    # int: the most items that a deque may have; -1: no limit
+    MAX_LENGTH = 31, Row(
+        lambda s, e: f"{s}.maxlen is {_limit(e)}",
+        lambda e: f"a deque with maxlen={_limit(e)}",
     )  # fmt: skip
 
 

@@ -8,12 +8,13 @@ import sys
 
 from dynajit.capture.bytecode.versions import IS_314
 from dynajit.capture.library.iteration import Iterator, equal
-from dynajit.capture.library.table import rebuilds, replaces
+from dynajit.capture.library.table import reads_existing, rebuilds, replaces
 from dynajit.capture.values.objects import DISGUISED
 
 _MISSING = "deque.{1}(x): x not in deque" if IS_314 else "{0!r} is not in deque"
 
 
+@reads_existing
 @replaces(collections.deque)
 class deque:
     """A list whose ends are open; with `maxlen`, the other end gives way.

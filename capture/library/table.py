@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from dynajit.capture.values.objects import DISGUISED
+from dynajit.capture.values.objects import DISGUISED, READ_AS
 
 Form = TypeVar("Form", bound=Callable[..., Any])
 
@@ -35,6 +35,14 @@ def replaces(original: Any) -> Callable[[Form], Form]:
         return form
 
     return enter
+
+
+def reads_existing(form: type) -> type:
+    """Enter a class as whose instances those of the original that existed before are read; what the
+    recorder makes of one is in `capture.machine.recording`.
+    """
+    READ_AS[DISGUISED[form]] = form
+    return form
 
 
 def stands_for(original: type, *forms: type) -> None:

@@ -7,9 +7,9 @@ the stack as it was. Every object that existed before keeps its identity.
 import functools
 import operator
 import types
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dynajit.capture.places import sources
 from dynajit.capture.values.containers import (
@@ -24,7 +24,7 @@ from dynajit.capture.values.containers import (
 from dynajit.capture.values.functions import CellValue
 from dynajit.capture.values.hashed import Hashes, hashes_of, store
 from dynajit.capture.values.objects import DELETED, ObjectValue
-from dynajit.capture.values.storage import DictStorage, ListStorage
+from dynajit.capture.values.storage import DequeItems, DictStorage, ListStorage
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
@@ -80,14 +80,71 @@ class ListEffect(Effect):
 class GrowEffect(ListEffect):
     """`target.extend(items)`: whatever the list holds by then."""
 
+    grow: ClassVar[Any] = list.extend
+
     def replay(self, emitter: Any) -> None:
         def items() -> None:
             for item in self.items:
                 emitter.load_value(item)
             emitter.build("tuple", len(self.items))
 
-        emitter.call(list.extend, lambda: emitter.load_value(self.target), items)
+        emitter.call(type(self).grow, lambda: emitter.load_value(self.target), items)
         emitter.pop()
+
+
+@record
+class DequeEffect(ListEffect):
+    """The items of a deque. That others take their places, what goes over it does not notice."""
+
+    def replay(self, emitter: Any) -> None:
+        def items() -> None:
+            for item in self.items:
+                emitter.load_value(item)
+            emitter.build("list", len(self.items))
+
+        emitter.call(_refill, functools.partial(emitter.load_value, self.target), items)
+        emitter.pop()
+
+
+def _refill(changed: Any, items: list[Any]) -> None:
+    if len(changed) != len(items):
+        changed.clear()
+        changed.extend(items)
+        return
+    for position, item in enumerate(items):
+        if changed[position] is not item:
+            changed[position] = item
+
+
+@record
+class DequeGrowEffect(GrowEffect):
+    """The same at the end of a deque."""
+
+    grow: ClassVar[Any] = deque.extend
+
+
+@record
+class NoticeEffect(Effect):
+    """What goes over a deque notices that it has changed, although it has the same items."""
+
+    target: ObjectValue
+
+    @property
+    def values(self) -> list[Value]:
+        return [self.target]
+
+    def replay(self, emitter: Any) -> None:
+        emitter.call(_touch, functools.partial(emitter.load_value, self.target))
+        emitter.pop()
+
+
+def _touch(changed: Any) -> None:
+    items = list(changed) or [None]
+    is_empty = not changed
+    changed.clear()
+    changed.extend(items)
+    if is_empty:
+        changed.clear()
 
 
 @record
@@ -452,9 +509,10 @@ def _list_effect(target: ListValue, before: Any, after: Any) -> Effect:
     guards how many they are.
     """
     kept = len(before)
+    is_deque = isinstance(target, DequeItems)
     if len(after) >= kept and all(map(operator.is_, before, after)):
-        return GrowEffect(target, after[kept:])
-    return ListEffect(target, after)
+        return (DequeGrowEffect if is_deque else GrowEffect)(target, after[kept:])
+    return DequeEffect(target, after) if is_deque else ListEffect(target, after)
 
 
 def of_object(
@@ -466,7 +524,8 @@ def of_object(
         removed: of a dict, as in `dict_effect`.
     """
     if isinstance(after, Grown):
-        yield GrowEffect(target, after.appended)
+        grow = DequeGrowEffect if isinstance(target, DequeItems) else GrowEffect
+        yield grow(target, after.appended)
     elif isinstance(target, ListValue):
         yield _list_effect(target, before, after)
     elif isinstance(target, DictValue):
@@ -480,6 +539,8 @@ def of_object(
     elif isinstance(target, TensorValue):
         if after.attributes:
             yield AttributeEffect(target, tuple(after.attributes.items()))
+    elif isinstance(target, ObjectValue) and type(after.existing) is deque:
+        yield NoticeEffect(target)
     elif isinstance(target, ObjectValue):
         stored = tuple(
             (name, item)

@@ -7,7 +7,7 @@ facts that an operation relies on, `Builder` makes graph nodes. Everything can b
 
 import enum
 import types
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -42,8 +42,8 @@ from dynajit.capture.values.containers import (
     TupleValue,
 )
 from dynajit.capture.values.functions import BoundMethod, CellValue
-from dynajit.capture.values.objects import ObjectContents, ObjectValue
-from dynajit.capture.values.storage import CHANGING, native_base, plain
+from dynajit.capture.values.objects import READ_AS, ObjectContents, ObjectValue
+from dynajit.capture.values.storage import CHANGING, DequeItems, native_base, plain
 from dynajit.capture.values.symbolic import LITERAL_TYPES, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.capture.values.users_code import answers_itself
@@ -447,6 +447,10 @@ class Recorder:
             self.guard(source, Kind.ALIASED, first.source)
         elif isinstance(value, TensorValue):
             self._use_tensor(self._existing[value.identity], source)
+        elif value.cls is READ_AS.get(deque):
+            limit = self._existing[value.identity].maxlen
+            self.guard(source, Kind.TYPE_IS, deque)
+            self.guard(source, Kind.MAX_LENGTH, -1 if limit is None else limit)
         else:
             self.guard(source, Kind.TYPE_IS, value.cls)
 
@@ -595,6 +599,8 @@ class Recorder:
             return self._adopt(obj, CellValue, source, None)
         if id(kind) in _ITERATORS:
             return self._adopt(obj, IteratorValue, source, ExistingIterator())
+        if kind is deque and (obj.maxlen is None or obj.maxlen < _MOST_LIMITED):
+            return self._adopt_deque(obj, source)
         if is_immutable(obj) and is_lasting(source):
             return Known(obj, None if isinstance(source, sources.Constant) else source)
         if is_modelled_class(kind):
@@ -626,6 +632,21 @@ class Recorder:
             ]
             return TupleValue(tuple(found), tuple, place)
         return Constant(plain(obj), place)
+
+    def _adopt_deque(self, obj: deque[Any], source: Source) -> ObjectValue:
+        """An instance of the Python form of deques; its items are read when they are asked for."""
+        form, first = READ_AS[deque], self._by_object.get(id(obj))
+        if first is not None:
+            return ObjectValue(first.identity, form, source)
+        value = ObjectValue(self.heap.adopt(None), form, source)
+        self._by_object[id(obj)] = value
+        self._existing[value.identity] = obj
+        items = DequeItems(self.heap.adopt(None), list, sources.Storage(source), value)
+        self._existing[items.identity] = obj
+        self._storages.append(items)
+        fields = {"items": items, "maxlen": Constant(obj.maxlen), "state": Constant(0)}
+        self.heap.load_entry(value.identity, ObjectContents(obj, fields))
+        return value
 
     def _adopt(self, obj: Any, family: type[Handle], source: Source, contents: Any) -> Handle:
         first = self._by_object.get(id(obj))
@@ -814,6 +835,8 @@ class Recorder:
 
 #: Conditions on numbers of one region: each costs a call per operation, a value costs little.
 MOST_CONDITIONS: Final = 64
+#: A guard's number is an int of C.
+_MOST_LIMITED: Final = 2**31
 
 _SLICE = ("start", "stop", "step")
 

@@ -5,7 +5,7 @@ const char *const step_names[STEP_COUNT] = {
     "SLOT", "FUNCTION", "CONSTANT", "STATE", "GLOBAL", "BUILTIN", "CLOSURE", "DEFAULT",
     "KEYWORD_DEFAULT", "ATTRIBUTE", "CLASS_ATTRIBUTE", "ITEM", "KEY", "TYPE", "METHOD_FUNCTION",
     "METHOD_SELF", "CELL", "PART", "DICT", "CLOSURE_CELL", "ITERATED",
-    "NTH_KEY", "MEMBER",
+    "NTH_KEY", "MEMBER", "DEQUE_ITEM",
 };
 
 #define GUARD_KIND_NAME(name) #name,
@@ -371,6 +371,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_WRITES_CHECKED:
     case KIND_HANDLING:
     case KIND_ENDS_QUIETLY:
+    case KIND_MAX_LENGTH:
         check->number = PyLong_AsInt(expected);
         return check->number == -1 && PyErr_Occurred() ? -1 : 0;
     case KIND_HAS_NO_ATTRIBUTE:

@@ -140,7 +140,24 @@ plain_length(PyObject *object)
     if (PyUnicode_Check(object)) {
         return PyUnicode_GET_LENGTH(object);
     }
+    if (Py_TYPE(object) == (PyTypeObject *)deque_type) {
+        return PyObject_Size(object);
+    }
     return PyBytes_Check(object) ? PyBytes_GET_SIZE(object) : -1;
+}
+
+/* The most items that a deque may have; -1: no limit. */
+static int
+has_max_length(PyObject *object, int number)
+{
+    if (Py_TYPE(object) != (PyTypeObject *)deque_type) {
+        return 0;
+    }
+    PyObject *limit = PyObject_GetAttrString(object, "maxlen");
+    int same = limit == Py_None ? number == -1 : limit != NULL && PyLong_AsLong(limit) == number;
+    Py_XDECREF(limit);
+    PyErr_Clear();
+    return same;
 }
 
 static int
@@ -334,6 +351,8 @@ check_value(Guards *self, Check *check, PyObject *value)
     case KIND_ENDS_QUIETLY:
         return Py_REFCNT(value) > self->held || ends_quietly(value, check->number)
                || is_lent_by_caller(value);
+    case KIND_MAX_LENGTH:
+        return has_max_length(value, check->number);
     case KIND_SUBCLASSES:
         return has_subclasses(value, check);
     case KIND_DEVICE:

@@ -475,6 +475,22 @@ read_nth_key(PyObject *dict, Py_ssize_t index)
     return key;
 }
 
+/* An item of a deque, which holds it; its address is nowhere to be pinned. */
+static PyObject *
+read_deque_item(PyObject *object, Py_ssize_t index)
+{
+    if (Py_TYPE(object) != (PyTypeObject *)deque_type) {
+        return NULL;
+    }
+    PyObject *item = PySequence_GetItem(object, index);
+    if (item == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(item);
+    return item;
+}
+
 /* One step from `base`; borrowed, or NULL where the place does not exist. */
 PyObject *
 read_step(Node *node, PyObject *base)
@@ -488,6 +504,8 @@ read_step(Node *node, PyObject *base)
     }
     case STEP_ITEM:
         return read_item(base, node->index);
+    case STEP_DEQUE_ITEM:
+        return read_deque_item(base, node->index);
     case STEP_TYPE:
         return (PyObject *)Py_TYPE(base);
     case STEP_CLASS_ATTRIBUTE:

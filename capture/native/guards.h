@@ -34,6 +34,7 @@ extern PyObject *name_requires_grad;   /* "requires_grad" */
 extern PyObject *name_bases;           /* "__bases__" */
 extern PyObject *registrations;        /* abc.get_cache_token */
 extern PyObject *subclasses;           /* type.__subclasses__ */
+extern PyObject *deque_type;           /* collections.deque */
 extern PyObject *current_device;       /* dynajit.core.arrays.gpu.runtime.current_device */
 extern vectorcallfunc plain_call;      /* how CPython calls a Python function */
 
@@ -50,7 +51,7 @@ enum Step {
     STEP_SLOT, STEP_FUNCTION, STEP_CONSTANT, STEP_STATE, STEP_GLOBAL, STEP_BUILTIN, STEP_CLOSURE,
     STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
     STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_PART, STEP_DICT,
-    STEP_CLOSURE_CELL, STEP_ITERATED, STEP_NTH_KEY, STEP_MEMBER,
+    STEP_CLOSURE_CELL, STEP_ITERATED, STEP_NTH_KEY, STEP_MEMBER, STEP_DEQUE_ITEM,
     STEP_COUNT
 };
 
@@ -63,7 +64,7 @@ extern const char *const step_names[STEP_COUNT];
     X(ALIASED) X(NO_SHARED_STORAGE) X(INSTANCE_LACKS) X(SEPARATE_MEMORY) X(HANDLING) \
     X(RELATION) X(STORAGE_EQUALS) X(POSITION) X(CLASS_UNCHANGED) X(REGISTRATIONS) \
     X(ENDS_QUIETLY) X(EXISTS) X(AUTOCAST) X(INFERENCE) X(SUBCLASSES) X(DEVICE) \
-    X(WRITES_CHECKED) X(CONDITION)
+    X(WRITES_CHECKED) X(CONDITION) X(MAX_LENGTH)
 
 #define GUARD_KIND_NUMBER(name) KIND_##name,
 enum Kind { GUARD_KINDS(GUARD_KIND_NUMBER) KIND_COUNT };

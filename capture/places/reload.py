@@ -5,6 +5,7 @@ runs no user code, as the source promises.
 """
 
 import itertools
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -122,6 +123,11 @@ def _item(source: sources.Item, writer: Writer, push: PushBase, function: Any) -
     _call(writer, read_item, lambda: push(base), lambda: writer.load_constant(source.index))
 
 
+def _deque_item(source: sources.DequeItem, writer: Writer, push: PushBase, function: Any) -> None:
+    index = source.index
+    _call(writer, deque.__getitem__, lambda: push(source.base), lambda: writer.load_constant(index))
+
+
 def _size(source: sources.SizeOf, writer: Writer, push: PushBase, function: Any) -> None:
     push(source.base)
     writer.load_attribute("shape")
@@ -234,6 +240,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.Member: _member,
     sources.InstanceDict: _fields,
     sources.Item: _item,
+    sources.DequeItem: _deque_item,
     sources.Iterated: _iterated,
     sources.Storage: _storage,
     sources.Key: _key,

@@ -47,6 +47,7 @@ class Step(enum.IntEnum):
     ITERATED = 20  # iterator over a list or tuple -> the list or tuple
     NTH_KEY = 21  # dict -> a key; argument: its place in the order of the dict
     MEMBER = 22  # class -> what it or a base stores, unbound; argument: name
+    DEQUE_ITEM = 23  # deque -> item; argument: index
 
 
 Path: TypeAlias = tuple[tuple[int, Any], ...]
@@ -478,6 +479,13 @@ class Item(Source):
     def expression(self) -> str:
         """`base[index]`."""
         return f"{self.base.expression()}[{self.index}]"
+
+
+@record
+class DequeItem(Item):
+    """An item of a deque."""
+
+    step: ClassVar[Step | None] = Step.DEQUE_ITEM
 
 
 @record

@@ -1,5 +1,6 @@
 """Contents of lists, dicts and sets: read, made, and written."""
 
+import collections
 import itertools
 import types
 from collections import OrderedDict
@@ -27,6 +28,7 @@ from dynajit.capture.values.containers import (
     TupleValue,
 )
 from dynajit.capture.values.objects import DELETED, InstanceDictValue
+from dynajit.capture.values.storage import DequeItems
 from dynajit.capture.values.symbolic import LITERAL_TYPES, Known, Value, constant
 
 
@@ -70,11 +72,7 @@ def list_items(machine: Machine, value: ListValue) -> tuple[Value, ...]:
     contents = machine.heap[value.identity]
     existing = machine.recorder.existing(value)
     if contents is None or isinstance(contents, Grown):
-        base = machine.recorder.first_source(value)
-        items = tuple(
-            machine.recorder.wrap(o, sources.Item(base, i))
-            for i, o in enumerate(list.__iter__(existing))
-        )
+        items = _stored_items(machine, value, existing)
         revise = None if contents is None else lambda grown: grown.after(items)
         machine.heap.load_entry(value.identity, items, revise)
         contents = machine.heap[value.identity]
@@ -85,6 +83,15 @@ def list_items(machine: Machine, value: ListValue) -> tuple[Value, ...]:
         )
     found: tuple[Value, ...] = contents
     return found
+
+
+def _stored_items(machine: Machine, value: ListValue, existing: Any) -> tuple[Value, ...]:
+    base = machine.recorder.first_source(value)
+    place, stored = sources.Item, list.__iter__
+    if isinstance(value, DequeItems):
+        place, stored = sources.DequeItem, collections.deque.__iter__
+    wrap = machine.recorder.wrap
+    return tuple(wrap(item, place(base, i)) for i, item in enumerate(stored(existing)))
 
 
 def grow_list(machine: Machine, value: ListValue, items: tuple[Value, ...]) -> None:

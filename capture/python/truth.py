@@ -1,6 +1,7 @@
 """Truth and length, and comparisons that are guarded by their outcome."""
 
 import enum
+from collections import deque
 from typing import Any, NoReturn
 
 from dynajit.capture import breaks
@@ -33,6 +34,7 @@ from dynajit.capture.values.containers import (
 )
 from dynajit.capture.values.functions import BoundMethod, CellValue, FunctionValue, NativeMethod
 from dynajit.capture.values.objects import TracebackValue
+from dynajit.capture.values.storage import DequeItems
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import class_with_methods, user_method
@@ -198,7 +200,8 @@ def length(machine: Machine, value: Value) -> Steps[Number]:
 
 def native_length(value: Any, existing: Any) -> int:
     """The length of an existing container, whatever a derived class says."""
-    count: int = value.cls.__len__(existing)
+    own: Any = deque if isinstance(value, DequeItems) else value.cls
+    count: int = own.__len__(existing)
     return count
 
 

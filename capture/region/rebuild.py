@@ -73,7 +73,7 @@ from dynajit.capture.values.objects import (
     ObjectValue,
     TracebackValue,
 )
-from dynajit.capture.values.storage import DictStorage, ListStorage, SetStorage
+from dynajit.capture.values.storage import DequeItems, DictStorage, ListStorage, SetStorage
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core.records import record
@@ -508,6 +508,7 @@ _WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {
     DictStorage: Rebuilder._owner,
     ListStorage: Rebuilder._owner,
     SetStorage: Rebuilder._owner,
+    DequeItems: Rebuilder._owner,
     ObjectValue: Rebuilder._object,
     ExceptionValue: Rebuilder._exception,
     TracebackValue: Rebuilder._traceback,

@@ -26,6 +26,9 @@ DELETED: Final = _Deleted()
 #: Class of `capture.library` -> the class written in C that it stands for.
 DISGUISED: Final[dict[type, type]] = {}
 
+#: Class written in C -> its class of `capture.library`, as whose instances existing ones are read.
+READ_AS: Final[dict[type, type]] = {}
+
 
 class ObjectValue(HeapValue):
     """An instance of a user class; contents: ObjectContents."""

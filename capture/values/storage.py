@@ -44,6 +44,11 @@ class ListStorage(ListValue):
 
 
 @record(eq=False)
+class DequeItems(ListStorage):
+    """The items of a deque that existed before."""
+
+
+@record(eq=False)
 class SetStorage(SetValue):
     """The set inside an instance."""
 
@@ -57,7 +62,7 @@ CHANGING: Final[dict[type, type[Any]]] = {
 }  # fmt: skip
 
 #: Handles of storage that changes.
-STORAGE: Final = (DictStorage, ListStorage, SetStorage)
+STORAGE: Final = (DictStorage, ListStorage, SetStorage, DequeItems)
 
 
 @remembered
@@ -89,7 +94,7 @@ def _is_made_in_python(cls: type, base: type) -> bool:
 def plain(instance: Any) -> Any:
     """An instance's storage as an object: itself where it can change, else a plain copy."""
     base = native_base(type(instance))
-    if base in CHANGING:
+    if base is None or base in CHANGING:  # None: of a deque
         return instance
     native: Any = base
     if native in (tuple, bytes):

@@ -45,7 +45,7 @@ from dynajit.capture.values.objects import (
     TracebackValue,
 )
 from dynajit.capture.values.plain_classes import namespace
-from dynajit.capture.values.storage import DictStorage, ListStorage, SetStorage
+from dynajit.capture.values.storage import DequeItems, DictStorage, ListStorage, SetStorage
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
@@ -176,6 +176,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     DictStorage: lambda v, heap: [v.owner],
     ListStorage: lambda v, heap: [v.owner],
     SetStorage: lambda v, heap: [v.owner],
+    DequeItems: lambda v, heap: [v.owner],
     DictViewValue: lambda v, heap: [v.dictionary],
     InstanceDictValue: lambda v, heap: [v.owner],
     IteratorValue: _of_iterator,

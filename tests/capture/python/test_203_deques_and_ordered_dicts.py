@@ -182,3 +182,101 @@ def opaque(value):
 def test_objects_nested_too_deeply_for_the_compiler_run_as_plain_python(strict, compiler):
     assert (1, False, 1) == compiler.compile(nested)(3000)
     assert ["objects that are nested too deeply"] == compiler.skips
+
+
+# -- deques that existed before --------------------------------------------------------------------
+
+
+def read(d):
+    return d[0], d[-1], len(d), d.maxlen, list(d), 2 in d, bool(d), type(d), isinstance(d, deque), d
+
+
+def queued(d, item):
+    d.append(item)
+    return d.popleft(), d
+
+
+def changed_at_both_ends(d):
+    d.appendleft(7)
+    d.extend([8, 9])
+    d.rotate(2)
+    del d[1]
+    d[0] = 5
+    d.reverse()
+    return sum(d)
+
+
+def emptied(d):
+    d.clear()
+    return len(d), d
+
+
+def only_appended(d):
+    d.append(1)
+
+
+def gone_through_and_changed(d):
+    def go():
+        for item in d:
+            d.append(item)
+
+    return caught(go), d
+
+
+def one_deque_twice(d, other):
+    d.append(1)
+    return d is other, len(other), d == other
+
+
+EXISTING = [
+    case(function, deque([1, 2, 3], limit), *rest, graphs=0)
+    for limit in (None, 3, 4)
+    for function, *rest in (
+        (read,), (queued, 5), (changed_at_both_ends,), (emptied,), (only_appended,),
+        (gone_through_and_changed,), (one_deque_twice, deque([1])),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EXISTING, ids=str)
+def test_an_argument_is_as_in_plain_python(case, assert_captured):
+    case.check(assert_captured)
+
+
+def test_another_length_limit_and_item_is_noticed(compiler):
+    compiled = compiler.compile(read)
+    for items, limit in ([1, 2], None), ([1, 2], 2), ([1, 3], 2), ([1, 3, 4], None), ([2, 1], 9):
+        assert read(deque(items, limit)) == compiled(deque(items, limit))
+    assert 0 == len(compiler.breaks)
+
+
+def test_a_deque_that_is_only_appended_to_has_one_version(compiler):
+    compiled, kept = compiler.compile(only_appended), deque()
+    for _ in range(20):
+        compiled(kept)
+    assert deque([1] * 20) == kept
+    assert 1 == len(compiler.regions)
+
+
+def put_and_taken(d):
+    d.append(1)
+    d.pop()
+
+
+def replaced(d):
+    d[1] = 5
+
+
+@pytest.mark.parametrize("function", [put_and_taken, replaced])
+def test_who_goes_over_a_deque_notices_what_plain_python_lets_it_notice(function, compiler):
+    compiled = compiler.compile(function)
+    for called in function, compiled, compiled:
+        kept = deque([1, 2, 3])
+        going = iter(kept)
+        next(going)
+        called(kept)
+        if function is replaced:
+            assert 5 == next(going)
+        else:
+            with pytest.raises(RuntimeError, match="mutated"):
+                next(going)
