@@ -477,6 +477,27 @@ class AttributeEffect(Effect):
             emitter.store_attribute(name)
 
 
+@record
+class DataEffect(Effect):
+    """`target.data = view` of each pair, all views taken before."""
+
+    stored: tuple[tuple[TensorValue, Value], ...]
+
+    @property
+    def values(self) -> list[Value]:
+        return [value for pair in self.stored for value in pair]
+
+    def replay(self, emitter: Any) -> None:
+        given = [functools.partial(emitter.load_value, value) for value in self.values]
+        emitter.call(_set_data, *given)
+        emitter.pop()
+
+
+def _set_data(*pairs: Any) -> None:
+    for target, view in zip(pairs[::2], pairs[1::2], strict=True):
+        target.data = view
+
+
 def of_memory(recorder: Any, memory: MemoryContents) -> TensorEffect:
     """The write that gives an existing tensor what its memory holds at the end."""
     held = memory.value if memory.has_history else memory.elements
@@ -537,8 +558,9 @@ def of_object(
     elif isinstance(target, IteratorValue):
         yield IteratorEffect(target, getattr(after, "position", None))
     elif isinstance(target, TensorValue):
-        if after.attributes:
-            yield AttributeEffect(target, tuple(after.attributes.items()))
+        stored = tuple((name, item) for name, item in after.attributes.items() if name != "data")
+        if stored:
+            yield AttributeEffect(target, stored)
     elif isinstance(target, ObjectValue) and type(after.existing) is deque:
         yield NoticeEffect(target)
     elif isinstance(target, ObjectValue):

@@ -783,10 +783,20 @@ class Recorder:
         """Record a condition on numbers."""
         self.guard(condition.terms[0].source, Kind.CONDITION, condition, reason)
 
-    def graph_value(self, value: TensorValue) -> graph.Value:
-        """What a tensor holds now, as an operand."""
+    def graph_value(self, value: TensorValue, is_detached: bool = False) -> graph.Value:
+        """What a tensor holds now, as an operand.
+
+        Args:
+            is_detached: nobody asks for a gradient by it.
+
+        Raises:
+            GraphBreak: a gradient would be asked for by new data, which is no input of the graph.
+        """
         self.use(value)
         contents: TensorContents = self.heap[value.identity]
+        is_leaf = contents.has_new_data and contents.tensor is not None
+        if is_leaf and self.grad_enabled and not is_detached and contents.tensor.requires_grad:
+            raise breaks.GraphBreak(breaks.AUTOGRAD_CALL, "a gradient by new Tensor.data")
         if contents.value is not None:
             return tensor_memory.read(self, value)
         first = self._first_handle(value) or value

@@ -45,6 +45,7 @@ from dynajit.capture.values.objects import HandledException, ObjectValue
 from dynajit.capture.values.storage import STORAGE
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.capture.values.tensors import Step, TensorValue
+from dynajit.core.arrays import any_arrays
 from dynajit.core.types import symint
 from dynajit.core.types.device import Device
 from dynajit.core.types.value_types import TensorType, contiguous_strides
@@ -221,6 +222,7 @@ def _region(
     made = reach(needed, recorder)
     reached = made.values
     given_items.refuse_kept(reached, recorder)
+    _refuse_left_memory(recorder, reached)
     refuse_copies(recorder, reached)
     _refuse_open_generators(recorder, reached)
     _refuse_changed_prints(recorder)
@@ -491,14 +493,15 @@ def _guard_memory(recorder: Recorder) -> None:
             which come after the launch, would count as later ones.
     """
     memories = tensor_memory.written(recorder)
-    if not memories:
+    moved = _guard_moved(recorder)
+    if not memories and not moved:
         return
     is_alone = _records(recorder)
     tensors = recorder.lifted_tensors
     owners: dict[int, set[int]] = {}  # ids of the tensors, by that of their storage
     for existing in map(recorder.existing, tensors):
         owners.setdefault(id(existing._storage), set()).add(id(existing))
-    uses = {}
+    uses = {target.identity: MemoryUse.WRITTEN for target in moved}
     for memory in memories:
         use = MemoryUse.WRITTEN
         if memory.is_recorded:
@@ -511,6 +514,35 @@ def _guard_memory(recorder: Recorder) -> None:
         uses[memory.base.identity] = use
     expected = tuple((t.source, uses.get(t.identity, MemoryUse.READ)) for t in tensors)
     recorder.guard(tensors[0].source, Kind.SEPARATE_MEMORY, expected, "written tensors")
+
+
+#: Pairs of tensors that are guarded one by one.
+_MOST_PAIRS: Final = 256
+
+
+def _guard_moved(recorder: Recorder) -> list[TensorValue]:
+    """Tensors whose `data` was replaced are no other tensors that were used; those of many are
+    returned: guards keep them apart by their memory.
+
+    Raises:
+        NotRebuildable: their memory is that of others.
+    """
+    moved = [target for target, _ in _moved(recorder)]
+    tensors = recorder.lifted_tensors
+    if len(moved) * len(tensors) <= _MOST_PAIRS:
+        for target in moved:
+            for other in tensors:
+                if other.identity != target.identity:
+                    reason = "a tensor that gets new data"
+                    recorder.guard(target.source, Kind.NOT_ALIASED, other.source, reason)
+        return []
+    for target in moved:
+        existing = recorder.existing(target)
+        near = map(recorder.existing_at, recorder.input_spans.near(existing))
+        is_limited = existing._storage.is_inference or not any_arrays.is_writable(existing.array)
+        if is_limited or any(other is not existing for other in near):
+            raise NotRebuildable("a tensor gets new data whose memory is that of others")
+    return moved
 
 
 def _records(recorder: Recorder) -> bool:
@@ -542,6 +574,37 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
             removed = heap[slot] if slot is not None and heap.has(slot) else ()
             handle = handles[identity]
             yield from effects.of_object(handle, heap.entry(identity), heap[identity], removed)
+    moved = tuple(_moved(executor.recorder))
+    if moved:
+        yield effects.DataEffect(moved)
+
+
+def _moved(recorder: Recorder) -> Iterator[tuple[TensorValue, Value]]:
+    """The existing tensors whose `data` was replaced, with what they look at now."""
+    for handle in recorder.handles():
+        if isinstance(handle, TensorValue):
+            contents = recorder.heap[handle.identity]
+            if contents.has_new_data:
+                yield handle, contents.attributes["data"]
+
+
+def _refuse_left_memory(recorder: Recorder, reached: list[Value]) -> None:
+    """Views are made of the tensor that their memory started with.
+
+    Raises:
+        NotRebuildable: it looks at other memory by then.
+    """
+    early = {view.object_id for _, view in _moved(recorder)}  # made before any of them moves
+    for value in reached:
+        if not isinstance(value, TensorValue) or recorder.heap.is_adopted(value.identity):
+            continue
+        memory = recorder.heap[value.identity].memory
+        base = recorder.heap[memory].base if memory else value
+        if base.identity == value.identity or not memory:
+            continue
+        is_early = value.identity in early and recorder.heap.is_adopted(base.identity)
+        if tensor_memory.has_moved(recorder, base, memory) and not is_early:
+            raise NotRebuildable("a view of memory that its first tensor has left")
 
 
 def _refuse_lost_place(heap: Heap, before: Any) -> None:

@@ -165,15 +165,31 @@ def _new_view(
 def data_of(recorder: "Recorder", value: TensorValue, cls: type) -> TensorValue:
     """`value.data`."""
     step = Step(TABLE.detach, {}, recorder.grad_enabled, is_data=True)
-    found = recorder.builder.view(step, recorder.graph_value(value))
+    found = recorder.builder.view(step, recorder.graph_value(value, is_detached=True))
     memory = memory_of(recorder, value)
     steps = (*recorder.heap[value.identity].steps, step)
     return _new_view(recorder, found, memory, steps, cls)
 
 
+def replace_data(recorder: "Recorder", value: TensorValue, given: TensorValue) -> None:
+    """`value.data = given`: it looks at the memory of the other one from here on.
+
+    Its own graph value becomes an input of the graph, so that guards keep it apart from others.
+    """
+    recorder.graph_value(value, is_detached=True)
+    view = data_of(recorder, given, Tensor)
+    seen: TensorContents = recorder.heap[view.identity]
+    contents: TensorContents = recorder.heap[value.identity]
+    attributes = contents.attributes
+    if recorder.existing(value) is not None:
+        attributes = {**attributes, "data": view}
+    now = replace(seen, tensor=contents.tensor, attributes=attributes, has_new_data=True)
+    recorder.heap.write(value.identity, now)
+
+
 def memory_of(recorder: "Recorder", value: TensorValue) -> int:
     """Heap id of a tensor's memory, made when first asked for."""
-    held = recorder.graph_value(value)
+    held = recorder.graph_value(value, is_detached=True)
     contents: TensorContents = recorder.heap[value.identity]
     if contents.memory:
         return contents.memory
@@ -244,7 +260,7 @@ def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bo
     if is_recorded and any(needs) and any(step.is_part for step in steps):
         raise PartWritten
     has_history = memory.has_history or (is_recorded and any(needs))
-    refuse_overlap(recorder, memory.base, has_history)
+    refuse_overlap(recorder, memory.base, identity, has_history)
     if is_recorded and any(needs):
         changed = _put(builder, memory.value, steps, part)
         if needs[0] and (hides or not needs[1] or steps) and not _keeps_rest(steps):
@@ -466,11 +482,18 @@ def written(recorder: "Recorder") -> list[MemoryContents]:
     return [contents for contents in found if contents.version]
 
 
-def refuse_overlap(recorder: "Recorder", base: TensorValue, has_history: bool) -> None:
+def has_moved(recorder: "Recorder", base: TensorValue, memory: int) -> bool:
+    """True if the tensor that all steps of a memory start at looks at another one by now."""
+    contents: TensorContents = recorder.heap[base.identity]
+    return contents.has_new_data and contents.memory != memory
+
+
+def refuse_overlap(recorder: "Recorder", base: TensorValue, memory: int, has_history: bool) -> None:
     """An existing tensor is written: it must not overlap with a graph input.
 
     Args:
         base: what is written.
+        memory: that of the tensor.
         has_history: it gets a history: so does every view of its storage.
 
     Raises:
@@ -479,6 +502,8 @@ def refuse_overlap(recorder: "Recorder", base: TensorValue, has_history: bool) -
     written = recorder.existing(base)
     if written is None:
         return
+    if has_moved(recorder, base, memory):
+        raise GraphBreak(breaks.TENSOR_MUTATION, "memory that its first tensor has left")
     if written._storage.is_inference and not is_inference_mode_enabled():
         raise GraphBreak(breaks.TENSOR_FAILURE, "a write to a tensor made in inference mode")
     others = recorder.input_spans.near(written)
@@ -486,7 +511,7 @@ def refuse_overlap(recorder: "Recorder", base: TensorValue, has_history: bool) -
         others = others + recorder.input_spans.of_storage(written)
     if any(recorder.is_input(i) and recorder.existing_at(i) is not written for i in others):
         raise GraphBreak(breaks.TENSOR_MUTATION, MSG_SHARED)
-    recorder.written_spans.add(written, memory_of(recorder, base))
+    recorder.written_spans.add(written, memory)
 
 
 def refuse_written(recorder: "Recorder", tensor: Any) -> None:

@@ -51,6 +51,7 @@ class TensorContents:
         steps: how it is made from the memory's base.
         version: number of writes to the memory when `value` was read.
         attributes: what was stored in it by name.
+        has_new_data: `data` was assigned: it looks at memory of another tensor from then on.
     """
 
     value: Any
@@ -59,6 +60,7 @@ class TensorContents:
     steps: tuple[Step, ...] = ()
     version: int = 0
     attributes: Mapping[str, Value] = field(default_factory=dict)
+    has_new_data: bool = False
 
 
 @record

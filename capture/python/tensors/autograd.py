@@ -23,6 +23,9 @@ from dynajit.eager import Tensor
 
 def set_tensor_attribute(machine: Machine, receiver: TensorValue, name: str, item: Value) -> None:
     """`receiver.name = item`."""
+    if name == "data":
+        _set_data(machine, receiver, item)
+        return
     if name == "grad":
         _check_gradient(machine, receiver, item)
     elif hasattr(receiver.cls, name):
@@ -42,6 +45,29 @@ def _check_gradient(machine: Machine, receiver: TensorValue, item: Value) -> Non
     mine, given = tensor_type(machine, receiver), tensor_type(machine, item)
     if (mine.shape, mine.dtype) != (given.shape, given.dtype) or item == receiver:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.grad = {given} for {mine}")
+
+
+def _set_data(machine: Machine, receiver: TensorValue, item: Value) -> None:
+    """`receiver.data = item`.
+
+    Raises:
+        GraphBreak: eager execution refuses it, or a gradient would have to pass.
+    """
+    if not isinstance(item, TensorValue):
+        raise GraphBreak(breaks.TENSOR_FAILURE, "Tensor.data = what is no tensor")
+    recorder = machine.recorder
+    mine, given = tensor_type(machine, receiver), tensor_type(machine, item)
+    if mine.dtype is not given.dtype or mine.device is not given.device:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.data = {given} for {mine}")
+    existing = recorder.existing(receiver)
+    if needs_gradient(machine, receiver):
+        if existing is None or not is_leaf(machine, receiver).value:
+            raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.data = ... of a result")
+        old = recorder.graph_value(receiver, is_detached=True).node
+        builder = recorder.builder
+        if any(old in n.args and builder.node_needs_gradient(n) for n in builder.nodes):
+            raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.data = ... while backward may need it")
+    tensor_memory.replace_data(recorder, receiver, item)
 
 
 def stored_attribute(machine: Machine, value: TensorValue, name: str) -> Value:
@@ -95,7 +121,7 @@ def is_leaf(machine: Machine, value: TensorValue) -> Constant:
     contents: TensorContents = machine.heap[value.identity]
     if existing is None:
         return constant(False)
-    if contents.memory:
+    if contents.memory and not contents.has_new_data:
         memory: MemoryContents = machine.heap[contents.memory]
         if memory.has_history:
             return constant(False)
