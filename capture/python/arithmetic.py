@@ -124,7 +124,7 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     if isinstance(a, TensorValue) and in_place:
         return tensor_in_place(machine, a, function, [b], {})
     tensors = isinstance(a, TensorValue) or isinstance(b, TensorValue)
-    if tensors and _is_number_or_tensor(a) and _is_number_or_tensor(b):
+    if tensors and _is_number_or_tensor(machine, a) and _is_number_or_tensor(machine, b):
         if plain == "**" and _is_short_power(b):
             b = constant(machine.recorder.specialise(b))
         if plain == "/" and not isinstance(a, TensorValue):
@@ -195,10 +195,10 @@ def _formatted(machine: Machine, template: Constant, values: Value) -> Steps[Val
     return _fold_known(machine, operator.mod, template, values)
 
 
-def _is_number_or_tensor(value: Value) -> bool:
+def _is_number_or_tensor(machine: Machine, value: Value) -> bool:
     if isinstance(value, (TensorValue, Scalar)):
         return True
-    value = plain_number(value)
+    value = plain_number(machine, value)
     return isinstance(value, Constant) and isinstance(value.value, (bool, int, float, complex))
 
 
@@ -471,7 +471,7 @@ def _is_short_power(exponent: Value) -> TypeGuard[Scalar]:
 
 
 def _compare_tensors(machine: Machine, symbol: str, function: Any, a: Value, b: Value) -> Value:
-    if _is_number_or_tensor(a) and _is_number_or_tensor(b):
+    if _is_number_or_tensor(machine, a) and _is_number_or_tensor(machine, b):
         result: Value = native_call(machine, function, [a, b], {}, lift_numbers=True)
         return result
     if symbol in ("==", "!=") and isinstance(a, (Constant, Known)) != isinstance(

@@ -5,6 +5,7 @@ that may
 run user code is a generator: it yields frames to run and is sent their results.
 """
 
+import enum
 import functools
 import types
 from collections.abc import Callable
@@ -41,7 +42,13 @@ from dynajit.capture.values.symbolic import (
     constant,
 )
 from dynajit.capture.values.tensors import TensorValue
-from dynajit.capture.values.users_code import MISSING, class_with_methods, lookup, user_method
+from dynajit.capture.values.users_code import (
+    MISSING,
+    class_with_methods,
+    has_own_operators,
+    lookup,
+    user_method,
+)
 from dynajit.core.records import record
 from dynajit.ops.native._library_call import LibraryFunction
 
@@ -178,10 +185,20 @@ def is_known(value: Value) -> bool:
     return False
 
 
-def plain_number(value: Value) -> Value:
-    """A number of NumPy's as the Python number that tensors take it for; others as they are."""
-    if isinstance(value, Known) and is_numpy_number(value.object):
+def plain_number(machine: Machine, value: Value) -> Value:
+    """A number of NumPy's, or a member of an enumeration of numbers, as the Python number that
+    tensors take it for; others as they are."""
+    if not isinstance(value, Known):
+        return value
+    if is_numpy_number(value.object):
         return constant(value.object.item())
+    member = value.object
+    for kind in (int, float):
+        if isinstance(member, kind) and isinstance(member, enum.Enum):
+            if has_own_operators(type(member)):
+                return value
+            machine.recorder.use(value)
+            return constant(kind.__pos__(member))
     return value
 
 

@@ -70,3 +70,44 @@ def test_sizes_are_added_multiplied_and_broadcast_as_sizes() -> None:
         assert expected[1:] == actual[1:]
         assert [type(shape) for shape in expected[1:]] == [type(shape) for shape in actual[1:]]
         assert expected[0].tolist() == actual[0].tolist()
+
+
+# -- of tensors, with `new`, and what is asked of layouts ------------------------------------------
+
+OF_TENSORS = {
+    "numbers of it": lambda x: dj.tensor([x[0, 0], x[1, 1]]),
+    "nested, with numbers": lambda x: dj.tensor([[x[0, 0], 2], [x[1, 1], x[0, 2]]]),
+    "integers": lambda x: dj.tensor([[x[0, 0].long(), 2], [x[1, 1].long(), 5]]),
+    "two floating dtypes": lambda x: dj.tensor([x[0, 0].double(), 2.0]),
+    "integers and floats": lambda x: dj.tensor([x[0, 0].long(), 2.5]),
+    "booleans": lambda x: dj.tensor((x.sum().bool(), True)),
+    "another dtype": lambda x: dj.tensor([x[0, 0], x[1, 1]], dtype=dj.int64),
+    "a size": lambda x: dj.tensor([x.sum(), x.shape[0]]),
+    "a copy": lambda x: dj.tensor(x.detach()).add_(1),
+    "a copy of another dtype": lambda x: dj.tensor(x.detach(), dtype=dj.float64),
+    "new of sizes": lambda x: x.new(2, 3).fill_(2) + x.detach(),
+    "new of a shape": lambda x: x.new(x.shape).zero_(),
+    "new of data": lambda x: x.long().new([1, 2]),
+    "new of nothing": lambda x: x.new(),
+    "row-major": lambda x: x.is_contiguous(memory_format=dj.contiguous_format),
+    "turned": lambda x: x.t().is_contiguous(memory_format=dj.preserve_format),
+    "channels last, not": lambda x: x.reshape(1, 3, 2, 1).is_contiguous(dj.channels_last),
+    "channels last": lambda x: (
+        x.reshape(1, 3, 2, 1)
+        .to(memory_format=dj.channels_last)
+        .is_contiguous(memory_format=dj.channels_last)
+    ),
+    "of another rank": lambda x: x.is_contiguous(memory_format=dj.channels_last),
+    "a stride": lambda x: (x.stride(dim=0), x.t().stride(-1)),
+    "a view": lambda x: x.detach().view(size=(3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", OF_TENSORS)
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_what_is_made_of_tensors_is_as_in_eager_execution(name, needs_gradient):
+    make = OF_TENSORS[name]
+    compiled = dj.compile(make, fullgraph=True)
+    for start in (0.0, 1.0):
+        x = (dj.arange(6.0) + start).reshape(2, 3).requires_grad_(needs_gradient)
+        assert repr(make(x)) == repr(compiled(x))

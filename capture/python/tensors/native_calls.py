@@ -97,9 +97,10 @@ def _native_call(
 ) -> Value:
     name = getattr(function, "__qualname__", None) or getattr(function, "name", repr(function))
     try:
-        positional = [to_native(machine, plain_number(value), lifted) for value in args]
+        positional = [to_native(machine, plain_number(machine, value), lifted) for value in args]
         named = {
-            key: to_native(machine, plain_number(value), lifted) for key, value in keywords.items()
+            key: to_native(machine, plain_number(machine, value), lifted)
+            for key, value in keywords.items()
         }
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} with {error}") from None

@@ -41,13 +41,14 @@ from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.capture.values.users_code import MISSING, lookup
 from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.gpu import runtime as gpu
-from dynajit.core.errors import InvalidValueError
+from dynajit.core.errors import DynajitError, InvalidValueError
 from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
+from dynajit.core.types.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.types.symint import SymInt, equals
 from dynajit.core.types.tensor_layouts import strided
-from dynajit.core.types.value_types import contiguous_strides
+from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import Size, Tensor
 from dynajit.eager.tensor import creation, typed_names
 from dynajit.ir import graph
@@ -170,7 +171,8 @@ def tensor_method(
         return _OWN_METHODS[name](machine, receiver, args, keywords)
     if name == "view" and not args and list(keywords) == ["size"]:
         args, keywords = [keywords["size"]], {}
-    if name in _LAYOUT_METHODS and not keywords:
+    if name in _LAYOUT_METHODS:
+        args, keywords = [*args, *keywords.values()], {}  # one parameter at most
         return _LAYOUT_METHODS[name](machine, receiver, name, args)
     if name in _CONTENTS:
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
@@ -197,8 +199,15 @@ def _strides(machine: Machine, value: TensorValue) -> Any:
 
 
 def _is_contiguous(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Constant:
-    strides = _known_layout(_strides(machine, value))
-    return constant(is_row_major(tensor_type(machine, value).shape, strides))
+    shape, strides = tensor_type(machine, value).shape, _known_layout(_strides(machine, value))
+    try:
+        wanted = as_python(machine, args[0]) if args else None
+        if isinstance(wanted, MemoryFormat) and RANKS.get(wanted, len(shape)) != len(shape):
+            return constant(False)
+        order = outer_to_inner(wanted, len(shape)) or range(len(shape))
+    except (NotKnown, DynajitError) as error:
+        raise GraphBreak(breaks.TENSOR_FAILURE, f"Tensor.is_contiguous: {error}") from None
+    return constant(is_row_major(tuple(shape[d] for d in order), tuple(strides[d] for d in order)))
 
 
 def _stride(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Value:
@@ -289,12 +298,24 @@ def _new_tensor(
     return creates_tensor(machine, creation.tensor, data, own | given)
 
 
+def _new(
+    machine: Machine, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`new(*sizes)` or `new(data)`: as `Tensor`, of the receiver's dtype and device."""
+    kind = tensor_type(machine, value)
+    device = keywords.get("device", NONE)
+    place = kind.device if is_none(machine, device) else as_python(machine, device)
+    if kind.device is not CPU or devices.parse(place) is not CPU:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "Tensor.new() on a GPU")
+    return constructs_tensor(machine, args, {"dtype": Known(kind.dtype)})
+
+
 _Method = Callable[[Machine, TensorValue, list[Value], dict[str, Value]], Value]
 
 #: Methods that graph values do not have, or have as something else.
 _OWN_METHODS: Final[dict[str, _Method]] = {
     "type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory,
-    "new_tensor": _new_tensor,
+    "new": _new, "new_tensor": _new_tensor,
 }  # fmt: skip
 
 
@@ -332,8 +353,10 @@ def creates_tensor(
         }
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of {error}") from None
-    if named.get("requires_grad") or _has_graph_value([positional, list(named.values())]):
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of tensors")
+    if named.get("requires_grad"):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name}(..., requires_grad=True)")
+    if _has_graph_value([positional, list(named.values())]):
+        return _tensor_of_tensors(machine, name, args, keywords)
     try:
         with word_set(machine.recorder.autocast_word):
             made = function(*positional, **named)
@@ -385,6 +408,48 @@ def _tensor_of_numbers(
     made = native_call(machine, _filled, [args[0]], {"dtype": Known(dtype)}, lift_numbers=True)
     assert isinstance(made, TensorValue)
     return made
+
+
+def _tensor_of_tensors(
+    machine: Machine, name: str, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`tensor(data)` of a tensor, or of nested lists with 0-d tensors in them: a copy.
+
+    Raises:
+        GraphBreak: of other tensors, or on a GPU.
+    """
+    if len(args) != 1 or not keywords.keys() <= {"dtype", "device"}:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of tensors")
+    wanted = {key: as_python(machine, value) for key, value in keywords.items()}
+    leaves = list(_leaves(machine, args[0]))
+    kinds = [tensor_type(machine, leaf) for leaf in leaves if isinstance(leaf, TensorValue)]
+    is_nested = not isinstance(args[0], TensorValue)
+    places = {kind.device for kind in kinds} | {devices.parse(wanted.get("device")) or CPU}
+    if (is_nested and any(kind.shape for kind in kinds)) or places != {CPU}:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} of tensors")
+    dtype = wanted.get("dtype")
+    if dtype is None:
+        samples = [_sample(machine, leaf) for leaf in leaves]
+        dtype = creation.tensor(samples).dtype if is_nested else kinds[0].dtype
+    return native_call(
+        machine, _copied, [args[0]], {"dtype": Known(dtypes.parse(dtype))}, lift_numbers=is_nested
+    )
+
+
+def _sample(machine: Machine, leaf: Value) -> Any:
+    """What has the dtype of a tensor or number."""
+    if isinstance(leaf, TensorValue):
+        return creation.tensor(0).to(tensor_type(machine, leaf).dtype)
+    return leaf.value if isinstance(leaf, Scalar) else as_python(machine, leaf)
+
+
+def _copied(data: Any, dtype: Any) -> Any:
+    """A new tensor of tensors and numbers, without their history."""
+    if isinstance(data, (list, tuple)):
+        return stack([_copied(item, dtype) for item in data])
+    if isinstance(data, graph.Value) and isinstance(data.node.type, TensorType):
+        return TABLE.clone(TABLE.cast(TABLE.detach(data), dtype=dtype))
+    return full((), data, dtype=dtype, device=CPU)
 
 
 def _leaves(machine: Machine, data: Value) -> Iterator[Value]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+import dynajit as dj
 from tests.support.python.harness import case
 
 
@@ -432,3 +433,39 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_is_as_in_plain_python(case, assert_captured):
     case.check(assert_captured)
+
+
+# -- members that are numbers, beside tensors ------------------------------------------------------
+
+
+class Step(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+class Rate(float, enum.Enum):
+    HALF = 0.5
+    DOUBLE = 2.0
+
+
+class Odd(enum.IntEnum):
+    ONE = 1
+
+    def __radd__(self, other):
+        return "added"
+
+
+def beside_a_tensor(x, number):
+    return x + number, number * x, x**number, number - x, x == number, x > number
+
+
+@pytest.mark.parametrize("numbers", [list(Step), list(Rate), [1, Step.ONE, 1.0, Rate.DOUBLE]])
+def test_a_member_that_is_a_number_is_one_beside_a_tensor(numbers, x):
+    compiled = dj.compile(beside_a_tensor, fullgraph=True)
+    for number in (*numbers, *numbers):
+        assert repr(beside_a_tensor(x, number)) == repr(compiled(x, number))
+
+
+def test_a_member_with_operators_of_its_own_is_left_to_python(x):
+    compiled = dj.compile(lambda x, number: x + number)
+    assert repr(x + Odd.ONE) == repr(compiled(x, Odd.ONE))
