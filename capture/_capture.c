@@ -29,6 +29,7 @@ PyObject *name_bases;
 PyObject *registrations;
 PyObject *subclasses;
 PyObject *deque_type;
+int (*const *classes_not_asked)(void);
 PyObject *current_device;
 vectorcallfunc plain_call;
 static PyObject *capture_error; /* dynajit.core.errors.CaptureError */
@@ -1761,6 +1762,10 @@ load_dependencies(void)
     }
     deque_type = PyObject_GetAttrString(collections, "deque");
     Py_DECREF(collections);
+    classes_not_asked = PyCapsule_Import("dynajit.ops.native._library_call.not_asked", 0);
+    if (classes_not_asked == NULL) {
+        return -1;
+    }
     PyObject *gpu = PyImport_ImportModule("dynajit.core.arrays.gpu.runtime");
     if (gpu == NULL) {
         return -1;

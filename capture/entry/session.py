@@ -51,7 +51,8 @@ from dynajit.core.records import record
 from dynajit.core.types.symint import deciding
 from dynajit.eager.modes.autocast_mode import _autocast_word
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled, is_inference_mode_enabled
-from dynajit.ops.table import dispatch
+from dynajit.ops.native._library_call import ask_no_class
+from dynajit.ops.table import dispatch, overriding
 
 MSG_INTERNAL: Final = (
     "dynajit could not compile {name} because of a defect of its own ({kind}: {error}).  The "
@@ -129,6 +130,7 @@ def capture(
     needs_tensors: bool = False,
     forced: ForcedBreaks | None = None,
     memory: SizeMemory | None = None,
+    unasked: int = 0,
 ) -> Region | Skip:
     """Execute `function` symbolically on one call's arguments; runs no user code.
 
@@ -140,6 +142,7 @@ def capture(
         needs_tensors: see Options.
         forced: see Options.
         memory: what earlier captures of the function learnt about sizes; None: nothing.
+        unasked: in how many blocks of the program the call is that ask no class.
 
     Returns:
         The region; Skip where nothing can or need be compiled.
@@ -162,6 +165,7 @@ def capture(
             sizes,
             _autocast_word(),
             is_inference_mode_enabled(),
+            unasked,
         )
         try:
             region = _execute(
@@ -259,7 +263,8 @@ def compile_entry(
     if own_builtins.are_replaced():
         return Compilation(Skip(own_builtins.MSG_BUILTINS, permanent=False), None, None, stages)
     try:
-        return _compile(function, arguments, options, stages, memory)
+        with overriding.classes_unasked():  # what is read of tensors here, no program reads
+            return _compile(function, arguments, options, stages, memory)
     except (GraphBreakError, DynamicSizeError, BackendError):
         raise
     except NoDerivativeError as error:  # if backward needs it, it raises there
@@ -300,6 +305,7 @@ def _compile(
         needs_tensors=options.needs_tensors,
         forced=options.forced,
         memory=memory,
+        unasked=ask_no_class(0) - 1,
     )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):

@@ -20,6 +20,7 @@ from dynajit.core.types import device as devices
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ops.native._library_call import LibraryFunction
+from dynajit.ops.table import overriding
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 CONTAINERS = (list, tuple, dict, set, frozenset, str, bytes, collections.deque)
@@ -103,13 +104,15 @@ class TensorFacts:
                 "be compiled.  Expected strides that are multiples of the item size; copy it with "
                 ".clone() first."
             )
+        with overriding.classes_unasked():
+            device, requires_grad = str(tensor.device), bool(tensor.requires_grad)
         return cls(
             type(tensor),
             dtypes.from_numpy(array.dtype),
-            str(tensor.device),
+            device,
             tuple(array.shape),
             tuple(stride // size for stride in array.strides),
-            bool(tensor.requires_grad),
+            requires_grad,
         )
 
     def __str__(self) -> str:

@@ -27,6 +27,7 @@ from dynajit.eager._tensor import are_writes_checked
 from dynajit.eager.modes.autocast_mode import _autocast_word
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
 from dynajit.ops.calls import autocast_words as words
+from dynajit.ops.table import overriding
 
 # -- keys ----------------------------------------------------------------------------------------
 
@@ -74,6 +75,10 @@ def _now(expected: Any, actual: Any) -> str:
 
 def _has_one(expected: Any, actual: Any) -> str:
     return "it has one"
+
+
+def _asked_text(are_asked: bool) -> str:
+    return "classes are asked" if are_asked else "no class is asked (DisableTorchFunction)"
 
 
 def _limit(number: int) -> int | None:
@@ -357,6 +362,12 @@ class Kind(enum.IntEnum):
     MAX_LENGTH = 31, Row(
         lambda s, e: f"{s}.maxlen is {_limit(e)}",
         lambda e: f"a deque with maxlen={_limit(e)}",
+    )  # fmt: skip
+    # bool: whether classes that override functions (`__torch_function__`) are asked
+    CLASSES_ASKED = 32, Row(
+        lambda s, e: _asked_text(e),
+        _asked_text,
+        lambda e, a: _asked_text(overriding.are_classes_asked()),
     )  # fmt: skip
 
 

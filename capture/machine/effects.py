@@ -30,6 +30,7 @@ from dynajit.capture.values.tensors import MemoryContents, TensorContents, Tenso
 from dynajit.core.records import record
 from dynajit.eager import Tensor
 from dynajit.eager.operations.inplace import write_back
+from dynajit.ops.table import overriding
 
 
 class Effect:
@@ -450,13 +451,19 @@ class TensorEffect(Effect):
 
     def replay(self, emitter: Any) -> None:
         emitter.call(
-            write_back,
+            write_back if self.target.cls is Tensor else _write_unasked,
             lambda: emitter.load_value(self.target),
             lambda: emitter.load_value(self.result),
             lambda: emitter.load_constant(self.bumps),
             lambda: emitter.load_constant(self.has_history),
         )
         emitter.pop()
+
+
+def _write_unasked(target: Any, result: Any, bumps: int, has_history: bool) -> None:
+    """The same for a tensor of a class that overrides functions."""
+    with overriding.classes_unasked():
+        write_back(target, result, bumps, has_history)
 
 
 @record

@@ -46,6 +46,7 @@ class Machine(ABC):
         being_shown: objects whose text is being made: one that holds itself ends there.
         removals: heap id of the list of removals, by heap id of a dict or set.
         trial: what is inlined on trial.
+        unasked_blocks: in how many calls the machine is that ask no class (`__torch_function__`).
         is_caller_handling: the caller of the root function is handling an exception.
     """
 
@@ -66,6 +67,7 @@ class Machine(ABC):
         self.removals: dict[int, int] = {}
         self.trial: Trial | None = None
         self.refuses_copies = refuses_copies
+        self.unasked_blocks = 0
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}
 

@@ -30,7 +30,11 @@ from dynajit.capture.tensors.graph_building import Builder
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.capture.tensors.sizes import Sizes
 from dynajit.capture.tensors.spans import Spans
-from dynajit.capture.values.class_layouts import is_modelled_class, is_plain_tensor, is_plain_tuple
+from dynajit.capture.values.class_layouts import (
+    is_modelled_class,
+    is_modelled_tensor,
+    is_plain_tuple,
+)
 from dynajit.capture.values.containers import (
     DictValue,
     ExistingIterator,
@@ -152,6 +156,7 @@ class Recorder:
         grad_enabled: grad mode at entry.
         autocast: autocast word at entry (`ops.calls.autocast_words`).
         inference: inference mode at entry.
+        unasked: in how many blocks of the program that ask no class it begins.
         sizes: which sizes of existing tensors are symbols; None: none are.
     """
 
@@ -162,6 +167,7 @@ class Recorder:
         sizes: Sizes | None = None,
         autocast: int = 0,
         inference: bool = False,
+        unasked: int = 0,
     ) -> None:
         self.heap = Heap()
         self.builder = Builder(name, self)
@@ -200,6 +206,8 @@ class Recorder:
         self._grad_mode = self.heap.adopt(grad_enabled)
         self._autocast = self.heap.adopt(autocast)
         self._inference = self.heap.adopt(inference)
+        self._unasked = self.heap.adopt(unasked)
+        self._tensor_classes: dict[int, type] = {}
         self._output = self.heap.adopt(())
         self._printed = self.heap.adopt(())
 
@@ -271,10 +279,31 @@ class Recorder:
         """Heap id under which inference mode is kept."""
         return self._inference
 
+    # -- classes that override functions ---------------------------------------------------
+
+    @property
+    def unasked_id(self) -> int:
+        """Heap id under which is kept in how many blocks of the program no class is asked."""
+        return self._unasked
+
+    def with_class(self, value: TensorValue, cls: type) -> TensorValue:
+        """A tensor that the captured code made, as one of class `cls`."""
+        self._tensor_classes[value.identity] = cls
+        self.classes.add(cls)
+        return TensorValue(value.identity, cls)
+
+    def class_of(self, identity: int) -> type:
+        """The class of a tensor that the captured code made."""
+        return self._tensor_classes.get(identity, Tensor)
+
+    def alias_of(self, value: TensorValue) -> TensorValue:
+        """A new tensor that shares memory and history."""
+        return tensor_memory.alias_of(self, value)
+
     @property
     def mode_ids(self) -> frozenset[int]:
         """Heap ids of the modes of the library."""
-        return frozenset((self._grad_mode, self._autocast, self._inference))
+        return frozenset((self._grad_mode, self._autocast, self._inference, self._unasked))
 
     # -- text that is written --------------------------------------------------------------
 
@@ -558,7 +587,7 @@ class Recorder:
         if id(kind) in _LITERALS:
             return Constant(obj, source)
         if issubclass(kind, Tensor):
-            if not is_plain_tensor(kind):
+            if not is_modelled_tensor(kind):
                 return Opaque(obj, source)
             return self._adopt(obj, TensorValue, source, TensorContents(None, obj))
         if kind is tuple or (issubclass(kind, tuple) and is_plain_tuple(kind)):
@@ -810,7 +839,7 @@ class Recorder:
         """The handle of a tensor by its heap id."""
         existing = self._existing.get(identity)
         if existing is None:
-            return TensorValue(identity, Tensor)
+            return TensorValue(identity, self.class_of(identity))
         handle = self._by_object[id(existing)]
         assert isinstance(handle, TensorValue)
         return handle

@@ -348,6 +348,8 @@ check_value(Guards *self, Check *check, PyObject *value)
         return tensor_api->grad_mode()->inference_enabled == check->number;
     case KIND_WRITES_CHECKED:
         return tensor_api->grad_mode()->writes_checked == check->number;
+    case KIND_CLASSES_ASKED:
+        return ((*classes_not_asked)() == 0) == check->number;
     case KIND_ENDS_QUIETLY:
         return Py_REFCNT(value) > self->held || ends_quietly(value, check->number)
                || is_lent_by_caller(value);

@@ -34,6 +34,7 @@ extern PyObject *name_requires_grad;   /* "requires_grad" */
 extern PyObject *name_bases;           /* "__bases__" */
 extern PyObject *registrations;        /* abc.get_cache_token */
 extern PyObject *subclasses;           /* type.__subclasses__ */
+extern int (*const *classes_not_asked)(void); /* of dynajit.ops.native._library_call */
 extern PyObject *deque_type;           /* collections.deque */
 extern PyObject *current_device;       /* dynajit.core.arrays.gpu.runtime.current_device */
 extern vectorcallfunc plain_call;      /* how CPython calls a Python function */
@@ -64,7 +65,7 @@ extern const char *const step_names[STEP_COUNT];
     X(ALIASED) X(NO_SHARED_STORAGE) X(INSTANCE_LACKS) X(SEPARATE_MEMORY) X(HANDLING) \
     X(RELATION) X(STORAGE_EQUALS) X(POSITION) X(CLASS_UNCHANGED) X(REGISTRATIONS) \
     X(ENDS_QUIETLY) X(EXISTS) X(AUTOCAST) X(INFERENCE) X(SUBCLASSES) X(DEVICE) \
-    X(WRITES_CHECKED) X(CONDITION) X(MAX_LENGTH)
+    X(WRITES_CHECKED) X(CONDITION) X(MAX_LENGTH) X(CLASSES_ASKED)
 
 #define GUARD_KIND_NUMBER(name) KIND_##name,
 enum Kind { GUARD_KINDS(GUARD_KIND_NUMBER) KIND_COUNT };

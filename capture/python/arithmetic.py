@@ -51,7 +51,8 @@ from dynajit.capture.python.sets import (
 )
 from dynajit.capture.python.sizes import is_size, size_arithmetic, size_comparison
 from dynajit.capture.python.tensors.mutation import tensor_in_place
-from dynajit.capture.python.tensors.native_calls import native_call
+from dynajit.capture.python.tensors.native_calls import native_call, overrides
+from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.text.text import percent
 from dynajit.capture.python.truth import guard_other_text, scalar_predicate, truth
 from dynajit.capture.values.containers import (
@@ -121,6 +122,9 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     in_place = symbol.endswith("=")
     plain = symbol.removesuffix("=") if in_place else symbol
     function, name = BINARY[plain]
+    found = yield from _overridden(machine, name, in_place, a, b)
+    if found is not None:
+        return found
     if isinstance(a, TensorValue) and in_place:
         return tensor_in_place(machine, a, function, [b], {})
     tensors = isinstance(a, TensorValue) or isinstance(b, TensorValue)
@@ -175,6 +179,23 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     if is_known(a) and is_known(b):
         return _fold_known(machine, _IN_PLACE[plain] if in_place else function, a, b)
     refuse(machine, symbol, _IN_PLACE[plain] if in_place else function, [a, b])
+
+
+def _overridden(
+    machine: Machine, name: str, in_place: bool, a: Value, b: Value
+) -> Steps[Value | None]:
+    """What an operator gives by a class of its operands (`__torch_function__`); None: none."""
+    tensors = isinstance(a, TensorValue), isinstance(b, TensorValue)
+    if not any(tensors) or not (overrides(a) or overrides(b)):
+        return None
+    if isinstance(a, TensorValue):
+        if _is_number_or_tensor(machine, b) or overrides(b):
+            way = f"__i{name}__" if in_place else f"__{name}__"
+            return (yield from overridden_method(machine, a, way, [b], {}))
+        return None
+    if _is_number_or_tensor(machine, a) or not defines(a.python_type, f"__{name}__"):
+        return (yield from overridden_method(machine, b, f"__r{name}__", [a], {}))
+    return None
 
 
 _IN_PLACE: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -370,7 +391,8 @@ def unary(machine: Machine, symbol: str, value: Value) -> Steps[Value]:
     """`-value`, `+value` or `~value`."""
     function, special = UNARY[symbol]
     if isinstance(value, TensorValue):
-        return native_call(machine, function, [value], {})
+        found = yield from overridden_method(machine, value, special, [], {})
+        return native_call(machine, function, [value], {}) if found is None else found
     if isinstance(value, Scalar) and symbol == "-":
         return (yield from binary(machine, "-", Constant(-0.0 if value.python_type is float else 0),
                                   value))  # fmt: skip
@@ -394,6 +416,11 @@ def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     """`a symbol b` for one of the six comparisons."""
     function, forward, backward = COMPARISONS[symbol]
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):
+        receiver, way, other = (a, forward, b) if isinstance(a, TensorValue) else (b, backward, a)
+        if _is_number_or_tensor(machine, other) or overrides(other):
+            found = yield from overridden_method(machine, receiver, way, [other], {})
+            if found is not None:
+                return found
         return _compare_tensors(machine, symbol, function, a, b)
     ways = (forward, backward, "__eq__") if forward == "__ne__" else (forward, backward)
     if any(class_with_methods(value, *ways) is not None for value in (a, b)):

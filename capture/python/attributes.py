@@ -36,6 +36,9 @@ from dynajit.capture.python.objects.instances import (
     super_attribute,
 )
 from dynajit.capture.python.partials import is_existing_partial
+from dynajit.capture.python.tensors.autograd import found_attribute
+from dynajit.capture.python.tensors.native_calls import are_classes_asked, overrides
+from dynajit.capture.python.tensors.overriding import called_name, has_own, overridden
 from dynajit.capture.python.tensors.tensors import tensor_attribute
 from dynajit.capture.python.text.output import is_stream
 from dynajit.capture.values.containers import (
@@ -69,8 +72,9 @@ from dynajit.capture.values.symbolic import (
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import MISSING, has_own_operators, lookup, text_keyed
 from dynajit.core.process import late
+from dynajit.eager import Tensor
 from dynajit.ops.calls.namespaces import GraphCallable, OpNamespace
-from dynajit.ops.native._library_call import LibraryMethod
+from dynajit.ops.native._library_call import LibraryFunction, LibraryMethod
 
 _FUNCTION_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__", "__code__")
 
@@ -91,6 +95,8 @@ def get_attribute(machine: Machine, value: Value, name: str) -> Steps[Value]:
 
 def _find_attribute(machine: Machine, value: Value, name: str) -> Steps[Value]:
     if isinstance(value, TensorValue):
+        if overrides(value):
+            return (yield from _attribute_of_subclass(machine, value, name))
         return tensor_attribute(machine, value, name)
     if isinstance(value, TracebackValue):
         return traceback_attribute(machine, value, name)
@@ -128,6 +134,54 @@ def _find_attribute(machine: Machine, value: Value, name: str) -> Steps[Value]:
         if isinstance(lookup(type(raw), "__get__"), types.FunctionType):
             raise unsupported_attribute(value, name)
     return _builtin_attribute(machine, value, name)
+
+
+def _attribute_of_subclass(machine: Machine, value: TensorValue, name: str) -> Steps[Value]:
+    """An attribute of a tensor whose class overrides functions, and may add names."""
+    raw = lookup(value.cls, name)
+    is_field = isinstance(raw, property) and isinstance(raw.fget, LibraryFunction)
+    is_added = raw is not MISSING and raw is not lookup(Tensor, name) and not is_field
+    if is_added and not isinstance(raw, _BINDING):
+        own = None if name in vars(object) else found_attribute(machine, value, name)
+        if own is not None:
+            return own
+    if is_added:
+        machine.recorder.use(value)
+        return (yield from _added_to_tensors(machine, value, name, raw))
+    is_read = name not in ("__class__", "__dict__") and not callable(getattr(Tensor, name, None))
+    if is_read and has_own(value) and raw is not MISSING:
+        getter = raw.fget if isinstance(raw, property) and is_field else raw.__get__
+        func = called_name(getter) if isinstance(getter, LibraryFunction) else getter
+        answer = yield from overridden(machine, func, [value], {})
+        if answer is not None:
+            return answer
+    keeps_class = is_read and are_classes_asked(machine) and name not in ("grad", "_base")
+    machine.unasked_blocks += 1
+    try:
+        found = tensor_attribute(machine, value, name)
+    finally:
+        machine.unasked_blocks -= 1
+    if keeps_class and isinstance(found, TensorValue) and found.cls is Tensor:
+        return machine.recorder.with_class(found, value.cls)
+    return found
+
+
+_BINDING = (types.FunctionType, classmethod, staticmethod, property)
+
+
+def _added_to_tensors(machine: Machine, value: TensorValue, name: str, raw: Any) -> Steps[Value]:
+    if isinstance(raw, types.FunctionType):
+        return BoundMethod(function_of_class(value.cls, name, raw), value)
+    if is_plain_property(raw) and isinstance(raw.fget, types.FunctionType):
+        return (yield from machine.call(wrapped(raw, "fget"), [value], {}))
+    if is_wrapper(raw, classmethod):
+        return bound_to_class(raw, Known(value.cls), name)
+    if is_wrapper(raw, staticmethod):
+        return wrapped(raw, "__func__")
+    if hasattr(type(raw), "__get__"):
+        raise unsupported_attribute(value, name)
+    stored: Value = machine.recorder.wrap(raw, place_in_class(value.cls, name))
+    return stored
 
 
 def _opaque_attribute(machine: Machine, value: Opaque, name: str) -> Value:

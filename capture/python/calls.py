@@ -62,6 +62,12 @@ from dynajit.capture.python.storage import new_with_storage, storage_method
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.python.tensors.operators import call_operator
 from dynajit.capture.python.tensors.outputs import call_library
+from dynajit.capture.python.tensors.overriding import (
+    called_name,
+    field_name,
+    method_name,
+    overridden,
+)
 from dynajit.capture.python.tensors.tensors import (
     constructs_tensor,
     is_library_function,
@@ -83,6 +89,7 @@ from dynajit.capture.values.functions import (
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.storage import native_base, storage_of
 from dynajit.capture.values.symbolic import UNBOUND, Known, Value, constant
+from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
 from dynajit.core.errors import InternalError
 from dynajit.eager import Size, Tensor
@@ -162,8 +169,9 @@ def _call_known(
         rely_on_code(machine, callee)
     else:
         machine.recorder.use(callee)
-    if is_function and overriding.is_collected(target):
-        _refuse_overriding(machine, target, args, keywords)
+    found = yield from _overridden(machine, target, args, keywords)
+    if found is not None:
+        return found
     number = call_of_numbers(machine, target, args, keywords)
     if number is not None:
         return number
@@ -206,18 +214,26 @@ def _call_known(
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
 
 
-def _refuse_overriding(machine: Machine, target: Any, args: Arguments, keywords: Keywords) -> None:
-    """The real call asks the classes of its arguments.
+def _overridden(
+    machine: Machine, target: Any, args: Arguments, keywords: Keywords
+) -> Steps[Value | None]:
+    """What a function of the library gives by classes of its arguments; None: none is asked.
 
-    Raises:
-        GraphBreak: one of them has `__torch_function__`.
+    A method of tensors that is called as a function is one of its first argument.
     """
-    for value in (*args, *keywords.values()):
-        kind = type_of(machine, value)
-        found = MISSING if kind is Tensor else lookup(kind, overriding.PROTOCOL)
-        if found is not MISSING and found is not overriding.disabled_torch_function:
-            what = f"{target.__name__} with {type_name(kind)}, which overrides functions"
-            raise GraphBreak(breaks.UNKNOWN_CALL, what)
+    name = method_name(target) if args and isinstance(args[0], TensorValue) else None
+    if name is not None:
+        return (yield from machine.call_method(args[0], name, args[1:], keywords))
+    field = field_name(target) if len(args) in (1, 2) else None
+    if field is not None:
+        return (yield from machine.get_attribute(args[0], field))
+    is_function = isinstance(target, types.FunctionType) and overriding.is_collected(target)
+    if not is_function and not isinstance(target, LibraryFunction) and method_name(target) is None:
+        return None
+    func = called_name(target) if isinstance(target, LibraryFunction) else target
+    if overriding.takes_any_data(func):
+        return None
+    return (yield from overridden(machine, func, args, keywords))
 
 
 def _call_descriptor(

@@ -46,6 +46,7 @@ from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.results import call_special
 from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_method
+from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.truth import truth
 from dynajit.capture.values.containers import (
     DictValue,
@@ -86,6 +87,10 @@ def subscript(machine: Machine, container: Value, index: Value) -> Steps[Value]:
     if isinstance(container, TensorValue) or (
         isinstance(container, (Constant, Scalar)) and isinstance(index, TensorValue)
     ):
+        if isinstance(container, TensorValue):
+            found = yield from overridden_method(machine, container, "__getitem__", [index], {})
+            if found is not None:
+                return found
         refuse_older_key(machine, index)
         return native_method(machine, container, "__getitem__", [index], {})
     if isinstance(container, (TupleValue, ListValue)):
@@ -286,6 +291,10 @@ def store_subscript(machine: Machine, container: Value, index: Value, item: Valu
         yield from store_key(machine, container, index, item)
         return
     if isinstance(container, TensorValue):
+        given = [index, item]
+        found = yield from overridden_method(machine, container, "__setitem__", given, {})
+        if found is not None:
+            return
         tensor_store(machine, container, index, item)
         return
     if isinstance(container, ObjectValue) and defines(container.cls, "__setitem__"):

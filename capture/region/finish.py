@@ -59,6 +59,7 @@ from dynajit.ir.outputs import made_from
 from dynajit.ir.passes.keep_refusals import false_for
 from dynajit.ops import TABLE
 from dynajit.ops.calls import contents
+from dynajit.ops.native._library_call import ask_no_class
 
 #: Python code that stands for C code while capturing; real code calls the original.
 _LIBRARY = "dynajit.capture.library"
@@ -559,6 +560,7 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
         executor.recorder.grad_mode_id: _set_grad_enabled,
         executor.recorder.autocast_id: autocast_mode._set_autocast_word,
         executor.recorder.inference_id: _set_inference_enabled,
+        executor.recorder.unasked_id: _set_unasked,
     }
     yield from executor.recorder.output
     for identity in heap.changed():
@@ -577,6 +579,10 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
     moved = tuple(_moved(executor.recorder))
     if moved:
         yield effects.DataEffect(moved)
+
+
+def _set_unasked(blocks: int) -> None:
+    ask_no_class(blocks - ask_no_class(0))
 
 
 def _moved(recorder: Recorder) -> Iterator[tuple[TensorValue, Value]]:

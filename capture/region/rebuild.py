@@ -78,6 +78,7 @@ from dynajit.capture.values.symbolic import UNBOUND, Constant, Known, Scalar, Va
 from dynajit.capture.values.tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import symint
+from dynajit.eager import Tensor
 from dynajit.eager.backward.compiled import note_within
 from dynajit.eager.modes.grad_mode import enable_grad, no_grad
 from dynajit.eager.operations.inplace import restored
@@ -85,6 +86,7 @@ from dynajit.ir.node import Node
 from dynajit.ir.sizes import attributes as known_attributes
 from dynajit.ir.sizes import expressions
 from dynajit.ops.rows.movement import inverse_permutation
+from dynajit.ops.table import overriding
 
 _SLOT_TYPES: Final = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
@@ -116,6 +118,12 @@ def view_of_sizes(
     """A view whose attributes depend on sizes that are known now."""
     known = dict(zip(names, numbers, strict=True))
     return op(base, **known_attributes(attributes, known))
+
+
+def _view_of_elements(view: Callable[..., Any], tensor: Any, *numbers: Any) -> Any:
+    """A view of a tensor of a derived class, which is not asked."""
+    with overriding.classes_unasked():
+        return view(tensor, *numbers)
 
 
 class Rebuilder:
@@ -187,6 +195,15 @@ class Rebuilder:
                 emitter.store_attribute(name)
 
     def _made(self, value: TensorValue, emitter: Any) -> None:
+        """The tensor, of its class."""
+        cls = self.recorder.class_of(value.identity)
+        if cls is Tensor:
+            self._made_plain(value, emitter)
+            return
+        push = functools.partial(self._made_plain, value, emitter)
+        emitter.call(Tensor.as_subclass, push, lambda: emitter.load_object(cls))
+
+    def _made_plain(self, value: TensorValue, emitter: Any) -> None:
         """A result of the launch, or a view of one or of an input."""
         if value.identity in self.held:
             self._held(self.held[value.identity], emitter)
@@ -219,6 +236,8 @@ class Rebuilder:
             view = functools.partial(view_by_numbers, step.attributes["dims"])
         if step.is_data:
             view = operator.attrgetter("data")
+        if isinstance(base, TensorValue) and base.cls is not Tensor:
+            view = functools.partial(_view_of_elements, view)
         elif self.recorder.grad_mode_at_entry_and_end != (step.is_recorded, step.is_recorded):
             view = (enable_grad if step.is_recorded else no_grad)()(view)
         told = [self.pusher(self.recorder.sizes.scalar(name), emitter) for name in names]

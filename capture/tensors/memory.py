@@ -171,6 +171,16 @@ def data_of(recorder: "Recorder", value: TensorValue, cls: type) -> TensorValue:
     return _new_view(recorder, found, memory, steps, cls)
 
 
+def alias_of(recorder: "Recorder", value: TensorValue) -> TensorValue:
+    """A new tensor that shares the memory and the history of another one."""
+    held = recorder.graph_value(value)
+    step = Step(TABLE.reshape, {"shape": tuple(held.shape)}, recorder.grad_enabled)
+    found = recorder.builder.view(step, held)
+    memory = memory_of(recorder, value)
+    steps = (*recorder.heap[value.identity].steps, step)
+    return _new_view(recorder, found, memory, steps, Tensor)
+
+
 def replace_data(recorder: "Recorder", value: TensorValue, given: TensorValue) -> None:
     """`value.data = given`: it looks at the memory of the other one from here on.
 

@@ -10,6 +10,7 @@ from dynajit.capture.values.by_class import remembered
 from dynajit.capture.values.plain_classes import is_heap_type
 from dynajit.capture.values.storage import native_base
 from dynajit.eager import Size, Tensor
+from dynajit.eager.operations.subclasses import is_class_asked
 
 
 @remembered
@@ -24,6 +25,31 @@ def is_plain_tensor(kind: type) -> bool:
                "__torch_function__"}  # fmt: skip
     added = kind.__mro__[: kind.__mro__.index(Tensor)]
     return all(set(vars(cls)) <= allowed for cls in added)
+
+
+#: Special names that say nothing about what operators and reads of attributes do.
+_QUIET: Final = frozenset(
+    {"__new__", "__init__", "__repr__", "__str__", "__format__", "__deepcopy__", "__copy__",
+     "__reduce__", "__reduce_ex__", "__setstate__", "__doc__", "__module__", "__dict__",
+     "__weakref__", "__annotations__", "__qualname__", "__static_attributes__",
+     "__firstlineno__", "__slots__", "__torch_function__", "__init_subclass__",
+     "__dynajit_handler__", "__dynajit_priority__", "__annotate__", "__annotate_func__",
+     "__annotations_cache__", "__orig_bases__", "__parameters__"}
+)  # fmt: skip
+
+
+@remembered
+def is_modelled_tensor(kind: type) -> bool:
+    """True for plain tensors, and for those of classes that override functions, which may add
+    methods and attributes: operators and `__getattr__` of their own are not modelled.
+    """
+    if is_plain_tensor(kind):
+        return True
+    added = kind.__mro__[: kind.__mro__.index(Tensor)]
+    names = {name for cls in added for name in vars(cls)}
+    special = {name for name in names if name.startswith("__") and name.endswith("__")}
+    is_plain = type(kind) is type and special <= _QUIET
+    return is_class_asked(kind) and is_plain and "__torch_dispatch__" not in names
 
 
 #: Special names in the dict of a named tuple that change nothing about what operators do.

@@ -199,11 +199,15 @@ class CompiledCall:
         def call(*inputs: Any) -> tuple[Any, ...]:
             if is_grad_enabled():
                 for position in trained:
-                    if inputs[position].requires_grad:
+                    if _requires_grad(inputs[position]):
                         return _record(facts, inputs)
             return wrap_arrays(lean(*arrays(inputs))[:output_count])
 
         return call
+
+
+#: Asks no class that overrides what its tensors show.
+_requires_grad: Final = vars(_tensor.TensorBase)["requires_grad"].__get__
 
 
 def _record(facts: Training, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -151,7 +151,12 @@ def _collect(tensor: type, name: str, member: Any) -> None:
 
 def is_asked(tensor: Any) -> bool:
     """Whether the class of a tensor overrides functions, or keeps itself in results."""
-    return type(tensor).__dynajit_handler__ is _handle
+    return is_class_asked(type(tensor))
+
+
+def is_class_asked(kind: Any) -> bool:
+    """The same of a class."""
+    return getattr(kind, "__dynajit_handler__", None) is _handle
 
 
 def met(tensor: _T) -> _T:
@@ -196,6 +201,7 @@ __all__ = [
     "enter_mode",
     "install_methods",
     "is_asked",
+    "is_class_asked",
     "leave_mode",
     "met",
     "note_class",

@@ -30,6 +30,7 @@ from dynajit.capture.python.iteration import iterate
 from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.results import call_special, has_attribute, hash_by_method
 from dynajit.capture.python.tensors.native_calls import native_method
+from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.text.text import format_template, format_value
 from dynajit.capture.python.truth import length, truth
 from dynajit.capture.python.writing import delete_attribute
@@ -234,7 +235,8 @@ def _format(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
 def _abs(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     value = args[0]
     if isinstance(value, TensorValue):
-        return native_method(machine, value, "abs", [], {})
+        found = yield from overridden_method(machine, value, "__abs__", [], {})
+        return native_method(machine, value, "abs", [], {}) if found is None else found
     if isinstance(value, ObjectValue):
         method = yield from machine.get_special(value, "__abs__")
         return (yield from machine.call(method, [], {}))

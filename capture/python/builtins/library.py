@@ -20,6 +20,8 @@ from dynajit.capture.python.containers import boolean, subscript, to_index
 from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.exceptions import current, member
 from dynajit.capture.python.objects.fields import allocate
+from dynajit.capture.python.tensors.native_calls import are_classes_asked
+from dynajit.capture.python.tensors.overriding import OF_TENSORS, wrapped_call
 from dynajit.capture.python.tensors.tensors import as_tensor, creates_tensor, view_as_complex
 from dynajit.capture.python.truth import truth
 from dynajit.capture.values.containers import TupleValue
@@ -30,6 +32,7 @@ from dynajit.core import instances
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.eager._tensor import _set_grad_enabled, _set_inference_enabled
 from dynajit.eager.modes import autocast_mode, grad_mode
+from dynajit.eager.operations.subclasses import change_unasked
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.elements import complex as complex_functions
 
@@ -133,6 +136,23 @@ def _give_own_dict(machine: Machine, args: list[Value], keywords: dict[str, Valu
     if not isinstance(args[0], ObjectValue) or machine.recorder.existing(args[0]) is not None:
         raise unsupported("a dict of its own", *args)
     return NONE
+
+
+@special(OF_TENSORS.__func__)
+def _wrapped_call(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
+    return (yield from wrapped_call(machine, args, keywords))
+
+
+@special(change_unasked)
+@at_once
+def _change_unasked(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    if len(args) != 1 or keywords:
+        raise GraphBreak(breaks.GLOBAL_STATE, "DisableTorchFunction")
+    recorder = machine.recorder
+    are_classes_asked(machine)  # guards whether they are at entry
+    count = machine.heap[recorder.unasked_id] + as_python(machine, args[0])
+    machine.heap.write(recorder.unasked_id, count)
+    return boolean(False)  # what modes were before, which nobody reads who leaves them alone
 
 
 @special(creation.tensor)

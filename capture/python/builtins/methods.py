@@ -43,6 +43,7 @@ from dynajit.capture.python.generators import (
 )
 from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.storage import storage_method
+from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.tensors.tensors import tensor_method
 from dynajit.capture.python.text.output import is_stream
 from dynajit.capture.values.containers import (
@@ -81,6 +82,9 @@ def call_method(
 ) -> Steps[Value]:
     """`receiver.name(*args, **keywords)` for a built-in receiver."""
     if isinstance(receiver, TensorValue):
+        found = yield from overridden_method(machine, receiver, name, args, keywords)
+        if found is not None:
+            return found
         return tensor_method(machine, receiver, name, args, keywords)
     if isinstance(receiver, ExceptionValue):
         return (yield from exception_method(machine, receiver, name, args, keywords))

@@ -15,20 +15,26 @@ from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import is_none
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
+from dynajit.capture.python.tensors.native_calls import overrides
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.symbolic import NONE, Constant, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.capture.values.users_code import lookup
 from dynajit.eager import Tensor
 
 
 def set_tensor_attribute(machine: Machine, receiver: TensorValue, name: str, item: Value) -> None:
     """`receiver.name = item`."""
+    if overrides(receiver) and hasattr(Tensor, name):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"{receiver.cls.__qualname__}.{name} = ...")
     if name == "data":
         _set_data(machine, receiver, item)
         return
     if name == "grad":
         _check_gradient(machine, receiver, item)
-    elif hasattr(receiver.cls, name):
+    elif hasattr(receiver.cls, name) and (
+        hasattr(Tensor, name) or hasattr(type(lookup(receiver.cls, name)), "__set__")
+    ):
         raise GraphBreak(breaks.TENSOR_MUTATION, f"Tensor.{name} = ...")
     machine.recorder.use(receiver)
     contents: TensorContents = machine.heap[receiver.identity]
@@ -72,23 +78,32 @@ def _set_data(machine: Machine, receiver: TensorValue, item: Value) -> None:
 
 def stored_attribute(machine: Machine, value: TensorValue, name: str) -> Value:
     """An attribute that no class has: stored by the user, or missing."""
+    found = found_attribute(machine, value, name)
+    if found is not None:
+        return found
+    if machine.recorder.existing(value) is not None:
+        source = machine.recorder.first_source(value)
+        machine.recorder.guard(source, Kind.HAS_NO_ATTRIBUTE, name, "attribute")
+    raise_python(
+        machine, AttributeError, f"'{value.cls.__name__}' object has no attribute '{name}'"
+    )
+
+
+def found_attribute(machine: Machine, value: TensorValue, name: str) -> Value | None:
+    """What the program has stored in a tensor under a name, or None; that it has not is guarded."""
     contents: TensorContents = machine.heap[value.identity]
     if name in contents.attributes:
         return contents.attributes[name]
     existing = machine.recorder.existing(value)
     if existing is None:
-        raise_python(
-            machine, AttributeError, f"'{value.cls.__name__}' object has no attribute '{name}'"
-        )
+        return None
     source = machine.recorder.first_source(value)
-    if name in vars(existing):
-        found: Value = machine.recorder.wrap(vars(existing)[name], sources.Attribute(source, name))
-        machine.recorder.use(found)
-        return found
-    machine.recorder.guard(source, Kind.HAS_NO_ATTRIBUTE, name, "attribute")
-    raise_python(
-        machine, AttributeError, f"'{value.cls.__name__}' object has no attribute '{name}'"
-    )
+    if name not in vars(existing):
+        machine.recorder.guard(source, Kind.INSTANCE_LACKS, name, "attribute")
+        return None
+    found: Value = machine.recorder.wrap(vars(existing)[name], sources.Attribute(source, name))
+    machine.recorder.use(found)
+    return found
 
 
 def grad_of(machine: Machine, value: TensorValue) -> Value:

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import plain_number
@@ -16,9 +18,32 @@ from dynajit.capture.python.conversion import (
     from_python,
     to_native,
 )
+from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Scalar, Value
+from dynajit.capture.values.tensors import TensorValue
+from dynajit.capture.values.users_code import MISSING, lookup
+from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ops.calls.autocast import word_set
+from dynajit.ops.table import overriding
+
+
+def overrides(value: Value) -> bool:
+    """True for an instance of a class that overrides functions (`__torch_function__`)."""
+    if not isinstance(value, (TensorValue, ObjectValue)) or value.cls is Tensor:
+        return False
+    found = lookup(value.cls, overriding.PROTOCOL)
+    return found is not MISSING and found is not overriding.disabled_torch_function
+
+
+def are_classes_asked(machine: Machine) -> bool:
+    """Whether such classes are asked at this point; that they are at entry, or not, is guarded."""
+    recorder = machine.recorder
+    at_entry = int(machine.heap.entry(recorder.unasked_id)) == 0
+    recorder.guard(
+        GRAD_MODE_SOURCE, Kind.CLASSES_ASKED, at_entry, "classes that override functions"
+    )
+    return machine.unasked_blocks == 0 and int(machine.heap[recorder.unasked_id]) == 0
 
 
 def native_method(
@@ -96,6 +121,10 @@ def _native_call(
     lifted: Lifted,
 ) -> Value:
     name = getattr(function, "__qualname__", None) or getattr(function, "name", repr(function))
+    for value in (*args, *keywords.values()):
+        if overrides(value) and are_classes_asked(machine):
+            what = f"{name} with {value.python_type.__qualname__}, which overrides functions"
+            raise GraphBreak(breaks.UNKNOWN_CALL, what)
     try:
         positional = [to_native(machine, plain_number(machine, value), lifted) for value in args]
         named = {

@@ -30,10 +30,12 @@ from dynajit.capture.python.tensors.autograd import (
     stored_attribute,
 )
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
-from dynajit.capture.python.tensors.mutation import in_place_method
+from dynajit.capture.python.tensors.mutation import in_place_method, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, native_method
+from dynajit.capture.python.tensors.overriding import as_subclass
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.values.class_layouts import is_modelled_tensor
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, NativeMethod
 from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value, constant
@@ -174,6 +176,9 @@ def tensor_method(
     if name in _LAYOUT_METHODS:
         args, keywords = [*args, *keywords.values()], {}  # one parameter at most
         return _LAYOUT_METHODS[name](machine, receiver, name, args)
+    if name == "__setitem__" and len(args) == 2 and not keywords:
+        tensor_store(machine, receiver, *args)
+        return NONE
     if name in _CONTENTS:
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
     if name == "requires_grad_":
@@ -310,12 +315,22 @@ def _new(
     return constructs_tensor(machine, args, {"dtype": Known(kind.dtype)})
 
 
+def _as_subclass(
+    machine: Machine, value: TensorValue, args: list[Value], keywords: dict[str, Value]
+) -> Value:
+    """`as_subclass(cls)`."""
+    cls = as_python(machine, [*args, *keywords.values()][0])
+    if cls is not Tensor and not (isinstance(cls, type) and is_modelled_tensor(cls)):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "Tensor.as_subclass()")
+    return as_subclass(machine, value, cls)
+
+
 _Method = Callable[[Machine, TensorValue, list[Value], dict[str, Value]], Value]
 
 #: Methods that graph values do not have, or have as something else.
 _OWN_METHODS: Final[dict[str, _Method]] = {
     "type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory,
-    "new": _new, "new_tensor": _new_tensor,
+    "new": _new, "as_subclass": _as_subclass, "new_tensor": _new_tensor,
 }  # fmt: skip
 
 

@@ -135,6 +135,16 @@ def name_of(func: Any) -> str:
     return str(getattr(func, "__name__", func))
 
 
+def public(target: LibraryFunction) -> Any:
+    """What programs call where a library function runs."""
+    return _public.get(target, target)
+
+
+def takes_any_data(func: Any) -> bool:
+    """True for functions about which modes are asked and classes are not."""
+    return func in _of_any_data
+
+
 def _override(target: LibraryFunction, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     """What takes the place of a call, or `target`: nothing does."""
     if _waiting:
