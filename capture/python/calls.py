@@ -74,7 +74,11 @@ from dynajit.capture.python.tensors.tensors import (
     why_not_inlined,
 )
 from dynajit.capture.python.writing import delete_plain_attribute
-from dynajit.capture.values.class_layouts import is_made_class, is_plain_tuple
+from dynajit.capture.values.class_layouts import (
+    is_made_class,
+    is_modelled_tensor,
+    is_plain_tuple,
+)
 from dynajit.capture.values.containers import DictValue, TupleValue
 from dynajit.capture.values.functions import (
     BoundMethod,
@@ -506,7 +510,7 @@ def _construct(
     if cls is Tensor:
         return constructs_tensor(machine, args, keywords)
     if issubclass(cls, Tensor):
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
+        return (yield from _make_derived_tensor(machine, callee, args, keywords))
     has_maker = isinstance(lookup(type(cls), "__call__"), types.FunctionType)
     if (has_maker and not is_users_code(lookup(type(cls), "__call__"))) or not is_made_class(cls):
         if is_pure(machine, cls):
@@ -567,6 +571,24 @@ def _new_instance(
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__qualname__}.__new__")
     refuse_arguments(machine, "__new__", cls, args, keywords)
     return allocate(machine, cls)
+
+
+def _make_derived_tensor(
+    machine: Machine, callee: Known, args: Arguments, keywords: Keywords
+) -> Steps[Value]:
+    """An instance of a class derived from Tensor, by its `__new__` and `__init__`."""
+    cls: type = callee.object
+    if not is_modelled_tensor(cls):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"making a {cls.__name__}")
+    made = yield from call(machine, Known(cls.__new__), [callee, *args], keywords)
+    start = lookup(cls, "__init__")
+    if isinstance(made, TensorValue) and issubclass(made.cls, cls):
+        if isinstance(start, types.FunctionType):
+            method = BoundMethod(Known(start), made)
+            yield from call(machine, method, args, keywords)
+        elif start is not lookup(Tensor, "__init__"):
+            raise GraphBreak(breaks.UNKNOWN_CALL, f"{cls.__name__}.__init__")
+    return made
 
 
 def _make_named_tuple(

@@ -3,6 +3,8 @@
 from collections import OrderedDict
 from typing import Any, Final, TypeAlias
 
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, make_tuple
@@ -34,6 +36,8 @@ def to_native(machine: Machine, value: Value, lifted: Lifted) -> Any:
         NotKnown: the value has no such form.
     """
     if isinstance(value, TensorValue):
+        if machine.heap[value.identity].is_new_leaf and machine.recorder.grad_enabled:
+            raise GraphBreak(breaks.AUTOGRAD_CALL, "a gradient by a leaf that is made here")
         return machine.recorder.graph_value(value)
     if isinstance(value, Scalar) and value.python_type in lifted:
         return machine.recorder.lift_scalar(value)

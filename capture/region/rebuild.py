@@ -126,6 +126,12 @@ def _view_of_elements(view: Callable[..., Any], tensor: Any, *numbers: Any) -> A
         return view(tensor, *numbers)
 
 
+def _leaf_of_class(tensor: Any, cls: Any) -> Any:
+    made = tensor.as_subclass(cls)
+    made.requires_grad = True
+    return made
+
+
 class Rebuilder:
     """Pushes values. Immutable.
 
@@ -197,11 +203,13 @@ class Rebuilder:
     def _made(self, value: TensorValue, emitter: Any) -> None:
         """The tensor, of its class."""
         cls = self.recorder.class_of(value.identity)
-        if cls is Tensor:
+        is_leaf = self.heap[value.identity].is_new_leaf
+        if cls is Tensor and not is_leaf:
             self._made_plain(value, emitter)
             return
         push = functools.partial(self._made_plain, value, emitter)
-        emitter.call(Tensor.as_subclass, push, lambda: emitter.load_object(cls))
+        make = _leaf_of_class if is_leaf else Tensor.as_subclass
+        emitter.call(make, push, lambda: emitter.load_object(cls))
 
     def _made_plain(self, value: TensorValue, emitter: Any) -> None:
         """A result of the launch, or a view of one or of an input."""

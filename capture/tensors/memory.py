@@ -181,6 +181,15 @@ def alias_of(recorder: "Recorder", value: TensorValue) -> TensorValue:
     return _new_view(recorder, found, memory, steps, Tensor)
 
 
+def leaf_of(recorder: "Recorder", value: TensorValue, requires_grad: bool) -> TensorValue:
+    """A leaf made by the captured code, which looks at the memory of a tensor."""
+    view = data_of(recorder, value, Tensor)
+    if requires_grad:
+        contents: TensorContents = recorder.heap[view.identity]
+        recorder.heap.write(view.identity, replace(contents, is_new_leaf=True))
+    return view
+
+
 def replace_data(recorder: "Recorder", value: TensorValue, given: TensorValue) -> None:
     """`value.data = given`: it looks at the memory of the other one from here on.
 

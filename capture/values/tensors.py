@@ -52,6 +52,7 @@ class TensorContents:
         version: number of writes to the memory when `value` was read.
         attributes: what was stored in it by name.
         has_new_data: `data` was assigned: it looks at memory of another tensor from then on.
+        is_new_leaf: made here, and requires a gradient, although what it looks at does not.
     """
 
     value: Any
@@ -61,6 +62,7 @@ class TensorContents:
     version: int = 0
     attributes: Mapping[str, Value] = field(default_factory=dict)
     has_new_data: bool = False
+    is_new_leaf: bool = False
 
 
 @record

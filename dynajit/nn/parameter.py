@@ -46,10 +46,7 @@ class Parameter(Tensor):
             )
         if source.layout is not strided:
             return _sparse_parameter(source, requires_grad)
-        parameter = Tensor._from_array(source._held, cls)
-        if requires_grad:
-            parameter.requires_grad = True
-        return parameter
+        return Tensor._leaf_of(source, cls, bool(requires_grad))
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()

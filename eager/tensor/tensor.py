@@ -148,6 +148,14 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return subclasses.met(_tensor.new_of(cls, array, None))
 
     @staticmethod
+    def _leaf_of(source: "Tensor", cls: "type[_T]", requires_grad: bool) -> "_T":
+        """A leaf of a derived class that shares the memory of a tensor."""
+        made = Tensor._from_array(source._held, cls)
+        if requires_grad:
+            made.requires_grad = True  # type: ignore[attr-defined]
+        return made
+
+    @staticmethod
     def _make_subclass(cls: "type[Tensor]", data: "Tensor", requires_grad: bool = False) -> Any:
         """A tensor of a subclass that shares the memory and the version counter of `data`."""
         made = _tensor.new_of(cls, data._held, data._storage)

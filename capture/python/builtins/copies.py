@@ -7,10 +7,11 @@ import types
 from collections import OrderedDict, defaultdict
 from typing import Any
 
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
-from dynajit.capture.python.basic import is_known, unsupported
+from dynajit.capture.python.basic import is_known, is_none, unsupported
 from dynajit.capture.python.builtins.table import special
 from dynajit.capture.python.contents import (
     dict_entries,
@@ -23,11 +24,16 @@ from dynajit.capture.python.contents import (
 from dynajit.capture.python.errors import check_count
 from dynajit.capture.python.keys import store_key
 from dynajit.capture.python.objects.fields import allocate, instance_entries, write_field
+from dynajit.capture.python.tensors.autograd import grad_of
+from dynajit.capture.python.tensors.facts import needs_gradient
+from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, FunctionValue
 from dynajit.capture.values.objects import ExceptionValue, InstanceDictValue, ObjectValue
 from dynajit.capture.values.storage import native_base
 from dynajit.capture.values.symbolic import Known, Value
+from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.eager import Tensor
 
 _REDUCING = ("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__",
              "__getnewargs_ex__", "__new__", "__getattribute__", "__getattr__")  # fmt: skip
@@ -38,6 +44,8 @@ def _copy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
     check_count(machine, copy.copy, args, keywords, 1, 1)
     value = args[0]
     _refuse_with_attributes(machine, value)
+    if isinstance(value, TensorValue):
+        return _copied_tensor(machine, value, "detach")
     if isinstance(value, (ListValue, DictValue, SetValue)):
         return (yield from machine.call_method(value, "copy", [], {}))
     if isinstance(value, (TupleValue, FunctionValue)) or is_known(value):
@@ -48,6 +56,28 @@ def _copy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
     made = _empty_like(machine, value)
     for name, item in _fields(machine, value):
         write_field(machine, made, name, item)
+    return made
+
+
+def _copied_tensor(machine: Machine, value: TensorValue, name: str) -> TensorValue:
+    """A plain tensor with the same elements: in the same memory (`detach`) or not (`clone`).
+
+    Raises:
+        GraphBreak: it is of a derived class, requires a gradient, or keeps more than elements.
+    """
+    existing = machine.recorder.existing(value)
+    contents: TensorContents = machine.heap[value.identity]
+    if contents.attributes or value.cls is not Tensor or needs_gradient(machine, value):
+        raise unsupported("copy", value)
+    if existing is not None:
+        place = sources.InstanceDict(machine.recorder.first_source(value))
+        machine.recorder.guard(place, Kind.LENGTH, 0, "attributes")
+        if vars(existing):
+            raise unsupported("copy", value)
+        if not is_none(machine, grad_of(machine, value)):
+            raise unsupported("copy", value)
+    made = native_method(machine, value, name, [], {})
+    assert isinstance(made, TensorValue)
     return made
 
 
@@ -101,6 +131,9 @@ def _deep(machine: Machine, value: Value, memo: dict[int, Value]) -> Steps[Value
         return TupleValue(tuple(items), value.cls)
     if value.object_id in memo:
         return memo[value.object_id]
+    if isinstance(value, TensorValue):
+        made_of_it = memo[value.identity] = _copied_tensor(machine, value, "clone")
+        return made_of_it
     if isinstance(value, ListValue):
         copy = memo[value.identity] = new_list(machine, [])
         for item in list_items(machine, value):

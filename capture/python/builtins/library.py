@@ -22,17 +22,26 @@ from dynajit.capture.python.exceptions import current, member
 from dynajit.capture.python.objects.fields import allocate
 from dynajit.capture.python.tensors.native_calls import are_classes_asked
 from dynajit.capture.python.tensors.overriding import OF_TENSORS, wrapped_call
-from dynajit.capture.python.tensors.tensors import as_tensor, creates_tensor, view_as_complex
+from dynajit.capture.python.tensors.tensors import (
+    as_tensor,
+    constructs_tensor,
+    creates_tensor,
+    view_as_complex,
+)
 from dynajit.capture.python.truth import truth
+from dynajit.capture.tensors.memory import leaf_of
+from dynajit.capture.values.class_layouts import is_modelled_tensor
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values.storage import native_base
 from dynajit.capture.values.symbolic import NONE, Known, Scalar, Value, constant
+from dynajit.capture.values.tensors import TensorValue
 from dynajit.core import instances
 from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.eager import Tensor
 from dynajit.eager._tensor import _set_grad_enabled, _set_inference_enabled
 from dynajit.eager.modes import autocast_mode, grad_mode
-from dynajit.eager.operations.subclasses import change_unasked
+from dynajit.eager.operations.subclasses import change_unasked, is_asked, is_class_asked
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.elements import complex as complex_functions
 
@@ -141,6 +150,49 @@ def _give_own_dict(machine: Machine, args: list[Value], keywords: dict[str, Valu
 @special(OF_TENSORS.__func__)
 def _wrapped_call(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return (yield from wrapped_call(machine, args, keywords))
+
+
+@special(Tensor._leaf_of)
+@at_once
+def _leaf(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    source, cls, requires_grad = args
+    if not isinstance(source, TensorValue):
+        raise unsupported("a leaf", *args)
+    made = leaf_of(machine.recorder, source, bool(as_python(machine, requires_grad)))
+    return machine.recorder.with_class(made, as_python(machine, cls))
+
+
+@special(Tensor._make_subclass)
+@at_once
+def _make_subclass(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    given = dict(zip(("cls", "data", "requires_grad"), args, strict=False)) | keywords
+    cls = as_python(machine, given["cls"])
+    source = given["data"]
+    if not isinstance(source, TensorValue) or not is_modelled_tensor(cls):
+        raise unsupported("Tensor._make_subclass", *args)
+    needs = as_python(machine, given.get("requires_grad", constant(False)))
+    return machine.recorder.with_class(leaf_of(machine.recorder, source, bool(needs)), cls)
+
+
+@special(Tensor.__new__)
+@at_once
+def _new_tensor(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    cls = as_python(machine, args[0])
+    if cls is not Tensor and not is_modelled_tensor(cls):
+        raise unsupported("Tensor.__new__", *args)
+    if len(args) == 2 and isinstance(args[1], TensorValue) and not keywords:
+        made = leaf_of(machine.recorder, args[1], False)
+    else:
+        found = constructs_tensor(machine, args[1:], keywords)
+        assert isinstance(found, TensorValue)
+        made = found
+    return made if cls is Tensor else machine.recorder.with_class(made, cls)
+
+
+@special(is_asked)
+@at_once
+def _is_asked(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    return boolean(is_class_asked(type_of(machine, args[0])))
 
 
 @special(change_unasked)

@@ -118,7 +118,7 @@ def grad_of(machine: Machine, value: TensorValue) -> Value:
         found: Value = machine.recorder.wrap(existing.grad, source)
         machine.recorder.use(found)
         return found
-    if needs_gradient(machine, value):
+    if needs_gradient(machine, value) and not contents.is_new_leaf:
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad of a result")
     return NONE
 
@@ -135,7 +135,7 @@ def is_leaf(machine: Machine, value: TensorValue) -> Constant:
     existing = machine.recorder.existing(value)
     contents: TensorContents = machine.heap[value.identity]
     if existing is None:
-        return constant(False)
+        return constant(contents.is_new_leaf)
     if contents.memory and not contents.has_new_data:
         memory: MemoryContents = machine.heap[contents.memory]
         if memory.has_history:

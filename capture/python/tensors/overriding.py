@@ -197,7 +197,8 @@ def _methods() -> dict[int, str]:
     found: dict[int, str] = {}
     for name in dir(Tensor):
         member = getattr(Tensor, name)
-        if callable(member) and not isinstance(member, type):
+        is_bound = isinstance(lookup(Tensor, name), (staticmethod, classmethod))
+        if callable(member) and not isinstance(member, type) and not is_bound:
             is_own = getattr(member, "__name__", None) == name
             if is_own or id(member) not in found:
                 found[id(member)] = name
