@@ -5,6 +5,7 @@
 import collections
 import operator
 import sys
+import types
 
 from dynajit.capture.bytecode.versions import IS_314
 from dynajit.capture.library.iteration import Iterator, equal
@@ -256,6 +257,72 @@ DISGUISED[ReverseDequeIterator] = type(reversed(collections.deque()))
 @rebuilds(deque)
 def _deque(items, maxlen):
     return collections.deque(items, maxlen)
+
+
+@reads_existing
+@replaces(types.MappingProxyType)
+class mappingproxy:
+    """Shows a mapping, and changes nothing in it."""
+
+    def __init__(self, mapping, /):
+        if isinstance(mapping, (list, tuple)) or not hasattr(mapping, "__getitem__"):
+            kind = type(mapping).__name__
+            raise TypeError(f"mappingproxy() argument must be a mapping, not {kind}")
+        self.mapping = mapping
+
+    def __getitem__(self, key):
+        return self.mapping[key]
+
+    def __contains__(self, key):
+        return key in self.mapping
+
+    def __len__(self):
+        return len(self.mapping)
+
+    def __iter__(self):
+        return iter(self.mapping)
+
+    def __reversed__(self):
+        return reversed(self.mapping)
+
+    def __eq__(self, other):
+        return self.mapping == other
+
+    def __ne__(self, other):
+        return self.mapping != other
+
+    def __or__(self, other):
+        other = other.mapping if isinstance(other, types.MappingProxyType) else other
+        return self.mapping | other
+
+    def __ror__(self, other):
+        return other | self.mapping
+
+    def get(self, key, default=None, /):
+        return self.mapping.get(key, default)
+
+    def keys(self):
+        return self.mapping.keys()
+
+    def values(self):
+        return self.mapping.values()
+
+    def items(self):
+        return self.mapping.items()
+
+    def copy(self):
+        return self.mapping.copy()
+
+    def __repr__(self):
+        return f"mappingproxy({self.mapping!r})"
+
+    def __str__(self):
+        return str(self.mapping)
+
+
+@rebuilds(mappingproxy)
+def _mappingproxy(mapping):
+    return types.MappingProxyType(mapping)
 
 
 @replaces(collections.defaultdict)

@@ -23,6 +23,7 @@ from dynajit.capture.machine import lifetimes
 from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.immutables import is_immutable, is_lasting
 from dynajit.capture.places import sources
+from dynajit.capture.places.reload import proxied
 from dynajit.capture.places.sources import Source
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.expressions import expression_of
@@ -476,6 +477,8 @@ class Recorder:
             self.guard(source, Kind.ALIASED, first.source)
         elif isinstance(value, TensorValue):
             self._use_tensor(self._existing[value.identity], source)
+        elif value.cls is READ_AS.get(types.MappingProxyType):
+            self.guard(source, Kind.TYPE_IS, types.MappingProxyType)
         elif value.cls is READ_AS.get(deque):
             limit = self._existing[value.identity].maxlen
             self.guard(source, Kind.TYPE_IS, deque)
@@ -630,6 +633,8 @@ class Recorder:
             return self._adopt(obj, IteratorValue, source, ExistingIterator())
         if kind is deque and (obj.maxlen is None or obj.maxlen < _MOST_LIMITED):
             return self._adopt_deque(obj, source)
+        if kind is types.MappingProxyType and type(proxied(obj)) in (dict, OrderedDict):
+            return self._adopt_proxy(obj, source)
         if is_immutable(obj) and is_lasting(source):
             return Known(obj, None if isinstance(source, sources.Constant) else source)
         if is_modelled_class(kind):
@@ -675,6 +680,19 @@ class Recorder:
         self._storages.append(items)
         fields = {"items": items, "maxlen": Constant(obj.maxlen), "state": Constant(0)}
         self.heap.load_entry(value.identity, ObjectContents(obj, fields))
+        return value
+
+    def _adopt_proxy(self, obj: Any, source: Source) -> ObjectValue:
+        """An instance of the Python form of mapping proxies."""
+        form, first = READ_AS[types.MappingProxyType], self._by_object.get(id(obj))
+        if first is not None:
+            return ObjectValue(first.identity, form, source)
+        mapping = self.wrap(proxied(obj), sources.PartOf(source, "mapping"))
+        value = ObjectValue(
+            self.heap.adopt(ObjectContents(obj, {"mapping": mapping})), form, source
+        )
+        self._by_object[id(obj)] = value
+        self._existing[value.identity] = obj
         return value
 
     def _adopt(self, obj: Any, family: type[Handle], source: Source, contents: Any) -> Handle:

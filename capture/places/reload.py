@@ -4,6 +4,7 @@ One function per class of source, registered by class. Every load gives the valu
 runs no user code, as the source promises.
 """
 
+import gc
 import itertools
 from collections import deque
 from collections.abc import Callable
@@ -201,7 +202,23 @@ def _fields(source: sources.InstanceDict, writer: Writer, push: PushBase, functi
     _call(writer, read_fields, lambda: push(source.base))
 
 
+def proxied(proxy: Any) -> Any:
+    """The mapping that a mapping proxy shows."""
+    return gc.get_referents(proxy)[0]
+
+
+def class_dict(cls: type) -> Any:
+    """The dict of a class, which Python shows through a proxy."""
+    return proxied(vars(type)["__dict__"].__get__(cls))
+
+
 def _part(source: sources.PartOf, writer: Writer, push: PushBase, function: Any) -> None:
+    if source.name == "__dict__":
+        _call(writer, class_dict, lambda: push(source.base))
+        return
+    if source.name == "mapping":
+        _call(writer, proxied, lambda: push(source.base))
+        return
     push(source.base)
     writer.load_attribute(source.name)
 

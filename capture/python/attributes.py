@@ -20,6 +20,7 @@ from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import is_immutable
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
+from dynajit.capture.places.reload import class_dict
 from dynajit.capture.python.basic import as_python, type_name, type_of, unsupported_attribute
 from dynajit.capture.python.builtins.signatures import signature_attribute
 from dynajit.capture.python.contents import new_dict
@@ -58,7 +59,13 @@ from dynajit.capture.values.functions import (
     PartialValue,
     SuperValue,
 )
-from dynajit.capture.values.objects import DELETED, ObjectValue, TracebackValue
+from dynajit.capture.values.objects import (
+    DELETED,
+    READ_AS,
+    ObjectContents,
+    ObjectValue,
+    TracebackValue,
+)
 from dynajit.capture.values.plain_classes import is_heap_type
 from dynajit.capture.values.symbolic import (
     UNBOUND,
@@ -391,6 +398,13 @@ def _class_attribute(machine: Machine, value: Known, name: str) -> Steps[Value]:
         return constant(found)
     if name == "__class__" and lookup(type(cls), name) is vars(object)[name]:
         return Known(type(cls))
+    if name == "__dict__" and type(cls) is type and is_heap_type(cls):
+        machine.recorder.use(value)
+        place = sources.PartOf(_base_of(value), name)
+        contents = ObjectContents(
+            written={"mapping": machine.recorder.wrap(class_dict(cls), place)}
+        )
+        return ObjectValue(machine.heap.allocate(contents), READ_AS[types.MappingProxyType])
     if name in ("__mro__", "__bases__"):
         return TupleValue(tuple(Known(c) for c in getattr(cls, name)))
     raw = lookup(cls, name)

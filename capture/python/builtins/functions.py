@@ -4,15 +4,17 @@ Handlers of `capture.python.builtins.table`; see there.
 """
 
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
-from dynajit.capture import breaks
+from dynajit.capture import _capture, breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.versions import IS_311
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import Raised, raise_python
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import is_immutable
 from dynajit.capture.machine.machine import Machine
+from dynajit.capture.places import sources
 from dynajit.capture.python.arithmetic import binary
 from dynajit.capture.python.basic import (
     as_python,
@@ -122,8 +124,18 @@ def _vars(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> St
 
 @special(id)
 @at_once
-def _id(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
-    raise unsupported("id", *args)
+def _id(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    check_count(machine, id, args, keywords, 1, 1)
+    (value,) = args
+    existing = machine.recorder.existing_of(value)
+    source = getattr(value, "source", None)
+    is_kept = isinstance(value, Known) or _capture.is_held_weakly(existing)
+    if existing is None or not is_kept:  # guards would keep it alive
+        raise unsupported("id", value)
+    machine.recorder.use(value)
+    if source is not None and not isinstance(source, sources.Constant):
+        machine.recorder.guard(source, Kind.IDENTITY, existing, "id")
+    return constant(id(existing))
 
 
 @special(hash)

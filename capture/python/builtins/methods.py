@@ -6,7 +6,7 @@
 
 import datetime
 import types
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any, Final, TypeGuard
 
@@ -33,7 +33,7 @@ from dynajit.capture.python.builtins.specials import special_method
 from dynajit.capture.python.builtins.text import TEXT_METHODS, text_method
 from dynajit.capture.python.containers import fold
 from dynajit.capture.python.conversion import from_python
-from dynajit.capture.python.errors import check_count
+from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.exceptions import exception_method
 from dynajit.capture.python.generators import (
     close_generator,
@@ -129,6 +129,8 @@ def call_method(
         are_none = [is_known(arg) and as_python(machine, arg) is None for arg in args]
         if not all(are_none):
             return receiver if is_method or are_none[0] else BoundMethod(receiver, args[0])
+    if name == "fromkeys" and isinstance(receiver, Known) and receiver.object is defaultdict:
+        return (yield from _default_from_keys(machine, args, keywords))
     if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
         return (yield from dict_from_keys(machine, receiver.object, args))
     if isinstance(receiver, Scalar) and not keywords:
@@ -141,6 +143,16 @@ def call_method(
     if isinstance(receiver, (ListValue, DictValue, SetValue)):
         return (yield from special_method(machine, receiver, name, args, keywords))
     raise unsupported(name, receiver, *args)
+
+
+def _default_from_keys(
+    machine: Machine, args: list[Value], keywords: dict[str, Value]
+) -> Steps[Value]:
+    """`defaultdict.fromkeys(iterable, value)`: one that makes nothing."""
+    if keywords:
+        refuse(machine, "fromkeys", defaultdict.fromkeys, args, keywords)
+    table = yield from dict_from_keys(machine, dict, args)
+    return (yield from machine.call(Known(defaultdict), [NONE, table], {}))
 
 
 def _is_dict_class(receiver: Any) -> TypeGuard[Known]:

@@ -71,6 +71,14 @@ def signature_attribute(machine: Machine, value: Known, name: str) -> Value | No
         pairs = [(constant(key), Known(found)) for key, found in obj.parameters.items()]
         made: Value = new_dict(machine, pairs, dict)
         return made
+    if type(obj) is inspect.Signature and name == "_parameters":
+        return signature_attribute(machine, value, "parameters")
+    if type(obj) in (inspect.Signature, inspect.Parameter):
+        raw = vars(type(obj)).get(name)
+        if isinstance(raw, types.FunctionType):
+            return BoundMethod(Known(raw), value)
+    if type(obj) is inspect.Signature and name == "return_annotation":
+        return machine.recorder.wrap(obj.return_annotation, sources.Constant(obj.return_annotation))
     if type(obj) is inspect.Parameter and name in _PLAIN:
         found = getattr(obj, name)
         return machine.recorder.wrap(found, sources.Constant(found))
