@@ -50,8 +50,6 @@ def set_attribute(machine: Machine, value: Value, name: str, item: Value) -> Ste
         yield from set_plain_attribute(machine, value, name, item)
         return
     if isinstance(value, FunctionValue):
-        if name == "__wrapped__":  # stands for everything that `functools.update_wrapper` does
-            raise unsupported_attribute(value, f"{name} = ...")
         set_function_attribute(machine, value, name, item)
         return
     if isinstance(value, CellValue) and name == "cell_contents":

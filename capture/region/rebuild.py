@@ -453,8 +453,10 @@ class Rebuilder:
         extra: dict[str, Value] = dict(contents.attributes)
         if contents.keyword_defaults is not None:
             extra["__kwdefaults__"] = contents.keyword_defaults
-        wrapped = extra.pop("__wrapped__", None)
+        wrapped = contents.updated_from
         if wrapped is not None:
+            if extra.get("__wrapped__") is wrapped:
+                del extra["__wrapped__"]
             self.call(emitter, functools.update_wrapper, value, wrapped)
             emitter.pop()
         for name, item in extra.items():

@@ -40,6 +40,7 @@ class FunctionContents:
     annotations: Value | None = None  # up to 3.13: a tuple of names and annotations in turn
     annotate: Value | None = None  # from 3.14: a function that makes the annotations
     attributes: dict[str, Value] = field(default_factory=dict)
+    updated_from: Value | None = None  # by `functools.update_wrapper`
 
     def replacing(self, name: str, value: Any) -> "FunctionContents":
         """A copy with one of the attributes that SET_FUNCTION_ATTRIBUTE sets."""

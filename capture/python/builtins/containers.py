@@ -6,6 +6,7 @@ Handlers of `capture.python.builtins.table`; see there.
 import functools
 import types
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 from dynajit.capture import breaks
@@ -38,7 +39,7 @@ from dynajit.capture.values.containers import (
     TupleValue,
     ZipIterator,
 )
-from dynajit.capture.values.functions import FunctionValue
+from dynajit.capture.values.functions import FunctionContents, FunctionValue
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.storage import operand_of
 from dynajit.capture.values.symbolic import NONE, Known, Value, constant
@@ -232,6 +233,8 @@ def _update_wrapper(
         found = yield from machine.get_attribute(wrapped, name)
         set_function_attribute(machine, wrapper, name, found)
     set_function_attribute(machine, wrapper, "__wrapped__", wrapped)
+    contents: FunctionContents = machine.heap[wrapper.identity]
+    machine.heap.write(wrapper.identity, replace(contents, updated_from=wrapped))
     return wrapper
 
 

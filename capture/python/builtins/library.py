@@ -5,6 +5,7 @@ Autocast, too. Handlers of `capture.python.builtins.table`; see there.
 
 import operator
 import sys
+import types
 from typing import NoReturn
 
 from dynajit.capture import _capture, breaks, control
@@ -13,7 +14,7 @@ from dynajit.capture.machine.exceptions import Raised
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.arithmetic import BINARY, COMPARISONS, UNARY, binary, unary
-from dynajit.capture.python.basic import as_python, at_once, type_of, unsupported
+from dynajit.capture.python.basic import as_python, at_once, is_none, type_of, unsupported
 from dynajit.capture.python.builtins.table import SPECIAL, Handler, special
 from dynajit.capture.python.calls import refuse_arguments
 from dynajit.capture.python.containers import boolean, subscript, to_index
@@ -32,6 +33,7 @@ from dynajit.capture.python.truth import truth
 from dynajit.capture.tensors.memory import leaf_of
 from dynajit.capture.values.class_layouts import is_modelled_tensor
 from dynajit.capture.values.containers import TupleValue
+from dynajit.capture.values.functions import BoundMethod, FunctionValue
 from dynajit.capture.values.objects import ExceptionValue, ObjectContents, ObjectValue
 from dynajit.capture.values.storage import native_base
 from dynajit.capture.values.symbolic import NONE, Known, Scalar, Value, constant
@@ -317,6 +319,17 @@ def _index(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> S
 @special(operator.not_)
 def _not(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return boolean(not (yield from truth(machine, args[0])))
+
+
+@special(types.MethodType)
+@at_once
+def _method(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    if len(args) != 2 or keywords or is_none(machine, args[1]):
+        refuse(machine, "method", types.MethodType, args, keywords)
+    function, receiver = args
+    if not isinstance(function, (Known, FunctionValue, BoundMethod)):
+        raise unsupported("types.MethodType", *args)
+    return BoundMethod(function, receiver, is_method_object=True)
 
 
 @special(object)

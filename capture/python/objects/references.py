@@ -138,6 +138,7 @@ def _of_function(value: FunctionValue, heap: Heap) -> list[Value]:
     contents: FunctionContents = heap[value.identity]
     parts = [
         contents.defaults, contents.keyword_defaults, contents.annotations, contents.annotate,
+        contents.updated_from,
     ]  # fmt: skip
     found: list[Value] = [part for part in parts if part is not None]
     return [*found, *contents.closure, *contents.attributes.values()]

@@ -288,3 +288,61 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_is_as_in_plain_python(case, assert_captured):
     case.check(assert_captured)
+
+
+# -- stacks of managers ----------------------------------------------------------------------------
+
+
+def a_stack_of_all_kinds(log):
+    with ExitStack() as stack:
+        stack.callback(log.append, "called back")
+        first = stack.enter_context(Manager(log, "first"))
+        stack.push(Manager(log, "pushed"))
+        stack.push(lambda *found: log.append(found[0]))
+        return first.name, log
+
+
+def an_error_that_is_swallowed(log):
+    with ExitStack() as stack:
+        stack.enter_context(Manager(log, "outer", swallow=True))
+        stack.enter_context(Manager(log, "inner"))
+        raise ValueError("lost")
+    return log
+
+
+def an_error_that_passes(log):
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(Manager(log, "outer"))
+            stack.enter_context(Replacing(log))
+            raise ValueError("found")
+    except KeyError as error:
+        return log, error.args, type(error.__context__)
+
+
+def moved_and_closed(log):
+    stack = ExitStack()
+    stack.enter_context(Manager(log, "moved"))
+    other = stack.pop_all()
+    stack.close()
+    log.append("between")
+    other.close()
+    return log
+
+
+def as_many_as_there_are(log, names):
+    with ExitStack() as stack:
+        managers = [stack.enter_context(Manager(log, name)) for name in names]
+        return [manager.name for manager in managers]
+
+
+STACKS = [
+    case(a_stack_of_all_kinds, [], graphs=0), case(an_error_that_is_swallowed, [], graphs=0),
+    case(an_error_that_passes, [], graphs=0), case(moved_and_closed, [], graphs=0),
+    case(as_many_as_there_are, [], ["a", "b"], graphs=0), case(as_many_as_there_are, [], [], graphs=0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STACKS, ids=str)
+def test_a_stack_is_as_in_plain_python(case, assert_captured):
+    case.check(assert_captured)
