@@ -21,7 +21,7 @@ from dynajit.capture.bytecode.assemble import Item, Signature, Writer, assemble,
 from dynajit.capture.bytecode.instructions import parameters
 from dynajit.capture.emit import nesting
 from dynajit.capture.emit.breaking import MakeResume
-from dynajit.capture.emit.plain_run import DEPTH, PlainRun
+from dynajit.capture.emit.plain_run import DEPTH, PlainRun, kept
 from dynajit.capture.guards import mortal
 from dynajit.capture.places import reload, sources
 from dynajit.capture.region.region import Break, Raise, Region, Return
@@ -81,6 +81,7 @@ class Emitter:
         self._random: dict[Device, tuple[str, str]] = {}
         self._temporaries: list[str] = []
         self._plain: PlainRun | None = None
+        self._states: list[str] = []
         self._mortal = mortal.guarded(region.guards)
         self._members = mortal.members(region.guards)
 
@@ -314,6 +315,29 @@ class Emitter:
 
     # -- the region ------------------------------------------------------------------------------
 
+    def draw(self, may_fail: bool) -> None:
+        """Draw the random numbers of Python that the region has, in order.
+
+        Args:
+            may_fail: the original may run instead: the generators' states are kept for it.
+        """
+        entry = self._entry
+        generators = {draw.generator.source: draw.generator for draw in self.region.draws}
+        for source in generators if may_fail else ():
+            entry.callable(lambda: entry.load_constant(kept))
+            self._push_source(source, entry)
+            entry.call(1)
+            name = self.new_temporary()
+            entry.store_local(name)
+            self._states.append(name)
+        for index, draw in enumerate(self.region.draws):
+            entry.callable(lambda draw=draw: entry.load_constant(draw.function))
+            self._push_source(draw.generator.source, entry)
+            entry.call(1)
+            place = sources.Drawn(draw.generator.source, index, draw.name)
+            name = self._sources[place] = self.new_temporary()
+            entry.store_local(name)
+
     def launch(
         self,
         function: Callable[..., tuple[Any, ...]] | None,
@@ -356,7 +380,7 @@ class Emitter:
         if isinstance(self.region.end, Break) and parameters(code):
             resume.release(releasing)
         parts = (releasing, self._entry, self.writer)
-        plain = [] if self._plain is None else self._plain.items(self._random)
+        plain = [] if self._plain is None else self._plain.items(self._random, self._states)
         written = [item for part in parts for item in part.items]
         items = [*prologue(code), *written, *copy, *plain]
         stacksize = max(code.co_stacksize, DEPTH, *(part.maximum for part in parts))
@@ -390,6 +414,7 @@ def emit(
         `FunctionType(code, function.__globals__, name, defaults, closure)`.
     """
     emitter = Emitter(function, region)
+    emitter.draw(may_fail)
     emitter.launch(launch, len(region.graph.outputs), may_fail)
     for head in region.heads:
         emitter.load_value(head)

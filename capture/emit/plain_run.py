@@ -7,7 +7,8 @@ prints and calls that come before the error happen, and the operation raises it 
 
 import dis
 import functools
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Final
 
@@ -18,6 +19,12 @@ from dynajit.capture.bytecode.assemble import Copy, Item, Writer, with_own_label
 from dynajit.core.errors import LaunchFailed
 from dynajit.core.types.device import Device
 from dynajit.eager.modes.random import generator_of
+
+
+def kept(generator: random.Random) -> Callable[[], None]:
+    """Gives a generator of Python's the state back that it has now."""
+    return functools.partial(generator.setstate, generator.getstate())
+
 
 #: Slots that the handler needs at most.
 DEPTH: Final = 6
@@ -45,12 +52,15 @@ class PlainRun:
         """What comes after it."""
         return [TryEnd(self.begin)]
 
-    def items(self, random: Mapping[Device, tuple[str, str]]) -> list[Item]:
+    def items(
+        self, blocks: Mapping[Device, tuple[str, str]], states: Sequence[str] = ()
+    ) -> list[Item]:
         """The handler and the copy, at the end of the code.
 
         Args:
-            random: per device the locals that hold the seed and the offset of random numbers, which
+            blocks: per device the locals that hold the seed and the offset of random numbers, which
                 the original will draw itself.
+            states: locals that hold what gives a generator of Python's its state back.
         """
         writer = Writer(self.location)
         other = Label()
@@ -61,12 +71,16 @@ class PlainRun:
         writer.append(_JUMP_IF_FALSE, other, 1, 0)
         writer.pop()
         writer.append("POP_EXCEPT", None, 1, 0)
-        for device, names in random.items():
+        for device, names in blocks.items():
             give_back = generator_of(device).give_back
             writer.callable(functools.partial(writer.load_constant, give_back))
             for name in names:
                 writer.load_local(name)
             writer.call(2)
+            writer.pop()
+        for name in states:
+            writer.callable(functools.partial(writer.load_local, name))
+            writer.call(0)
             writer.pop()
         copy = Copy(self.code)
         writer.jump(copy.label(_start(self.code)))

@@ -357,7 +357,7 @@ def _takes_integers(region: Region) -> bool:
 
 
 def _is_bounded(number: Scalar) -> bool:
-    bounded = (sources.RandomSeed, sources.RandomOffset, sources.SizeOf)
+    bounded = (sources.RandomSeed, sources.RandomOffset, sources.SizeOf, sources.Drawn)
     return isinstance(number.source, bounded)
 
 

@@ -209,6 +209,7 @@ class Recorder:
         self._inference = self.heap.adopt(inference)
         self._unasked = self.heap.adopt(unasked)
         self._tensor_classes: dict[int, type] = {}
+        self._draws = self.heap.adopt(())
         self._output = self.heap.adopt(())
         self._printed = self.heap.adopt(())
 
@@ -305,6 +306,13 @@ class Recorder:
     def mode_ids(self) -> frozenset[int]:
         """Heap ids of the modes of the library."""
         return frozenset((self._grad_mode, self._autocast, self._inference, self._unasked))
+
+    # -- random numbers of Python ----------------------------------------------------------
+
+    @property
+    def draws_id(self) -> int:
+        """Heap id under which the draws from existing generators are kept, in order."""
+        return self._draws
 
     # -- text that is written --------------------------------------------------------------
 
@@ -433,8 +441,8 @@ class Recorder:
         self._used[id(value)] = value
 
     def _use(self, value: Value, source: Source) -> None:
-        if isinstance(source, sources.SizeOf):
-            return  # a size is read from a tensor whose facts are guarded
+        if isinstance(source, (sources.SizeOf, sources.Drawn)):
+            return  # read from a tensor whose facts are guarded, or made anew in every call
         if isinstance(source, sources.Storage):
             self._use_storage(value, source.base)
         elif isinstance(value, HeapValue):
@@ -797,6 +805,9 @@ class Recorder:
 
     def specialise(self, scalar: Scalar) -> int | float:
         """Guard that a run-time number has today's value; returns it."""
+        if isinstance(scalar.source, sources.Drawn):
+            detail = f"a decision on {scalar.source.expression()}"
+            raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
         if scalar.symbolic is not None:
             return self.sizes.number(scalar.symbolic)
         if scalar.expression is None:

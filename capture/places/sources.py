@@ -217,6 +217,26 @@ class RandomOffset(Source):
         return "<random offset>"
 
 
+@record
+class Drawn(Source):
+    """A random number of Python's, drawn from the generator `base` in front of the launch. Never
+    guarded.
+
+    Args:
+        base: the generator.
+        index: place among the draws of the region.
+        method: that draws it.
+    """
+
+    base: Source
+    index: int
+    method: str = field(compare=False)
+
+    def expression(self) -> str:
+        """`generator.random()`."""
+        return f"{self.base.expression()}.{self.method}()"
+
+
 # --------------------------------------------------------------------------- steps on functions
 
 

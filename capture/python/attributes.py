@@ -7,6 +7,7 @@ machine (`capture.machine.machine`).
 import enum
 import functools
 import inspect
+import random
 import sys
 import types
 from collections.abc import Mapping
@@ -67,6 +68,7 @@ from dynajit.capture.values.objects import (
     TracebackValue,
 )
 from dynajit.capture.values.plain_classes import is_heap_type
+from dynajit.capture.values.random_numbers import RandomValue
 from dynajit.capture.values.symbolic import (
     UNBOUND,
     Constant,
@@ -129,6 +131,10 @@ def _find_attribute(machine: Machine, value: Value, name: str) -> Steps[Value]:
         return NativeMethod(value, name)
     if is_existing_partial(value):
         return _existing_partial_attribute(machine, value, name)
+    if isinstance(value, RandomValue):
+        raw = lookup(random.Random, name)
+        if isinstance(raw, (types.FunctionType, types.MethodDescriptorType)):
+            return BoundMethod(Known(raw), value)
     if isinstance(value, Opaque):
         return _opaque_attribute(machine, value, name)
     if isinstance(value, TupleValue):
@@ -195,6 +201,9 @@ def _opaque_attribute(machine: Machine, value: Opaque, name: str) -> Value:
     """A method in C of an object that is not modelled: the call is where Python takes over."""
     cls = value.python_type
     raw = lookup(cls, name)
+    if cls is random.Random and isinstance(raw, types.FunctionType):
+        machine.recorder.use(value)
+        return BoundMethod(Known(raw), value)
     is_plain = lookup(cls, "__getattribute__") is vars(object)["__getattribute__"]
     if not isinstance(raw, types.MethodDescriptorType) or not is_plain:
         raise unsupported_attribute(value, name)

@@ -42,6 +42,7 @@ from dynajit.capture.python.basic import (
 )
 from dynajit.capture.python.builtins.arguments import check_arguments
 from dynajit.capture.python.builtins.folded import call_folded, is_folded
+from dynajit.capture.python.builtins.random_numbers import draw, receiver_of
 from dynajit.capture.python.builtins.replaced import (
     call_replaced,
     check_form_arguments,
@@ -173,6 +174,10 @@ def _call_known(
         rely_on_code(machine, callee)
     else:
         machine.recorder.use(callee)
+    generator = receiver_of(machine, target, args)
+    if generator is not None:
+        name, owner, is_first = generator
+        return draw(machine, name, owner, args[1:] if is_first else args, keywords)
     found = yield from _overridden(machine, target, args, keywords)
     if found is not None:
         return found

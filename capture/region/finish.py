@@ -267,6 +267,7 @@ def _region(
         lines=recorder.lines,
         heads=made.heads,
         asks_compiling=recorder.asks_compiling,
+        draws=recorder.heap[recorder.draws_id],
     )
 
 
@@ -564,7 +565,7 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
     }
     yield from executor.recorder.output
     for identity in heap.changed():
-        if identity in executor.recorder.output_ids:
+        if identity in (*executor.recorder.output_ids, executor.recorder.draws_id):
             continue
         if identity in modes:
             yield effects.ModeEffect(modes[identity], heap[identity])
@@ -676,7 +677,7 @@ def _guard_aliasing(recorder: Recorder) -> None:
 
     So must the lists that written texts are recorded in.
     """
-    changed = set(recorder.heap.changed()) - recorder.mode_ids
+    changed = set(recorder.heap.changed()) - recorder.mode_ids - {recorder.draws_id}
     if not changed:
         return
     _refuse_fields_as_dict(recorder, changed)

@@ -7,6 +7,7 @@ which turns the executor's final state into a region.
 
 import functools
 import operator
+import random
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -73,6 +74,7 @@ from dynajit.capture.values.objects import (
     ObjectValue,
     TracebackValue,
 )
+from dynajit.capture.values.random_numbers import RandomValue
 from dynajit.capture.values.storage import DequeItems, DictStorage, ListStorage, SetStorage
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import MemoryContents, Step, TensorContents, TensorValue
@@ -124,6 +126,12 @@ def _view_of_elements(view: Callable[..., Any], tensor: Any, *numbers: Any) -> A
     """A view of a tensor of a derived class, which is not asked."""
     with overriding.classes_unasked():
         return view(tensor, *numbers)
+
+
+def _generator_of(state: Any) -> random.Random:
+    made = random.Random()
+    made.setstate(state)
+    return made
 
 
 def _leaf_of_class(tensor: Any, cls: Any) -> Any:
@@ -518,6 +526,9 @@ class Rebuilder:
         make = partial_method if value.is_method else functools.partial
         emitter.call(make, *pushers, keywords=tuple(value.keywords))
 
+    def _random(self, value: RandomValue, emitter: Any) -> None:
+        emitter.call(functools.partial(_generator_of, self.heap[value.identity]))
+
     def _super(self, value: SuperValue, emitter: Any) -> None:
         self.call(emitter, super, value.cls, value.receiver)
 
@@ -546,5 +557,6 @@ _WRITERS: Final[dict[type, Callable[[Rebuilder, Any, Any], None]]] = {
     BoundMethod: Rebuilder._bound,
     NativeMethod: Rebuilder._native,
     PartialValue: Rebuilder._partial,
+    RandomValue: Rebuilder._random,
     SuperValue: Rebuilder._super,
 }

@@ -161,6 +161,7 @@ class Region:
         copied: output -> the input that an effect copies it to, and nothing else gets it.
         heads: values that lead back to themselves, made before the effects, in this order.
         asks_compiling: `is_compiling()` was called: the original would get another answer.
+        draws: random numbers of Python's, drawn before the launch (`values.random_numbers.Draw`).
     """
 
     name: str
@@ -180,6 +181,7 @@ class Region:
     copied: Mapping[int, int] = field(default_factory=dict)
     heads: tuple[Any, ...] = ()
     asks_compiling: bool = False
+    draws: tuple[Any, ...] = ()
 
 
 @record

@@ -45,6 +45,7 @@ from dynajit.capture.values.objects import (
     TracebackValue,
 )
 from dynajit.capture.values.plain_classes import namespace
+from dynajit.capture.values.random_numbers import RandomValue
 from dynajit.capture.values.storage import DequeItems, DictStorage, ListStorage, SetStorage
 from dynajit.capture.values.symbolic import UNBOUND, Constant, Known, Opaque, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
@@ -190,6 +191,7 @@ _REFERENCED: Final[dict[type, Callable[[Any, Heap], list[Value]]]] = {
     TensorValue: _of_tensor,
     BoundMethod: lambda v, heap: [v.function, v.self],
     NativeMethod: lambda v, heap: [v.receiver],
+    RandomValue: lambda v, heap: [],
     PartialValue: lambda v, heap: [v.function, *v.args, *v.keywords.values()],
     SuperValue: lambda v, heap: [v.receiver],
 }
