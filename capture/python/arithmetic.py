@@ -5,6 +5,7 @@ Functions of the machine (`capture.machine.machine`).
 
 import inspect
 import operator
+import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeGuard
@@ -15,6 +16,7 @@ from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import (
+    as_python,
     defines,
     is_known,
     is_not_implemented,
@@ -449,6 +451,10 @@ def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
         )
     if user_method(a, forward, "__eq__") or user_method(b, backward, "__eq__"):
         raise unsupported(symbol, a, b)
+    if symbol in ("==", "!=") and isinstance(a, Known) and isinstance(b, Known):
+        wrappers = (type(a.object), type(b.object)) == (types.MethodWrapperType,) * 2
+        if wrappers and all(_is_descriptor(value.object.__self__) for value in (a, b)):
+            return boolean(function(as_python(machine, a), as_python(machine, b)))
     if is_known(a) and is_known(b):
         return compute(machine, function, a, b)
     if symbol in ("==", "!=") and isinstance(a, BoundMethod) and isinstance(b, BoundMethod):
@@ -461,6 +467,11 @@ def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
         type_of(machine, b)
         return boolean(is_same(machine, a, b) == (symbol == "=="))
     refuse(machine, symbol, function, [a, b])
+
+
+def _is_descriptor(owner: Any) -> bool:
+    """True for what a class in C stores: comparing what is bound to it runs no user's code."""
+    return isinstance(owner, (types.GetSetDescriptorType, types.MemberDescriptorType, property))
 
 
 def _equal_by_identity(value: Value) -> bool:

@@ -48,6 +48,7 @@ from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_sto
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.truth import truth
+from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -207,6 +208,9 @@ def to_index(machine: Machine, value: Value, function: Any, operands: list[Value
         function: refuses `operands` where `value` is no index.
     """
     if isinstance(value, TensorValue):
+        found = known_tensor(machine.recorder, value)
+        if found is not None and found.numel() == 1 and not found.dtype.is_floating_point:
+            return found.__index__()
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "a tensor as the index of a sequence")
     if isinstance(value, SliceValue):
         machine.recorder.use(value)

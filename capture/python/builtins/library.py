@@ -4,6 +4,7 @@ Autocast, too. Handlers of `capture.python.builtins.table`; see there.
 """
 
 import operator
+import os
 import sys
 import types
 from typing import NoReturn
@@ -40,9 +41,11 @@ from dynajit.capture.values.symbolic import NONE, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core import instances
 from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.types import dtypes
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import _set_grad_enabled, _set_inference_enabled
 from dynajit.eager.modes import autocast_mode, grad_mode
+from dynajit.eager.modes.defaults import get_default_dtype
 from dynajit.eager.operations.subclasses import change_unasked, is_asked, is_class_asked
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.elements import complex as complex_functions
@@ -319,6 +322,20 @@ def _index(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> S
 @special(operator.not_)
 def _not(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
     return boolean(not (yield from truth(machine, args[0])))
+
+
+@special(get_default_dtype)
+@at_once
+def _default_dtype(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    return Known(dtypes.default_floating())  # all compiled versions are forgotten if it changes
+
+
+@special(os.fspath)
+@at_once
+def _fspath(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    if len(args) == 1 and not keywords and type_of(machine, args[0]) in (str, bytes):
+        return args[0]
+    raise unsupported("os.fspath", *args)
 
 
 @special(types.MethodType)

@@ -131,6 +131,8 @@ def call_method(
             return receiver if is_method or are_none[0] else BoundMethod(receiver, args[0])
     if name == "fromkeys" and isinstance(receiver, Known) and receiver.object is defaultdict:
         return (yield from _default_from_keys(machine, args, keywords))
+    if name == "fromkeys" and _is_ordered_class(receiver) and set(keywords) == {"value"}:
+        args, keywords = [*args, keywords["value"]], {}
     if name == "fromkeys" and _is_dict_class(receiver) and not keywords:
         return (yield from dict_from_keys(machine, receiver.object, args))
     if isinstance(receiver, Scalar) and not keywords:
@@ -153,6 +155,10 @@ def _default_from_keys(
         refuse(machine, "fromkeys", defaultdict.fromkeys, args, keywords)
     table = yield from dict_from_keys(machine, dict, args)
     return (yield from machine.call(Known(defaultdict), [NONE, table], {}))
+
+
+def _is_ordered_class(receiver: Any) -> bool:
+    return isinstance(receiver, Known) and receiver.object is OrderedDict
 
 
 def _is_dict_class(receiver: Any) -> TypeGuard[Known]:

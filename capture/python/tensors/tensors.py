@@ -20,7 +20,7 @@ from dynajit.capture.places import sources
 from dynajit.capture.python.basic import as_python, is_none, type_of
 from dynajit.capture.python.containers import fold
 from dynajit.capture.python.contents import list_items
-from dynajit.capture.python.conversion import SPECIALISED, to_native
+from dynajit.capture.python.conversion import SPECIALISED, from_python, to_native
 from dynajit.capture.python.tensors.autograd import (
     data_of,
     grad_fn_of,
@@ -35,6 +35,7 @@ from dynajit.capture.python.tensors.native_calls import native_call, native_meth
 from dynajit.capture.python.tensors.overriding import as_subclass
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.values.class_layouts import is_modelled_tensor
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, NativeMethod
@@ -66,6 +67,7 @@ _CONTENTS: Final = frozenset(
     {"item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__",
      "__complex__", "nonzero", "unique", "masked_select", "__repr__", "__format__", "array"}
 )  # fmt: skip
+_KNOWN: Final = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")
 _AUTOGRAD: Final = frozenset(
     {"backward", "grad", "grad_fn", "register_hook", "requires_grad_", "retain_grad", "data",
      "is_leaf", "output_nr", "_version", "storage", "register_post_accumulate_grad_hook"}
@@ -180,7 +182,7 @@ def tensor_method(
         tensor_store(machine, receiver, *args)
         return NONE
     if name in _CONTENTS:
-        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
+        return _contents(machine, receiver, name, args, keywords)
     if name == "requires_grad_":
         unchanged: Value = requires_grad_method(machine, receiver, args, keywords)
         return unchanged
@@ -192,6 +194,26 @@ def tensor_method(
     if hasattr(graph.Value, name):
         return native_method(machine, receiver, name, args, keywords)
     raise GraphBreak(breaks.TENSOR_METHOD, f"Tensor.{name}()")
+
+
+def _contents(
+    machine: Machine,
+    receiver: TensorValue,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+) -> Value:
+    """What Python asks of elements that are known.
+
+    Raises:
+        GraphBreak: they are not.
+    """
+    if name in _KNOWN and not args and not keywords:
+        found = known_tensor(machine.recorder, receiver)
+        if found is not None and (name == "tolist" or found.numel() == 1):
+            result: Value = from_python(machine, getattr(found, name)())
+            return result
+    raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
 
 
 def _strides(machine: Machine, value: TensorValue) -> Any:
