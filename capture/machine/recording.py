@@ -441,7 +441,8 @@ class Recorder:
         self._used[id(value)] = value
 
     def _use(self, value: Value, source: Source) -> None:
-        if isinstance(source, (sources.SizeOf, sources.Drawn)):
+        is_number = isinstance(value, Scalar) and isinstance(source, sources.Contents)
+        if is_number or isinstance(source, (sources.SizeOf, sources.Drawn)):
             return  # read from a tensor whose facts are guarded, or made anew in every call
         if isinstance(source, sources.Storage):
             self._use_storage(value, source.base)
@@ -808,6 +809,8 @@ class Recorder:
         if isinstance(scalar.source, sources.Drawn):
             detail = f"a decision on {scalar.source.expression()}"
             raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
+        if isinstance(scalar.source, sources.Contents):  # a version per value would never end
+            raise breaks.GraphBreak(breaks.DATA_DEPENDENT_VALUE, scalar.source.expression())
         if scalar.symbolic is not None:
             return self.sizes.number(scalar.symbolic)
         if scalar.expression is None:

@@ -5,7 +5,7 @@ const char *const step_names[STEP_COUNT] = {
     "SLOT", "FUNCTION", "CONSTANT", "STATE", "GLOBAL", "BUILTIN", "CLOSURE", "DEFAULT",
     "KEYWORD_DEFAULT", "ATTRIBUTE", "CLASS_ATTRIBUTE", "ITEM", "KEY", "TYPE", "METHOD_FUNCTION",
     "METHOD_SELF", "CELL", "PART", "DICT", "CLOSURE_CELL", "ITERATED",
-    "NTH_KEY", "MEMBER", "DEQUE_ITEM",
+    "NTH_KEY", "MEMBER", "DEQUE_ITEM", "CONTENTS",
 };
 
 #define GUARD_KIND_NAME(name) #name,
@@ -516,6 +516,7 @@ free_nodes(Node *nodes, int count)
         PyMem_Free(node->checks);
         free_nodes(node->children, node->child_count);
         Py_CLEAR(node->argument);
+        Py_CLEAR(node->made);
     }
     PyMem_Free(nodes);
 }

@@ -499,6 +499,32 @@ read_deque_item(PyObject *object, Py_ssize_t index)
     return item;
 }
 
+/* A number in a tensor on the CPU, of one dimension or none; made anew, and held by the node. */
+static PyObject *
+read_contents(Node *node, PyObject *object)
+{
+    if (!is_tensor(object) || ((TensorObject *)object)->gpu != NULL
+        || !PyArray_Check(((TensorObject *)object)->array)) {
+        return NULL;
+    }
+    PyArrayObject *array = (PyArrayObject *)((TensorObject *)object)->array;
+    int rank = PyArray_NDIM(array);
+    if (rank > 1 || node->index >= PyArray_SIZE(array)) {
+        return NULL;
+    }
+    const char *place = PyArray_BYTES(array);
+    if (rank == 1) {
+        place += node->index * PyArray_STRIDE(array, 0);
+    }
+    PyObject *number = PyArray_GETITEM(array, place);
+    if (number == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_XSETREF(node->made, number);
+    return number;
+}
+
 /* One step from `base`; borrowed, or NULL where the place does not exist. */
 PyObject *
 read_step(Node *node, PyObject *base)
@@ -512,6 +538,8 @@ read_step(Node *node, PyObject *base)
     }
     case STEP_ITEM:
         return read_item(base, node->index);
+    case STEP_CONTENTS:
+        return read_contents(node, base);
     case STEP_DEQUE_ITEM:
         return read_deque_item(base, node->index);
     case STEP_TYPE:

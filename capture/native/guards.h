@@ -52,7 +52,7 @@ enum Step {
     STEP_SLOT, STEP_FUNCTION, STEP_CONSTANT, STEP_STATE, STEP_GLOBAL, STEP_BUILTIN, STEP_CLOSURE,
     STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
     STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_PART, STEP_DICT,
-    STEP_CLOSURE_CELL, STEP_ITERATED, STEP_NTH_KEY, STEP_MEMBER, STEP_DEQUE_ITEM,
+    STEP_CLOSURE_CELL, STEP_ITERATED, STEP_NTH_KEY, STEP_MEMBER, STEP_DEQUE_ITEM, STEP_CONTENTS,
     STEP_COUNT
 };
 
@@ -188,6 +188,7 @@ typedef struct Node {
     PyObject *cached_descriptor; /* borrowed from the class */
     Py_ssize_t cached_slot;      /* index into inline values, or -1 */
     int is_in_words; /* a root that the words of the snapshot cover */
+    PyObject *made; /* owned: what a step made that nobody else holds */
     PyObject *seen; /* value when the snapshot was taken; only compared, or known to live */
 } Node;
 

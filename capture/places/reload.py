@@ -135,6 +135,16 @@ def _size(source: sources.SizeOf, writer: Writer, push: PushBase, function: Any)
     _subscript(writer, source.dim)
 
 
+def read_contents(tensor: Any, index: int) -> Any:
+    """A number in a tensor."""
+    return tensor.array.item(index)
+
+
+def _contents(source: sources.Contents, writer: Writer, push: PushBase, function: Any) -> None:
+    index = source.index
+    _call(writer, read_contents, lambda: push(source.base), lambda: writer.load_constant(index))
+
+
 def _key(source: sources.Key, writer: Writer, push: PushBase, function: Any) -> None:
     base, found = source.base, source.found
 
@@ -263,6 +273,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.Key: _key,
     sources.NthKey: _nth_key,
     sources.SizeOf: _size,
+    sources.Contents: _contents,
     sources.TypeOf: _type,
     sources.MethodFunction: _fixed_attribute("__func__"),
     sources.MethodSelf: _fixed_attribute("__self__"),

@@ -48,6 +48,7 @@ class Step(enum.IntEnum):
     NTH_KEY = 21  # dict -> a key; argument: its place in the order of the dict
     MEMBER = 22  # class -> what it or a base stores, unbound; argument: name
     DEQUE_ITEM = 23  # deque -> item; argument: index
+    CONTENTS = 24  # tensor of one dimension or none -> number; argument: index
 
 
 Path: TypeAlias = tuple[tuple[int, Any], ...]
@@ -520,6 +521,28 @@ class SizeOf(Source):
     def expression(self) -> str:
         """`x.shape[0]`."""
         return f"{self.base.expression()}.shape[{self.dim}]"
+
+
+@record
+class Contents(Source):
+    """A number that the tensor `base` holds, of one dimension at most, on the CPU.
+
+    It is read in front of the launch: what it is then must be what the program reads.
+    """
+
+    base: Source
+    index: int
+    step: ClassVar[Step | None] = Step.CONTENTS
+
+    @property
+    def argument(self) -> int:
+        """Its place."""
+        return self.index
+
+    def expression(self) -> str:
+        """`x.tolist()[index]`, or `x.item()` for the first."""
+        base = self.base.expression()
+        return f"{base}.tolist()[{self.index}]" if self.index else f"{base}.item()"
 
 
 _PLAIN_KEYS: Final = (str, int, float, bool, type(None))

@@ -9,7 +9,7 @@ from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, make_tuple
 from dynajit.capture.python.contents import dict_entries, list_items, new_dict, new_list
-from dynajit.capture.tensors.known_contents import known_tensor
+from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.values.class_layouts import is_plain_tuple
 from dynajit.capture.values.containers import DictValue, ListValue, SliceValue, TupleValue
 from dynajit.capture.values.storage import keeps, storage_of
@@ -67,9 +67,9 @@ def to_native(machine: Machine, value: Value, lifted: Lifted) -> Any:
 def _bound(machine: Machine, part: Value) -> Any:
     """A part of a slice: an integer in a tensor is one, where it is known."""
     if isinstance(part, TensorValue):
-        found = known_tensor(machine.recorder, part)
-        if found is not None and found.numel() == 1 and not found.dtype.is_floating_point:
-            return found.__index__()
+        number = number_in(machine, part)
+        if number is not None and number.python_type is int:
+            return to_native(machine, number, SPECIALISED)
     return to_native(machine, part, SPECIALISED)
 
 

@@ -23,8 +23,7 @@ from dynajit.capture.python.basic import (
     unsupported,
 )
 from dynajit.capture.python.contents import dict_entries, list_items, set_entries
-from dynajit.capture.python.tensors.facts import tensor_type
-from dynajit.capture.tensors.known_contents import known_tensor
+from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -50,9 +49,9 @@ def truth(machine: Machine, value: Value) -> Steps[bool]:
     if isinstance(value, Scalar):
         return scalar_predicate(machine, value, "!=", 0)
     if isinstance(value, TensorValue):
-        found = known_tensor(machine.recorder, value)
-        if found is not None and found.numel() == 1:
-            return bool(found)
+        number = number_in(machine, value)
+        if number is not None:
+            return (yield from truth(machine, number))
         raise GraphBreak(breaks.DATA_DEPENDENT_BRANCH, "the truth of a tensor")
     if isinstance(value, TupleValue):
         machine.recorder.use(value)

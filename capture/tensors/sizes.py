@@ -295,7 +295,8 @@ class Sizes:
             return None
         if self.memory.mode is False:
             return None
-        varies = self.memory.is_varying(place, value)
+        is_read = isinstance(scalar.source, sources.Contents)  # of a tensor: it is never one value
+        varies = is_read or self.memory.is_varying(place, value)
         if not varies and not (self.memory.mode is True and _is_argument(scalar.source)):
             return None
         name = self._places.get(place)

@@ -31,12 +31,12 @@ from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.iteration import iterate
 from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.results import call_special, has_attribute, hash_by_method
+from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.text.text import format_template, format_value
 from dynajit.capture.python.truth import length, truth
 from dynajit.capture.python.writing import delete_attribute
-from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.values.containers import DictValue, ListValue, SetValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, FunctionValue, NativeMethod, PartialValue
 from dynajit.capture.values.objects import ObjectValue
@@ -202,9 +202,9 @@ def _super(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> V
 def _number(cls: type) -> Handler:
     def convert(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
         if len(args) == 1 and isinstance(args[0], TensorValue) and cls is not complex:
-            found = known_tensor(machine.recorder, args[0])
-            if found is not None and found.numel() == 1:
-                return constant(cls(found))
+            number = number_in(machine, args[0])
+            if number is not None:
+                return (yield from convert(machine, [number], {}))
         if args and isinstance(args[0], TensorValue):
             row = breaks.DATA_DEPENDENT_BRANCH if cls is bool else breaks.DATA_DEPENDENT_VALUE
             raise GraphBreak(row, f"{cls.__name__}(tensor)")

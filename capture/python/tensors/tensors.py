@@ -19,7 +19,7 @@ from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import as_python, is_none, type_of
 from dynajit.capture.python.containers import fold
-from dynajit.capture.python.contents import list_items
+from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.conversion import SPECIALISED, from_python, to_native
 from dynajit.capture.python.tensors.autograd import (
     data_of,
@@ -29,7 +29,7 @@ from dynajit.capture.python.tensors.autograd import (
     requires_grad_method,
     stored_attribute,
 )
-from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
+from dynajit.capture.python.tensors.facts import needs_gradient, numbers_in, tensor_type
 from dynajit.capture.python.tensors.mutation import in_place_method, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, native_method
 from dynajit.capture.python.tensors.overriding import as_subclass
@@ -67,7 +67,6 @@ _CONTENTS: Final = frozenset(
     {"item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__",
      "__complex__", "nonzero", "unique", "masked_select", "__repr__", "__format__", "array"}
 )  # fmt: skip
-_KNOWN: Final = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__")
 _AUTOGRAD: Final = frozenset(
     {"backward", "grad", "grad_fn", "register_hook", "requires_grad_", "retain_grad", "data",
      "is_leaf", "output_nr", "_version", "storage", "register_post_accumulate_grad_hook"}
@@ -208,11 +207,15 @@ def _contents(
     Raises:
         GraphBreak: they are not.
     """
-    if name in _KNOWN and not args and not keywords:
-        found = known_tensor(machine.recorder, receiver)
-        if found is not None and (name == "tolist" or found.numel() == 1):
-            result: Value = from_python(machine, getattr(found, name)())
+    if name in ("item", "tolist") and not args and not keywords:
+        known = known_tensor(machine.recorder, receiver)
+        if known is not None and (name == "tolist" or known.numel() == 1):
+            result: Value = from_python(machine, getattr(known, name)())
             return result
+        found = numbers_in(machine, receiver)
+        rank = tensor_type(machine, receiver).rank
+        if found is not None and (len(found) == 1 if name == "item" else True):
+            return found[0] if name == "item" or not rank else new_list(machine, found)
     raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
 
 
