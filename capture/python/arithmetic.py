@@ -41,7 +41,12 @@ from dynajit.capture.python.contents import (
 from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.iteration import extend_list
 from dynajit.capture.python.keys import key_token
-from dynajit.capture.python.numbers import function_of_numbers
+from dynajit.capture.python.numbers import (
+    function_of_numbers,
+    is_size,
+    size_arithmetic,
+    size_comparison,
+)
 from dynajit.capture.python.sets import (
     IN_PLACE,
     OPERATIONS,
@@ -51,7 +56,6 @@ from dynajit.capture.python.sets import (
     operand_of_iterable,
     set_operand,
 )
-from dynajit.capture.python.sizes import is_size, size_arithmetic, size_comparison
 from dynajit.capture.python.tensors.mutation import tensor_in_place
 from dynajit.capture.python.tensors.native_calls import native_call, overrides
 from dynajit.capture.python.tensors.overriding import overridden_method

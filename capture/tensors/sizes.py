@@ -256,9 +256,9 @@ class Sizes:
             return self._int_symbol(value)
         operation, operands = value.expression
         parts = [self.expression_of(operand) for operand in operands]
-        if operation not in _ALGEBRA or None in parts:
+        if operation not in ALGEBRA or None in parts:
             return None
-        combined: Number = _ALGEBRA[operation](*parts)
+        combined: Number = ALGEBRA[operation](*parts)
         return combined
 
     def _int_symbol(self, scalar: Scalar) -> "Number | None":
@@ -322,7 +322,7 @@ class Sizes:
             if part is None:
                 return None
             parts.append(part)
-        found = _ALGEBRA[operation](*parts) if operation in _ALGEBRA else None
+        found = ALGEBRA[operation](*parts) if operation in ALGEBRA else None
         return found if isinstance(found, SymInt) else None
 
     def _computed_size(self, scalar: Scalar) -> SymInt | None:
@@ -489,7 +489,8 @@ class Sizes:
 
 _OPPOSITE: Final = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _MIRRORED: Final = {">": "<", ">=": "<="}
-_ALGEBRA: Final[dict[str, Callable[..., Any]]] = {
+#: Operators of Python on integer expressions.
+ALGEBRA: Final[dict[str, Callable[..., Any]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
