@@ -149,12 +149,15 @@ class _Arranger:
     def _array(self, node: Node, *, is_input: bool) -> Array:
         type = self.arrays.get(node, node.type)
         assert isinstance(type, TensorType)
-        strides = type.strides if is_input and not type.is_contiguous else None
+        strides = None
+        if is_input and not type.is_contiguous:
+            itemsize = type.dtype.itemsize
+            strides = tuple(stride_in_bytes(s, itemsize) for s in type.strides or ())
         shape = tuple(size for size in type.shape if isinstance(size, int))
         return Array(
             type.dtype.name,
             tuple(map(self.words.of, type.shape)),
-            strides and tuple(stride_in_bytes(s, type.dtype.itemsize) for s in strides),
+            strides,
             shape if len(shape) == type.rank else None,
         )
 

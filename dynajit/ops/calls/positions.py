@@ -34,7 +34,7 @@ class _Known:
     @staticmethod
     def arange(count: Size) -> Any:
         """0, 1, ... in int64."""
-        return np.arange(count)
+        return np.arange(int(count))
 
     @staticmethod
     def cast(x: Any, dtype: DType) -> Any:
@@ -156,7 +156,7 @@ def triangle_positions(
     rows: Size, columns: Size, offset: Size, is_lower: bool, device: Device
 ) -> tuple[Any, Any]:
     """Rows and columns of the elements of a triangle of a matrix, row by row, int64."""
-    if all(isinstance(size, int) for size in (rows, columns, offset)):
+    if isinstance(rows, int) and isinstance(columns, int) and isinstance(offset, int):
         make = np.tril_indices if is_lower else np.triu_indices
         place, at = make(rows, offset, columns)
         return constant(place.astype(np.int64), device), constant(at.astype(np.int64), device)

@@ -257,8 +257,8 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
         return TABLE.full(0, shape=(0,), dtype=input.dtype, device=input.device)
     size = input.shape[0]
     if not isinstance(size, int):
-        columns = _computed_combinations(size, r, with_replacement, input.device)
-        return stack([TABLE.index_select(input, column, dim=0) for column in columns], dim=1)
+        chosen = _computed_combinations(size, r, with_replacement, input.device)
+        return stack([TABLE.index_select(input, column, dim=0) for column in chosen], dim=1)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     found = list(choose(range(size), r))
     columns = [
@@ -409,7 +409,7 @@ def inner(input: Any, other: Any) -> Any:
     """Products summed over the last dims of both; with a zero-dim operand the product."""
     if not input.shape or not other.shape:
         return TABLE.mul(input, other)
-    if input.shape[-1] != other.shape[-1]:
+    if not agree(input.shape[-1], other.shape[-1]):
         raise ShapeError(
             "inner() the last dimension must match on both input tensors but got shapes "
             f"{list(input.shape)} and {list(other.shape)}"

@@ -22,6 +22,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
+from dynajit.core.types.symint import shapes_agree
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast, constant, dim_of, is_tensor, with_integers
@@ -219,7 +220,7 @@ def _check_search(sequence: Any, values: Any, given: Any) -> None:
         raise ShapeError(
             "searchsorted: input value can be a scalar only when boundaries tensor dimension is 1"
         )
-    if tuple(sequence.shape[:-1]) != tuple(values.shape[:-1]):
+    if not shapes_agree(sequence.shape[:-1], values.shape[:-1]):
         raise ShapeError(
             "searchsorted: boundaries tensor should be 1 dimension or the first N-1 dimensions of "
             "boundaries tensor and input value tensor must match, but we got boundaries tensor "
@@ -228,7 +229,7 @@ def _check_search(sequence: Any, values: Any, given: Any) -> None:
 
 
 def _check_sorter(sequence: Any, sorter: Any) -> None:
-    if tuple(sorter.shape) != tuple(sequence.shape):
+    if not shapes_agree(sorter.shape, sequence.shape):
         raise ShapeError(
             "searchsorted: boundary and sorter must have the same size, but got boundary tensor "
             f"{list(sequence.shape)}and got sorter tensor {list(sorter.shape)}"
@@ -352,7 +353,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     array = any_arrays.as_numpy(input.array)
     if array.ndim != 1 or (array.size and array.min() < 0):
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.")
-    if weights is not None and tuple(weights.shape) != tuple(input.shape):
+    if weights is not None and not shapes_agree(weights.shape, input.shape):
         raise ShapeError("weights should be 1-d and have the same length as input")
     length = max(int(array.max()) + 1 if array.size else 0, minlength)
     if weights is None:

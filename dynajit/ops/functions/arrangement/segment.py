@@ -9,6 +9,7 @@ from typing import Any, Final
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ShapeError, UnsupportedError
 from dynajit.core.types.dtypes import Category, int64
+from dynajit.core.types.symint import shapes_agree
 from dynajit.ops.calls.arguments import cast, dim_of
 from dynajit.ops.functions.arrangement.scatter import scatter_reduce
 from dynajit.ops.functions.arrangement.search import searchsorted
@@ -71,7 +72,7 @@ def segment_reduce(
             "int32."
         )
     dim = dim_of(data, axis, "segment_reduce")
-    if len(bounds.shape) != dim + 1 or tuple(bounds.shape[:-1]) != tuple(data.shape[:dim]):
+    if len(bounds.shape) != dim + 1 or not shapes_agree(bounds.shape[:-1], data.shape[:dim]):
         raise ShapeError(
             f"segment_reduce(): lengths of shape {tuple(bounds.shape)} for data of shape "
             f"{tuple(data.shape)} along dim {axis}.  Expected data's dims before it, and one more."

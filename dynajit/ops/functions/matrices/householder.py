@@ -14,6 +14,7 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.types.dtypes import int64
+from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.ops.calls.arguments import constant
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import by_columns
@@ -115,7 +116,7 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bo
     if len(input.shape) < 2 or len(input3.shape) < 2:
         raise ShapeError("torch.ormqr: input and other must have at least 2 dimensions.")
     dim = -2 if left else -1
-    if input3.shape[dim] != input.shape[-2]:
+    if not agree(input3.shape[dim], input.shape[-2]):
         raise ShapeError(f"torch.ormqr: other.shape[{dim}] must be equal to input.shape[-2]")
     _check_factors(input, input2, "torch.ormqr")
     if input3.dtype is not input.dtype:
@@ -135,7 +136,7 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bo
 def _check_factors(A: Any, tau: Any, name: str) -> None:
     if A.shape[-1] < tau.shape[-1]:
         raise ShapeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    if tuple(A.shape[:-2]) != tuple(tau.shape[:-1]):
+    if not shapes_agree(A.shape[:-2], tau.shape[:-1]):
         raise ShapeError(
             f"{name}: Expected batch dimensions of tau to be equal to those of input, "
             f"{tuple(A.shape[:-2])}, but got {tuple(tau.shape[:-1])}"

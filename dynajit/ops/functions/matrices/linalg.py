@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
 from dynajit.core.types import dtypes
+from dynajit.core.types.symint import agree, equals
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import (
     cast,
@@ -88,7 +89,7 @@ class LeastSquares(NamedTuple):
 @with_integers
 def matrix_power(A: Any, n: int) -> Any:
     """A multiplied with itself n times; with a negative n its inverse."""
-    if len(A.shape) < 2 or A.shape[-1] != A.shape[-2]:
+    if len(A.shape) < 2 or not agree(A.shape[-1], A.shape[-2]):
         raise ShapeError(
             "linalg.matrix_power: A must be batches of square matrices, but they are "
             f"{list(A.shape)}"
@@ -137,7 +138,7 @@ def inv(A: Any) -> Any:
 def is_vector(A: Any, B: Any) -> bool:
     """Whether B is a (batch of) vectors, by PyTorch's rule."""
     return len(B.shape) == 1 or (
-        len(A.shape) - 1 == len(B.shape) and tuple(B.shape) == tuple(A.shape[:-1])
+        len(A.shape) - 1 == len(B.shape) and all(map(equals, B.shape, A.shape[:-1]))
     )
 
 
@@ -280,7 +281,7 @@ def lstsq(A: Any, B: Any, rcond: float | None = None, *, driver: str | None = No
         raise ShapeError("linalg.lstsq: B must have at least 1 dimension.")
     vector = len(A.shape) - 1 == len(B.shape)
     columns = unsqueeze(B, -1) if vector else B
-    if A.shape[-2] != columns.shape[-2]:
+    if not agree(A.shape[-2], columns.shape[-2]):
         raise ShapeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     solution = TABLE.matmul(pinv(A, rtol=rcond), columns)
     empty = TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device)

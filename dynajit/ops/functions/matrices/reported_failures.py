@@ -12,6 +12,7 @@ import numpy as np
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import LinAlgError
+from dynajit.core.types.symint import agree
 from dynajit.ops.calls.arguments import constant
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import public
@@ -153,7 +154,7 @@ def _failures(
     """
     kind = A.dtype
     has_entries = (kind.is_floating_point or kind.is_complex) and kind.itemsize > 2
-    if len(A.shape) < 2 or A.shape[-1] != A.shape[-2] or not has_entries:
+    if len(A.shape) < 2 or not agree(A.shape[-1], A.shape[-2]) or not has_entries:
         refuse()
     arrays = any_arrays.as_numpy(A.detach().array)
     info = np.zeros(arrays.shape[:-2], np.int32)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.types import dtypes
-from dynajit.core.types.symint import equals, fits_within
+from dynajit.core.types.symint import equals, fits_within, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls.arguments import cast, require_tensor
 from dynajit.ops.calls.positions import scaled
@@ -150,12 +150,13 @@ def _samples(x: "TensorMethods", n: int, samples: Any) -> Any:
             f"{function}: Expect _random_samples to have the same dtype as input, got "
             f"{samples.dtype.name} and {x.dtype.name}."
         )
-    if len(shape) != 3 or shape[0] < batch or shape[1] != channels or shape[2] != n:
+    fits = len(shape) == 3 and fits_within(batch, shape[0])
+    if not fits or not shapes_agree(shape[1:], (channels, n)):
         raise ShapeError(
             f"{function}: Expect _random_samples to have the sizes {[batch, channels, n]}, got "
             f"{list(shape)}."
         )
-    if shape[0] == batch:
+    if equals(shape[0], batch):
         return samples
     return TABLE.slice(samples, start=(0, 0, 0), stop=(batch, channels, n), step=(1, 1, 1))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
 from dynajit.core.types import dtypes
-from dynajit.core.types.symint import agree, equals
+from dynajit.core.types.symint import agree, equals, shapes_agree
 from dynajit.ops.calls.arguments import cast, is_tensor
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.contents import occurs
@@ -156,7 +156,7 @@ def _rows(input: Any, target: Any, target_rank: int, function: str) -> tuple[Any
     """
     rank = len(input.shape)
     fits = rank in (1, 2) and len(target.shape) == target_rank + rank - 1
-    if not fits or tuple(target.shape) != tuple(input.shape)[: len(target.shape)]:
+    if not fits or not shapes_agree(target.shape, input.shape[: len(target.shape)]):
         raise ShapeError(
             f"{function}: inconsistent target size {list(target.shape)} for an input of "
             f"{list(input.shape)}"

@@ -21,7 +21,7 @@ from dynajit.core.errors import (
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.symint import agree, fits_within
+from dynajit.core.types.symint import agree, fits_within, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import (
@@ -448,7 +448,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
     Shape: broadcast, then without `dim`.
     """
-    if tuple(x1.shape) != tuple(x2.shape):
+    if not shapes_agree(x1.shape, x2.shape):
         shape = broadcast_shapes([tuple(x1.shape), tuple(x2.shape)], "cosine_similarity")
         x1, x2 = TABLE.expand(x1, shape=shape), TABLE.expand(x2, shape=shape)
     d = normalize_dims(dim, len(x1.shape), "cosine_similarity")

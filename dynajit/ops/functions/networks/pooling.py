@@ -390,14 +390,14 @@ class _Windows(NamedTuple):
 
     Args:
         numbers: what the others are made with, see `ops.calls.positions`.
-        count, width: how many, and of how many elements.
+        number, width: how many, and of how many elements.
         first: per window, where it begins.
         positions, real: where its elements are, and which do not repeat another one; both
-            (count, width).
+            (number, width).
     """
 
     numbers: Any
-    count: Size
+    number: Size
     width: Size
     first: Any
     positions: Any
@@ -405,7 +405,7 @@ class _Windows(NamedTuple):
 
     def flat(self, part: Any) -> Any:
         """Numbers of one window after the other."""
-        return self.numbers.reshape(part, self.count * self.width)
+        return self.numbers.reshape(part, self.number * self.width)
 
     def over(self, part: Any, rest: int) -> Any:
         """The same as a tensor, in front of `rest` dims."""
@@ -446,7 +446,7 @@ def _with_even_windows(x: "TensorMethods", wanted: Shape) -> tuple[Any, list[_Wi
 
 def _apart(picked: Any, windows: Sequence[_Windows]) -> Any:
     """(N, C, *(count * width)) with counts and widths in dims of their own."""
-    shape = [n for part in windows for n in (part.count, part.width)]
+    shape = [n for part in windows for n in (part.number, part.width)]
     return TABLE.reshape(picked, shape=(*tuple(picked.shape)[:2], *shape))
 
 
@@ -457,7 +457,7 @@ def _in_apart(n: int) -> tuple[int, ...]:
 
 def _sums(picked: Any, windows: Sequence[_Windows]) -> Any:
     """Sums of windows (N, C, *(count * width))."""
-    sizes, wanted = tuple(picked.shape)[2:], tuple(part.count for part in windows)
+    sizes, wanted = tuple(picked.shape)[2:], tuple(part.number for part in windows)
     if _is_even(sizes, wanted):
         size, geometry = _even_geometry(sizes, wanted)
         return TABLE.sum_pool(picked, size=size, **geometry.attributes())
@@ -477,7 +477,7 @@ def _largest_in_windows(x: Any, wanted: Shape) -> tuple[Any, Any]:
     total: Any = 0
     for d, part in enumerate(windows):
         m = part.numbers
-        first = m.tensor(m.reshape(part.first, part.count, *((1,) * (n - 1 - d))), x.device)
+        first = m.tensor(m.reshape(part.first, part.number, *((1,) * (n - 1 - d))), x.device)
         total = TABLE.mul(total, count_operand(TABLE, sizes[d])) if d else total
         total = TABLE.add(TABLE.add(within[d], first), total)
     chosen = TABLE.reshape(total, shape=(*lead, numel(wanted)))

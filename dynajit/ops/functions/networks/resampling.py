@@ -97,7 +97,7 @@ def interpolate(
         from_, to = map(int, (old[d], new[d])) if is_bytes else (old[d], new[d])
         make = _shares if antialias else _taps
         m = numbers_for(input.device, from_, to)
-        found = make(m, from_, to, factors[d], mode, bool(align_corners), wide)
+        found: Any = make(m, from_, to, factors[d], mode, bool(align_corners), wide)
         if antialias:
             result = _mixed(m, result, 2 + d, _rounded(found) if is_bytes else found)
         else:

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from dynajit.core.errors import ShapeError
-from dynajit.core.types.symint import agree
+from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.positions import triangle_positions
@@ -26,12 +26,12 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """
     lead = tuple(input1.shape[:-1])
     features, rows, columns = weight.shape
-    if tuple(input2.shape[:-1]) != lead:
+    if not shapes_agree(input2.shape[:-1], lead):
         raise ShapeError(
             f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and "
             f"{list(input2.shape)}"
         )
-    if input1.shape[-1] != rows or input2.shape[-1] != columns:
+    if not agree(input1.shape[-1], rows) or not agree(input2.shape[-1], columns):
         raise ShapeError(
             f"bilinear(): inputs of size {input1.shape[-1]} and {input2.shape[-1]} do not match "
             f"a weight of {list(weight.shape)}"

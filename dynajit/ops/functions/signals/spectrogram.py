@@ -14,6 +14,7 @@ from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
+from dynajit.core.types.symint import agree, equals, shapes_agree
 from dynajit.core.types.value_types import Size
 from dynajit.ops.calls.arguments import describe_tensor, is_tensor, require_tensor, with_integers
 from dynajit.ops.calls.autocast import autocast
@@ -55,7 +56,7 @@ def _frames(
         raise ShapeError(f"{call}: expected hop_length > 0, but got hop_length={hop}")
     if not 0 < length <= n_fft:
         raise ShapeError(f"{call}: expected 0 < win_length <= n_fft, but got win_length={length}")
-    if window is not None and tuple(window.shape) != (length,):
+    if window is not None and not shapes_agree(window.shape, (length,)):
         raise ShapeError(
             f"{call}: expected a 1D window tensor of size equal to win_length={length}, but got "
             f"window with size {list(window.shape)}"
@@ -159,8 +160,8 @@ def istft(
     if rank not in (2, 3) or 0 in input.shape:
         raise ShapeError(f"{call}: expected a tensor with 2 or 3 dimensions and elements")
     found = input.shape[-2]
-    onesided = found != n_fft if onesided is None else onesided
-    if found != (n_fft // 2 + 1 if onesided else n_fft):
+    onesided = not equals(found, n_fft) if onesided is None else onesided
+    if not agree(found, n_fft // 2 + 1 if onesided else n_fft):
         raise ShapeError(
             f"{call}: expected the frequency dimension (3rd to the last) of the input tensor to "
             f"match n_fft / 2 + 1 when onesided=True, or n_fft when onesided=False, but got {found}"
