@@ -369,6 +369,11 @@ class Kind(enum.IntEnum):
         _asked_text,
         lambda e, a: _asked_text(overriding.are_classes_asked()),
     )  # fmt: skip
+    # bool: whether a tensor was made in inference mode
+    INFERENCE_TENSOR = 33, Row(
+        lambda s, e: f"{s}.is_inference() is {e}",
+        lambda e: f"a tensor made {'in' if e else 'outside of'} inference mode",
+    )  # fmt: skip
 
 
 def is_about_a_value(kind: Kind, expected: Any) -> bool:

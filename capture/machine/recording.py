@@ -23,7 +23,7 @@ from dynajit.capture.machine import lifetimes
 from dynajit.capture.machine.heap import Heap
 from dynajit.capture.machine.immutables import is_immutable, is_lasting
 from dynajit.capture.places import sources
-from dynajit.capture.places.reload import proxied
+from dynajit.capture.places.reload import leaf_of, proxied
 from dynajit.capture.places.sources import Source
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.expressions import expression_of
@@ -479,7 +479,24 @@ class Recorder:
     def _use_known(self, value: Known, source: Source) -> None:
         self.guard(source, Kind.IDENTITY, value.object)
 
+    def leaf_of(self, value: TensorValue, cls: type) -> TensorValue | None:
+        """A leaf that requires a gradient, made before the launch of an existing tensor that is as
+        it was; None: it is not."""
+        existing = self.existing(value)
+        if existing is None or tensor_memory.written(self) or not self.grad_enabled:
+            return None
+        self.use(value)
+        base = self.first_source(value)
+        if isinstance(base, sources.LeafOf) or self.heap[value.identity].has_new_data:
+            return None
+        source = sources.LeafOf(base, cls, self.heap.adopt(None))
+        made = self.wrap(leaf_of(existing, cls), source)
+        assert isinstance(made, TensorValue)
+        return made
+
     def _use_object(self, value: HeapValue, source: Source) -> None:
+        if isinstance(source, sources.LeafOf):
+            return  # the tensor that it is made of is guarded
         first = self._first_handle(value)
         if first is not None and first.source is not None and first.source != source:
             self._use_object(first, first.source)
@@ -505,7 +522,10 @@ class Recorder:
     def tensor_type(self, value: HeapValue) -> TensorType:
         """The graph type of an existing tensor; its facts are guarded."""
         self.use(value)
-        return self.sizes.type_of(self._existing[value.identity], self.first_source(value))
+        place = self.first_source(value)
+        if isinstance(place, sources.LeafOf):
+            place = place.base
+        return self.sizes.type_of(self._existing[value.identity], place)
 
     def _first_handle(self, value: HeapValue) -> HeapValue | None:
         existing = self._existing.get(value.identity)

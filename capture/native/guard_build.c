@@ -373,6 +373,7 @@ build_check(Guards *self, Check *check, PyObject *spec)
     case KIND_ENDS_QUIETLY:
     case KIND_MAX_LENGTH:
     case KIND_CLASSES_ASKED:
+    case KIND_INFERENCE_TENSOR:
         check->number = PyLong_AsInt(expected);
         return check->number == -1 && PyErr_Occurred() ? -1 : 0;
     case KIND_HAS_NO_ATTRIBUTE:

@@ -348,6 +348,8 @@ check_value(Guards *self, Check *check, PyObject *value)
         return tensor_api->grad_mode()->inference_enabled == check->number;
     case KIND_WRITES_CHECKED:
         return tensor_api->grad_mode()->writes_checked == check->number;
+    case KIND_INFERENCE_TENSOR:
+        return is_tensor(value) && ((TensorObject *)value)->storage->is_inference == check->number;
     case KIND_CLASSES_ASKED:
         return ((*classes_not_asked)() == 0) == check->number;
     case KIND_ENDS_QUIETLY:

@@ -16,6 +16,7 @@ from dynajit.capture.bytecode.assemble import Writer
 from dynajit.capture.places import sources
 from dynajit.capture.values.storage import plain
 from dynajit.core.errors import InternalError
+from dynajit.eager import Tensor
 
 PushBase = Callable[[sources.Source], None]
 Load = Callable[[Any, Writer, PushBase, Any], None]
@@ -145,6 +146,17 @@ def _contents(source: sources.Contents, writer: Writer, push: PushBase, function
     _call(writer, read_contents, lambda: push(source.base), lambda: writer.load_constant(index))
 
 
+def leaf_of(tensor: Any, cls: Any) -> Any:
+    """A leaf of a class that looks at the memory of a tensor, and requires a gradient."""
+    return Tensor._leaf_of(tensor, cls, True)
+
+
+def _leaf(source: sources.LeafOf, writer: Writer, push: PushBase, function: Any) -> None:
+    _call(
+        writer, leaf_of, lambda: push(source.base), lambda: writer.load_constant(source.cls),
+    )  # fmt: skip
+
+
 def _key(source: sources.Key, writer: Writer, push: PushBase, function: Any) -> None:
     base, found = source.base, source.found
 
@@ -226,6 +238,10 @@ def _part(source: sources.PartOf, writer: Writer, push: PushBase, function: Any)
     if source.name == "__dict__":
         _call(writer, class_dict, lambda: push(source.base))
         return
+    if source.name == "referent":
+        writer.callable(lambda: push(source.base))
+        writer.call(0)
+        return
     if source.name == "mapping":
         _call(writer, proxied, lambda: push(source.base))
         return
@@ -273,6 +289,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.Key: _key,
     sources.NthKey: _nth_key,
     sources.SizeOf: _size,
+    sources.LeafOf: _leaf,
     sources.Contents: _contents,
     sources.TypeOf: _type,
     sources.MethodFunction: _fixed_attribute("__func__"),

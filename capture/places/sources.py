@@ -235,6 +235,8 @@ class Drawn(Source):
 
     def expression(self) -> str:
         """`generator.random()`."""
+        if isinstance(self.base, MethodSelf):
+            return f"{self.base.base.expression()}()"
         return f"{self.base.expression()}.{self.method}()"
 
 
@@ -371,6 +373,7 @@ class PartOf(Source):
     Of functions `__code__`, `__defaults__`, `__kwdefaults__`, `__name__`, `__qualname__`,
     `__doc__`, `__module__`, `__globals__`, `__builtins__`; of classes `__name__` and
     `__qualname__`; of properties `fget`, `fset`, `fdel`; of static and class methods `__func__`;
+    of weak references `referent`, which Python gives when they are called;
     of mapping proxies the mapping, and of classes made in Python the dict, which Python shows
     through proxies only.
     """
@@ -543,6 +546,26 @@ class Contents(Source):
         """`x.tolist()[index]`, or `x.item()` for the first."""
         base = self.base.expression()
         return f"{base}.tolist()[{self.index}]" if self.index else f"{base}.item()"
+
+
+@record
+class LeafOf(Source):
+    """A leaf that is made of the tensor `base` in front of the launch, and requires a gradient.
+    Never guarded: what it is follows from the tensor.
+
+    Args:
+        base: whose memory it looks at.
+        cls: of the leaf.
+        number: tells the leaves of one tensor apart.
+    """
+
+    base: Source
+    cls: type = field(compare=False)
+    number: int
+
+    def expression(self) -> str:
+        """`Parameter(base)`."""
+        return f"{self.cls.__name__}({self.base.expression()})"
 
 
 _PLAIN_KEYS: Final = (str, int, float, bool, type(None))

@@ -20,6 +20,7 @@ from dynajit.capture.machine.exceptions import NotKnown, Raised, raise_python
 from dynajit.capture.machine.frames import Answer, Steps
 from dynajit.capture.machine.immutables import is_numpy_number
 from dynajit.capture.machine.machine import Machine
+from dynajit.capture.places import sources
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -99,8 +100,8 @@ def describe(value: Any) -> str:
         try:
             return name_of(value.python_type)
         except NotImplementedError:
-            return type(value).__name__
-    return repr(value)
+            return "a value without a type"
+    return type_name(type(value))
 
 
 def type_name(cls: type) -> str:
@@ -116,7 +117,8 @@ def type_name(cls: type) -> str:
 def unsupported(what: str, *values: Any) -> GraphBreak:
     """The break for an operation that is not modelled on these operands."""
     operands = ", ".join(describe(value) for value in values)
-    return GraphBreak(breaks.UNSUPPORTED_OPERATION, f"{what}({operands})")
+    detail = f"{what}({operands})" if values else what
+    return GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
 
 
 def defines(cls: type, name: str) -> bool:
@@ -296,6 +298,8 @@ def _is_same_object(machine: Machine, a: Value, b: Value) -> bool:
     existing = [recorder.existing_at(value.object_id) for value in (a, b)]
     if all(found is not None for found in existing):
         assert isinstance(a, HeapValue) and isinstance(b, HeapValue)
+        if isinstance(a.source, sources.LeafOf) or isinstance(b.source, sources.LeafOf):
+            return False  # made anew in every call
         recorder.guard(a.source, Kind.NOT_ALIASED, b.source, "identity comparison")
     return False
 

@@ -495,6 +495,8 @@ def _guard_memory(recorder: Recorder) -> None:
             which come after the launch, would count as later ones.
     """
     memories = tensor_memory.written(recorder)
+    if memories and any(isinstance(t.source, sources.LeafOf) for t in recorder.lifted_tensors):
+        raise NotRebuildable("a tensor is written beside a parameter that is made here")
     moved = _guard_moved(recorder)
     if not memories and not moved:
         return

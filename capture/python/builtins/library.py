@@ -163,8 +163,11 @@ def _leaf(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
     source, cls, requires_grad = args
     if not isinstance(source, TensorValue):
         raise unsupported("a leaf", *args)
-    made = leaf_of(machine.recorder, source, bool(as_python(machine, requires_grad)))
-    return machine.recorder.with_class(made, as_python(machine, cls))
+    kind, needs = as_python(machine, cls), bool(as_python(machine, requires_grad))
+    early = machine.recorder.leaf_of(source, kind) if needs else None
+    if early is not None:
+        return early
+    return machine.recorder.with_class(leaf_of(machine.recorder, source, needs), kind)
 
 
 @special(Tensor._make_subclass)

@@ -43,7 +43,7 @@ from dynajit.capture.python.generators import (
 )
 from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.storage import storage_method
-from dynajit.capture.python.tensors.overriding import overridden_method
+from dynajit.capture.python.tensors.overriding import field_name, overridden_method
 from dynajit.capture.python.tensors.tensors import tensor_method
 from dynajit.capture.python.text.output import is_stream
 from dynajit.capture.values.containers import (
@@ -123,6 +123,10 @@ def call_method(
         return call_folded(machine, folded, args, keywords)
     if is_stream(receiver) and not keywords:
         return stream_method(machine, receiver, name, args)
+    if name == "__get__" and isinstance(receiver, Known) and args:
+        field = field_name(getattr(receiver.object, "__get__", None))
+        if field is not None and isinstance(args[0], TensorValue):
+            return (yield from machine.get_attribute(args[0], field))
     is_function = isinstance(getattr(receiver, "object", None), types.FunctionType)
     is_method = isinstance(receiver, BoundMethod)
     if name == "__get__" and (is_function or is_method) and len(args) in (1, 2) and not keywords:

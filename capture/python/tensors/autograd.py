@@ -112,6 +112,8 @@ def grad_of(machine: Machine, value: TensorValue) -> Value:
     if "grad" in contents.attributes:
         return contents.attributes["grad"]
     existing = machine.recorder.existing(value)
+    if existing is not None and isinstance(value.source, sources.LeafOf):
+        return NONE
     if existing is not None:
         machine.recorder.use(value)
         source = sources.Attribute(machine.recorder.first_source(value), "grad")
@@ -142,6 +144,8 @@ def is_leaf(machine: Machine, value: TensorValue) -> Constant:
             return constant(False)
     use = MemoryUse.LEAF if existing.is_leaf else MemoryUse.RESULT
     source = machine.recorder.first_source(value)
+    if isinstance(source, sources.LeafOf):
+        return constant(True)
     machine.recorder.guard(source, Kind.SEPARATE_MEMORY, ((source, use),), "is_leaf")
     return constant(bool(existing.is_leaf))
 

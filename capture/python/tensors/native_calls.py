@@ -1,6 +1,7 @@
 """Library functions called with graph values: their operations become nodes of the graph."""
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -113,6 +114,16 @@ def _takes_ints_as_numbers(function: Callable[..., Any]) -> bool:
 _OF_ELEMENTS: Final = "dynajit.ops.functions.elements."
 
 
+def in_words(text: str) -> str:
+    """The text of an error with graph values as what they stand for, and without addresses."""
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    text = _VALUE.sub(lambda found: f"a tensor {found.group(1)}", text)
+    return text.replace(repr(graph.Value), "a tensor").replace("dynajit.ir.graph.Value", "Tensor")
+
+
+_VALUE: Final = re.compile(r"\bValue\(\w+: ([^()]*)\)")
+
+
 def _native_call(
     machine: Machine,
     function: Callable[..., Any],
@@ -120,7 +131,7 @@ def _native_call(
     keywords: dict[str, Value],
     lifted: Lifted,
 ) -> Value:
-    name = getattr(function, "__qualname__", None) or getattr(function, "name", repr(function))
+    name = getattr(function, "__qualname__", None) or getattr(function, "name", "a function")
     for value in (*args, *keywords.values()):
         if overrides(value) and are_classes_asked(machine):
             what = f"{name} with {value.python_type.__qualname__}, which overrides functions"
@@ -140,7 +151,7 @@ def _native_call(
     except GraphBreak:
         raise
     except Exception as error:
-        detail = f"{name}: {type(error).__name__}: {error}"
+        detail = f"{name}: {type(error).__name__}: {in_words(str(error))}"
         raise GraphBreak(breaks.TENSOR_FAILURE, detail) from error
     if result is NotImplemented:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"{name} does not accept its operands")

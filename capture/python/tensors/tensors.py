@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dynajit.capture import breaks, control
 from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
@@ -91,7 +92,12 @@ def tensor_attribute(machine: Machine, value: TensorValue, name: str) -> Value:
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}")
     member = getattr(graph.Value, name, None)
     if isinstance(member, property):
-        return native_call(machine, lambda tensor: getattr(tensor, name), [value], {})
+
+        def read(tensor: Any) -> Any:
+            return getattr(tensor, name)
+
+        read.__qualname__ = f"Tensor.{name}"
+        return native_call(machine, read, [value], {})
     if callable(member) or callable(getattr(Tensor, name, None)):
         return NativeMethod(value, name)
     if lookup(type_of(machine, value), name) is not MISSING:
@@ -263,8 +269,25 @@ def _known_layout(fact: Any) -> Any:
     return fact
 
 
+def _is_inference(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Constant:
+    """Whether a tensor was made in inference mode: where the captured code made it, only if the
+    mode was off all the time."""
+    existing = machine.recorder.existing(value)
+    if existing is not None:
+        found = bool(existing._storage.is_inference)
+        place = machine.recorder.first_source(value)
+        machine.recorder.guard(place, Kind.INFERENCE_TENSOR, found, "is_inference")
+        return constant(found)
+    machine.uses_inference_mode()
+    modes = machine.heap.entry(machine.recorder.inference_id), machine.recorder.inference_enabled
+    if any(modes) or machine.heap[value.identity].memory:
+        raise GraphBreak(breaks.TENSOR_METHOD, "Tensor.is_inference() of a result")
+    return constant(False)
+
+
 _LAYOUT_METHODS: Final[dict[str, Callable[[Any, TensorValue, str, list[Value]], Value]]] = {
     "is_contiguous": _is_contiguous,
+    "is_inference": _is_inference,
     "stride": _stride,
     "view": _view_method,
     "view_as": _view_method,

@@ -118,3 +118,34 @@ def test_what_needs_its_gradient_at_once_is_a_graph_of_its_own():
         made, total = compiled(dj.ones(3))
         total.backward()
         assert [4, 4, 4] == made.grad.tolist()
+
+
+def used_at_once(x):
+    made = nn.Parameter(x)
+    return made, (made * made).sum()
+
+
+def two_of_one(x):
+    first, second = nn.Parameter(x), nn.Parameter(x)
+    return first, (first * second * 3).sum(), second, first is second, first.is_leaf, first.grad
+
+
+def used_and_written(x):
+    made = nn.Parameter(x)
+    total = (made * 2).sum()
+    x.add_(1)
+    return made, total
+
+
+@pytest.mark.parametrize("function", [used_at_once, two_of_one, used_and_written])
+def test_gradients_reach_a_parameter_that_is_made_of_an_argument(function):
+    compiled = dj.compile(function, fullgraph=function is not used_and_written)
+    for shape in ((2, 3), (2, 3), (4, 3)):
+        expected, actual = dj.full(shape, 2.0), dj.full(shape, 2.0)
+        wanted, found = function(expected), compiled(actual)
+        for result in (wanted, found):
+            result[1].backward()
+        assert described(wanted) == described(found)
+        assert wanted[0].grad.tolist() == found[0].grad.tolist()
+        actual.add_(1)
+        assert actual.tolist() == found[0].tolist()

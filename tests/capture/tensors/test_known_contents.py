@@ -1,4 +1,5 @@
-"""Elements that are constants of a graph: Python may ask for them; for others it may not."""
+"""Elements that Python may ask for: constants of a graph, and what small arguments hold; others
+are left to it."""
 
 import pytest
 
@@ -58,3 +59,60 @@ def test_what_may_differ_is_not_known(function):
         expected = function(dj.ones(2) * number, number)
         dj.manual_seed(number)
         assert expected.tolist() == compiled(dj.ones(2) * number, number).tolist()
+
+
+# -- arguments that hold a number ------------------------------------------------------------------
+
+READ = {
+    "arithmetic": lambda x, n: x * n.item() + n.item(),
+    "a slice": lambda x, n: (x[:n], x[n - 1 :]),
+    "a slice by its number": lambda x, n: x[: n.item()],
+    "a size": lambda x, n: dj.ones(n.item() + 1, 2),
+    "a decision": lambda x, n: x if n.item() > 2 else x * 2,
+    "the truth": lambda x, n: (x if n else -x, bool(n)),
+    "several numbers": lambda x, n: x.sum() + sum(dj.stack([n, n]).tolist()),
+    "a write afterwards": lambda x, n: (x * n.item(), n.add_(1)),
+    "a write before": lambda x, n: (n.add_(1), x * n.item()),
+    "a text": lambda x, n: f"{n.item()}",
+    "rounds": lambda x, n: [x * i for i in range(int(n))],
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_number_in_an_argument_is_that_of_the_call(name):
+    function = READ[name]
+    compiled = dj.compile(function)
+    for dtype in (dj.int64, dj.int32):
+        for number in (2, 3, 2, 1, 0, 4):
+            results = []
+            for called in (function, compiled):
+                given = dj.tensor(number, dtype=dtype)
+                results.append((repr(called(dj.arange(5.0), given)), given.item()))
+            assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["arithmetic", "a slice by its number", "a size", "a decision", "a write afterwards"]
+)
+def test_numbers_that_change_need_no_version_each(name):
+    compiled = dj.compile(READ[name], fullgraph=True)
+    for number in (2, 3, 4, 5, 2, 3):
+        given = dj.tensor(number)
+        assert repr(READ[name](dj.arange(6.0), given.clone())) == repr(
+            compiled(dj.arange(6.0), given)
+        )
+    assert len(compiled.report().recompiles) <= 1
+
+
+def test_what_shares_memory_with_a_written_tensor_is_not_read_early():
+    def write_and_read(x, n):
+        x.add_(1)
+        return n.item()
+
+    compiled = dj.compile(write_and_read)
+    for is_shared in (False, True, False):
+        found = []
+        for function in (write_and_read, compiled):
+            x = dj.full((2,), 5.0)
+            found.append(function(x, x[0] if is_shared else dj.tensor(3.0)))
+        assert found[0] == found[1]
