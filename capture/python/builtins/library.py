@@ -48,6 +48,7 @@ from dynajit.eager.modes import autocast_mode, grad_mode
 from dynajit.eager.modes.defaults import get_default_dtype
 from dynajit.eager.operations.subclasses import change_unasked, is_asked, is_class_asked
 from dynajit.eager.tensor import creation
+from dynajit.ops.functions.arrangement import arrangement
 from dynajit.ops.functions.elements import complex as complex_functions
 
 
@@ -225,6 +226,13 @@ def _tensor(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
 @at_once
 def _as_tensor(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     return as_tensor(machine, args, keywords)
+
+
+@special(arrangement.as_strided)
+def _as_strided(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
+    if not args or not isinstance(args[0], TensorValue):
+        raise unsupported("as_strided", *args)
+    return (yield from machine.call_method(args[0], "as_strided", args[1:], keywords))
 
 
 @special(complex_functions.view_as_complex)

@@ -34,6 +34,7 @@ from dynajit.capture.python.tensors.facts import needs_gradient, numbers_in, ten
 from dynajit.capture.python.tensors.mutation import in_place_method, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, native_method
 from dynajit.capture.python.tensors.overriding import as_subclass
+from dynajit.capture.python.tensors.strided import as_strided
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.known_contents import known_tensor
@@ -378,7 +379,7 @@ _Method = Callable[[Machine, TensorValue, list[Value], dict[str, Value]], Value]
 #: Methods that graph values do not have, or have as something else.
 _OWN_METHODS: Final[dict[str, _Method]] = {
     "type": _type_method, "cpu": _cpu, "cuda": _cuda, "pin_memory": _pin_memory,
-    "new": _new, "as_subclass": _as_subclass, "new_tensor": _new_tensor,
+    "new": _new, "as_strided": as_strided, "as_subclass": _as_subclass, "new_tensor": _new_tensor,
 }  # fmt: skip
 
 
