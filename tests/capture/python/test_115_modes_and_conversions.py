@@ -99,3 +99,27 @@ def test_a_type_that_is_none_is_refused_as_in_plain_python(compiler):
     compiled = compiler.compile(lambda x: x.type("torch.TextTensor"))
     with pytest.raises(ValueError, match="TextTensor"):
         compiled(LEAF.detach())
+
+
+def test_where_a_tensor_was_made_is_noticed():
+    def asked(x):
+        return (x + 1 if x.is_inference() else x - 1), (x * 2).is_inference()
+
+    compiled = dj.compile(asked, fullgraph=True)
+    with dj.inference_mode():
+        made = dj.ones(2)
+    for x in (made, dj.ones(2), made):
+        assert repr(asked(x)) == repr(compiled(x))
+
+
+def test_the_default_dtype_is_that_of_the_call():
+    def asked(x):
+        return x.to(dj.get_default_dtype()), dj.get_default_dtype()
+
+    compiled = dj.compile(asked, fullgraph=True)
+    try:
+        for dtype in (dj.float32, dj.float64, dj.float32):
+            dj.set_default_dtype(dtype)
+            assert repr(asked(dj.ones(2))) == repr(compiled(dj.ones(2)))
+    finally:
+        dj.set_default_dtype(dj.float32)
