@@ -81,13 +81,9 @@ DIFFERENT: dict[str, str] = {
         (
             "geqrf",
             "ormqr",
-            "linalg.householder_product",
             "linalg.ldl_factor",
             "linalg.ldl_factor_ex",
             "linalg.ldl_solve",
-            "linalg.lstsq",
-            "linalg.lstsq.grad_oriented",
-            "cholesky_inverse",
         ),
         _LAPACK,
     ),
