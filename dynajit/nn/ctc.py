@@ -13,13 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.core.errors import (
-    AutogradError,
-    DTypeError,
-    DTypeNotImplementedError,
-    ShapeError,
-    UnsupportedError,
-)
+from dynajit.core.errors import AutogradError, DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.eager.backward.function import Function
 from dynajit.eager.modes.grad_mode import is_grad_enabled
@@ -29,7 +23,6 @@ from dynajit.ops.calls.arguments import with_integers
 from dynajit.ops.calls.autocast import widened
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.networks.loss import reduction_of
-from dynajit.ops.table import dispatch
 
 
 @public("nn.functional")
@@ -60,13 +53,7 @@ def ctc_loss(
         ShapeError: shapes or lengths do not go together, or `blank` is no class.
         DTypeError: targets or lengths are not integers.
         AutogradError: a second derivative is asked for.
-        UnsupportedError: a graph is recorded.
     """
-    if dispatch.is_recording():
-        raise UnsupportedError(
-            "ctc_loss works on arrays, frame by frame.  It runs between two compiled parts; call "
-            "it behind the compiled function to have one graph."
-        )
     reduction = reduction_of(reduction)
     log_probs = widened(log_probs)
     is_batched = log_probs.dim() == 3

@@ -134,6 +134,10 @@ CASES: Final[dict[str, Case]] = {
         lambda x, n: dj.segment_reduce(x, "sum", lengths=n), (X, T([1, 2])), (X, T([1, 3]))),
     "counts": (
         lambda x, n: x.repeat_interleave(n), (X, T([1, 2, 0])), (X, T([1, -2, 0]))),
+    "dynajit/ops/functions/shapes/shape.py: _positions_of_counts": (
+        lambda x, n: x.repeat_interleave(n, output_size=3), (X, T([1, 2, 0])), (X, T([1, 3, 0]))),
+    "counts with a sum": (
+        lambda x, n: x.repeat_interleave(n, output_size=3), (X, T([1, 2, 0])), (X, T([5, -2, 0]))),
     "dynajit/ops/functions/arrangement/statistics.py: _observation_weights": (
         lambda x, w: dj.cov(x, fweights=w), (ROWS, T([1, 2, 1])), (ROWS, T([1, -2, 1]))),
     "dynajit/ops/rows/symmetric_factors.py: ldl_factor_ex": (
@@ -309,7 +313,6 @@ RECORDING: Final = {
     "dynajit/ops/calls/contents.py: occurs": "what records checks",
     "dynajit/ops/functions/creation/creation.py: _finish": "a refusal",
     "dynajit/ops/functions/creation/creation.py: reserve": "a refusal",
-    "dynajit/ops/functions/networks/recurrent.py: recurrent": "one row in place of many",
     "dynajit/ops/functions/arrangement/subscript.py: is_known_number": "a number as a tensor",
     "dynajit/utils/checkpoint.py: checkpoint": "backward is planned ahead",
     "dynajit/utils/flop_counter.py: _watch": "what is counted",

@@ -53,9 +53,6 @@ OPERANDS: dict[str, Callable[[int, int], np.ndarray]] = {
     "sign": lambda b, t: np.sign(_floats(b)),
     "mask": lambda b, t: _floats(b, t) > 0,
     "attend": lambda b, t: np.tril(np.ones((t, t), bool)),
-    "lengths": lambda b, t: np.full(b, t),
-    "shorter": lambda b, t: np.full(b, 3),
-    "targets": lambda b, t: _below(3, b, 4) + 1,
     "perm": lambda b, t: np.random.default_rng(t).permutation(t),
     "c": lambda b, t: (_floats(b, t) + 1j * _floats(b, t)).astype(np.complex64),
     "grid": lambda b, t: np.tanh(_floats(b, t, t + 2, 2)),
@@ -66,7 +63,6 @@ OPERANDS: dict[str, Callable[[int, int], np.ndarray]] = {
     "w0": lambda b, t: _floats(b, 4),
     "x8": lambda b, t: _floats(b, 8),
     "share": lambda b, t: np.random.default_rng(b).random((b, t), np.float32),
-    "lseq": lambda b, t: -_positive(t, b, 4),
 }
 
 CREATION = """
@@ -575,7 +571,6 @@ F.multilabel_margin_loss(w[:, 0], ids[:, :4])
 F.multilabel_soft_margin_loss(x, mask.float())
 F.triplet_margin_loss(x, y, x * 2)
 F.triplet_margin_with_distance_loss(x, y, x * 2)
-F.ctc_loss(F.log_softmax(seq, -1), targets, lengths, shorter)
 F.glu(w, -1)
 F.prelu(line, L.ones(4))
 F.rrelu(x)
@@ -697,7 +692,6 @@ L.nn.TripletMarginWithDistanceLoss() | x y p
 L.nn.CosineEmbeddingLoss() | x y sign
 L.nn.MultiLabelSoftMarginLoss() | x share
 L.nn.MultiMarginLoss() | x cls
-L.nn.CTCLoss() | lseq targets lengths shorter
 """
 
 BY_CONTENTS = """
