@@ -152,9 +152,7 @@ def leaf_of(tensor: Any, cls: Any) -> Any:
 
 
 def _leaf(source: sources.LeafOf, writer: Writer, push: PushBase, function: Any) -> None:
-    _call(
-        writer, leaf_of, lambda: push(source.base), lambda: writer.load_constant(source.cls),
-    )  # fmt: skip
+    _call(writer, leaf_of, lambda: push(source.base), lambda: push(sources.Constant(source.cls)))
 
 
 def _key(source: sources.Key, writer: Writer, push: PushBase, function: Any) -> None:
