@@ -74,7 +74,6 @@ _NO_SCAN: Final = (
     "functions are not scanned here.  Write the loop, or use cumsum, cumprod, cummax or "
     "logcumsumexp."
 )
-_SCANS: Final = "associative_scan map scan while_loop"
 _NO_PIPELINE: Final = (
     "dynajit runs in one process; there are no stages of others.  Call the module itself."
 )
@@ -175,10 +174,10 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "_dynamo.utils": Place("What can be captured.", {"compat.capturing": "is_compile_supported"}),
     "_higher_order_ops": Place(
-        "Functions that call functions of tensors.", {"": "cond"}, refused={_NO_SCAN: _SCANS}
+        "Functions that call functions of tensors.", refused={_NO_SCAN: "map scan while_loop"}
     ),
     "_higher_order_ops.associative_scan": Place(
-        "Scans by a function.", {"_higher_order_ops": "associative_scan"}
+        "Scans by a function.", refused={_NO_SCAN: "associative_scan"}
     ),
     "_higher_order_ops.cond": Place("Branches.", {"": "cond"}),
     "_prims_common": Place(

@@ -16,6 +16,7 @@ from dynajit.library import operators
 from dynajit.library.definitions import CustomOpDef, split_name
 from dynajit.library.operators import Derivative, OpOverload
 from dynajit.library.schema import parse
+from dynajit.ops.calls.namespaces import NOT_LOADED
 
 KINDS: Final = ("DEF", "FRAGMENT", "IMPL")
 IMPLICIT: Final = "CompositeImplicitAutograd"
@@ -368,13 +369,12 @@ def register_fake(
 
     Raises:
         ValueError: `op` is neither a name nor an operator.
-
-    A name that no operator has yet keeps the function for the operator that will have it: packages
-    say so of operators in libraries of PyTorch's that could not be loaded.
+        RuntimeError: there is no such operator. After a library of operators could not be loaded,
+            the function is kept for an operator that may be defined yet.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if isinstance(op, str) and split_name(op) and operators.find(op) is None:
+        if NOT_LOADED and isinstance(op, str) and split_name(op) and operators.find(op) is None:
             operators.AWAITED[op] = function
             return function
         _register(_overload_of(op, "register_fake"), "Meta", function, allow_override)

@@ -444,7 +444,10 @@ class Module:
             for parameter in self._parameters.values():
                 if parameter is None:
                     continue
-                parameter.data = change(parameter.data)
+                given = parameter.data
+                changed = change(given)
+                if changed is not given:  # writing what is there would count as a change
+                    parameter.data = changed
                 if parameter.grad is not None:
                     parameter.grad = change(parameter.grad)
             for name, buffer in self._buffers.items():

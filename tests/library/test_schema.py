@@ -7,6 +7,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import OperatorError
+from dynajit.library import libraries
 from dynajit.library.schema import parse
 
 torch = pytest.importorskip("torch")
@@ -74,7 +75,13 @@ def test_an_unknown_type_is_refused() -> None:
         parse("f(Tensor x, Nothing n) -> Tensor")
 
 
-def test_a_fake_waits_for_its_operator() -> None:
+def test_a_fake_waits_for_an_operator_of_a_library_that_was_not_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(libraries, "NOT_LOADED", [])
+    with pytest.raises(RuntimeError, match="does not exist"):
+        dj.library.register_fake("nowhere::f", lambda x: x)
+    monkeypatch.setattr(libraries, "NOT_LOADED", ["operators.so"])
     space = f"s{uuid.uuid4().hex}"
 
     @dj.library.register_fake(f"{space}::f")

@@ -156,12 +156,17 @@ def namespace(name: str) -> OpNamespace:
     return found
 
 
+NOT_LOADED: Final[list[str]] = []
+"""Libraries of operators that a program asked for. Mutable: `load_library` adds to it."""
+
+
 def load_library(path: Any) -> None:
     """Refused: libraries of operators are compiled against PyTorch's C++ classes.
 
     Raises:
         LibraryError: always; an OSError, as where PyTorch cannot load one, and an UnsupportedError.
     """
+    NOT_LOADED.append(str(path))
     raise LibraryError(
         f"ops.load_library({str(path)!r}): libraries of operators are compiled against PyTorch's "
         "C++ classes, which are not here.  Give the operators kernels in Python: "
