@@ -23,7 +23,12 @@ TYPE_NAMES: Final[dict[str, DType]] = {
     "ComplexFloatTensor": dtypes.complex64,
     "ComplexDoubleTensor": dtypes.complex128,
 }
-_NAME_OF: Final[dict[DType, str]] = {dtype: name for name, dtype in TYPE_NAMES.items()}
+_STORED: Final[dict[str, DType]] = {
+    f"{dtype.name.replace('uint', 'UInt').replace('float', 'Float')}Tensor": dtype
+    for dtype in dtypes.STORED
+}
+"""Names of classes that there are not: tensors of these dtypes are asked for theirs."""
+_NAME_OF: Final[dict[DType, str]] = {dtype: name for name, dtype in (TYPE_NAMES | _STORED).items()}
 
 
 def name_of(dtype: DType, is_cuda: bool = False) -> str:
@@ -44,7 +49,7 @@ def type_named(type: Any) -> tuple[DType, bool | None]:
         return type, None
     if isinstance(type, str):
         path, _, name = type.rpartition(".")
-        found, is_cuda = TYPE_NAMES.get(name), path == "torch.cuda"
+        found, is_cuda = (TYPE_NAMES | _STORED).get(name), path == "torch.cuda"
     else:
         found, is_cuda = getattr(type, "dtype", None), getattr(type, "is_cuda", False)
     if not isinstance(found, DType):

@@ -167,6 +167,15 @@ def test_unsigned_integers_keep_all_bits(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_classes_are_called_as_pytorchs(name: str) -> None:
+    expected = torch.zeros(1, dtype=getattr(torch, name)).type()
+    result = dynajit.zeros(1, dtype=getattr(dynajit, name))
+    assert expected == result.type()
+    assert getattr(dynajit, name) is dynajit.zeros(1).type(expected).dtype
+    assert getattr(dynajit, name) is result.storage().dtype
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_what_computes_refuses(name: str) -> None:
     for library in (torch, dynajit):
         values = library.tensor([1.0, 2.0]).to(getattr(library, name))
