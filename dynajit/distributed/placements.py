@@ -32,7 +32,7 @@ class _Value(Placement):
         self._contents = contents
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._contents == other._contents  # type: ignore[attr-defined]
+        return type(self) is type(other) and self._contents == other._contents
 
     def __hash__(self) -> int:
         return hash((type(self), self._contents))

@@ -11,7 +11,7 @@ import ast
 import numbers
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from dynajit.core.errors import OperatorError
@@ -415,7 +415,7 @@ def _split(text: str) -> list[str]:
     return [*items, item.strip()] if item.strip() else items
 
 
-_NAMED: Final = {
+_NAMED: Final[dict[str, Callable[[str], Any]]] = {
     "ScalarType": dtypes.by_name,
     "Layout": lambda name: Layout[name],
     "MemoryFormat": lambda name: MemoryFormat[name],
