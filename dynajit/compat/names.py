@@ -70,10 +70,6 @@ _NOBODY: Final = "dynajit runs in one process; there is nobody to call.  Call th
 _NO_MESH: Final = (
     "dynajit runs in one process; there is no mesh of devices.  Use tensors as they are."
 )
-_NO_SCAN: Final = (
-    "functions are not scanned here.  Write the loop, or use cumsum, cumprod, cummax or "
-    "logcumsumexp."
-)
 _NO_PIPELINE: Final = (
     "dynajit runs in one process; there are no stages of others.  Call the module itself."
 )
@@ -173,11 +169,9 @@ _PLACES: Final[dict[str, Place]] = {
         {"compat.capturing": "OptimizedModule is_dynamo_supported"},
     ),
     "_dynamo.utils": Place("What can be captured.", {"compat.capturing": "is_compile_supported"}),
-    "_higher_order_ops": Place(
-        "Functions that call functions of tensors.", refused={_NO_SCAN: "map scan while_loop"}
-    ),
+    "_higher_order_ops": Place("Functions that call functions of tensors."),
     "_higher_order_ops.associative_scan": Place(
-        "Scans by a function.", refused={_NO_SCAN: "associative_scan"}
+        "Scans by a function.", {"namespaces.scans": "associative_scan"}
     ),
     "_higher_order_ops.cond": Place("Branches.", {"": "cond"}),
     "_prims_common": Place(
