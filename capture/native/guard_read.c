@@ -380,14 +380,14 @@ iterator_position(PyObject *iterator)
 enum Part {
     PART_CODE, PART_DEFAULTS, PART_KEYWORD_DEFAULTS, PART_NAME, PART_QUALNAME, PART_DOC,
     PART_MODULE, PART_GLOBALS, PART_BUILTINS, PART_GETTER, PART_SETTER, PART_DELETER, PART_WRAPPED,
-    PART_MAPPING, PART_DICT, PART_REFERENT,
+    PART_MAPPING, PART_DICT,
     PART_COUNT
 };
 
 static const char *const part_names[PART_COUNT] = {
     "__code__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__",
     "__module__", "__globals__", "__builtins__", "fget", "fset", "fdel", "__func__",
-    "mapping", "__dict__", "referent",
+    "mapping", "__dict__",
 };
 
 int
@@ -452,9 +452,6 @@ part_place(PyObject *object, Py_ssize_t number)
     if (PyObject_TypeCheck(object, &PyStaticMethod_Type)
         || PyObject_TypeCheck(object, &PyClassMethod_Type)) {
         return number == PART_WRAPPED ? fields : NULL;
-    }
-    if (PyWeakref_CheckRefExact(object)) { /* of what has died: None */
-        return number == PART_REFERENT ? &((PyWeakReference *)object)->wr_object : NULL;
     }
     if (Py_IS_TYPE(object, &PyDictProxy_Type)) {
         return number == PART_MAPPING ? fields : NULL;

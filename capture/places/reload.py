@@ -236,10 +236,6 @@ def _part(source: sources.PartOf, writer: Writer, push: PushBase, function: Any)
     if source.name == "__dict__":
         _call(writer, class_dict, lambda: push(source.base))
         return
-    if source.name == "referent":
-        writer.callable(lambda: push(source.base))
-        writer.call(0)
-        return
     if source.name == "mapping":
         _call(writer, proxied, lambda: push(source.base))
         return

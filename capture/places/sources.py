@@ -373,7 +373,6 @@ class PartOf(Source):
     Of functions `__code__`, `__defaults__`, `__kwdefaults__`, `__name__`, `__qualname__`,
     `__doc__`, `__module__`, `__globals__`, `__builtins__`; of classes `__name__` and
     `__qualname__`; of properties `fget`, `fset`, `fdel`; of static and class methods `__func__`;
-    of weak references `referent`, which Python gives when they are called;
     of mapping proxies the mapping, and of classes made in Python the dict, which Python shows
     through proxies only.
     """

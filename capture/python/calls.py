@@ -8,7 +8,6 @@ import enum
 import functools
 import inspect
 import types
-import weakref
 from collections import OrderedDict
 from typing import Any, Final
 
@@ -94,7 +93,7 @@ from dynajit.capture.values.functions import (
 )
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.storage import native_base, storage_of
-from dynajit.capture.values.symbolic import UNBOUND, Known, Opaque, Value, constant
+from dynajit.capture.values.symbolic import UNBOUND, Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import MISSING, inherits, is_quiet, is_users_code, lookup
 from dynajit.core.errors import InternalError
@@ -130,8 +129,6 @@ def call(machine: Machine, callee: Value, args: Arguments, keywords: Keywords) -
         return (yield from call(machine, callee.function, [*callee.args, *args], merged))
     if isinstance(callee, ObjectValue):
         return (yield from _call_instance(machine, callee, args, keywords))
-    if isinstance(callee, Opaque) and type(callee.object) is weakref.ref:
-        return _referent(machine, callee, args, keywords)
     if remembers(callee):
         return (yield from call_remembered(machine, callee, args, keywords))
     if isinstance(callee, Known):
@@ -141,16 +138,6 @@ def call(machine: Machine, callee: Value, args: Arguments, keywords: Keywords) -
             machine, TypeError, f"'{type_name(type_of(machine, callee))}' object is not callable"
         )
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
-
-
-def _referent(machine: Machine, callee: Opaque, args: Arguments, keywords: Keywords) -> Value:
-    """What an existing weak reference refers to, or None."""
-    if args or keywords:
-        refuse(machine, "__call__", callee.object, args, keywords)
-    machine.recorder.use(callee)
-    place = sources.PartOf(callee.source, "referent")
-    found: Value = machine.recorder.wrap(callee.object(), place)
-    return found
 
 
 def _call_instance(

@@ -131,7 +131,7 @@ def plain_attribute(machine: Machine, value: ObjectValue, name: str) -> Steps[Va
     if name == "__class__" and not isinstance(raw, property):
         if raw is not vars(object)["__class__"]:
             raise unsupported_attribute(value, name)
-        return Known(value.cls)
+        return Known(value.python_type)
     if raw is not MISSING and is_data_descriptor(raw):
         return (yield from _data_descriptor(machine, value, name, raw))
     found = instance_value(machine, value, name)

@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import gc
 import json
 import math
 import operator
@@ -11,7 +10,6 @@ import statistics
 import string
 import struct
 import textwrap
-import weakref
 from decimal import Decimal
 from fractions import Fraction
 
@@ -370,29 +368,3 @@ def decimals(value):
 def test_functions_with_hidden_state_break(assert_captured, x, function):
     """A registry of classes, or a context, decides: the call runs for real."""
     assert_captured(function, x, graphs=None, breaks=None)
-
-
-# -- weak references -------------------------------------------------------------------------------
-
-
-class Kept:
-    value = 1
-
-
-def read_through(reference):
-    found = reference()
-    return None if found is None else found.value
-
-
-def test_a_weak_reference_gives_what_lives_now(compiler):
-    compiled = compiler.compile(read_through)
-    first, second = Kept(), Kept()
-    second.value = 5
-    references = [weakref.ref(first), weakref.ref(second), weakref.ref(Kept())]
-    assert [1, 5, None, 1] == [compiled(r) for r in (*references, references[0])]
-    first.value = 3
-    assert 3 == compiled(references[0])
-    del first
-    gc.collect()
-    assert compiled(references[0]) is None
-    assert [] == compiler.breaks
