@@ -38,12 +38,16 @@ class Churn:
         """A version is made since a guard, of a class or a value, failed that this line needed."""
         self._versions[place, is_class] = self._versions.get((place, is_class), 0) + 1
         if self.is_left_to_python(place, is_class):
-            self._lines.add(_line(location))
+            self.leave_line(location)
+
+    def leave_line(self, location: Location | None) -> None:
+        """What a line needs was left to Python for another reason."""
+        self._lines.add(_line(location))
 
     @property
     def is_empty(self) -> bool:
         """True if no guard has failed: so it is for most functions."""
-        return not self._versions
+        return not self._versions and not self._lines
 
     def is_left_to_python(self, place: str, is_class: bool) -> bool:
         """True if code must not rely on the class, or on the value, of what is there any more."""

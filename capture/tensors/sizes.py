@@ -454,6 +454,7 @@ class Sizes:
         if len(places) > 1:
             self.memory.apart.update(places)
         elif self.memory.is_left_to_python(places[0]) and self._recorder.may_break:
+            self.memory.churn.leave_line(self.location)
             raise breaks.GraphBreak(breaks.CHANGES, f"{_place_text(places[0])}: {why}")
         else:
             self.memory.fixed[places[0]] = (self.location, why)

@@ -117,7 +117,9 @@ def capture(name):
 
 
 def test_every_row_has_a_program():
-    rows = [row.name for row in breaks.TABLE if row is not breaks.LOOP_GOES_ON]
+    """But those that take several calls: `tests/capture/test_churn.py`."""
+    several = (breaks.LOOP_GOES_ON, breaks.CHANGES)
+    rows = [row.name for row in breaks.TABLE if row not in several]
     assert rows == list(PROGRAMS)
 
 

@@ -308,6 +308,8 @@ def test_every_row_that_may_refuse_has_a_case() -> None:
 RECORDING: Final = {
     "dynajit/distributions/constraints.py: are_met": "a factorization checks in place of its steps",
     "dynajit/distributions/wishart.py: _check_freedom": "a warning",
+    "dynajit/ops/calls/arguments.py: category_of": "a number that is known at run time",
+    "dynajit/ops/calls/arguments.py: is_number": "a number that is known at run time",
     "dynajit/ops/calls/arguments.py: known_number": "a number as a tensor",
     "dynajit/ops/calls/contents.py: holds": "what records checks",
     "dynajit/ops/calls/contents.py: occurs": "what records checks",
