@@ -9,6 +9,7 @@ real, and passes what is live to a resume function, one per place where the inst
 `Emitter` is what values and effects use to write themselves.
 """
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
@@ -331,7 +332,7 @@ class Emitter:
             entry.store_local(name)
             self._states.append(name)
         for index, draw in enumerate(self.region.draws):
-            entry.callable(lambda draw=draw: entry.load_constant(draw.function))
+            entry.callable(functools.partial(entry.load_constant, draw.function))
             self._push_source(draw.generator.source, entry)
             entry.call(1)
             place = sources.Drawn(draw.generator.source, index, draw.name)

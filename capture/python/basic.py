@@ -200,7 +200,7 @@ def plain_number(machine: Machine, value: Value) -> Value:
             if has_own_operators(type(member)):
                 return value
             machine.recorder.use(value)
-            return constant(kind.__pos__(member))
+            return constant(int(member) if kind is int else float(member))
     return value
 
 

@@ -152,7 +152,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         """A leaf of a derived class that shares the memory of a tensor."""
         made = Tensor._from_array(source._held, cls)
         if requires_grad:
-            made.requires_grad = True  # type: ignore[attr-defined]
+            made.requires_grad = True
         return made
 
     @staticmethod

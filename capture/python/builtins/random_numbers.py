@@ -44,14 +44,14 @@ _MOST: Final = 2**62
 
 def receiver_of(machine: Machine, target: Any, args: list[Value]) -> tuple[str, Value, bool] | None:
     """(method, generator, whether it is the first argument) of a function that draws; else None."""
-    name = getattr(target, "__name__", None)
+    name = str(getattr(target, "__name__", ""))
     if isinstance(target, types.BuiltinMethodType) and type(target.__self__) is random.Random:
         owner = target.__self__
-        return str(name), machine.recorder.wrap(owner, sources.Constant(owner)), False
+        return name, machine.recorder.wrap(owner, sources.Constant(owner)), False
     if isinstance(target, (types.FunctionType, types.MethodDescriptorType)):
         is_method = any(vars(c).get(name) is target for c in (random.Random, _random.Random))
         if is_method and args and args[0].python_type is random.Random:
-            return str(name), args[0], True
+            return name, args[0], True
     return None
 
 
@@ -115,8 +115,8 @@ def _made_with(
     try:
         found = getattr(generator, name)(*given, **named)
     except Exception:
-        values = [constant(value) for value in given]
-        keywords = {key: constant(value) for key, value in named.items()}
+        values: list[Value] = [constant(value) for value in given]
+        keywords: dict[str, Value] = {key: constant(value) for key, value in named.items()}
         refuse(machine, name, getattr(generator, name), values, keywords)
     return found, generator.getstate()
 
@@ -169,7 +169,8 @@ def _chosen(
     found, state = _made_with(machine, name, machine.heap[generator.identity], (places,), {})
     machine.heap.write(generator.identity, state)
     if name == "choice":
-        return items[found]
+        chosen: Value = items[found]
+        return chosen
     assert isinstance(sequence, ListValue)
     machine.heap.write(sequence.identity, tuple(items[place] for place in places))
     return NONE

@@ -156,7 +156,7 @@ def _native_call(
     if result is NotImplemented:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"{name} does not accept its operands")
     try:
-        value: Value = from_python(machine, result, (*args, *keywords.values()))
+        made: Value = from_python(machine, result, (*args, *keywords.values()))
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"{name} returned a {error}") from None
-    return value
+    return made

@@ -22,7 +22,8 @@ from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.symbolic import NONE, Value
-from dynajit.capture.values.tensors import MemoryContents, TensorValue
+from dynajit.capture.values.tensors import MemoryContents, TensorValuefrom dynajit.core.types.value_types import numel
+
 
 
 def as_strided(
@@ -69,7 +70,7 @@ def _places(machine: Machine, value: TensorValue, given: dict[str, Value]) -> An
     if strides is None or not all(isinstance(n, int) for n in (*shape, *strides)):
         raise GraphBreak(breaks.TENSOR_METHOD, "Tensor.as_strided() of varying sizes")
     ones = [step for step, n in zip(strides, shape, strict=True) if n != 1]
-    expected = [int(np.prod(shape[d + 1 :])) for d, n in enumerate(shape) if n != 1]
+    expected = [int(numel(shape[d + 1 :])) for d, n in enumerate(shape) if n != 1]
     counts = all(type(n) is int and n >= 0 for n in (*size, *stride))
     if ones != expected or len(size) != len(stride) or not counts or (offset and not is_whole):
         raise GraphBreak(breaks.TENSOR_METHOD, "Tensor.as_strided() of other memory")
@@ -77,7 +78,7 @@ def _places(machine: Machine, value: TensorValue, given: dict[str, Value]) -> An
     for d, (count, step) in enumerate(zip(size, stride, strict=True)):
         line = np.arange(count, dtype=np.int64) * step
         places = places + line.reshape((-1,) + (1,) * (len(size) - d - 1))
-    if places.size and places.max() >= int(np.prod(shape)):
+    if places.size and places.max() >= int(numel(shape)):
         raise GraphBreak(breaks.TENSOR_FAILURE, "Tensor.as_strided() beyond the tensor")
     return places
 
