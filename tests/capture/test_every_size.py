@@ -5,7 +5,8 @@ Every line of `tests/support/sizes/calls.py` is compiled once and called with ba
 of several sizes. The first version has known sizes, the second one symbolic ones.
 
 `DYNAJIT_EVERY_SIZE=1` tries every line over five sizes, with gradients and with kernels, instead of
-over three sizes, with the gradients of every sixth line, and by NumPy.
+over three sizes, with the gradients of every eighth line, and by NumPy; every one is compared
+with PyTorch then, instead of the last one.
 """
 
 import os
@@ -123,7 +124,7 @@ def try_sizes(ours: Any, eager: Any, theirs: Any, names: list[str], with_gradien
         assert len(expected) == len(actual)
         for one, other in zip(expected, actual, strict=True):
             assert_same(one, other, True, 2e-4)
-        if RANDOM.search(text):
+        if RANDOM.search(text) or not (IS_LONG or (batch, sequence) == SIZES[-1]):
             continue
         known = outcome(theirs, torch, arrays, with_gradients)
         assert len(known) == len(expected)
@@ -137,7 +138,7 @@ def try_sizes(ours: Any, eager: Any, theirs: Any, names: list[str], with_gradien
 def lines(*groups: str) -> list[Any]:
     """The lines of groups, and whether gradients are wanted, as parameters."""
     found = [line for group in groups for line in group.strip().splitlines()]
-    return [pytest.param(line, IS_LONG or i % 6 == 0, id=line) for i, line in enumerate(found)]
+    return [pytest.param(line, IS_LONG or i % 8 == 0, id=line) for i, line in enumerate(found)]
 
 
 NOT_DIFFERENTIABLE = ("soft_margin_loss", "SoftMarginLoss", "vander")
