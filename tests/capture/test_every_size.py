@@ -249,3 +249,38 @@ def test_operands_of_any_size_in_any_order_have_two_versions(
             assert_same(one.grad, other.grad, False, 1e-3)
 
     assert_two_versions(compiled.report())
+
+
+SMALL = ((3, 8), (5, 11), (1, 9), (4, 5), (2, 2), (1, 1), (0, 6))
+"""Sizes among which are 0 and 1, which vanish and broadcast, and too small ones."""
+
+
+def told(call: Any, arrays: Arguments) -> Any:
+    """The result, or the class of what is raised."""
+    try:
+        return outcome(call, dj, arrays, False)
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [text for i, text in enumerate(
+        "".join((calls.CREATION, calls.MOVEMENT, calls.REDUCTIONS, calls.ALGEBRA, calls.NETWORKS,
+                 calls.BY_COUNT, calls.BY_CONTENTS)).split("\n"))
+     if text and (IS_LONG or i % 10 == 0)],
+)  # fmt: skip
+def test_sizes_of_0_and_1_do_what_they_do_in_eager_execution(text: str) -> None:
+    """Errors included."""
+    eager, compiled = function_of(text, dj), dj.compile(function_of(text, dj), backend=BACKEND)
+    for batch, sequence in SMALL:
+        try:
+            arrays = [calls.OPERANDS[name](batch, sequence) for name in operands_of(text)]
+        except ValueError:  # there is no such operand
+            continue
+        expected, actual = told(eager, arrays), told(compiled, arrays)
+        if isinstance(expected, type):
+            assert expected is actual
+            continue
+        for one, other in zip(expected, actual, strict=True):
+            assert_same(one, other, False, 2e-4)
