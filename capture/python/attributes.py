@@ -154,6 +154,9 @@ def _attribute_of_subclass(machine: Machine, value: TensorValue, name: str) -> S
     raw = lookup(value.cls, name)
     is_field = isinstance(raw, property) and isinstance(raw.fget, LibraryFunction)
     is_added = raw is not MISSING and raw is not lookup(Tensor, name) and not is_field
+    if raw is not MISSING:
+        place = sources.Member(sources.Constant(value.cls), name)
+        machine.recorder.guard(place, Kind.IDENTITY, raw, "class attribute")
     if is_added and not isinstance(raw, _BINDING):
         own = None if name in vars(object) else found_attribute(machine, value, name)
         if own is not None:
@@ -203,6 +206,9 @@ def _opaque_attribute(machine: Machine, value: Opaque, name: str) -> Value:
     raw = lookup(cls, name)
     if cls is random.Random and isinstance(raw, types.FunctionType):
         machine.recorder.use(value)
+        if name in vars(value.object):
+            raise unsupported_attribute(value, name)
+        machine.recorder.guard(value.source, Kind.INSTANCE_LACKS, name, "method")
         return BoundMethod(Known(raw), value)
     is_plain = lookup(cls, "__getattribute__") is vars(object)["__getattribute__"]
     if not isinstance(raw, types.MethodDescriptorType) or not is_plain:

@@ -165,6 +165,8 @@ def _leaf(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
     if not isinstance(source, TensorValue):
         raise unsupported("a leaf", *args)
     kind, needs = as_python(machine, cls), bool(as_python(machine, requires_grad))
+    if not is_modelled_tensor(kind):
+        raise unsupported(f"a leaf of class {kind.__qualname__}", source)
     early = machine.recorder.leaf_of(source, kind) if needs else None
     if early is not None:
         return early

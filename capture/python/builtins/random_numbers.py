@@ -35,6 +35,9 @@ _KNOWN_DRAWS: Final = (
     *_DRAWS, "gauss", "normalvariate", "expovariate", "betavariate", "triangular", "getrandbits",
 )  # fmt: skip
 
+#: What those call of the generator itself.
+_CALLED: Final = ("random", "randrange", "getrandbits", "_randbelow")
+
 #: Draws of a region; of more, the rest is left to Python.
 MOST_DRAWS: Final = 64
 
@@ -74,7 +77,10 @@ def draw(
     if len(draws) == MOST_DRAWS:
         raise GraphBreak(breaks.LIMIT, "random numbers of Python")
     machine.recorder.use(generator)
-    machine.recorder.guard(generator.source, Kind.INSTANCE_LACKS, name, "method")
+    for called in (name, *_CALLED):
+        if called in vars(generator.object):
+            raise GraphBreak(breaks.GLOBAL_STATE, f"Random.{called} of one generator alone")
+        machine.recorder.guard(generator.source, Kind.INSTANCE_LACKS, called, "method")
     found, state = _made_with(machine, name, _state_of(generator.object, draws), given, named)
     made = Draw(generator, name, given, named, state)
     machine.heap.write(machine.recorder.draws_id, (*draws, made))

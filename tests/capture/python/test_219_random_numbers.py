@@ -140,3 +140,15 @@ def test_bad_arguments_raise_what_plain_python_raises():
     for function in (refused, compiled, compiled):
         with pytest.raises(ValueError, match="empty range"):
             function(dj.ones(2), random.Random(1))
+
+
+@pytest.mark.parametrize("name", ["random", "uniform", "getrandbits"])
+def test_a_method_of_one_generator_alone_is_noticed(name):
+    compiled = dj.compile(of_an_argument)
+    for is_own in (False, True, False):
+        expected, actual = random.Random(3), random.Random(3)
+        for generator in (expected, actual) if is_own else ():
+            setattr(generator, name, lambda *numbers: 1)
+        assert described(of_an_argument(dj.ones(2), expected)) == described(
+            compiled(dj.ones(2), actual)
+        )

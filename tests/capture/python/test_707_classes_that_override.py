@@ -199,3 +199,17 @@ def test_another_method_and_a_block_that_asks_nobody_are_noticed():
     assert "first" == compiled(x)
     Changing.__torch_function__ = classmethod(lambda *_, **named: "second")
     assert "second" == compiled(x)
+
+
+def test_a_name_that_a_class_gets_later_is_noticed():
+    class Late(Tensor):
+        pass
+
+    compiled = dj.compile(lambda x: x.sigmoid())
+    x = dj.zeros(2).as_subclass(Late)
+    assert [0.5, 0.5] == compiled(x).tolist()
+    Late.sigmoid = lambda self: "own"
+    assert "own" == compiled(x)
+    Late.sigmoid = False
+    with pytest.raises(TypeError, match="not callable"):
+        compiled(x)
