@@ -379,17 +379,34 @@ def _range(x: "TensorMethods", low: float, high: float) -> tuple[float, float]:
 def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """Counts of the elements in `bins` equal bins from min to max (both 0: of the elements).
 
-    The last bin includes its end; elements outside are not counted. Needs the contents.
+    The last bin includes its end; elements outside are not counted. Needs the contents where the
+    ends are not given.
     """
     if not input.dtype.is_floating_point:
         raise DTypeNotImplementedError(f'"histogram_cpu" not implemented for {input.dtype.name}')
     if bins <= 0:
         raise ShapeError("bins must be > 0")
-    x = input.detach()
-    wide = any_arrays.as_numpy(x.array).astype(np.float64).reshape(-1)
-    ends = _range(cast(x, dtypes.float64), float(min), float(max))
-    counts, _ = np.histogram(wide, bins, ends)
-    return constant(counts.astype(input.dtype.numpy), input.device)
+    x = TABLE.reshape(input.detach(), shape=(numel(tuple(input.shape)),))
+    wide = cast(x, dtypes.float64)
+    low, high = _range(wide, float(min), float(max))
+    return cast(_counts(wide, bins, low, high), input.dtype)
+
+
+def _counts(x: Any, bins: int, low: float, high: float) -> Any:
+    """How many of a vector of float64 lie in each of equal bins, as `numpy.histogram` says: what is
+    nearly at an edge is compared with it."""
+    edges = constant(np.linspace(low, high, bins + 1), x.device)
+    inside = TABLE.logical_and(TABLE.ge(x, low), TABLE.le(x, high))
+    known = TABLE.where(inside, x, low)
+    share = TABLE.div(TABLE.sub(known, low), high - low)
+    place = TABLE.clamp(cast(TABLE.mul(share, float(bins)), dtypes.int64), 0, bins - 1)
+    is_lower = TABLE.lt(known, TABLE.gather(edges, place, dim=0))
+    place = TABLE.sub(place, cast(is_lower, dtypes.int64))
+    beyond = TABLE.ge(known, TABLE.gather(edges, TABLE.add(place, 1), dim=0))
+    is_upper = TABLE.logical_and(beyond, TABLE.ne(place, bins - 1))
+    place = TABLE.add(place, cast(is_upper, dtypes.int64))
+    zeros = TABLE.full(0, shape=(bins,), dtype=dtypes.int64, device=x.device)
+    return TABLE.scatter_add(zeros, place, cast(inside, dtypes.int64), dim=0)
 
 
 @public(method=True)
