@@ -5,9 +5,11 @@ first and leaves the states that the other run starts from. FOLDER/<library>/<pr
 arrays by name, FOLDER/<library>.json per program None, or the words of the error.
 """
 
+import importlib.util
 import json
 import sys
 import traceback
+import types
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,29 @@ import numpy as np
 STEPS = 3
 
 
+def _empty_class(attribute: str) -> type:
+    if attribute.startswith("__"):
+        raise AttributeError(attribute)
+    return type(attribute, (), {})
+
+
+def _stand_in_for_torchvision() -> None:
+    """Empty modules, for packages that import it where nothing here uses it."""
+    for unused in ("torchvision", "torchvision.transforms"):
+        module: Any = types.ModuleType(unused)
+        module.__getattr__ = _empty_class
+        sys.modules[unused] = module
+    sys.modules["torchvision"].transforms = sys.modules["torchvision.transforms"]  # type: ignore
+
+
 def library(name: str) -> Any:
     """PyTorch, or dynajit under its name."""
     if name == "dynajit":
         import dynajit
 
         sys.modules["torch"] = dynajit
+    if importlib.util.find_spec("torchvision") is None:
+        _stand_in_for_torchvision()
     import torch
 
     if name == "torch":  # which may be a build that cannot load torchvision's own library
