@@ -16,7 +16,10 @@ from program import Program, normal, words
 
 def is_installed(name: str) -> bool:
     """Whether the package of a program is there; the larger ones may be missing."""
-    return importlib.util.find_spec(name.partition(".")[0]) is not None
+    try:
+        return importlib.util.find_spec(name.partition(".")[0]) is not None
+    except ValueError:  # `child` stands in for it
+        return False
 
 
 def vision_transformer(torch: Any) -> Program:

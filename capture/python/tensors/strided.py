@@ -22,8 +22,8 @@ from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.symbolic import NONE, Value
-from dynajit.capture.values.tensors import MemoryContents, TensorValuefrom dynajit.core.types.value_types import numel
-
+from dynajit.capture.values.tensors import MemoryContents, TensorValue
+from dynajit.core.types.value_types import numel
 
 
 def as_strided(
