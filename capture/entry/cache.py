@@ -51,6 +51,10 @@ VERSIONS_OF_A_REST: Final = 8
 #: classes that it makes does not keep what each was compiled for, for ever.
 MOST_NOTED: Final = 100
 MSG_RARE: Final = "nearly every call needs a version of its own"
+MSG_NOT_WHOLE: Final = (
+    "{name} runs as plain Python where no version fits: {reason}.  Without fullgraph=True the code "
+    "around the place that needs it is compiled."
+)
 MSG_CHANGES: Final = "versions were made again and again for another {reason}"
 
 #: How often a call is compiled whose guards do not hold right afterwards: another thread, a
@@ -371,7 +375,8 @@ class FunctionCache:
         reason = MSG_CHANGES.format(reason=place)
         if reason not in self.skips:
             self.skips.append(reason)
-            warn(f"{self.name} runs as plain Python where no version fits: {reason}.", stacklevel=4)
+            if not self.sizes.churn.may_break:
+                warn(MSG_NOT_WHOLE.format(name=self.name, reason=reason), stacklevel=4)
         return True
 
     def _meets_new_class(self, compiled: Any, failures: tuple[Failure, ...]) -> bool:

@@ -140,7 +140,7 @@ class SizeMemory:
 
     def is_left_to_python(self, place: Place) -> bool:
         """True if code must not force a number on a size any more."""
-        return self.forced.get(place, 0) >= MOST_VERSIONS
+        return self.churn.may_break and self.forced.get(place, 0) >= MOST_VERSIONS
 
     def is_varying(self, place: Place, size: int | float) -> bool:
         """True if the size differs from that of an earlier compile.

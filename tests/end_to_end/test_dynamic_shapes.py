@@ -427,7 +427,7 @@ def test_a_recompile_says_which_size_is_dynamic_now() -> None:
     assert str(recompile).startswith("x.shape[0]: 32 -> 48; now dynamic")
 
 
-def test_a_number_that_never_settles_ends_in_plain_python_with_a_warning() -> None:
+def test_a_number_that_never_settles_leaves_its_place_to_python() -> None:
     table = list(range(100))
     state = {"i": 0}
 
@@ -436,11 +436,8 @@ def test_a_number_that_never_settles_ends_in_plain_python_with_a_warning() -> No
         return x * table[state["i"]]
 
     compiled = dj.compile(program, backend="numpy")
-    with dj.config.override(recompile_limit=2), pytest.warns(RuntimeWarning) as caught:
-        for i in range(1, 30):
-            assert i == compiled(dj.ones(1)).item()
+    for i in range(1, 90):
+        assert i == compiled(dj.ones(1)).item()
 
-    texts = [str(warning.message) for warning in caught]
-    assert 1 == sum("is dropped" in text for text in texts)
-    assert 1 == sum("they run as plain Python" in text for text in texts)
-    assert 2 + 8 * 2 == len(compiled.report().recompiles) + 1
+    assert len(compiled.report().recompiles) <= 8
+    assert "was another one in many calls" in str(compiled.report().breaks[0])
