@@ -30,7 +30,7 @@ def guard_size_oblivious(expr: Any) -> bool:
     return bool(expr)
 
 
-def statically_known_true(x: Any) -> bool:
+def statically_known_true(x: object) -> bool:
     """Whether a comparison of sizes holds; where sizes vary that is guarded."""
     return bool(x)
 
@@ -45,7 +45,7 @@ def free_symbols(val: Any) -> set[Any]:
     return set()
 
 
-def free_unbacked_symbols(x: Any) -> set[Any]:
+def free_unbacked_symbols(x: object) -> set[Any]:
     """The symbols without a value: none."""
     return set()
 
@@ -55,7 +55,7 @@ def has_free_symbols(val: Any) -> bool:
     return False
 
 
-def has_free_unbacked_symbols(x: Any) -> bool:
+def has_free_unbacked_symbols(x: object) -> bool:
     """Whether there are sizes without a value: False."""
     return False
 

@@ -37,7 +37,7 @@ class _Known:
         return np.arange(int(count))
 
     @staticmethod
-    def cast(x: Any, dtype: DType) -> Any:
+    def cast(x: np.ndarray | float, dtype: DType) -> Any:
         """x in `dtype`."""
         return x.astype(dtype.numpy) if isinstance(x, np.ndarray) else dtype.numpy.type(x)
 
@@ -52,17 +52,17 @@ class _Known:
         return float(size)
 
     @staticmethod
-    def sum(x: Any, dim: int) -> Any:
+    def sum(x: np.ndarray, dim: int) -> Any:
         """Sums along a dim, which stays."""
         return x.sum(axis=dim, keepdims=True)
 
     @staticmethod
-    def reshape(x: Any, *shape: Size) -> Any:
+    def reshape(x: np.ndarray, *shape: Size) -> Any:
         """x in another shape."""
-        return x.reshape(shape)
+        return x.reshape([int(size) for size in shape])
 
     @staticmethod
-    def tensor(x: Any, device: Device) -> Any:
+    def tensor(x: np.ndarray, device: Device) -> Any:
         """What rows take."""
         return constant(x, device)
 

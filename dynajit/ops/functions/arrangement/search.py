@@ -392,7 +392,7 @@ def histc(input: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return cast(_counts(wide, bins, low, high), input.dtype)
 
 
-def _counts(x: Any, bins: int, low: float, high: float) -> Any:
+def _counts(x: "TensorMethods", bins: int, low: float, high: float) -> Any:
     """How many of a vector of float64 lie in each of equal bins, as `numpy.histogram` says: what is
     nearly at an edge is compared with it."""
     edges = constant(np.linspace(low, high, bins + 1), x.device)

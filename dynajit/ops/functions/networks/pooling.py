@@ -464,7 +464,7 @@ def _sums(picked: Any, windows: Sequence[_Windows]) -> Any:
     return TABLE.sum(_apart(picked, windows), dim=_in_apart(len(windows)), keepdim=False)
 
 
-def _largest_in_windows(x: Any, wanted: Shape) -> tuple[Any, Any]:
+def _largest_in_windows(x: "TensorMethods", wanted: Shape) -> tuple[Any, Any]:
     """The largest elements of windows, and their row-major positions, where sizes are symbolic."""
     picked, windows = _with_even_windows(x, wanted)
     n, sizes, lead = len(wanted), tuple(x.shape)[2:], tuple(x.shape)[:2]
