@@ -23,6 +23,9 @@ from tests.support.sizes import calls
 
 torch = pytest.importorskip("torch")
 
+#: What sizes do to operators does not depend on the Python that runs them.
+pytestmark = pytest.mark.one_python
+
 IS_LONG = bool(os.environ.get("DYNAJIT_EVERY_SIZE"))
 SIZES = calls.SIZES if IS_LONG else calls.SIZES[:3]
 BACKEND = "native" if IS_LONG else "numpy"
