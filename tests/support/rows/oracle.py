@@ -219,6 +219,17 @@ def _running_position(x: Any, *, dim: int, largest: bool) -> Any:
     return (torch.cummax if largest else torch.cummin)(x, dim).indices
 
 
+def _pivot_order(pivots: Any, *, rows: int) -> Any:
+    """Rows change places one after the other, in plain Python."""
+    orders = []
+    for places in pivots.reshape(-1, pivots.shape[-1]).tolist():
+        order = list(range(rows))
+        for i, other in enumerate(places):
+            order[i], order[other - 1] = order[other - 1], order[i]
+        orders.append(order)
+    return torch.tensor(orders, dtype=torch.int64).reshape(*pivots.shape[:-1], rows)
+
+
 def _scatter_reduce(x: Any, index: Any, source: Any, *, dim: int, mode: str) -> Any:
     return x.scatter_reduce(dim, index, source, mode)
 
@@ -322,6 +333,7 @@ def _calls() -> dict[str, Callable[..., Any] | None]:
         "argsort": _argsort,
         "logcumsumexp": _log_scan,
         "running_position": _running_position,
+        "pivot_order": _pivot_order,
         "searchsorted": torch.searchsorted,
         "scatter_reduce": _scatter_reduce,
         "polygamma": lambda x, *, n=0: torch.polygamma(n, x),

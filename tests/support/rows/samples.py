@@ -634,6 +634,13 @@ def _running_position(op: Op, values: Values) -> Iterator[Sample]:
         yield Sample("empty", (values(0, 2),), {"dim": 0, "largest": largest})
 
 
+@special("pivot_order")
+def _pivot_order(op: Op, values: Values) -> Iterator[Sample]:
+    yield Sample("one matrix", (np.array([2, 3, 3], np.int32),), {"rows": 4})
+    yield Sample("batch", (np.array([[1, 2], [3, 3], [2, 4]], np.int32),), {"rows": 4})
+    yield Sample("no matrices", (np.zeros((0, 2), np.int32),), {"rows": 3})
+
+
 @special("searchsorted")
 def _searchsorted(op: Op, values: Values) -> Iterator[Sample]:
     for right in (False, True):

@@ -343,8 +343,8 @@ def qr(A: Any, mode: str = "reduced") -> QR:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
             "or 'complete'"
         )
-    m, n = A.shape[-2:]
     both = TABLE.orthogonal_triangular(A, complete=mode == "complete")
+    m, n = A.shape[-2:]
     factor = copied_by_columns(part(TABLE, both, -1, m, m + n))
     if mode == "r":
         return QR(TABLE.full(0, shape=(0,), dtype=A.dtype, device=A.device), factor)
@@ -424,7 +424,15 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
 
 
 def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
-    """The matrix P with P L U = A, of pivots."""
+    """The matrix P with P L U = A, of pivots.
+
+    Raises:
+        ArgumentRuntimeError: these are no integers.
+    """
+    if pivots.dtype.category is not dtypes.Category.INTEGER:
+        raise ArgumentRuntimeError(
+            f"pivots of dtype {pivots.dtype.name}.  Expected those that lu_factor gives, in int32."
+        )
     numbers = TABLE.arange(0, 1, size=m, dtype=dtypes.int64, device=pivots.device)
     order = TABLE.pivot_order(pivots, rows=m)
     return cast(TABLE.eq(unsqueeze(order, -2), unsqueeze(numbers, -1)), dtype)
