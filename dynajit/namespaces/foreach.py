@@ -152,9 +152,12 @@ def _named(name: str, function: Callable[..., Any]) -> dict[str, Callable[..., A
 
 
 def _operands(function: Callable[..., Any]) -> int:
-    """How many tensors a function takes."""
+    """How many tensors a function takes: what has a default is a number."""
     parameters = inspect.signature(function).parameters.values()
-    return sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    return sum(
+        parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty
+        for parameter in parameters
+    )
 
 
 _OF_OPERANDS: Final = {1: _unary, 2: _binary, 3: _ternary}
