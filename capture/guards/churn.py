@@ -32,7 +32,7 @@ class Churn:
 
     may_break: bool = True
     _versions: dict[tuple[str, bool], int] = field(default_factory=dict)
-    _lines: set[tuple[str, int] | None] = field(default_factory=set)
+    _lines: set[tuple[str, int]] = field(default_factory=set)
 
     def note(self, place: str, is_class: bool, location: Location | None) -> None:
         """A version is made since a guard, of a class or a value, failed that this line needed."""
@@ -42,7 +42,8 @@ class Churn:
 
     def leave_line(self, location: Location | None) -> None:
         """What a line needs was left to Python for another reason."""
-        self._lines.add(_line(location))
+        if location is not None:
+            self._lines.add((location.file, location.line))
 
     @property
     def is_empty(self) -> bool:
@@ -55,7 +56,7 @@ class Churn:
 
     def is_line_left_to_python(self, location: Location | None) -> bool:
         """True for a line that needs such a place: what it has computed changes, too."""
-        return _line(location) in self._lines
+        return location is not None and (location.file, location.line) in self._lines
 
     def is_in_vain(self, place: str, is_class: bool) -> bool:
         """True if versions are still made for a place that was left to Python."""
@@ -68,7 +69,3 @@ class Churn:
         """As if no guard had failed."""
         self._versions.clear()
         self._lines.clear()
-
-
-def _line(location: Location | None) -> tuple[str, int] | None:
-    return None if location is None else (location.file, location.line)

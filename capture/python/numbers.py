@@ -10,7 +10,7 @@ the machine (`capture.machine.machine`).
 from typing import Any, Final
 
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.tensors.sizes import ALGEBRA
+from dynajit.capture.tensors.sizes import ALGEBRA, LARGEST
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.numbers import CLOSED, FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
@@ -204,7 +204,7 @@ def _is_certain(machine: Machine, name: str, operands: "list[Scalar | Constant]"
     last = operands[-1]
     divisor = last.value if isinstance(last, Constant) else 0
     if name in CLOSED:
-        return True
+        return len(kinds) == 1 or all(_is_small(machine, operand) for operand in operands)
     if name in _OF_WHOLE_NUMBERS or name in ("//", "%"):
         return kinds == {int} and (name not in ("//", "%") or divisor != 0)
     if name == "/":
@@ -217,3 +217,10 @@ def _is_certain(machine: Machine, name: str, operands: "list[Scalar | Constant]"
     if name in _CHOICES:
         return len(kinds) == 1
     return name == "float" and machine.recorder.sizes.fits_float(last)
+
+
+def _is_small(machine: Machine, operand: "Scalar | Constant") -> bool:
+    """True for a number that an operation with a float takes: any but an int that is too large."""
+    if isinstance(operand, Constant):
+        return type(operand.value) is float or abs(operand.value) <= LARGEST
+    return operand.python_type is float or machine.recorder.sizes.fits_float(operand)

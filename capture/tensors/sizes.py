@@ -357,7 +357,9 @@ class Sizes:
         return self.memory.is_varying((text, None), scalar.value)
 
     def fits_float(self, value: Any) -> bool:
-        """True for an int that becomes a float without overflow; guarded."""
+        """True for an int that becomes a float without overflow; guarded, but for a size."""
+        if isinstance(value, Scalar) and value.symbolic is not None:
+            return True
         if not isinstance(value, Scalar) or value.expression is not None or value.source is None:
             return False
         if value.python_type is not int or abs(value.value) > LARGEST:

@@ -27,15 +27,20 @@ def is_plain_tensor(kind: type) -> bool:
     return all(set(vars(cls)) <= allowed for cls in added)
 
 
-#: Special names that say nothing about what operators and reads of attributes do.
-_QUIET: Final = frozenset(
-    {"__new__", "__init__", "__repr__", "__str__", "__format__", "__deepcopy__", "__copy__",
-     "__reduce__", "__reduce_ex__", "__setstate__", "__doc__", "__module__", "__dict__",
-     "__weakref__", "__annotations__", "__qualname__", "__static_attributes__",
-     "__firstlineno__", "__slots__", "__torch_function__", "__init_subclass__",
-     "__dynajit_handler__", "__dynajit_priority__", "__annotate__", "__annotate_func__",
-     "__annotations_cache__", "__orig_bases__", "__parameters__"}
+#: Special names that class statements of all kinds leave in the dict of a class.
+_OF_STATEMENTS: Final = frozenset(
+    {"__new__", "__repr__", "__slots__", "__doc__", "__module__", "__annotations__", "__dict__",
+     "__weakref__", "__qualname__", "__orig_bases__", "__firstlineno__", "__static_attributes__",
+     "__parameters__", "__init_subclass__", "__annotate__", "__annotate_func__",
+     "__annotations_cache__"}
 )  # fmt: skip
+
+#: Special names that say nothing about what operators and reads of attributes do.
+_QUIET: Final = _OF_STATEMENTS | {
+    "__init__", "__str__", "__format__", "__deepcopy__", "__copy__", "__reduce__",
+    "__reduce_ex__", "__setstate__", "__torch_function__", "__dynajit_handler__",
+    "__dynajit_priority__",
+}  # fmt: skip
 
 
 @remembered
@@ -53,13 +58,10 @@ def is_modelled_tensor(kind: type) -> bool:
 
 
 #: Special names in the dict of a named tuple that change nothing about what operators do.
-_NAMING: Final = frozenset(
-    {"__new__", "__repr__", "__slots__", "__getnewargs__", "__doc__", "__module__",
-     "__match_args__", "__annotations__", "__dict__", "__weakref__", "__qualname__", "__replace__",
-     "__orig_bases__", "__firstlineno__", "__static_attributes__", "__class_getitem__",
-     "__parameters__", "__init_subclass__", "__annotate__", "__annotate_func__",
-     "__annotations_cache__", "__type_params__", "__abstractmethods__"}
-)  # fmt: skip
+_NAMING: Final = _OF_STATEMENTS | {
+    "__getnewargs__", "__match_args__", "__replace__", "__class_getitem__", "__type_params__",
+    "__abstractmethods__",
+}  # fmt: skip
 
 
 @remembered

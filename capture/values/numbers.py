@@ -28,7 +28,7 @@ _OF_MATH: Final = {
     if callable(function) and not name.startswith("_") and name not in _NOT_OF_NUMBERS
 }
 
-#: Results of these are numbers of the operands' class, whatever the operands are, and no error.
+#: Results of these are numbers of the operands' class where that is one, whatever they are.
 CLOSED: Final = frozenset({"+", "-", "*"})
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {

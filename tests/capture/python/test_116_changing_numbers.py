@@ -321,6 +321,32 @@ def test_objects_that_stand_for_numbers_are_asked_as_often_as_by_python(function
         assert plain.asked == captured.asked
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x, i: x + i * 1.5,
+        lambda x, i: x + (i - 0.5),
+        lambda x, i: x * ((i * i) * 0.5),
+        lambda x, i: x + i / 7,
+        lambda x, i: x + float(i),
+    ],
+)
+def test_what_was_done_before_a_number_is_too_large_is_done(body: Form) -> None:
+    """The error came in front of the effects, which were lost."""
+
+    def function(x: Any, i: int, log: list[int]) -> Any:
+        log.append(i.bit_length())
+        return body(x, i)
+
+    compiled = dj.compile(function)
+    for number in (1, 2, 3, 10**400, 4, -(10**400)):
+        expected: list[int] = []
+        actual: list[int] = []
+        outcome = end_of(function, vector(), number, expected)
+        assert same(outcome, end_of(compiled, vector(), number, actual)), number
+        assert expected == actual
+
+
 # -- where the number stands ----------------------------------------------------------------------
 
 BODIES: Final[dict[str, Form]] = {
