@@ -193,7 +193,12 @@ def _call_known(
     if form is not None:
         return (yield from call_replaced(machine, target, form, args, keywords))
     if isinstance(target, types.FunctionType):
-        if is_library_function(machine, target):
+        if control.is_allowed(target):
+            allowed = _in_graph(machine, target, args, keywords)
+            if allowed is not None:
+                return allowed
+            rely_on_code(machine, callee)
+        elif is_library_function(machine, target):
             return native_call(machine, target, args, keywords)
         if control.is_disabled(target):
             raise GraphBreak(breaks.REQUESTED, control.why_disabled(target))
@@ -221,6 +226,17 @@ def _call_known(
     if isinstance(target, types.BuiltinFunctionType):
         return _call_builtin(machine, target, args, keywords)
     raise GraphBreak(breaks.UNKNOWN_CALL, describe(callee))
+
+
+def _in_graph(machine: Machine, target: Any, args: Arguments, keywords: Keywords) -> Value | None:
+    """What a function gives that `allow_in_graph` marked; None: it refuses what stands for tensors
+    in a graph, and is read as any other function."""
+    mark = machine.recorder.mark()
+    try:
+        return native_call(machine, target, args, keywords)
+    except GraphBreak:
+        machine.recorder.restore(mark)
+        return None
 
 
 def _overridden(

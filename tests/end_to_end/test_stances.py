@@ -243,6 +243,20 @@ def double_of(x: Any) -> Any:
     return scratch[-1]
 
 
+def test_an_allowed_function_that_asks_for_tensors_is_read() -> None:
+    """What stands for a tensor in a graph is none: the call was a break."""
+
+    @dj.allow_in_graph
+    def checked(x: Any) -> Any:
+        if not isinstance(x, dj.Tensor):
+            raise TypeError("no tensor")
+        return x * 3
+
+    compiled = dj.compile(lambda x: checked(x + 1) - 1, fullgraph=True)
+    for value in (1.0, 2.0):
+        assert [value * 3 + 2.0] * 2 == compiled(dj.full((2,), value)).tolist()
+
+
 def test_allowed_functions_are_called_with_graph_values() -> None:
     calls: list[str] = []
 
