@@ -24,6 +24,7 @@
 TensorApi *tensor_api;
 PyObject *name_getattribute;
 PyObject *name_grad;
+PyObject *name_hooks;
 PyObject *name_requires_grad;
 PyObject *name_bases;
 PyObject *registrations;
@@ -1774,11 +1775,12 @@ load_dependencies(void)
     Py_DECREF(gpu);
     name_getattribute = PyUnicode_InternFromString("__getattribute__");
     name_grad = PyUnicode_InternFromString("grad");
+    name_hooks = PyUnicode_InternFromString("hooks");
     name_requires_grad = PyUnicode_InternFromString("requires_grad");
     name_bases = PyUnicode_InternFromString("__bases__");
     no_keywords = PyDict_New();
-    if (name_getattribute == NULL || name_grad == NULL || name_requires_grad == NULL
-        || name_bases == NULL || registrations == NULL || subclasses == NULL
+    if (name_getattribute == NULL || name_grad == NULL || name_hooks == NULL
+        || name_requires_grad == NULL || name_bases == NULL || registrations == NULL || subclasses == NULL
         || deque_type == NULL || current_device == NULL || no_keywords == NULL) {
         return -1;
     }

@@ -14,7 +14,7 @@ import contextlib
 import inspect
 import time
 from collections.abc import Callable, Collection
-from dataclasses import field
+from dataclasses import field, replace
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -29,11 +29,13 @@ from dynajit.capture.entry.early_imports import ModuleWanted
 from dynajit.capture.execution.executor import Executor, Stopped
 from dynajit.capture.execution.forced import ForcedBreaks
 from dynajit.capture.guards.tree import CompiledGuards, compile_guards
+from dynajit.capture.machine.machine import NOTHING_REFUSED, Refusals
 from dynajit.capture.machine.recording import Recorder
 from dynajit.capture.places import sources
 from dynajit.capture.python.builtins.written_derivatives import SharingNoticed
 from dynajit.capture.region.finish import finish
 from dynajit.capture.region.region import Backend, CapturedGraph, Raise, Region, Return, Skip
+from dynajit.capture.tensors.backward import LeafNoticed
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.capture.tensors.sizes import Sizes, SizesChanged
 from dynajit.capture.values.symbolic import Scalar
@@ -156,7 +158,7 @@ def capture(
     known = SizeMemory() if memory is None else memory
     known.start()
     asked: set[str] = set()
-    refuses_copies = False
+    refusals = NOTHING_REFUSED
     for _ in range(MAX_ATTEMPTS):
         sizes = Sizes(known)
         recorder = Recorder(
@@ -169,12 +171,15 @@ def capture(
         )
         try:
             region = _execute(
-                function, arguments, recorder, fullgraph, forced, asked, refuses_copies
+                function, arguments, recorder, fullgraph, forced, asked, refusals
             )
         except SizesChanged:
             continue
         except SharingNoticed:
-            refuses_copies = True
+            refusals = replace(refusals, copies=True)
+            continue
+        except LeafNoticed:
+            refusals = replace(refusals, leaves=True)
             continue
         except ModuleWanted as module:
             asked.add(module.name)
@@ -196,23 +201,23 @@ def _execute(
     fullgraph: bool,
     forced: ForcedBreaks | None,
     asked: Collection[str],
-    refuses_copies: bool,
+    refusals: Refusals,
 ) -> Region | Skip:
     """One attempt at a capture.
 
     Args:
         asked: modules whose import was tried before an earlier attempt.
-        refuses_copies: see `Executor`.
+        refusals: see `Machine`.
 
     Raises:
         SizesChanged: it must start again.
-        SharingNoticed: it must start again, and refuse copies.
+        SharingNoticed, LeafNoticed: it must start again, and refuse that.
         ModuleWanted: it must start again after an import.
     """
     recording = dispatch.recording(recorder.builder.handle, recorder.reserve_random)
     with recording, deciding(recorder.sizes), contextlib.ExitStack() as after:
         try:
-            executor = Executor(function, arguments, recorder, forced, refuses_copies)
+            executor = Executor(function, arguments, recorder, forced, refusals)
             after.callback(executor.close)
             recorder.may_break = True
             outcome = executor.run()

@@ -27,7 +27,7 @@ from dynajit.capture.machine.awaiting import Awaited, awaited_by
 from dynajit.capture.machine.exceptions import NotKnown, Raised, enter_by_throw, record_passage
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.lifetimes import has_guards
-from dynajit.capture.machine.machine import Machine
+from dynajit.capture.machine.machine import NOTHING_REFUSED, Machine, Refusals
 from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.machine.recording import Mark, Recorder
 from dynajit.capture.opcodes import HANDLERS, UNSUPPORTED
@@ -49,6 +49,7 @@ from dynajit.capture.python.builtins import objects as builtins_objects
 from dynajit.capture.python.builtins import output as builtins_output
 from dynajit.capture.python.builtins import signatures as builtins_signatures
 from dynajit.capture.python.builtins import written_derivatives
+from dynajit.capture.python.builtins import backward as builtins_backward
 from dynajit.capture.python.objects import instances as operations_instances
 from dynajit.capture.python.objects import kept_frames, watching
 from dynajit.capture.python.objects.watching import Keys
@@ -139,7 +140,7 @@ class Executor(Machine):
         arguments: bound arguments in the order of `co_varnames`.
         recorder: collects guards and the graph.
         forced: where to break although nothing asks for it (tests), or None.
-        refuses_copies: break where a copy would stand for a view (`written_derivatives`).
+        refusals: what this capture breaks at, since another one found that it must.
     """
 
     def __init__(
@@ -148,10 +149,10 @@ class Executor(Machine):
         arguments: tuple[Any, ...],
         recorder: Recorder,
         forced: ForcedBreaks | None = None,
-        refuses_copies: bool = False,
+        refusals: Refusals = NOTHING_REFUSED,
     ) -> None:
         depth = min(operations_calls.MAX_DEPTH, _room())
-        super().__init__(function, recorder, depth, refuses_copies)
+        super().__init__(function, recorder, depth, refusals)
         self.forced = forced
         self._left: tuple[Frame, ...] = ()
         self._thrown: Thrown | None = None
@@ -469,6 +470,7 @@ _TABLES: Final = (
     builtins_functions,
     builtins_generic,
     builtins_library,
+    builtins_backward,
     written_derivatives,
 )
 

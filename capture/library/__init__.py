@@ -1,5 +1,5 @@
 """Functions and classes that are not read through, re-expressed in Python: C code of the standard
-library, and `autograd.Function.apply`.
+library, and where the eager tape runs code of the program.
 
 The executor inlines the Python form wherever the captured code calls the original
 (`capture.python.builtins.replaced`), so that iterators stay lazy and functions given as arguments
@@ -9,6 +9,7 @@ original, and where it must exist afterwards, an original is made.
 
 from dynajit.capture.library import (
     autograd,
+    backward,
     collecting,
     combinatorics,
     functional,
@@ -17,5 +18,5 @@ from dynajit.capture.library import (
 )
 from dynajit.capture.library.table import REBUILT, REPLACED
 
-__all__ = ["REBUILT", "REPLACED", "autograd", "collecting", "combinatorics", "functional", "heaps",
+__all__ = ["REBUILT", "REPLACED", "autograd", "backward", "collecting", "combinatorics", "functional", "heaps",
            "iteration"]  # fmt: skip

@@ -8,42 +8,37 @@ never run for real, so whatever cannot be captured breaks the graph at the call 
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
-from dynajit.capture.library.table import replaces
-from dynajit.core.errors import InternalError
+from dynajit.capture.library.table import only_captured, replaces
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import _set_grad_enabled, is_grad_enabled
 from dynajit.eager.backward.function import Function, FunctionContext
 
 
-def _only_captured(*arguments):
-    raise InternalError("a marker of captured code was called")
-
-
 def forward_begins(function):
     """Where the objects that forward may write to begin."""
-    _only_captured(function)
+    only_captured(function)
 
 
 def forward_hands_on(function):
     """Leave the call to eager execution, which detaches a tensor that forward hands on."""
-    _only_captured(function)
+    only_captured(function)
 
 
 def backward_begins(start, function, arguments, context, output):
     """What stands for the gradients that backward gets, and what `backward_ends` needs; None
     where nothing that forward gave can have a gradient.
     """
-    _only_captured(start, function, arguments, context, output)
+    only_captured(start, function, arguments, context, output)
 
 
 def backward_ends(begun, gradients):
     """What forward gave, with the gradients as its derivative."""
-    _only_captured(begun, gradients)
+    only_captured(begun, gradients)
 
 
 def backward_fails(begun):
     """Leave the call to eager execution, where backward raises when it runs."""
-    _only_captured(begun)
+    only_captured(begun)
 
 
 def _without_history(cls, output, args):

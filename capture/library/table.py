@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from dynajit.capture.values.objects import DISGUISED, READ_AS
+from dynajit.core.errors import InternalError
 
 Form = TypeVar("Form", bound=Callable[..., Any])
 
@@ -23,6 +24,15 @@ def keeps_items(form: type) -> type:
     """Enter a class whose original keeps a tuple that it gave, to fill it anew."""
     KEEPING.append(form)
     return form
+
+
+def only_captured(*arguments: Any) -> None:
+    """What a function does that has a meaning in captured code only.
+
+    Raises:
+        InternalError: it is called for real.
+    """
+    raise InternalError("a marker of captured code was called")
 
 
 def replaces(original: Any) -> Callable[[Form], Form]:

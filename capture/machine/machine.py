@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType
-from typing import Any
+from typing import Any, Final
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -25,7 +25,24 @@ from dynajit.capture.values.containers import SliceValue, TupleValue
 from dynajit.capture.values.functions import CellValue
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Known, Value, constant
+from dynajit.core.records import record
 from dynajit.core.types.symint import Number
+
+
+@record
+class Refusals:
+    """What a capture breaks at, since another one of the same code has found that it must.
+
+    Args:
+        copies: a copy would stand for a view (`written_derivatives`).
+        leaves: a gradient of a result of the region would reach a leaf that is made here.
+    """
+
+    copies: bool = False
+    leaves: bool = False
+
+
+NOTHING_REFUSED: Final = Refusals()
 
 
 class Machine(ABC):
@@ -35,7 +52,7 @@ class Machine(ABC):
         function: the root function.
         recorder: collects guards and the graph.
         max_depth: how many frames may be active.
-        refuses_copies: break where a copy would stand for a view (`written_derivatives`).
+        refusals: see `Refusals`.
 
     Attributes:
         root: the root function's frame.
@@ -53,7 +70,7 @@ class Machine(ABC):
     root: Frame
 
     def __init__(
-        self, function: FunctionType, recorder: Recorder, max_depth: int, refuses_copies: bool
+        self, function: FunctionType, recorder: Recorder, max_depth: int, refusals: Refusals
     ) -> None:
         self.root_function = function
         self.recorder = recorder
@@ -66,7 +83,7 @@ class Machine(ABC):
         self.being_shown: list[int | None] = []
         self.removals: dict[int, int] = {}
         self.trial: Trial | None = None
-        self.refuses_copies = refuses_copies
+        self.refusals = refusals
         self.unasked_blocks = 0
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}

@@ -26,6 +26,7 @@ from dynajit.capture.places import sources
 from dynajit.capture.places.reload import leaf_of, proxied
 from dynajit.capture.places.sources import Source
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors.backward import Tape
 from dynajit.capture.tensors.expressions import expression_of
 from dynajit.capture.tensors.graph_building import Builder
 from dynajit.capture.tensors.size_memory import SizeMemory
@@ -212,6 +213,7 @@ class Recorder:
         self._draws = self.heap.adopt(())
         self._output = self.heap.adopt(())
         self._printed = self.heap.adopt(())
+        self._tape = self.heap.adopt(Tape())
 
     def at(self, location: Location) -> None:
         """Where the executor is: nodes and guards carry it."""
@@ -353,6 +355,36 @@ class Recorder:
     def add_printed(self, tensor: TensorValue) -> None:
         """A further existing tensor that is shown."""
         self.heap.write(self._printed, (*self.printed, tensor))
+
+    # -- backward within the capture -------------------------------------------------------
+
+    @property
+    def tape_id(self) -> int:
+        """Heap id under which is kept what backward has left at nodes."""
+        return self._tape
+
+    @property
+    def tape(self) -> Tape:
+        """What backward has left at nodes so far."""
+        found: Tape = self.heap[self._tape]
+        return found
+
+    def write_tape(self, tape: Tape) -> None:
+        """Let backward leave this from here on."""
+        self.heap.write(self._tape, tape)
+
+    @property
+    def leaf_nodes(self) -> tuple[graph.Node, ...]:
+        """Nodes that stand for leaves which the captured code made."""
+        return tuple(self.builder.leaves)
+
+    def leaf_at(self, node: graph.Node) -> int | None:
+        """Heap id of the leaf that a node of the graph holds; None for all other nodes."""
+        if node.kind is not graph.NodeKind.PLACEHOLDER:
+            return self.builder.leaves.get(node)
+        identity = self.owners.get(node)
+        existing = self.existing_at(identity)
+        return identity if existing is not None and existing.is_leaf else None
 
     # -- undo ------------------------------------------------------------------------------
 

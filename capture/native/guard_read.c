@@ -244,6 +244,11 @@ read_attribute(Node *node, PyObject *object)
             PyObject *grad = ((TensorObject *)object)->grad;
             return grad == NULL ? Py_None : grad;
         }
+        if (node->argument == name_hooks && is_tensor(object)
+            && Py_TYPE(descriptor) == &PyGetSetDescr_Type) {
+            PyObject *hooks = ((TensorObject *)object)->hooks;
+            return hooks == NULL ? Py_None : hooks;
+        }
         return NULL;
     }
     PyObject *value = instance_get(object, node->argument, node->hash, &node->cached_slot);

@@ -30,6 +30,7 @@
 extern TensorApi *tensor_api;          /* of dynajit.eager._tensor */
 extern PyObject *name_getattribute;    /* "__getattribute__" */
 extern PyObject *name_grad;            /* "grad" */
+extern PyObject *name_hooks;           /* "hooks" */
 extern PyObject *name_requires_grad;   /* "requires_grad" */
 extern PyObject *name_bases;           /* "__bases__" */
 extern PyObject *registrations;        /* abc.get_cache_token */

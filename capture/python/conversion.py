@@ -37,7 +37,8 @@ def to_native(machine: Machine, value: Value, lifted: Lifted) -> Any:
         NotKnown: the value has no such form.
     """
     if isinstance(value, TensorValue):
-        if machine.heap[value.identity].is_new_leaf and machine.recorder.grad_enabled:
+        is_new = machine.heap[value.identity].is_new_leaf
+        if machine.refusals.leaves and is_new and machine.recorder.grad_enabled:
             raise GraphBreak(breaks.AUTOGRAD_CALL, "a gradient by a leaf that is made here")
         return machine.recorder.graph_value(value)
     if isinstance(value, Scalar) and value.python_type in lifted:

@@ -37,6 +37,7 @@ from dynajit.capture.region.unread_results import (
 )
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors.backward import LeafNoticed, histories
 from dynajit.capture.tensors.graph_building import Builder
 from dynajit.capture.tensors.sizes import function_of
 from dynajit.capture.values.containers import DictValue, ListValue, SequenceIterator
@@ -231,7 +232,7 @@ def _region(
     _guard_memory(recorder)
     guard_ends(executor, executor.arguments)
     copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
-    held = _held(recorder, reached, copied)
+    held = _with_spent(recorder, _held(recorder, reached, copied), reached)
     outputs = _outputs(recorder, held)
     if recorder.builder.nodes:
         executor.uses_grad_mode()
@@ -253,7 +254,7 @@ def _region(
         name=executor.root_function.__qualname__,
         graph=graph,
         inputs=_inputs(recorder),
-        requires_grad=recorder.inputs_require_grad,
+        requires_grad=_requires_grad(recorder, outputs),
         guards=recorder.guards,
         effects=tuple(replayed),
         end=end,
@@ -342,6 +343,14 @@ def _copied(
             yield outputs.index(result.node), positions[target]
 
 
+def _requires_grad(recorder: Recorder, outputs: Sequence[Any]) -> tuple[bool, ...]:
+    """Of each input whether gradients flow to it from an output."""
+    flags = recorder.inputs_require_grad
+    if any(recorder.builder.node_needs_gradient(node) for node in outputs):
+        return flags
+    return (False,) * len(flags)
+
+
 def _has_history(recorder: Recorder, outputs: list[Any]) -> bool:
     """True if grad mode is off at entry and an output requires a gradient all the same."""
     if recorder.heap.entry(recorder.grad_mode_id):
@@ -395,6 +404,31 @@ def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[in
         kept = values[0] if len(values) == 1 and _is_dense(recorder, values[0]) else base
         held[kept.identity] = _in_layout(recorder, kept, kept.identity in copied)
     return held
+
+
+def _with_spent(
+    recorder: Recorder, held: Mapping[int, Held], reached: Sequence[Value]
+) -> dict[int, Held]:
+    """The results, those without what backward of them needs marked: a run has let go of it.
+
+    Raises:
+        LeafNoticed: a gradient would have to reach a leaf that is made after the launch.
+    """
+    found = histories(recorder)
+    if not found:
+        return dict(held)
+    outside = {value.identity for value in reached if isinstance(value, TensorValue)}
+    marked = {}
+    for identity, result in held.items():
+        history = found.get(result.node)
+        if history is not None and history.is_spent:
+            detached = recorder.builder.without_gradient(GraphValue(recorder.builder, result.node))
+            result = replace(result, node=detached.node, is_spent=True)
+        elif history is not None and history.leaves:
+            if not history.from_inputs or not history.leaves.isdisjoint(outside):
+                raise LeafNoticed
+        marked[identity] = result
+    return marked
 
 
 def _is_dense(recorder: Recorder, value: TensorValue) -> bool:
@@ -565,9 +599,12 @@ def _effects(executor: Executor) -> Iterator[effects.Effect]:
         executor.recorder.inference_id: _set_inference_enabled,
         executor.recorder.unasked_id: _set_unasked,
     }
+    not_replayed = (
+        *executor.recorder.output_ids, executor.recorder.draws_id, executor.recorder.tape_id
+    )  # fmt: skip
     yield from executor.recorder.output
     for identity in heap.changed():
-        if identity in (*executor.recorder.output_ids, executor.recorder.draws_id):
+        if identity in not_replayed:
             continue
         if identity in modes:
             yield effects.ModeEffect(modes[identity], heap[identity])
@@ -679,7 +716,7 @@ def _guard_aliasing(recorder: Recorder) -> None:
 
     So must the lists that written texts are recorded in.
     """
-    changed = set(recorder.heap.changed()) - recorder.mode_ids - {recorder.draws_id}
+    changed = set(recorder.heap.changed()) - recorder.mode_ids - {recorder.draws_id, recorder.tape_id}
     if not changed:
         return
     _refuse_fields_as_dict(recorder, changed)

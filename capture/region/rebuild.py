@@ -84,6 +84,7 @@ from dynajit.eager import Tensor
 from dynajit.eager.backward.compiled import note_within
 from dynajit.eager.modes.grad_mode import enable_grad, no_grad
 from dynajit.eager.operations.inplace import restored
+from dynajit.eager.tape.node import spent
 from dynajit.ir.node import Node
 from dynajit.ir.sizes import attributes as known_attributes
 from dynajit.ir.sizes import expressions
@@ -101,11 +102,13 @@ class Held:
         node: of the graph.
         order: which dims of the tensor those of the node are; None: the same.
         writes: how many writes count in its version.
+        is_spent: a backward run has let go of what the next one would need.
     """
 
     node: Node
     order: tuple[int, ...] | None = None
     writes: int = 0
+    is_spent: bool = False
 
 
 def view_by_numbers(dims: tuple[int, ...], tensor: Any, numbers: Any) -> Any:
@@ -230,12 +233,15 @@ class Rebuilder:
 
     def _held(self, held: Held, emitter: Any) -> None:
         """A result of the launch, with the layout and the version of eager execution."""
+        push = functools.partial(emitter.load_output, self.outputs[held.node])
+        if held.is_spent:
+            push = functools.partial(emitter.call, spent, push)
         if held.order is None and not held.writes:
-            emitter.load_output(self.outputs[held.node])
+            push()
             return
         order = held.order or tuple(range(len(held.node.type.shape)))
         restore = functools.partial(restored, dims=inverse_permutation(order), writes=held.writes)
-        emitter.call(restore, lambda: emitter.load_output(self.outputs[held.node]))
+        emitter.call(restore, push)
 
     def _steps(self, base: TensorValue, steps: tuple[Step, ...], emitter: Any) -> None:
         """A view of an input or of a result of the launch, made eagerly."""

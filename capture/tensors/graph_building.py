@@ -41,6 +41,8 @@ class Builder(graph.Builder):
         self._strides: dict[graph.Node, Shape | None] = {}
         #: Nodes that stand for operands read while grad mode is off.
         self.automatic: set[graph.Node] = set()
+        #: Node that a leaf holds which the captured code made -> heap id of the leaf.
+        self.leaves: dict[graph.Node, int] = {}
         #: Views that one call gave.
         self.parts: set[graph.Node] = set()
 
@@ -216,6 +218,13 @@ class Builder(graph.Builder):
             self.automatic.add(detached.node)
             return detached
         return operand
+
+    def leaf(self, value: graph.Value, identity: int) -> graph.Value:
+        """What a leaf holds that is made here: gradients end at it."""
+        node = self.call(TABLE.detach, [value], {}).node
+        self._needs_gradient[node] = True
+        self.leaves[node] = identity
+        return graph.Value(self, node)
 
     def view(self, step: Step, value: graph.Value) -> graph.Value:
         """A view of a value, whatever the grad mode is now."""

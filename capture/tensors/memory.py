@@ -73,6 +73,8 @@ def read(recorder: "Recorder", value: TensorValue) -> graph.Value:
     found: graph.Value = memory.value
     for step in contents.steps:
         found = recorder.builder.view(step, found)
+    if contents.is_new_leaf:
+        found = recorder.builder.leaf(found, value.identity)
     recorder.owners[found.node] = value.identity
     recorder.writes.counted[found.node] = memory.bumps
     recorder.writes.hidden[found.node] = memory.hidden
@@ -185,9 +187,20 @@ def leaf_of(recorder: "Recorder", value: TensorValue, requires_grad: bool) -> Te
     """A leaf made by the captured code, which looks at the memory of a tensor."""
     view = data_of(recorder, value, Tensor)
     if requires_grad:
-        contents: TensorContents = recorder.heap[view.identity]
-        recorder.heap.write(view.identity, replace(contents, is_new_leaf=True))
+        make_leaf(recorder, view)
     return view
+
+
+def make_leaf(recorder: "Recorder", value: TensorValue) -> None:
+    """A tensor that the captured code made becomes a leaf: gradients end at it."""
+    held = read(recorder, value)
+    contents: TensorContents = recorder.heap[value.identity]
+    leaf = recorder.builder.leaf(held, value.identity)
+    recorder.owners[leaf.node] = value.identity
+    for counts in (recorder.writes.counted, recorder.writes.hidden):
+        if held.node in counts:
+            counts[leaf.node] = counts[held.node]
+    recorder.heap.write(value.identity, replace(contents, value=leaf, is_new_leaf=True))
 
 
 def replace_data(recorder: "Recorder", value: TensorValue, given: TensorValue) -> None:

@@ -9,7 +9,7 @@ others are expanded first. A gradient node has the location of the forward node 
 Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from dynajit.core.errors import InternalError
@@ -173,7 +173,7 @@ def accumulate_gradients(
         if gradient is None or node.kind is not NodeKind.CALL:
             continue
         builder.location = node.location
-        for argument, part in _argument_gradients(builder, node, gradient, active):
+        for argument, part in argument_gradients(builder, node, gradient, active):
             known = gradients.get(argument)
             gradients[argument] = part if known is None else TABLE.add(known, part)
     builder.location = location
@@ -195,10 +195,11 @@ def _output_gradients(
     return seeds
 
 
-def _argument_gradients(
-    builder: Builder, node: Node, gradient: Value, active: set[Argument]
+def argument_gradients(
+    builder: Builder, node: Node, gradient: Value, active: Container[Argument]
 ) -> Iterator[tuple[Node, Value]]:
-    """(argument, its gradient) for every active argument of `node` with a gradient."""
+    """(argument, its gradient) for every active argument of `node` with a gradient; the formulas
+    are recorded in `builder`."""
     op = _op(node)
 
     def resolve(parameter: Parameter) -> Any:

@@ -9,7 +9,7 @@ saved: `released_together` tells which gradients need a row that does.
 
 import functools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from dynajit.core.records import record
 from dynajit.ir.autodiff import active_nodes, differentiable_composites, is_continuous
@@ -57,14 +57,18 @@ class Saved:
     uses: tuple[Use, ...]
 
 
-def find_saved(graph: Graph, requires_grad: Sequence[bool]) -> Saved:
+def find_saved(
+    graph: Graph, requires_grad: Sequence[bool], leaves: Iterable[Node] = ()
+) -> Saved:
     """What the eager tape would save if the graph ran op by op.
 
     Args:
         requires_grad: of each input.
+        leaves: nodes that gradients end at, beside inputs.
     """
+    names = {node.name for node in leaves}
     graph, origins = expand_with_origins(graph, kept=differentiable_composites(on_tape=True))
-    active = _active(graph, requires_grad)
+    active = _active(graph, requires_grad, [node for node in graph.nodes if node.name in names])
     inputs = _reaching_inputs(graph, active)
     outputs = _reached_outputs(graph, active)
     found: list[Use] = []
@@ -89,21 +93,23 @@ def released_together(graph: Graph, requires_grad: Sequence[bool]) -> frozenset[
     return frozenset(
         outputs[node]
         for node in graph.calls
-        if node in active and outputs.get(node) and _saves_anything(node, active)
+        if node in active and outputs.get(node) and saves_anything(node, active)
     )
 
 
-def _active(graph: Graph, requires_grad: Sequence[bool]) -> set[Argument]:
+def _active(
+    graph: Graph, requires_grad: Sequence[bool], leaves: Iterable[Node] = ()
+) -> set[Argument]:
     """The nodes that gradients pass through."""
     sources = [
         node
         for node, flag in zip(graph.inputs, requires_grad, strict=True)
         if flag and is_continuous(node.type)
     ]
-    return active_nodes(graph, set(sources))
+    return active_nodes(graph, {*sources, *leaves})
 
 
-def _saves_anything(node: Node, active: set[Argument]) -> bool:
+def saves_anything(node: Node, active: Container[Argument]) -> bool:
     """True if a formula of a node needs an operand or its result."""
     assert node.op is not None
     return any(
@@ -113,7 +119,7 @@ def _saves_anything(node: Node, active: set[Argument]) -> bool:
     )
 
 
-def _differentiable_arguments(node: Node, active: set[Argument]) -> Iterator[tuple[str, Node]]:
+def _differentiable_arguments(node: Node, active: Container[Argument]) -> Iterator[tuple[str, Node]]:
     """(name, argument) for the arguments that a gradient goes to."""
     assert node.op is not None
     for name, argument in named_arguments(node):

@@ -109,6 +109,8 @@ class Node:
     #: True for a node that stands for many operations, and whose gradients may pass through values
     #: of them that others have: see `hides`, `hidden_views` and `unfold`.
     may_hide = False
+    #: True for a node behind which a backward run has let go of everything.
+    is_spent = False
     #: True for a node whose derivative the program wrote.
     runs_user_code = False
     #: Where gradients of the outputs go instead, (node, index) each; None: they come here.
@@ -623,6 +625,27 @@ class OverwriteBackward(Node):
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         g = gradients[0]
         return [zeros_of(g.shape, g.dtype, g.device) if flag else None for flag in wanted]
+
+
+class SpentBackward(Node):
+    """A result of a compiled function which has run backward from it, as the eager tape is then."""
+
+    __slots__ = ()
+    is_spent = True
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        """See the class.
+
+        Raises:
+            AutogradError: always.
+        """
+        raise AutogradError(MSG_SECOND_BACKWARD)
+
+
+def spent(tensor: Any) -> Any:
+    """The tensor, whose gradient nobody can ask for again."""
+    _tensor.rebase(tensor, SpentBackward((), ()), 0)
+    return tensor
 
 
 def zeros_of(shape: tuple[int, ...], dtype: DType, device: Device = CPU) -> Any:

@@ -179,7 +179,7 @@ def _check_results(
         raise _refusal(cls, "complex results")
     if any(machine.heap[value.identity].attributes for value in results):
         raise _refusal(cls, "results with attributes")
-    if machine.refuses_copies and any(_is_shared(machine, start, value) for value in results):
+    if machine.refusals.copies and any(_is_shared(machine, start, value) for value in results):
         raise _refusal(cls, "a result shares memory with an argument")
     if len(results) == 1:
         return

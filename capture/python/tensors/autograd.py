@@ -20,6 +20,7 @@ from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.symbolic import NONE, Constant, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.capture.values.users_code import lookup
+from dynajit.core.types.dtypes import Category
 from dynajit.eager import Tensor
 
 
@@ -125,6 +126,18 @@ def grad_of(machine: Machine, value: TensorValue) -> Value:
     return NONE
 
 
+def hooks_of_leaf(machine: Machine, leaf: TensorValue) -> Value:
+    """The dict of the hooks on the gradient of a leaf, or None."""
+    existing = machine.recorder.existing(leaf)
+    if existing is None or isinstance(leaf.source, sources.LeafOf):
+        return NONE
+    machine.recorder.use(leaf)
+    source = sources.Attribute(machine.recorder.first_source(leaf), "hooks")
+    found: Value = machine.recorder.wrap(existing.hooks, source)
+    machine.recorder.use(found)
+    return found
+
+
 def data_of(machine: Machine, value: TensorValue) -> Value:
     """`value.data`."""
     return tensor_memory.data_of(machine.recorder, value, Tensor)
@@ -160,11 +173,19 @@ def grad_fn_of(machine: Machine, value: TensorValue) -> Value:
 def requires_grad_method(
     machine: Machine, receiver: TensorValue, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
-    """`receiver.requires_grad_(...)`, where it changes nothing."""
+    """`receiver.requires_grad_(...)`, where it changes nothing or makes a leaf of what the
+    captured code has computed."""
     given = [*args, *keywords.values()]
     wanted = True
     if given and isinstance(given[0], Constant):
         wanted = bool(given[0].value)
-    if len(given) > 1 or wanted != needs_gradient(machine, receiver):
+    if len(given) == 1 and not isinstance(given[0], Constant):
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.requires_grad_()")
+    if len(given) <= 1 and wanted == needs_gradient(machine, receiver):
+        return receiver
+    is_made = machine.recorder.existing(receiver) is None
+    is_continuous = tensor_type(machine, receiver).dtype.category >= Category.FLOATING
+    if len(given) > 1 or not wanted or not is_made or not is_continuous:
+        raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.requires_grad_()")
+    tensor_memory.make_leaf(machine.recorder, receiver)
     return receiver

@@ -36,7 +36,7 @@ def as_strided(
     """
     given = dict(zip(("size", "stride", "storage_offset"), args, strict=False)) | keywords
     places = _places(machine, value, given)
-    if machine.refuses_copies:
+    if machine.refusals.copies:
         raise GraphBreak(breaks.TENSOR_METHOD, "as_strided of memory that outlives the region")
     recorder = machine.recorder
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from dynajit.capture import breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.library import REPLACED
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
@@ -80,6 +81,9 @@ def tensor_attribute(machine: Machine, value: TensorValue, name: str) -> Value:
     added = _method_of_program(machine, value, name)
     if added is not None:
         return added
+    form = getattr(Tensor, name, None)
+    if isinstance(form, types.FunctionType) and form in REPLACED:
+        return BoundMethod(Known(REPLACED[form]), value)
     if name in _READS:
         return _READS[name](machine, value)
     if name in _FACTS:

@@ -1,0 +1,137 @@
+"""`Tensor.backward`, `autograd.backward` and `autograd.grad` in Python that can be captured.
+
+The walk along the tape is done by `capture.tensors.backward`; these forms run what the program has
+to say in between: hooks on tensors. The functions that only captured code calls have their meaning
+in `capture.python.builtins.backward`. What eager execution refuses is left to it.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+
+from dynajit.capture.library.table import only_captured, replaces
+from dynajit.eager import Tensor
+from dynajit.eager._tensor import _set_grad_enabled
+from dynajit.eager.backward import engine
+
+
+def begins(outputs, gradients, inputs, keep, is_recorded, accumulates):
+    """A run from these outputs; inputs: None means all leaves."""
+    only_captured(outputs, gradients, inputs, keep, is_recorded, accumulates)
+
+
+def goes_on(run):
+    """(hooks, what they are called with, whether that is a gradient) at the next place where the
+    program has a say; None at the end.
+    """
+    only_captured(run)
+
+
+def answers(run, gradient):
+    """What the hooks made of the gradient."""
+    only_captured(run, gradient)
+
+
+def refuses(what):
+    """Leave the call to eager execution, which raises an error."""
+    only_captured(what)
+
+
+def results(run, inputs, allow_unused, materialize):
+    """The gradients of the inputs, in order."""
+    only_captured(run, inputs, allow_unused, materialize)
+
+
+def hooks_on(tensor):
+    """The dict of the hooks on a tensor, made when first asked for."""
+    only_captured(tensor)
+
+
+def after_accumulation(tensor):
+    """The dict of the hooks that are called after the gradient of a leaf has grown."""
+    only_captured(tensor)
+
+
+def keeps_gradient(tensor):
+    """Let backward keep the gradient of a tensor."""
+    only_captured(tensor)
+
+
+def _seen_by(hooks, gradient):
+    for hook in list(hooks.values()):
+        replaced = hook(gradient)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, Tensor) or replaced.shape != gradient.shape:
+            refuses("a hook gave no gradient of the same shape")
+        gradient = replaced
+    return gradient
+
+
+def _travel(run, is_recorded):
+    before = _set_grad_enabled(is_recorded)
+    try:
+        while True:
+            stop = goes_on(run)
+            if stop is None:
+                return
+            hooks, argument, is_gradient = stop
+            if is_gradient:
+                answers(run, _seen_by(hooks, argument))
+            else:
+                for hook in list(hooks.values()):
+                    hook(argument)
+    finally:
+        _set_grad_enabled(before)
+
+
+def _several(tensors):
+    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+
+
+@replaces(engine.backward)
+def backward(
+    tensors,
+    grad_tensors=None,
+    retain_graph=None,
+    create_graph=False,
+    grad_variables=None,
+    inputs=None,
+):
+    """See `eager.backward.engine.backward`."""
+    if grad_variables is not None:
+        refuses("backward(grad_variables=...)")
+    keep = create_graph if retain_graph is None else retain_graph
+    outputs = _several(tensors)
+    gradients = (None,) * len(outputs) if grad_tensors is None else _several(grad_tensors)
+    chosen = None if inputs is None else _several(inputs)
+    run = begins(outputs, gradients, chosen, bool(keep), bool(create_graph), True)
+    _travel(run, bool(create_graph))
+
+
+@replaces(Tensor.backward)
+def backward_of(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """See `Tensor.backward`."""
+    backward(self, gradient, retain_graph, create_graph, None, inputs)
+
+
+@replaces(engine.grad)
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+):
+    """See `eager.backward.engine.grad`."""
+    if not only_inputs or is_grads_batched:
+        refuses("grad(only_inputs=..., is_grads_batched=...)")
+    keep = create_graph if retain_graph is None else retain_graph
+    given = _several(outputs)
+    gradients = (None,) * len(given) if grad_outputs is None else _several(grad_outputs)
+    targets = _several(inputs)
+    run = begins(given, gradients, targets, bool(keep), bool(create_graph), False)
+    _travel(run, bool(create_graph))
+    return results(run, targets, bool(allow_unused), bool(materialize_grads))
