@@ -35,7 +35,7 @@ from dynajit.capture.places import sources
 from dynajit.capture.python.builtins.written_derivatives import SharingNoticed
 from dynajit.capture.region.finish import finish
 from dynajit.capture.region.region import Backend, CapturedGraph, Raise, Region, Return, Skip
-from dynajit.capture.tensors.backward import LeafNoticed
+from dynajit.capture.tensors.backward import HistoryNoticed
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.capture.tensors.sizes import Sizes, SizesChanged
 from dynajit.capture.values.symbolic import Scalar
@@ -178,8 +178,8 @@ def capture(
         except SharingNoticed:
             refusals = replace(refusals, copies=True)
             continue
-        except LeafNoticed:
-            refusals = replace(refusals, leaves=True)
+        except HistoryNoticed:
+            refusals = replace(refusals, histories=True)
             continue
         except ModuleWanted as module:
             asked.add(module.name)
@@ -211,7 +211,7 @@ def _execute(
 
     Raises:
         SizesChanged: it must start again.
-        SharingNoticed, LeafNoticed: it must start again, and refuse that.
+        SharingNoticed, HistoryNoticed: it must start again, and refuse that.
         ModuleWanted: it must start again after an import.
     """
     recording = dispatch.recording(recorder.builder.handle, recorder.reserve_random)

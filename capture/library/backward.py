@@ -11,6 +11,7 @@ from dynajit.capture.library.table import only_captured, replaces
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import _set_grad_enabled
 from dynajit.eager.backward import engine
+from dynajit.eager.tape.handles import Handle
 
 
 def begins(outputs, gradients, inputs, keep, is_recorded, accumulates):
@@ -41,13 +42,15 @@ def results(run, inputs, allow_unused, materialize):
 
 
 def hooks_on(tensor):
-    """The dict of the hooks on a tensor, made when first asked for."""
+    """The dict of the hooks on the gradient of a tensor, made when first asked for."""
     only_captured(tensor)
 
 
-def after_accumulation(tensor):
-    """The dict of the hooks that are called after the gradient of a leaf has grown."""
-    only_captured(tensor)
+def hooks_after(leaf):
+    """The dict of the hooks that are called after the gradient of a leaf has grown, made when first
+    asked for.
+    """
+    only_captured(leaf)
 
 
 def keeps_gradient(tensor):
@@ -135,3 +138,21 @@ def grad(
     run = begins(given, gradients, targets, bool(keep), bool(create_graph), False)
     _travel(run, bool(create_graph))
     return results(run, targets, bool(allow_unused), bool(materialize_grads))
+
+
+@replaces(Tensor.register_hook)
+def register_hook(self, hook):
+    """See `Tensor.register_hook`."""
+    return Handle(hooks_on(self), hook)
+
+
+@replaces(Tensor.register_post_accumulate_grad_hook)
+def register_post_accumulate_grad_hook(self, hook):
+    """See `Tensor.register_post_accumulate_grad_hook`."""
+    return Handle(hooks_after(self), hook)
+
+
+@replaces(Tensor.retain_grad)
+def retain_grad(self):
+    """See `Tensor.retain_grad`."""
+    keeps_gradient(self)

@@ -35,11 +35,12 @@ class Refusals:
 
     Args:
         copies: a copy would stand for a view (`written_derivatives`).
-        leaves: a gradient of a result of the region would reach a leaf that is made here.
+        histories: a gradient of a result of the region would reach a leaf, or a hook, that is made
+            here.
     """
 
     copies: bool = False
-    leaves: bool = False
+    histories: bool = False
 
 
 NOTHING_REFUSED: Final = Refusals()

@@ -38,7 +38,7 @@ def to_native(machine: Machine, value: Value, lifted: Lifted) -> Any:
     """
     if isinstance(value, TensorValue):
         is_new = machine.heap[value.identity].is_new_leaf
-        if machine.refusals.leaves and is_new and machine.recorder.grad_enabled:
+        if machine.refusals.histories and is_new and machine.recorder.grad_enabled:
             raise GraphBreak(breaks.AUTOGRAD_CALL, "a gradient by a leaf that is made here")
         return machine.recorder.graph_value(value)
     if isinstance(value, Scalar) and value.python_type in lifted:

@@ -37,7 +37,7 @@ from dynajit.capture.region.unread_results import (
 )
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
-from dynajit.capture.tensors.backward import LeafNoticed, histories
+from dynajit.capture.tensors.backward import History, HistoryNoticed, histories
 from dynajit.capture.tensors.graph_building import Builder
 from dynajit.capture.tensors.sizes import function_of
 from dynajit.capture.values.containers import DictValue, ListValue, SequenceIterator
@@ -412,7 +412,8 @@ def _with_spent(
     """The results, those without what backward of them needs marked: a run has let go of it.
 
     Raises:
-        LeafNoticed: a gradient would have to reach a leaf that is made after the launch.
+        HistoryNoticed: a gradient would have to reach a leaf or a hook that is made after the
+            launch.
     """
     found = histories(recorder)
     if not found:
@@ -424,11 +425,20 @@ def _with_spent(
         if history is not None and history.is_spent:
             detached = recorder.builder.without_gradient(GraphValue(recorder.builder, result.node))
             result = replace(result, node=detached.node, is_spent=True)
-        elif history is not None and history.leaves:
-            if not history.from_inputs or not history.leaves.isdisjoint(outside):
-                raise LeafNoticed
+        elif history is not None and _is_noticed(recorder, history, outside):
+            raise HistoryNoticed
         marked[identity] = result
     return marked
+
+
+def _is_noticed(recorder: Recorder, history: History, outside: set[int]) -> bool:
+    """Whether somebody can tell that gradients do not reach what the captured code made."""
+    if history.is_watched:
+        return True
+    if not history.leaves:
+        return False
+    is_seen = any(i in outside or recorder.heap.is_adopted(i) for i in history.leaves)
+    return is_seen or not history.from_inputs
 
 
 def _is_dense(recorder: Recorder, value: TensorValue) -> bool:

@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from dynajit.capture.machine.recording import Recorder
 
 
-class LeafNoticed(Exception):
-    """Capture must start again, without leaves that gradients of the region's results reach."""
+class HistoryNoticed(Exception):
+    """Capture must start again, without leaves and hooks that gradients of the region's results
+    reach."""
 
 
 @record
@@ -53,6 +54,10 @@ class Tape:
     spent: frozenset[Node] = frozenset()
     hooks: Mapping[Node, Value] = field(default_factory=dict)
     retained: Mapping[Node, Value] = field(default_factory=dict)
+
+    def has_a_say(self, node: Node) -> bool:
+        """Whether the program is to see the gradient that arrives at a node."""
+        return node in self.hooks or node in self.retained
 
 
 @record
@@ -129,7 +134,7 @@ class Travel:
             if gradient is None:
                 self.waiting.pop()
                 continue
-            if self.stopped_at is not node and self._has_a_say(node):
+            if self.stopped_at is not node and self.recorder.tape.has_a_say(node):
                 self.stopped_at = node
                 return Stop(node, gradient)
             self.waiting.pop()
@@ -138,14 +143,9 @@ class Travel:
         self._let_go()
         return None
 
-    def answer(self, gradient: graph.Value) -> None:
-        """What the hooks made of the gradient at which the walk has stopped."""
-        assert self.stopped_at is not None
-        self.gradients[self.stopped_at] = gradient
-
-    def _has_a_say(self, node: Node) -> bool:
-        tape = self.recorder.tape
-        return node in tape.hooks or node in tape.retained
+    def answer(self, node: Node, gradient: graph.Value) -> None:
+        """What hooks made of the gradient that has arrived at a node."""
+        self.gradients[node] = gradient
 
     def _pass(self, node: Node, gradient: graph.Value) -> None:
         """Send a node's gradient on to its arguments."""
@@ -277,21 +277,23 @@ class History:
 
     Args:
         is_spent: a node that has let go of what it saved.
+        is_watched: a tensor with hooks, or whose gradient is kept.
         from_inputs: an input of the graph.
         leaves: heap ids of the leaves that the captured code made.
     """
 
     is_spent: bool = False
+    is_watched: bool = False
     from_inputs: bool = False
     leaves: frozenset[int] = frozenset()
 
 
 def histories(recorder: "Recorder") -> dict[Node, History]:
     """The histories of all nodes that gradients pass through; empty where no run has let go of
-    anything, and the captured code has made no leaf."""
-    builder, spent = recorder.builder, recorder.tape.spent
+    anything, and the captured code has made no leaf and no hook."""
+    builder, tape = recorder.builder, recorder.tape
     found: dict[Node, History] = {}
-    if not spent and not builder.leaves:
+    if not (tape.spent or tape.hooks or tape.retained or builder.leaves):
         return found
     needing = _Needing(builder)
     from_inputs, none = History(from_inputs=True), History()
@@ -306,7 +308,8 @@ def histories(recorder: "Recorder") -> dict[Node, History]:
             for a in _differentiable(node, needing)
         ]
         found[node] = History(
-            node in spent or any(each.is_spent for each in before),
+            node in tape.spent or any(each.is_spent for each in before),
+            tape.has_a_say(node) or any(each.is_watched for each in before),
             any(each.from_inputs for each in before),
             frozenset().union(*(each.leaves for each in before)),
         )

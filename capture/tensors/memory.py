@@ -75,6 +75,8 @@ def read(recorder: "Recorder", value: TensorValue) -> graph.Value:
         found = recorder.builder.view(step, found)
     if contents.is_new_leaf:
         found = recorder.builder.leaf(found, value.identity)
+    elif contents.is_frozen:
+        found = recorder.builder.without_gradient(found)
     recorder.owners[found.node] = value.identity
     recorder.writes.counted[found.node] = memory.bumps
     recorder.writes.hidden[found.node] = memory.hidden
@@ -192,15 +194,31 @@ def leaf_of(recorder: "Recorder", value: TensorValue, requires_grad: bool) -> Te
 
 
 def make_leaf(recorder: "Recorder", value: TensorValue) -> None:
-    """A tensor that the captured code made becomes a leaf: gradients end at it."""
-    held = read(recorder, value)
+    """Gradients end at a tensor from here on, which requires one."""
+    held = recorder.graph_value(value, is_detached=True)
+    _hold(recorder, value, held, recorder.builder.leaf(held, value.identity))
     contents: TensorContents = recorder.heap[value.identity]
-    leaf = recorder.builder.leaf(held, value.identity)
-    recorder.owners[leaf.node] = value.identity
+    recorder.heap.write(value.identity, replace(contents, is_new_leaf=True, is_frozen=False))
+
+
+def freeze(recorder: "Recorder", value: TensorValue) -> None:
+    """A leaf requires no gradient from here on."""
+    held = recorder.graph_value(value, is_detached=True)
+    _hold(recorder, value, held, recorder.builder.without_gradient(held))
+    contents: TensorContents = recorder.heap[value.identity]
+    recorder.heap.write(value.identity, replace(contents, is_new_leaf=False, is_frozen=True))
+
+
+def _hold(
+    recorder: "Recorder", value: TensorValue, held: graph.Value, instead: graph.Value
+) -> None:
+    """Let a tensor hold a value with the same elements and another history."""
+    recorder.owners[instead.node] = value.identity
     for counts in (recorder.writes.counted, recorder.writes.hidden):
         if held.node in counts:
-            counts[leaf.node] = counts[held.node]
-    recorder.heap.write(value.identity, replace(contents, value=leaf, is_new_leaf=True))
+            counts[instead.node] = counts[held.node]
+    contents: TensorContents = recorder.heap[value.identity]
+    recorder.heap.write(value.identity, replace(contents, value=instead))
 
 
 def replace_data(recorder: "Recorder", value: TensorValue, given: TensorValue) -> None:

@@ -52,7 +52,8 @@ class TensorContents:
         version: number of writes to the memory when `value` was read.
         attributes: what was stored in it by name.
         has_new_data: `data` was assigned: it looks at memory of another tensor from then on.
-        is_new_leaf: made here, and requires a gradient, although what it looks at does not.
+        is_new_leaf: the captured code has made a leaf of it that requires a gradient.
+        is_frozen: the captured code has made a leaf of it that requires none.
     """
 
     value: Any
@@ -63,6 +64,7 @@ class TensorContents:
     attributes: Mapping[str, Value] = field(default_factory=dict)
     has_new_data: bool = False
     is_new_leaf: bool = False
+    is_frozen: bool = False
 
 
 @record

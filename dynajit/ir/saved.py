@@ -136,7 +136,7 @@ def _reaching_inputs(graph: Graph, active: set[Argument]) -> dict[Argument, int]
     for node in graph.calls:
         if node in active:
             for _, argument in _differentiable_arguments(node, active):
-                masks[node] = masks.get(node, 0) | masks[argument]
+                masks[node] = masks.get(node, 0) | masks.get(argument, 0)
     return masks
 
 
@@ -160,7 +160,7 @@ def _needed(
     op = node.op
     assert op is not None
     for name, argument in _differentiable_arguments(node, active):
-        mask = inputs[argument]
+        mask = inputs.get(argument, 0)
         if is_variadic(op, name):  # one formula for all of them
             mask = functools.reduce(operator.or_, (inputs.get(a, 0) for a in node.args))
         for parameter in formula_parameters(op, name) or ():

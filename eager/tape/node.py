@@ -24,6 +24,7 @@ from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.eager.tape import anomaly, saved_hooks
+from dynajit.eager.tape.handles import Handle
 from dynajit.ops.table.derivatives import (
     Need,
     Parameter,
@@ -68,32 +69,11 @@ class Extras:
     __slots__ = ("hooks", "metadata", "prehooks", "retained", "tensor_hooks")
 
     def __init__(self) -> None:
-        self.tensor_hooks: dict[int, dict[int, Callable[[Any], Any]]] = {}
+        self.tensor_hooks: dict[int, dict[Handle, Callable[[Any], Any]]] = {}
         self.retained: dict[int, weakref.ref[Any]] = {}
-        self.prehooks: dict[int, Callable[..., Any]] = {}
-        self.hooks: dict[int, Callable[..., Any]] = {}
+        self.prehooks: dict[Handle, Callable[..., Any]] = {}
+        self.hooks: dict[Handle, Callable[..., Any]] = {}
         self.metadata: dict[Any, Any] = {}
-
-
-class Handle:
-    """Removes a hook: `handle.remove()`, or at the end of a `with` block."""
-
-    _ids = itertools.count(1)
-
-    def __init__(self, hooks: dict[int, Any], function: Callable[..., Any]) -> None:
-        self.id = next(Handle._ids)
-        self._hooks = hooks
-        hooks[self.id] = function
-
-    def remove(self) -> None:
-        """The hook is not called any more; a second call does nothing."""
-        self._hooks.pop(self.id, None)
-
-    def __enter__(self) -> "Handle":
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        self.remove()
 
 
 class Node:

@@ -38,7 +38,8 @@ from dynajit.eager.operations.execute import handle, refresh_view
 from dynajit.eager.operations.inplace import InPlaceMethods
 from dynajit.eager.operations.layout import LayoutMethods
 from dynajit.eager.operations.reshaping import ReshapingMethods
-from dynajit.eager.tape.node import Handle, made_by
+from dynajit.eager.tape.handles import Handle
+from dynajit.eager.tape.node import made_by
 from dynajit.eager.tensor.convert import array_of, dtype_named, filled, pinned_copy, plain_number
 from dynajit.eager.tensor.printing import format_tensor
 from dynajit.eager.tensor.typed_names import name_of, type_named

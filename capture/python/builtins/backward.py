@@ -15,12 +15,13 @@ from dynajit.capture.library import backward as forms
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import at_once, is_none
 from dynajit.capture.python.builtins.table import special
-from dynajit.capture.python.contents import dict_entries
+from dynajit.capture.python.contents import dict_entries, new_dict
 from dynajit.capture.python.tensors.autograd import (
     found_attribute,
     grad_of,
-    hooks_of_leaf,
     is_leaf,
+    kept_by_leaf,
+    store,
 )
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_in_place
@@ -29,7 +30,7 @@ from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.backward import Travel, fits
 from dynajit.capture.values.containers import DictValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Known, Value, constant
-from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.capture.values.tensors import TensorValue
 from dynajit.eager import Tensor
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
 from dynajit.ir import graph
@@ -38,8 +39,9 @@ from dynajit.ops import TABLE
 from dynajit.ops.calls.autocast import word_set
 from dynajit.ops.calls.autocast_words import CUDA_ENABLED
 
-#: Where the hooks of a leaf are kept that are called after its gradient has grown.
-_AFTER: Final = "_post_accumulate_hooks"
+#: Where a leaf keeps the hooks on its gradient, and those that are called after that has grown.
+HOOKS: Final = "hooks"
+AFTER: Final = "_post_accumulate_hooks"
 
 
 class Run:
@@ -58,6 +60,8 @@ class Run:
         self.chosen = chosen
         self.accumulates = accumulates
         self.has_arrived = False
+        #: The node whose hooks were called last.
+        self.seen: Node | None = None
         #: (leaf, its gradient, whether its hooks have seen that), last first.
         self.leaves: list[tuple[TensorValue, graph.Value, bool]] = []
         self.of_leaves: dict[int, graph.Value] = {}
@@ -169,12 +173,15 @@ def _next_stop(machine: Machine, run: Run) -> Value:
                 for identity, gradient in run.travel.at_leaves.items()
             ]
             break
+        hooks = _filled(machine, recorder.tape.hooks.get(stop.node))
+        if hooks is not None and run.seen is not stop.node:
+            run.seen = stop.node
+            run.travel.stopped_at = None  # what is kept is what the hooks leave
+            return _stop(machine, hooks, recorder.new_tensor(stop.gradient), True)
         kept = recorder.tape.retained.get(stop.node)
-        hooks = recorder.tape.hooks.get(stop.node)
         if kept is not None:
-            raise _refusal("retain_grad within a capture")
-        assert hooks is not None
-        return _stop(machine, hooks, recorder.new_tensor(stop.gradient), True)
+            assert isinstance(kept, TensorValue)
+            _accumulate(machine, kept, stop.gradient, run.travel.is_recorded)
     return _next_leaf(machine, run)
 
 
@@ -191,7 +198,7 @@ def _next_leaf(machine: Machine, run: Run) -> Value:
     """Accumulate at leaves until hooks have to be called."""
     while run.leaves:
         leaf, gradient, was_seen = run.leaves.pop()
-        hooks = None if was_seen else _filled(machine, hooks_of_leaf(machine, leaf))
+        hooks = None if was_seen else _filled(machine, kept_by_leaf(machine, leaf, HOOKS))
         if hooks is not None:
             run.leaves.append((leaf, gradient, True))
             return _stop(machine, hooks, machine.recorder.new_tensor(gradient), True)
@@ -199,7 +206,7 @@ def _next_leaf(machine: Machine, run: Run) -> Value:
             run.of_leaves[leaf.identity] = gradient
             continue
         _accumulate(machine, leaf, gradient, run.travel.is_recorded)
-        after = _filled(machine, found_attribute(machine, leaf, _AFTER))
+        after = _filled(machine, found_attribute(machine, leaf, AFTER))
         if after is not None:
             return _stop(machine, after, leaf, False)
     return _end(machine, run)
@@ -230,7 +237,8 @@ def _answers(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
     assert isinstance(args[1], TensorValue)
     gradient = machine.recorder.graph_value(args[1])
     if not run.has_arrived:
-        run.travel.answer(gradient)
+        assert run.seen is not None
+        run.travel.answer(run.seen, gradient)
         return NONE
     leaf, _, was_seen = run.leaves.pop()
     run.leaves.append((leaf, gradient, was_seen))
@@ -282,9 +290,72 @@ def _own(machine: Machine, leaf: TensorValue, gradient: graph.Value) -> graph.Va
 
 
 def _set_gradient(machine: Machine, leaf: TensorValue, gradient: Value) -> None:
-    contents: TensorContents = machine.heap[leaf.identity]
-    attributes = {**contents.attributes, "grad": gradient}
-    machine.heap.write(leaf.identity, replace(contents, attributes=attributes))
+    store(machine, leaf, "grad", gradient)
+
+
+# -- what the program sets up --------------------------------------------------------------------
+
+
+@special(forms.hooks_on)
+@at_once
+def _hooks_on(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    tensor = _watchable(machine, args[0])
+    if is_leaf(machine, tensor).value:
+        return _kept(machine, tensor, HOOKS, kept_by_leaf(machine, tensor, HOOKS))
+    node, tape = machine.recorder.graph_value(tensor).node, machine.recorder.tape
+    if node not in tape.hooks:
+        _refuse_earlier(machine, tensor)
+        hooks = {**tape.hooks, node: new_dict(machine, [])}
+        machine.recorder.write_tape(replace(tape, hooks=hooks))
+    return machine.recorder.tape.hooks[node]
+
+
+@special(forms.hooks_after)
+@at_once
+def _hooks_after(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    tensor = _watchable(machine, args[0])
+    if not is_leaf(machine, tensor).value:
+        raise _refusal("a hook for leaves on a result")
+    return _kept(machine, tensor, AFTER, found_attribute(machine, tensor, AFTER))
+
+
+@special(forms.keeps_gradient)
+@at_once
+def _keeps_gradient(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    tensor = _watchable(machine, args[0])
+    if is_leaf(machine, tensor).value:
+        return NONE
+    _refuse_earlier(machine, tensor)
+    node, tape = machine.recorder.graph_value(tensor).node, machine.recorder.tape
+    if node not in tape.retained:
+        machine.recorder.write_tape(replace(tape, retained={**tape.retained, node: tensor}))
+        store(machine, tensor, "retains_grad", constant(True))
+        store(machine, tensor, "grad", NONE)
+    return NONE
+
+
+def _watchable(machine: Machine, value: Value) -> TensorValue:
+    """A tensor whose gradient the program may watch."""
+    if not isinstance(value, TensorValue) or not needs_gradient(machine, value):
+        raise _refusal("a hook on what requires no gradient")
+    if machine.refusals.histories:
+        raise _refusal("a hook on what backward passes later")
+    return value
+
+
+def _refuse_earlier(machine: Machine, tensor: TensorValue) -> None:
+    """Refuse a result of an earlier call: its node is on the eager tape."""
+    if machine.recorder.existing(tensor) is not None:
+        raise _refusal("a hook on what an earlier call computed")
+
+
+def _kept(machine: Machine, leaf: TensorValue, name: str, known: Value | None) -> Value:
+    """The dict that a leaf keeps under a name, made if there is none."""
+    if known is not None and not is_none(machine, known):
+        return known
+    made = new_dict(machine, [])
+    store(machine, leaf, name, made)
+    return made
 
 
 # -- results -------------------------------------------------------------------------------------

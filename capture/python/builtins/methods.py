@@ -28,6 +28,7 @@ from dynajit.capture.python.builtins.folded import (
 )
 from dynajit.capture.python.builtins.lists import LIST, list_method, tuple_method
 from dynajit.capture.python.builtins.output import stream_method
+from dynajit.capture.python.builtins.replaced import call_replaced, replacement
 from dynajit.capture.python.builtins.sets import SET_METHODS, set_method
 from dynajit.capture.python.builtins.specials import special_method
 from dynajit.capture.python.builtins.text import TEXT_METHODS, text_method
@@ -59,6 +60,7 @@ from dynajit.capture.values.functions import BoundMethod, GeneratorValue
 from dynajit.capture.values.objects import ExceptionValue, ObjectValue
 from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
+from dynajit.eager import Tensor
 
 Handler = Callable[[Machine, Any, list[Value], dict[str, Value]], Steps[Value]]
 
@@ -85,6 +87,11 @@ def call_method(
         found = yield from overridden_method(machine, receiver, name, args, keywords)
         if found is not None:
             return found
+        function = getattr(Tensor, name, None)
+        form = replacement(function)
+        if form is not None:
+            given = [receiver, *args]
+            return (yield from call_replaced(machine, function, form, given, keywords))
         return tensor_method(machine, receiver, name, args, keywords)
     if isinstance(receiver, ExceptionValue):
         return (yield from exception_method(machine, receiver, name, args, keywords))

@@ -31,6 +31,9 @@ def set_tensor_attribute(machine: Machine, receiver: TensorValue, name: str, ite
     if name == "data":
         _set_data(machine, receiver, item)
         return
+    if name == "requires_grad":
+        requires_grad_method(machine, receiver, [item], {})
+        return
     if name == "grad":
         _check_gradient(machine, receiver, item)
     elif hasattr(receiver.cls, name) and (
@@ -38,9 +41,14 @@ def set_tensor_attribute(machine: Machine, receiver: TensorValue, name: str, ite
     ):
         raise GraphBreak(breaks.TENSOR_MUTATION, f"Tensor.{name} = ...")
     machine.recorder.use(receiver)
-    contents: TensorContents = machine.heap[receiver.identity]
+    store(machine, receiver, name, item)
+
+
+def store(machine: Machine, tensor: TensorValue, name: str, item: Value) -> None:
+    """Let a tensor have an attribute, which is stored after the launch."""
+    contents: TensorContents = machine.heap[tensor.identity]
     attributes = {**contents.attributes, name: item}
-    machine.heap.write(receiver.identity, replace(contents, attributes=attributes))
+    machine.heap.write(tensor.identity, replace(contents, attributes=attributes))
 
 
 def _check_gradient(machine: Machine, receiver: TensorValue, item: Value) -> None:
@@ -112,28 +120,24 @@ def grad_of(machine: Machine, value: TensorValue) -> Value:
     contents: TensorContents = machine.heap[value.identity]
     if "grad" in contents.attributes:
         return contents.attributes["grad"]
-    existing = machine.recorder.existing(value)
-    if existing is not None and isinstance(value.source, sources.LeafOf):
-        return NONE
-    if existing is not None:
-        machine.recorder.use(value)
-        source = sources.Attribute(machine.recorder.first_source(value), "grad")
-        found: Value = machine.recorder.wrap(existing.grad, source)
-        machine.recorder.use(found)
-        return found
+    if machine.recorder.existing(value) is not None:
+        return kept_by_leaf(machine, value, "grad")
     if needs_gradient(machine, value) and not contents.is_new_leaf:
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad of a result")
     return NONE
 
 
-def hooks_of_leaf(machine: Machine, leaf: TensorValue) -> Value:
-    """The dict of the hooks on the gradient of a leaf, or None."""
+def kept_by_leaf(machine: Machine, leaf: TensorValue, name: str) -> Value:
+    """What a leaf has in a slot of its own, such as its hooks."""
+    contents: TensorContents = machine.heap[leaf.identity]
     existing = machine.recorder.existing(leaf)
+    if name in contents.attributes:
+        return contents.attributes[name]
     if existing is None or isinstance(leaf.source, sources.LeafOf):
         return NONE
     machine.recorder.use(leaf)
-    source = sources.Attribute(machine.recorder.first_source(leaf), "hooks")
-    found: Value = machine.recorder.wrap(existing.hooks, source)
+    source = sources.Attribute(machine.recorder.first_source(leaf), name)
+    found: Value = machine.recorder.wrap(getattr(existing, name), source)
     machine.recorder.use(found)
     return found
 
@@ -183,9 +187,24 @@ def requires_grad_method(
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.requires_grad_()")
     if len(given) <= 1 and wanted == needs_gradient(machine, receiver):
         return receiver
-    is_made = machine.recorder.existing(receiver) is None
     is_continuous = tensor_type(machine, receiver).dtype.category >= Category.FLOATING
-    if len(given) > 1 or not wanted or not is_made or not is_continuous:
+    if len(given) > 1 or not is_continuous or machine.refusals.histories:
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.requires_grad_()")
-    tensor_memory.make_leaf(machine.recorder, receiver)
+    if machine.recorder.existing(receiver) is not None:
+        _let_existing(machine, receiver, wanted)
+    elif wanted:
+        tensor_memory.make_leaf(machine.recorder, receiver)
+    else:
+        raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.requires_grad_(False) of a result")
     return receiver
+
+
+def _let_existing(machine: Machine, leaf: TensorValue, wanted: bool) -> None:
+    """A leaf from outside requires a gradient from here on, or does not."""
+    if not is_leaf(machine, leaf).value or isinstance(leaf.source, sources.LeafOf):
+        raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.requires_grad_() of a result")
+    if wanted:
+        tensor_memory.make_leaf(machine.recorder, leaf)
+    else:
+        tensor_memory.freeze(machine.recorder, leaf)
+    store(machine, leaf, "requires_grad", constant(wanted))

@@ -80,8 +80,8 @@ def needs_gradient(machine: Machine, value: TensorValue) -> bool:
     """`value.requires_grad`."""
     machine.recorder.use(value)
     contents: TensorContents = machine.heap[value.identity]
-    if contents.is_new_leaf:
-        return True
+    if contents.is_new_leaf or contents.is_frozen:
+        return contents.is_new_leaf
     if contents.has_new_data and contents.tensor is not None:
         return bool(contents.tensor.requires_grad)
     if contents.value is not None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 from dynajit.capture import breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.kinds import Kind
-from dynajit.capture.library import REPLACED
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
@@ -81,9 +80,6 @@ def tensor_attribute(machine: Machine, value: TensorValue, name: str) -> Value:
     added = _method_of_program(machine, value, name)
     if added is not None:
         return added
-    form = getattr(Tensor, name, None)
-    if isinstance(form, types.FunctionType) and form in REPLACED:
-        return BoundMethod(Known(REPLACED[form]), value)
     if name in _READS:
         return _READS[name](machine, value)
     if name in _FACTS:
@@ -599,6 +595,7 @@ def _has_graph_value(data: Any) -> bool:
 _ORDINARY: Final = (
     "dynajit.eager.backward.function",
     "dynajit.eager.modes.grad_mode",
+    "dynajit.eager.tape.handles",
     "dynajit.eager.tensor.legacy",
 )
 

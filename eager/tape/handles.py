@@ -1,0 +1,32 @@
+"""Handles of hooks on tensors and nodes. Ordinary Python: capture reads it through."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Handle:
+    """Removes a hook: `handle.remove()`, or at the end of a `with` block.
+
+    Args:
+        hooks: handle -> hook; the handle enters itself.
+        function: the hook.
+    """
+
+    def __init__(self, hooks: "dict[Handle, Any]", function: Callable[..., Any]) -> None:
+        self._hooks = hooks
+        hooks[self] = function
+
+    @property
+    def id(self) -> int:
+        """A number that no other hook has."""
+        return id(self)
+
+    def remove(self) -> None:
+        """The hook is not called any more; a second call does nothing."""
+        self._hooks.pop(self, None)
+
+    def __enter__(self) -> "Handle":
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.remove()
