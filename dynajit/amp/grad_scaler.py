@@ -1,8 +1,8 @@
 """`GradScaler`: losses are scaled up so that float16 gradients do not vanish.
 
 Contract: the numbers, stages, errors and state dicts of PyTorch's class. Gradients are written in
-place; a step whose gradients are not all finite is left out, and the next scale is smaller. Called
-by training loops, and by `cuda.amp` and `cpu.amp`.
+place; a step whose gradients are not all finite is left out, and the next scale is smaller. In a
+graph nothing waits for what was found: the step is taken, and undone where it is to be left out.
 
 Source: P. Micikevicius et al., "Mixed Precision Training", arXiv:1710.03740, section 3.2.
 """
@@ -11,9 +11,7 @@ import enum
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import AutogradError, ExpectationError, InvalidValueError
@@ -23,9 +21,7 @@ from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions
 from dynajit.ops.functions.creation.creation import full
-
-_LARGEST: Final = float(np.finfo(np.float32).max)
-
+from dynajit.ops.table.dispatch import is_recording
 
 class OptState(enum.Enum):
     """What has happened to an optimizer's gradients since the last `update`."""
@@ -33,6 +29,18 @@ class OptState(enum.Enum):
     READY = 0
     UNSCALED = 1
     STEPPED = 2
+
+
+def _any_of(flags: Iterable[Tensor]) -> Tensor:
+    """Whether one of several numbers in tensors is not 0."""
+    together: Tensor = functions.stack(list(flags)).any()
+    return together
+
+
+def _can_be_undone(optimizer: Any) -> bool:
+    """Whether a graph can take a step and choose afterwards, instead of asking before."""
+    asked = getattr(optimizer, "_can_step_unless", None)
+    return asked is not None and bool(asked())
 
 
 def _fresh_state() -> dict[str, Any]:
@@ -147,12 +155,12 @@ class GradScaler:
             )
         if state["stage"] is OptState.STEPPED:
             raise AutogradError("unscale_() is being called after step().")
-        inverse = float(np.float32(1.0 / scale.item()))
+        inverse = scale.double().reciprocal().float()
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse)
         state["stage"] = OptState.UNSCALED
 
     @no_grad()
-    def _unscale_grads_(self, optimizer: Any, inverse: float) -> dict[Any, Tensor]:
+    def _unscale_grads_(self, optimizer: Any, inverse: Tensor) -> dict[Any, Tensor]:
         """Multiply the gradients in place; device -> 1 if one of them was not finite, else 0."""
         gradients = [
             parameter.grad
@@ -165,7 +173,7 @@ class GradScaler:
         flags: dict[Device, list[Tensor]] = {}
         for gradient in gradients:
             flags.setdefault(gradient.device, []).append(gradient.isfinite().all())
-            gradient.mul_(inverse)
+            gradient.mul_(inverse.to(gradient.device))
         return {
             device: functions.stack(finite).all().logical_not().to(dtypes.float32)
             for device, finite in flags.items()
@@ -194,8 +202,11 @@ class GradScaler:
         found = state["found_inf_per_device"]
         if not found:
             raise ExpectationError("No inf checks were recorded for this optimizer.")
-        is_finite = not any(value.item() for value in found.values())
-        result = optimizer.step(*args, **kwargs) if is_finite else None
+        if is_recording() and not args and not kwargs and _can_be_undone(optimizer):
+            result = optimizer._step_unless(_any_of(found.values()))
+        else:
+            is_finite = not any(value.item() for value in found.values())
+            result = optimizer.step(*args, **kwargs) if is_finite else None
         state["stage"] = OptState.STEPPED
         return result
 
@@ -227,26 +238,23 @@ class GradScaler:
             scale.copy_(new_scale)
         self._per_optimizer_states = defaultdict(_fresh_state)
 
+    @no_grad()
     def _adapt(self, scale: Tensor, tracker: Tensor) -> None:
-        found = [
-            value.item()
+        """Choose by what was found, without asking for it: in float64, as PyTorch does."""
+        flags = [
+            value.to(scale.device)
             for state in self._per_optimizer_states.values()
             for value in state["found_inf_per_device"].values()
         ]
-        if not found:
+        if not flags:
             raise ExpectationError("No inf checks were recorded prior to update.")
-        if any(found):
-            scale.fill_(scale.item() * self._backoff_factor)
-            tracker.fill_(0)
-            return
-        steps = tracker.item() + 1
-        if steps != self._growth_interval:
-            tracker.fill_(steps)
-            return
-        grown = scale.item() * self._growth_factor
-        if grown <= _LARGEST:
-            scale.fill_(grown)
-        tracker.fill_(0)
+        found, steps = _any_of(flags), tracker + 1
+        is_due = steps == self._growth_interval
+        smaller = (scale.double() * self._backoff_factor).float()
+        larger = (scale.double() * self._growth_factor).float()
+        grown = functions.where(is_due & larger.isfinite(), larger, scale)
+        scale.copy_(functions.where(found, smaller, grown))
+        tracker.copy_(steps.masked_fill(found | is_due, 0))
 
     def get_scale(self) -> float:
         """The scale, or 1.0 where the scaler is off."""

@@ -20,6 +20,7 @@ from dynajit.eager.modes.grad_mode import enable_grad, no_grad
 from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.hooks import RemovableHandle, add_hook
+from dynajit.ops.functions import where
 from dynajit.optim.options import (
     RequiredParameter as _RequiredParameter,
 )
@@ -43,6 +44,7 @@ from dynajit.optim.options import (
     required,
 )
 from dynajit.optim.step_hooks import (
+    has_hooks,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
     with_step_hooks,
@@ -211,6 +213,37 @@ class Optimizer:
                 for parameter in group["params"]:
                     if parameter.grad is not None and not self.state[parameter]:
                         self._begin(parameter, self.state[parameter], group)
+
+    def _can_step_unless(self) -> bool:
+        """Whether `_step_unless` is what `step` is, with a choice: a step that writes nothing but
+        tensors in place, and that nobody watches."""
+        has_dampening = any(group.get("dampening") for group in self.param_groups)
+        return type(self).step is Optimizer.step and not has_dampening and not has_hooks(self)
+
+    def _step_unless(self, skipped: Tensor) -> None:
+        """`step()`, undone where `skipped` holds; the state is begun even there.
+
+        What a step puts into the state of a parameter that had nothing under that name is 0 then,
+        as a first momentum.
+        """
+        self._begin_all()
+        with no_grad():
+            known = [(x, x.clone()) for x in self._parameters_with_gradients()]
+            names = []
+            for parameter, _ in tuple(known):
+                names.append(set(self.state[parameter]))
+                known += [(x, x.clone()) for x in self.state[parameter].values()]
+            self.step()
+            for written, before in known:
+                written.copy_(where(skipped, before, written))
+            for parameter, had in zip(self._parameters_with_gradients(), names, strict=True):
+                for name, made in self.state[parameter].items():
+                    if name not in had:
+                        made.masked_fill_(skipped, 0)
+
+    def _parameters_with_gradients(self) -> list[Tensor]:
+        parameters = chain.from_iterable(group["params"] for group in self.param_groups)
+        return [parameter for parameter in parameters if parameter.grad is not None]
 
     def _begin(self, parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Put what the first step needs into the empty state of a parameter: nothing, here."""

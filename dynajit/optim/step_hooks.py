@@ -47,6 +47,12 @@ def with_step_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked_step
 
 
+def has_hooks(optimizer: Any) -> bool:
+    """Whether hooks watch the steps of an optimiser."""
+    own = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+    return bool(global_pre_hooks or global_post_hooks or own[0] or own[1])
+
+
 def _run_pre_hooks(optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """The arguments that the hooks leave."""
     for hook in [*global_pre_hooks.values(), *optimizer._optimizer_step_pre_hooks.values()]:
