@@ -232,7 +232,7 @@ def _region(
     _guard_memory(recorder)
     guard_ends(executor, executor.arguments)
     copied = {e.result.identity for e in replayed if isinstance(e, effects.TensorEffect)}
-    held = _with_spent(recorder, _held(recorder, reached, copied), reached)
+    held = _with_spent(executor, _held(recorder, reached, copied), reached)
     outputs = _outputs(recorder, held)
     if recorder.builder.nodes:
         executor.uses_grad_mode()
@@ -407,14 +407,16 @@ def _held(recorder: Recorder, reached: list[Value], copied: set[int]) -> dict[in
 
 
 def _with_spent(
-    recorder: Recorder, held: Mapping[int, Held], reached: Sequence[Value]
+    executor: Executor, held: Mapping[int, Held], reached: Sequence[Value]
 ) -> dict[int, Held]:
     """The results, those without what backward of them needs marked: a run has let go of it.
 
     Raises:
         HistoryNoticed: a gradient would have to reach a leaf or a hook that is made after the
             launch.
+        NotRebuildable: so it is although the capture breaks in front of both.
     """
+    recorder = executor.recorder
     found = histories(recorder)
     if not found:
         return dict(held)
@@ -426,6 +428,8 @@ def _with_spent(
             detached = recorder.builder.without_gradient(GraphValue(recorder.builder, result.node))
             result = replace(result, node=detached.node, is_spent=True)
         elif history is not None and _is_noticed(recorder, history, outside):
+            if executor.refusals.histories:
+                raise NotRebuildable("a gradient that passes what is made after the launch")
             raise HistoryNoticed
         marked[identity] = result
     return marked
@@ -460,6 +464,8 @@ def _is_dense(recorder: Recorder, value: TensorValue) -> bool:
 def _in_layout(recorder: Recorder, value: TensorValue, any_layout: bool) -> Held:
     """A result with its dims in the order in which they lie in memory in eager execution."""
     found = recorder.graph_value(value)
+    if recorder.heap[value.identity].is_new_leaf:
+        found = recorder.builder.without_gradient(found)  # it becomes a leaf after the launch
     if any_layout:
         return Held(found.node)
     memory = recorder.heap[value.identity].memory

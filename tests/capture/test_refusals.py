@@ -306,6 +306,7 @@ def test_every_row_that_may_refuse_has_a_case() -> None:
 
 #: Functions that do something else where operations are recorded, and what: no check is left out.
 RECORDING: Final = {
+    "dynajit/amp/grad_scaler.py: step": "what is found is chosen by, not asked for",
     "dynajit/distributions/constraints.py: are_met": "a factorization checks in place of its steps",
     "dynajit/distributions/wishart.py: _check_freedom": "a warning",
     "dynajit/ops/calls/arguments.py: category_of": "a number that is known at run time",

@@ -1,0 +1,439 @@
+"""Backward within a compiled function: the graph holds it whole, and leaves what eager leaves.
+
+The program itself, run eagerly, is the referee: results, `.grad` (which tensors have one, values,
+whether two share memory), `requires_grad`, `is_leaf`, versions, and what another backward does.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import dynajit as dj
+import dynajit.nn.functional as F
+from dynajit import autograd
+from dynajit.utils.checkpoint import checkpoint
+
+
+class Tensors:
+    """What programs work on: leaves `w`, `b`, `u`, and `x`, `y` without gradients."""
+
+    def __init__(self) -> None:
+        dj.manual_seed(0)
+        self.w = dj.randn(4, 3, requires_grad=True)
+        self.b = dj.zeros(3, requires_grad=True)
+        self.u = dj.randn(3, requires_grad=True)
+        self.x = dj.randn(5, 4)
+        self.y = dj.randn(5, 3)
+
+    def all(self) -> list[Any]:
+        return [self.w, self.b, self.u, self.x, self.y]
+
+
+Program = Callable[[Tensors], Any]
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(function: Program) -> Program:
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+@program
+def two_losses(t: Tensors) -> Any:
+    h = t.x @ t.w
+    first, second = (h + t.b).pow(2).mean(), (h * t.u).sin().mean()
+    first.backward(retain_graph=True)
+    second.backward()
+    return first, second
+
+
+@program
+def several_at_once(t: Tensors) -> Any:
+    h = t.x @ t.w
+    autograd.backward([(h + t.b).pow(2).mean(), (h * t.u).sin().mean()])
+    return h.detach()
+
+
+@program
+def chosen_inputs(t: Tensors) -> Any:
+    loss = ((t.x @ t.w + t.b) * t.u).sum()
+    loss.backward(inputs=[t.w, t.u])
+    return loss.detach()
+
+
+@program
+def with_a_gradient(t: Tensors) -> Any:
+    h = (t.x @ t.w + t.b).tanh()
+    h.backward(t.y)
+    return h
+
+
+@program
+def gradients_as_results(t: Tensors) -> Any:
+    return autograd.grad(((t.x @ t.w + t.b) ** 2).sum(), (t.w, t.b))
+
+
+@program
+def unused_inputs(t: Tensors) -> Any:
+    loss = ((t.x @ t.w) ** 2).sum()
+    return autograd.grad(loss, (t.w, t.b), allow_unused=True, retain_graph=True), autograd.grad(
+        loss, (t.w, t.b), materialize_grads=True
+    )
+
+
+@program
+def of_a_result(t: Tensors) -> Any:
+    h = t.x @ t.w
+    return autograd.grad((h.sin() + t.b).pow(2).sum(), h)[0]
+
+
+@program
+def penalty(t: Tensors) -> Any:
+    x = t.x.detach().clone().requires_grad_()
+    (g,) = autograd.grad((x @ t.w + t.b).tanh().sum(), x, create_graph=True)
+    loss = ((g.norm(dim=1) - 1) ** 2).mean()
+    loss.backward()
+    return loss
+
+
+@program
+def hessian_times_vector(t: Tensors) -> Any:
+    loss = (t.x @ t.w + t.b).tanh().pow(3).sum()
+    (g,) = autograd.grad(loss, t.w, create_graph=True)
+    return autograd.grad((g * t.w.detach()).sum(), t.w)[0]
+
+
+@program
+def kinks_differentiated_twice(t: Tensors) -> Any:
+    (g,) = autograd.grad(F.relu(t.x @ t.w + t.b).sum(), t.w, create_graph=True)
+    g.pow(2).sum().backward()
+    return g.detach()
+
+
+@program
+def batch_by_batch(t: Tensors) -> Any:
+    for scale in range(3):
+        loss = ((t.x * scale) @ t.w + t.b).pow(2).mean()
+        loss.backward()
+    return loss
+
+
+@program
+def hooks_of_a_result(t: Tensors) -> Any:
+    seen = []
+    h = t.x @ t.w + t.b
+    h.register_hook(lambda g: g * 2)
+    handle = h.register_hook(lambda g: g / 0)
+    h.register_hook(lambda g: seen.append(g))
+    handle.remove()
+    h.pow(2).sum().backward()
+    return h.detach(), seen
+
+
+@program
+def hooks_of_leaves(t: Tensors) -> Any:
+    seen = []
+    with t.w.register_hook(lambda g: g * 3):
+        (t.x @ t.w).sum().backward()
+    after = t.b.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad * 2))
+    (t.b * t.u).sum().backward()
+    after.remove()
+    return seen
+
+
+@program
+def kept_gradients(t: Tensors) -> Any:
+    h = t.x @ t.w + t.b
+    h.retain_grad()
+    h.register_hook(lambda g: g + 1)
+    h.pow(2).sum().backward()
+    return h.grad
+
+
+@program
+def detached_part(t: Tensors) -> Any:
+    h = t.x @ t.w
+    loss = (h.detach() * t.b + h).sum()
+    loss.backward()
+    return loss.detach()
+
+
+@program
+def part_without_gradients(t: Tensors) -> Any:
+    with dj.no_grad():
+        mean = (t.x @ t.w).mean(0)
+    ((t.x @ t.w - mean) * t.b).sum().backward()
+    return mean
+
+
+@program
+def steps_by_hand(t: Tensors) -> Any:
+    for _ in range(3):
+        loss = F.mse_loss(t.x @ t.w + t.b, t.y)
+        loss.backward()
+        with dj.no_grad():
+            for p in (t.w, t.b):
+                p -= 0.1 * p.grad
+                p.grad = None
+    return loss.detach()
+
+
+@program
+def computed_again(t: Tensors) -> Any:
+    loss = checkpoint(lambda x: (x @ t.w + t.b).tanh(), t.x, use_reentrant=False).sum()
+    loss.backward()
+    return loss
+
+
+class Square(autograd.Function):
+    """With a derivative that is not the true one."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * g * x
+
+
+@program
+def written_derivative(t: Tensors) -> Any:
+    loss = Square.apply(t.x @ t.w + t.b).sum()
+    loss.backward()
+    return loss
+
+
+@program
+def writes_in_place(t: Tensors) -> Any:
+    h = t.x @ t.w
+    h.mul_(2).add_(t.b)
+    h[0] = 0
+    h.sum().backward()
+    return h.detach()
+
+
+@program
+def writes_through_views(t: Tensors) -> Any:
+    h = t.x @ t.w
+    h.t()[1].mul_(3)
+    (h * h).sum().backward()
+    return h.detach()
+
+
+@program
+def again_while_it_is_kept(t: Tensors) -> Any:
+    loss = (t.w * t.w).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    return loss.detach()
+
+
+@program
+def nothing_saved(t: Tensors) -> Any:
+    loss = t.w.sum() + t.b.sum()
+    loss.backward()
+    return loss
+
+
+@program
+def one_gradient_for_two(t: Tensors) -> Any:
+    ((t.b + t.u) ** 2).sum().backward()
+    t.b.grad.add_(1)
+    return t.u.grad.clone()
+
+
+@program
+def a_leaf_itself(t: Tensors) -> Any:
+    t.b.backward(t.u.detach())
+    return t.b.detach()
+
+
+@program
+def gradients_set_to_zero(t: Tensors) -> Any:
+    optimizer = dj.optim.SGD([t.w, t.b], lr=0.1, momentum=0.9)
+    for _ in range(2):
+        optimizer.zero_grad(set_to_none=False)
+        loss = F.mse_loss(t.x @ t.w + t.b, t.y)
+        loss.backward()
+        optimizer.step()
+    return loss.detach()
+
+
+@program
+def rows_of_a_jacobian(t: Tensors) -> Any:
+    h = (t.x @ t.w + t.b).sum(0).tanh()
+    return [autograd.grad(h[i], t.b, retain_graph=True)[0] for i in range(3)]
+
+
+@program
+def kept_for_later(t: Tensors) -> Any:
+    loss = (t.x @ t.w).pow(2).sum()
+    loss.backward(retain_graph=True)
+    return loss
+
+
+@program
+def a_leaf_that_stays_inside(t: Tensors) -> Any:
+    x = t.x.detach().requires_grad_()
+    return (x @ t.w).pow(2).sum()
+
+
+@program
+def an_argument_becomes_a_leaf(t: Tensors) -> Any:
+    t.x.requires_grad_()
+    (t.x @ t.w).pow(2).sum().backward()
+    return t.x.requires_grad
+
+
+@program
+def frozen_for_a_while(t: Tensors) -> Any:
+    t.w.requires_grad_(False)
+    (t.x @ t.w * t.b).sum().backward()
+    t.w.requires_grad = True
+    (t.x @ t.w * t.u).sum().backward()
+    return t.w.requires_grad
+
+
+@program
+def statistics_of_batches(t: Tensors) -> Any:
+    mean, variance = dj.zeros(3), dj.ones(3)
+    loss = F.batch_norm(t.x @ t.w, mean, variance, t.b + 1, t.u, training=True).pow(3).sum()
+    loss.backward()
+    return loss.detach(), mean, variance
+
+
+@program
+def dropped(t: Tensors) -> Any:
+    loss = F.dropout(t.x @ t.w, 0.5).sum()
+    loss.backward()
+    return loss.detach()
+
+
+@program
+def leaf_not_laid_out_by_rows(t: Tensors) -> Any:
+    turned = t.w.detach().t().clone().t().requires_grad_()
+    (t.x @ turned).sin().sum().backward()
+    return turned.grad, turned.grad.stride()
+
+
+def leaves_of(found: Any) -> Iterator[Any]:
+    if isinstance(found, (tuple, list)):
+        for item in found:
+            yield from leaves_of(item)
+    else:
+        yield found
+
+
+def facts(value: Any) -> Any:
+    """What a program can see of a value beside its elements."""
+    if not isinstance(value, dj.Tensor):
+        return value
+    has_gradient = value.is_leaf and value.grad is not None
+    kind = value.requires_grad, value.is_leaf, has_gradient
+    return (*kind, value._version, tuple(value.shape), value.stride())
+
+
+def elements(value: Any) -> list[float]:
+    """The elements of a tensor and of its gradient."""
+    if not isinstance(value, dj.Tensor):
+        return []
+    gradient = elements(value.grad) if value.is_leaf and value.grad is not None else []
+    return [*value.detach().flatten().tolist(), *gradient]
+
+
+def backward_again(found: Any) -> list[str]:
+    """What happens to whoever asks for the gradients of results."""
+    outcomes = []
+    for value in leaves_of(found):
+        if isinstance(value, dj.Tensor) and value.requires_grad and not value.is_leaf:
+            try:
+                value.sum().backward()
+                outcomes.append("a gradient")
+            except RuntimeError as error:
+                outcomes.append(str(error)[:40])
+    return outcomes
+
+
+def outcome(function: Program) -> tuple[list[Any], list[float]]:
+    """Facts and elements of all results and tensors, then again after another backward."""
+    tensors = Tensors()
+    dj.manual_seed(7)
+    found = function(tensors)
+    values = [*leaves_of(found), *tensors.all()]
+    seen, held = [facts(v) for v in values], [x for v in values for x in elements(v)]
+    again = backward_again(found)
+    seen += [again, *map(facts, tensors.all())]
+    return seen, held + [x for v in tensors.all() for x in elements(v)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_leaves_what_eager_execution_leaves(name: str) -> None:
+    expected, numbers = outcome(PROGRAMS[name])
+
+    found, computed = outcome(dj.compile(PROGRAMS[name], fullgraph=True))
+
+    assert expected == found
+    assert pytest.approx(numbers, rel=1e-4, abs=1e-5) == computed
+
+
+def test_a_gradient_of_an_earlier_call_is_left_to_eager_execution() -> None:
+    w = dj.ones(3, requires_grad=True)
+    earlier = w * 2
+
+    dj.compile(lambda x: (x * x).sum().backward())(earlier)
+
+    assert [8, 8, 8] == w.grad.tolist()
+
+
+def test_what_backward_needs_and_was_written_is_an_error() -> None:
+    def function(w: Any) -> None:
+        h = w.exp()
+        loss = (h * h).sum()
+        h.mul_(2)
+        loss.backward()
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        dj.compile(function)(dj.ones(3, requires_grad=True))
+
+
+def test_a_hook_on_what_backward_passes_later_is_called_then() -> None:
+    def function(w: Any) -> Any:
+        h = w * 2
+        h.register_hook(lambda g: g * 10)
+        return (h * h).sum()
+
+    w = dj.ones(3, requires_grad=True)
+    dj.compile(function)(w).backward()
+
+    assert [80, 80, 80] == w.grad.tolist()
+
+
+def test_a_leaf_that_is_given_away_gets_its_gradient() -> None:
+    def function(w: Any) -> Any:
+        x = w.detach().requires_grad_()
+        return (x * w).sum(), x
+
+    w = dj.ones(3, requires_grad=True)
+    loss, x = dj.compile(function)(w)
+    loss.backward()
+
+    assert [1, 1, 1] == x.grad.tolist() == w.grad.tolist()
+
+
+def test_a_hook_that_raises_leaves_what_eager_execution_leaves() -> None:
+    def function(w: Any, b: Any) -> None:
+        h = w * b
+        h.register_hook(lambda g: 1 // 0)
+        (h + w).sum().backward()
+
+    outcomes = []
+    for called in (function, dj.compile(function)):
+        w, b = dj.ones(3, requires_grad=True), dj.ones(3, requires_grad=True)
+        with pytest.raises(ZeroDivisionError):
+            called(w, b)
+        outcomes.append((w.grad, b.grad, dj.is_grad_enabled()))
+    assert outcomes[0] == outcomes[1] == (None, None, True)
