@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from dynajit.autograd.products import forward, has_other_leaves, jacobian_of, reverse
+from dynajit.autograd.products import forward, jacobian_of, reverse
 from dynajit.capture.control import disable
 from dynajit.core.errors import ArgumentError, ArgumentValueError
 from dynajit.core.process import late
 from dynajit.core.pytree import flatten, tree_map, unflatten
+from dynajit.eager.backward.reach import has_other_leaves
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.namespaces.mapped import vmap
@@ -90,7 +91,6 @@ def _replaced(args: tuple[Any, ...], argnums: int | tuple[int, ...], value: Any)
     return replaced
 
 
-@disable
 def grad_and_value(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -129,10 +129,9 @@ def grad_and_value(
         value = _without_history(output, watched)
         return gradient, ((value, _without_history(aux, watched)) if has_aux else value)
 
-    return disable(transformed)
+    return transformed
 
 
-@disable
 def grad(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -146,10 +145,9 @@ def grad(
         gradient, value = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return disable(transformed)
+    return transformed
 
 
-@disable
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `func`, and a function that multiplies vectors by its Jacobian.
 
@@ -168,7 +166,6 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         outputs, out_structure = _tensors_of(output, "vjp")
     watched = _is_watched(outer, outputs, tracked)
 
-    @disable
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         vectors, given = flatten(cotangents)
         if given != out_structure:
@@ -320,7 +317,6 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     return tensor
 
 
-@disable
 def jacrev(
     func: Callable[..., Any],
     argnums: int | tuple[int, ...] = 0,
@@ -337,7 +333,6 @@ def jacrev(
     Others as of `grad_and_value`. Each Jacobian has the shape (*output.shape, *input.shape).
     """
 
-    @disable  # its rows are views that are differentiated again
     def transformed(*args: Any, **kwargs: Any) -> Any:
         outer = is_grad_enabled()
         leaves, structure = flatten(_chosen(args, argnums))
@@ -357,7 +352,7 @@ def jacrev(
         result = unflatten(found, out_structure)
         return (result, _without_history(aux, watched)) if has_aux else result
 
-    return disable(transformed)
+    return transformed
 
 
 @disable

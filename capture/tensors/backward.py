@@ -316,6 +316,22 @@ def histories(recorder: "Recorder") -> dict[Node, History]:
     return found
 
 
+def ends_of(recorder: "Recorder", roots: Sequence[Node]) -> set[Node]:
+    """The inputs and leaves that gradients of these nodes reach."""
+    needing = _Needing(recorder.builder)
+    found: set[Node] = set()
+    seen, waiting = set(roots), list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node.kind is NodeKind.PLACEHOLDER or node in recorder.builder.leaves:
+            found.add(node)
+            continue
+        further = set(_differentiable(node, needing)) - seen
+        seen |= further
+        waiting += further
+    return found
+
+
 def _needs_result(op: Op) -> bool:
     """Whether a formula of a row needs the result."""
     found = (formula_parameters(op, name) or () for name in op.inputs)

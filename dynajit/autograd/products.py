@@ -9,7 +9,6 @@ from typing import Any
 
 from dynajit.eager.backward.engine import grad
 from dynajit.eager.modes.grad_mode import enable_grad
-from dynajit.eager.tape.node import Node
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions
 
@@ -92,21 +91,3 @@ def jacobian_of(
             continue
         found.append(functions.stack([row[number] for row in rows]).reshape(shape))
     return found
-
-
-def has_other_leaves(outputs: Sequence[Tensor], known: Sequence[Tensor]) -> bool:
-    """Whether a gradient of the outputs would reach a leaf that is not among `known`."""
-    seen = {id(x) for x in known}
-    waiting: list[Any] = []
-    for y in outputs:
-        if y.requires_grad:
-            waiting.append(y if y.grad_fn is None else y.grad_fn)
-    while waiting:
-        target = waiting.pop()
-        if id(target) in seen:
-            continue
-        seen.add(id(target))
-        if not isinstance(target, Node):
-            return True
-        waiting += [edge for edge in target.edges if edge is not None]
-    return False

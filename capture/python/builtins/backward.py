@@ -15,7 +15,7 @@ from dynajit.capture.library import backward as forms
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import at_once, is_none
 from dynajit.capture.python.builtins.table import special
-from dynajit.capture.python.contents import dict_entries, new_dict
+from dynajit.capture.python.contents import dict_entries, items_of, new_dict
 from dynajit.capture.python.tensors.autograd import (
     found_attribute,
     grad_of,
@@ -27,11 +27,12 @@ from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_in_place
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
-from dynajit.capture.tensors.backward import Travel, fits
+from dynajit.capture.tensors.backward import Travel, ends_of, fits
 from dynajit.capture.values.containers import DictValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.eager import Tensor
+from dynajit.eager.backward.reach import has_other_leaves
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
 from dynajit.ir import graph
 from dynajit.ir.node import Node
@@ -389,3 +390,18 @@ def _result(
     if not allow_unused:
         raise _refusal("the gradient of a tensor that was not used")
     return NONE
+
+
+@special(has_other_leaves)
+@at_once
+def _has_other_leaves(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    outputs, known = (items_of(machine, value) for value in args)
+    recorder = machine.recorder
+    roots = [
+        recorder.graph_value(value).node
+        for value in outputs
+        if isinstance(value, TensorValue) and needs_gradient(machine, value)
+    ]
+    own = {value.identity for value in known if isinstance(value, TensorValue)}
+    found = any(recorder.leaf_at(node) not in own for node in ends_of(recorder, roots))
+    return constant(found)
