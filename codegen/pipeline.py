@@ -309,15 +309,17 @@ def generate(
     with stages.timed("printing"):
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         used = [function.buffers for function in functions]
-        same: Mapping[Node, Node] = memory.NOTHING
-        if written and not any(function.may_fail for function in functions):
-            changed, same = in_place.share(plan, kernels, used, written)
-            functions = tuple(
-                function if new is old else c_text.print_kernel(new)
-                for function, old, new in zip(functions, kernels, changed, strict=True)
-            )
-            used = [function.buffers for function in functions]
-        layout = memory.arrange(plan, used, same, keeps_all=verify)
+        last = max((n for n, function in enumerate(functions) if function.may_fail), default=-1)
+        changed, same = in_place.share(plan, kernels, used, written, last)
+        hosts = memory.NO_HOSTS
+        if not verify:
+            changed, hosts = in_place.hosts(plan, changed, used)
+        functions = tuple(
+            function if new is old else c_text.print_kernel(new)
+            for function, old, new in zip(functions, kernels, changed, strict=True)
+        )
+        used = [function.buffers for function in functions]
+        layout = memory.arrange(plan, used, same, keeps_all=verify, hosts=hosts)
         source = c_text.print_unit(name, functions, layout, graph, arrays)
     stored = _stored(functions, layout, plan) if verify else ()
     return Generated(functions, layout, source, tuple(plan.notes), same, stored)

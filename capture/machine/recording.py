@@ -352,6 +352,10 @@ class Recorder:
         """Whether the captured code has reached this object."""
         return id(obj) in self._by_object
 
+    def handle_of(self, obj: Any) -> HeapValue | None:
+        """The first handle of an existing object, if the captured code has reached it."""
+        return self._by_object.get(id(obj))
+
     def add_printed(self, tensor: TensorValue) -> None:
         """A further existing tensor that is shown."""
         self.heap.write(self._printed, (*self.printed, tensor))

@@ -1,13 +1,15 @@
-"""Outputs that are written straight into the array of an input that the caller overwrites.
+"""Outputs that take the array of what they are computed from.
 
 `share` decides for each output that the caller would copy into an input whether its kernel may
 write there: the input's elements are read in no later kernel, and in this one only where the
-element is written, right before.
+element is written, right before. `hosts` lets a value that is no output live in the array of the
+output that overwrites it, under the same conditions: a gradient that is scaled is one array.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from dynajit.codegen.loops.loop_ir import Buffer, Expression, Kernel, Load, RowKernel, Select, walk
 from dynajit.codegen.plan.fusion import Plan
@@ -20,14 +22,14 @@ def share(
     kernels: Sequence[Kernel],
     used: Sequence[Sequence[Buffer]],
     written: Mapping[int, int],
+    after: int = -1,
 ) -> tuple[list[Kernel], dict[Node, Node]]:
     """The kernels, some changed, and output -> input for those that share an array.
-
-    Requires: no kernel can fail, since a failure must leave no trace.
 
     Args:
         used: the buffers of each kernel.
         written: positions: output -> the input that it is copied to.
+        after: position of the last kernel that can fail: a failure must leave no trace.
     """
     inputs, outputs, buffers = plan.graph.inputs, plan.graph.outputs, plan.storage.buffers
     users = _users(used)
@@ -42,11 +44,53 @@ def share(
         if shown[buffers.get(node)] != 1:  # somebody else gets the output
             continue
         place = _kernel(kernels, users, buffers[node], buffers.get(source))
-        if place is not None:
+        if place is not None and place > after:
             shared[node] = source
             taken.add(source)
             pairs.setdefault(place, []).append((buffers[source], buffers[node]))
     return [_with_pairs(kernel, pairs.get(place)) for place, kernel in enumerate(kernels)], shared
+
+
+SMALLEST_HOST: Final = 1 << 14
+"""Bytes: below, an array of its own costs nothing."""
+
+
+def hosts(
+    plan: Plan, kernels: Sequence[Kernel], used: Sequence[Sequence[Buffer]]
+) -> tuple[list[Kernel], dict[Buffer, Node]]:
+    """The kernels, some changed, and buffer -> output whose array it lives in.
+
+    Args:
+        used: the buffers of each kernel.
+    """
+    buffers, users = plan.storage.buffers, _users(used)
+    shown = Counter(buffers.get(node) for node in plan.graph.outputs if isinstance(node, Node))
+    known = {buffers[node] for node in buffers if node.kind is not NodeKind.CALL}
+    found: dict[Buffer, Node] = {}
+    pairs: dict[int, list[tuple[Buffer, Buffer]]] = {}
+    for node in plan.graph.outputs:
+        if not isinstance(node, Node) or node.kind is not NodeKind.CALL or node not in buffers:
+            continue
+        output = buffers[node]
+        place = users.get(output, [None])[0]
+        if shown[output] != 1 or place is None:
+            continue
+        for source in used[place]:
+            is_free = source not in known and source not in found and not shown[source]
+            if not is_free or not _is_as_large(source, output):
+                continue
+            if users[source][0] < place and _kernel(kernels, users, output, source) == place:
+                found[source] = node
+                pairs.setdefault(place, []).append((source, output))
+                break
+    return [_with_pairs(kernel, pairs.get(place)) for place, kernel in enumerate(kernels)], found
+
+
+def _is_as_large(source: Buffer, output: Buffer) -> bool:
+    size = output.size
+    if not isinstance(size, int) or size * output.dtype.itemsize < SMALLEST_HOST:
+        return False
+    return source.size == size and source.dtype is output.dtype
 
 
 def _users(used: Sequence[Sequence[Buffer]]) -> dict[Buffer, list[int]]:

@@ -22,6 +22,7 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
 NOTHING: Final[Mapping[Node, Node]] = MappingProxyType({})
+NO_HOSTS: Final[Mapping[Buffer, Node]] = MappingProxyType({})
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
@@ -52,6 +53,7 @@ def arrange(
     used: Sequence[Sequence[Buffer]],
     in_place: Mapping[Node, Node] = NOTHING,
     keeps_all: bool = False,
+    hosts: Mapping[Buffer, Node] = NO_HOSTS,
 ) -> Layout:
     """Places for all buffers of a plan.
 
@@ -59,6 +61,7 @@ def arrange(
         plan: what is computed.
         used: buffers of each kernel, in running order.
         in_place: outputs that are written into the array of an input.
+        hosts: buffers that live in the array of an output.
         keeps_all: every stored value gets an output array, also those that are no results.
     """
     places: dict[Buffer, tuple[str, Number]] = {}
@@ -90,6 +93,8 @@ def arrange(
         )  # fmt: skip
     for position, node in enumerate(made):
         places[buffers[node]] = ("outputs", position)
+    for buffer, node in hosts.items():
+        places[buffer] = places[buffers[node]]
     if config.current().sanitize:
         size, guarded = _separate_workspace(places, used)
         return Layout(places, size, made, tuple(constants), guarded)

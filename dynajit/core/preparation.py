@@ -2,10 +2,10 @@
 
 A captured function that fills its object's empty state in the first call, and uses it in all later
 ones, would be compiled twice: for the empty state, and for the filled one. Contract:
-`@prepared_by("method")` says of a method that `self.method()` makes what is missing, that doing so
-early changes nothing else, and that calling it again does nothing. Capture calls it where the
-method is called for an existing object, as long as the captured code has only written attributes of
-that object.
+`@prepared_by("method")` says of a method that `self.method(has_gradient)` makes what is missing,
+that doing so early changes nothing else, and that calling it again does nothing. Capture calls it
+where the method is called for an existing object, as long as the captured code has not changed what
+it looks at. `has_gradient(tensor)` says whether a tensor has a gradient by then.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ class Preparation:
     """What comes before a method.
 
     Args:
-        method: name of the method that makes what is missing, called without arguments.
-        reads: attributes of the object that it looks at.
+        method: name of the method that makes what is missing.
+        reads: attributes of the object that it looks at, and into.
         fills: attributes whose containers it changes.
     """
 

@@ -540,11 +540,9 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop (or zero) the gradient of every parameter."""
         for parameter in self.parameters():
-            if parameter.grad is None:
-                continue
             if set_to_none:
                 parameter.grad = None
-            else:
+            elif parameter.grad is not None:
                 parameter.grad = parameter.grad.detach()
                 parameter.grad.zero_()
 

@@ -83,6 +83,10 @@ _HOOK_TABLES = (
 )
 
 
+def _has_gradient(parameter: Tensor) -> bool:
+    return parameter.grad is not None
+
+
 class Optimizer:
     """Updates parameters from their gradients. Mutable: it holds groups, state and hooks.
 
@@ -174,11 +178,9 @@ class Optimizer:
         """Drop (or zero) the gradient of every parameter."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                if set_to_none:
+                if set_to_none:  # without a look: a compiled step need not know what was there
                     parameter.grad = None
-                else:
+                elif parameter.grad is not None:
                     parameter.grad = parameter.grad.detach()
                     parameter.grad.zero_()
 
@@ -206,12 +208,12 @@ class Optimizer:
                         self._update(parameter, parameter.grad, state, group)
         return loss
 
-    def _begin_all(self) -> None:
+    def _begin_all(self, has_gradient: Callable[[Tensor], bool] = _has_gradient) -> None:
         """The state that the next step would begin: a compiled step finds it, and is made once."""
         with no_grad():
             for group in self.param_groups:
                 for parameter in group["params"]:
-                    if parameter.grad is not None and not self.state[parameter]:
+                    if has_gradient(parameter) and not self.state[parameter]:
                         self._begin(parameter, self.state[parameter], group)
 
     def _can_step_unless(self) -> bool:
@@ -220,6 +222,7 @@ class Optimizer:
         has_dampening = any(group.get("dampening") for group in self.param_groups)
         return type(self).step is Optimizer.step and not has_dampening and not has_hooks(self)
 
+    @prepared_by("_begin_all", reads=("param_groups",), fills=("state",))
     def _step_unless(self, skipped: Tensor) -> None:
         """`step()`, undone where `skipped` holds; the state is begun even there.
 
