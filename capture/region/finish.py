@@ -241,7 +241,8 @@ def _region(
     graph = recorder.builder.finish(outputs)
     saved = saved_tensors(recorder, graph, {key: result.node for key, result in held.items()})
     within: dict[int, tuple[int, ...]] = {}
-    if any(recorder.inputs_require_grad):
+    requires_grad = _requires_grad(recorder, outputs)
+    if any(requires_grad):
         within = dict(_seen_within(recorder, reached, held, graph))
         graph = copy_inputs(graph, written)
     rebuilder = Rebuilder(
@@ -254,7 +255,7 @@ def _region(
         name=executor.root_function.__qualname__,
         graph=graph,
         inputs=_inputs(recorder),
-        requires_grad=_requires_grad(recorder, outputs),
+        requires_grad=requires_grad,
         guards=recorder.guards,
         effects=tuple(replayed),
         end=end,
