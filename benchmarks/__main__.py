@@ -1,6 +1,6 @@
 """`python -m benchmarks [NAME ...]`: run all benchmarks, or the named ones.
 
-`python -m benchmarks kernels models --compare torch` adds PyTorch eager and `torch.compile`
+`python -m benchmarks kernels steps --compare torch` adds PyTorch eager and `torch.compile`
 where PyTorch is installed. `python -m benchmarks cpu [--help]` is the table of what is asked of a
 CPU, and `python -m benchmarks --gpu [--help]` that of a GPU, with options of their own.
 """
@@ -8,14 +8,14 @@ CPU, and `python -m benchmarks --gpu [--help]` that of a GPU, with options of th
 import argparse
 import sys
 
-from benchmarks import cpu, eager, gpu, guards, kernels, models, overhead
+from benchmarks import cpu, eager, gpu, guards, kernels, overhead, steps
 
 BENCHMARKS = {
     "eager": eager.main,
     "guards": guards.main,
     "overhead": overhead.main,
     "kernels": kernels.main,
-    "models": models.main,
+    "steps": steps.main,
 }
 
 
