@@ -675,7 +675,8 @@ static PyObject *
 call_compiled(CompiledFunction *self, PyObject *const *args, size_t nargsf, PyObject *names,
               Handed *handed, int *missed)
 {
-    if (self->disabled || is_eager() || (self->is_rest && PyThreadState_Get()->c_tracefunc != NULL)
+    if (self->disabled || is_eager() || tensor_api->grad_mode()->has_levels
+        || (self->is_rest && PyThreadState_Get()->c_tracefunc != NULL)
         || !is_called_plainly(self->function)) {
         Handed *before = hand_over(handed, self->function);
         PyObject *result = call_original(self, args, nargsf, names);
@@ -1350,7 +1351,8 @@ static PyObject *
 choose_function(CompiledFunction *compiled, _PyInterpreterFrame *frame, int *is_scoped)
 {
     PyObject *function = (PyObject *)FRAME_FUNCTION(frame);
-    if (compiled->disabled || compiled->code != FRAME_CODE(frame) || is_eager()) {
+    if (compiled->disabled || compiled->code != FRAME_CODE(frame) || is_eager()
+        || tensor_api->grad_mode()->has_levels) {
         return NULL;
     }
     compiled->calls++;

@@ -5,6 +5,7 @@ keeper of each thread's autocast word (`autocast.install`).
 """
 
 from dynajit.eager._rows import attempt
+from dynajit.eager.backward import forward  # noqa: F401 - follows tangents
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.modes.grad_mode import (
     enable_grad,

@@ -9,7 +9,7 @@
  * Rows with a function in C of their own (`native`, see `ops/native/_native_forms.c`) ask that first; those
  * that take no tensor only where this thread records nothing. The array functions of composites
  * (`ops/rows/array_forms.py`) are called here, too. `slope` calls the C form of a
- * derivative formula. Called by `ops.table.op_table.Op` (through `ops.table.dispatch`), `eager.tensor.tensor`,
+ * derivative formula. Where tensors may have tangents (`has_levels`), everything goes the Python way. Called by `ops.table.op_table.Op` (through `ops.table.dispatch`), `eager.tensor.tensor`,
  * `eager.operations.inplace` and `eager.tape.node`.
  */
 #define PY_SSIZE_T_CLEAN
@@ -666,7 +666,7 @@ rows_slope(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     PyObject *arguments[MOST_ARGUMENTS];
     int tensors = 0;
-    if (count < 1 || count - 1 > MOST_ARGUMENTS) {
+    if (count < 1 || count - 1 > MOST_ARGUMENTS || tensor_api->grad_mode()->has_levels) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     for (Py_ssize_t i = 1; i < count; i++) {
@@ -696,7 +696,8 @@ rows_attempt(PyObject *module, PyObject *const *args, Py_ssize_t count)
     }
     PyObject *row = args[0], *inputs = args[1], *attributes = args[2];
     PyObject *operands[MOST_OPERANDS];
-    if (!PyTuple_CheckExact(inputs) || !PyDict_CheckExact(attributes)) {
+    if (!PyTuple_CheckExact(inputs) || !PyDict_CheckExact(attributes) ||
+        tensor_api->grad_mode()->has_levels) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     PyObject *form = forms == NULL ? NULL : PyDict_GetItemWithError(forms, row);
@@ -1104,7 +1105,8 @@ rows_get_item(PyObject *module, PyObject *const *args, Py_ssize_t count)
     }
     PyObject *source = args[0], *key = args[1];
     if (row_select == NULL || !TensorBase_Check(source) || !is_plain(source) ||
-        !PyArray_CheckExact(((TensorObject *)source)->array)) {
+        !PyArray_CheckExact(((TensorObject *)source)->array) ||
+        tensor_api->grad_mode()->has_levels) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     PyObject *inputs = PyTuple_Pack(1, source);
@@ -1201,7 +1203,7 @@ rows_is_free(PyObject *module, PyObject *const *args, Py_ssize_t count)
     }
     PyObject *tensor = args[0];
     if (!TensorBase_Check(tensor) || !PyTuple_Check(args[1]) || !PyDict_Check(args[2]) ||
-        tensor_api->grad_mode()->writes_checked) {
+        tensor_api->grad_mode()->writes_checked || tensor_api->grad_mode()->has_levels) {
         Py_RETURN_FALSE;
     }
     PyObject *array = ((TensorObject *)tensor)->array;

@@ -32,7 +32,7 @@ static PyObject *gpu_devices[KNOWN_DEVICES]; /* Device("cuda", i) of those met s
 
 static uint64_t metadata_epoch = 1;
 static uint64_t storages_made = 0;
-static _Thread_local GradMode grad_mode = {1, 0, 0, 0};
+static _Thread_local GradMode grad_mode = {1, 0, 0, 0, 0};
 
 static PyTypeObject Storage_Type;
 static PyTypeObject TensorBase_Type;
@@ -1343,6 +1343,23 @@ module_set_writes_checked(PyObject *module, PyObject *flag)
 }
 
 static PyObject *
+module_has_levels(PyObject *module, PyObject *unused)
+{
+    return PyBool_FromLong(grad_mode.has_levels);
+}
+
+static PyObject *
+module_set_has_levels(PyObject *module, PyObject *flag)
+{
+    int wanted = PyObject_IsTrue(flag);
+    if (wanted < 0) {
+        return NULL;
+    }
+    grad_mode.has_levels = (char)wanted;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 module_autocast_word(PyObject *module, PyObject *unused)
 {
     return PyLong_FromLong(grad_mode.autocast);
@@ -1422,6 +1439,9 @@ static PyMethodDef module_methods[] = {
      "True where eager.modes.write_limits has to be asked before a write (this thread)."},
     {"_set_writes_checked", module_set_writes_checked, METH_O,
      "_set_writes_checked(flag) -> the flag before (this thread)."},
+    {"has_levels", module_has_levels, METH_NOARGS,
+     "True where eager.modes.forward_levels has levels that act now (this thread)."},
+    {"_set_has_levels", module_set_has_levels, METH_O, "_set_has_levels(flag) (this thread)."},
     {"_autocast_word", module_autocast_word, METH_NOARGS,
      "_autocast_word() -> the word of ops/calls/autocast_words.py that holds in this thread."},
     {"_set_autocast_word", module_set_autocast_word, METH_O,

@@ -64,6 +64,7 @@ typedef struct {
     char grad_enabled;      /* operations are recorded for backward */
     char inference_enabled; /* inference_mode: implies not grad_enabled */
     char writes_checked;    /* eager.modes.write_limits has to be asked before a write */
+    char has_levels;        /* tensors may have tangents: eager.modes.forward_levels */
     int autocast;           /* which casts library functions make: a word of ops/calls/autocast_words.py */
 } GradMode;
 

@@ -14,7 +14,7 @@ from dynajit.eager.tape.anomaly import detect_anomaly, set_detect_anomaly
 from dynajit.eager.tensor.legacy import Variable
 
 if TYPE_CHECKING:
-    from dynajit.autograd import functional, graph, profiler
+    from dynajit.autograd import forward_ad, functional, graph, profiler
 
 __all__ = [
     "Function",
@@ -23,6 +23,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "function",
     "functional",
     "grad",
@@ -38,5 +39,5 @@ __all__ = [
     "variable",
 ]
 
-__getattr__ = late.publish(__name__, modules=("functional", "graph", "profiler"))
+__getattr__ = late.publish(__name__, modules=("forward_ad", "functional", "graph", "profiler"))
 late.show(__name__)

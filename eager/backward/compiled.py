@@ -352,7 +352,7 @@ class CompiledNode(Node):
         self.refuse_released(came)
         self.coming = came
         self.check(came, wanted)
-        if is_grad_enabled():
+        if is_grad_enabled() or _tensor.has_levels():
             return self.replayed(gradients, wanted)
         received = [
             _zeros(meta) if gradient is None else _contiguous(gradient.array)

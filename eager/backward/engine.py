@@ -141,7 +141,8 @@ class _Run:
 
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two gradients of one value."""
-        if self.create_graph or a.layout is not strided or b.layout is not strided:
+        is_followed = self.create_graph or _tensor.has_levels()
+        if is_followed or a.layout is not strided or b.layout is not strided:
             return TABLE.add(a, b)
         return _tensor.wrap(any_arrays.added(a.array, b.array))
 
@@ -263,7 +264,7 @@ def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
     """`leaf.grad += gradient`, in place where that cannot be seen by a graph."""
     before = leaf.grad
     is_dense = gradient.layout is strided and (before is None or before.layout is strided)
-    if create_graph or not is_dense:
+    if create_graph or not is_dense or _tensor.has_levels():
         leaf.grad = gradient if before is None else TABLE.add(before, gradient)
         return
     if before is None:

@@ -23,6 +23,7 @@ from dynajit.eager._tensor import (
     TensorBase,
     _set_grad_enabled,
     arrays,
+    has_levels,
     has_mirrored,
     is_grad_enabled,
     is_on_gpu,
@@ -41,6 +42,7 @@ from dynajit.ops.calls.autocast_words import CUDA_ENABLED
 from dynajit.ops.calls.library_calls import OF_TENSORS
 from dynajit.ops.evaluate import PLANS, QUIET, array_form, evaluate, type_of_operand
 from dynajit.ops.table import dispatch
+from dynajit.ops.table.dispatch import Handler
 from dynajit.ops.table.op_table import TABLE, Kind, Op
 from dynajit.ops.table.result_layouts import (
     ALWAYS,
@@ -64,6 +66,22 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     Raises:
         ShapeError, DTypeError, DeviceError, ...: the row refuses the operands.
     """
+    if has_levels():
+        return _followers[0](op, inputs, attributes)
+    return run(op, inputs, attributes)
+
+
+#: What runs a row where tensors may have tangents: `eager.backward.forward.handle`.
+_followers: list[Handler] = []
+
+
+def install_follower(handler: Handler) -> None:
+    """Called once, by `eager.backward.forward`."""
+    _followers[:] = [handler]
+
+
+def run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """`handle` of values alone: tangents are not asked for."""
     kind = op.kind
     if kind is Kind.MOVEMENT and op.rule.view:
         return _view(op, inputs, attributes)
@@ -208,10 +226,9 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
         if array is not NotImplemented:
             array = settled(op, arrays(inputs), attributes, array)
             return record(op, inputs, attributes, array) if needs_node else wrap(array)
+    if not needs_node:
+        return by_parts(op, inputs, attributes)
     with eager_dispatch():
-        if not needs_node:
-            result = op.rule.function(TABLE, *inputs, **attributes)
-            return _settled_tensor(op, inputs, attributes, result)
         before = _set_grad_enabled(False)
         try:
             result = op.rule.function(TABLE, *inputs, **attributes)
@@ -226,6 +243,13 @@ def _composite(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> A
     return record(op, inputs, attributes, array)
 
 
+def by_parts(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """What a composite gives as the rows that it is made of."""
+    with eager_dispatch():
+        result = op.rule.function(TABLE, *inputs, **attributes)
+        return _settled_tensor(op, inputs, attributes, result)
+
+
 def _settled_tensor(
     op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], result: Any
 ) -> Any:
@@ -233,7 +257,7 @@ def _settled_tensor(
     array = settled(op, arrays(inputs), attributes, result.array)
     if array is result.array:
         return result
-    if result.requires_grad:
+    if result.requires_grad or has_levels():
         strides = any_arrays.strides_of(array)
         order = sorted(range(array.ndim), key=lambda d: -strides[d])
         return TABLE.laid_out(result, order=tuple(order))

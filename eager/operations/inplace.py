@@ -36,10 +36,12 @@ from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import (
     TensorBase,
     has_mirrored,
+    has_levels,
     is_grad_enabled,
     is_inference_mode_enabled,
 )
 from dynajit.eager.modes import write_limits
+from dynajit.eager.operations import duals
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.strided_views import again
 from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, zeros_of
@@ -184,7 +186,9 @@ class CopySlices(Node):
             part = TABLE.clone(self.part_of(g))
         if wanted[0]:
             base = (
-                _laid_out(g, self.strides) if is_grad_enabled() else _same_layout(g, self.strides)
+                _laid_out(g, self.strides)
+                if is_grad_enabled() or has_levels()
+                else _same_layout(g, self.strides)
             )
             hole = self.part_of(base)
             if not _tensor.shares_memory(hole._memory, base._memory):
@@ -380,13 +384,14 @@ def _any_requires_grad(tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 def _copy_with_history(tensor: Any) -> Any:
     copied = any_arrays.row_major(tensor.array)
     if not tensor.requires_grad:
-        return _tensor.wrap(copied)
+        return duals.share(tensor, _tensor.wrap(copied), copied=True)
     source = tensor
     if tensor._replay and tensor._replay[-1][0] is again and tensor._base.requires_grad:
         source = tensor._base  # of which the view may show more than of what it was taken of
         for op, attributes in tensor._replay:
             source = op(source, **attributes)
-    return _tensor.wrap_output(copied, source.grad_fn, source.output_index)
+    made = _tensor.wrap_output(copied, source.grad_fn, source.output_index)
+    return duals.share(tensor, made, copied=True)
 
 
 def commit(tensor: Any, result: Any, name: str) -> None:
@@ -412,11 +417,13 @@ def commit(tensor: Any, result: Any, name: str) -> None:
     record = is_grad_enabled() and (result.requires_grad or tensor.requires_grad)
     if record and tensor._base is not None:
         _rebase_base(tensor, result, name)
-        return
-    node = _history(tensor, result) if record else None
-    write(tensor, result)
-    if record:
-        rebase_keeping_hooks(tensor, node)
+    else:
+        node = _history(tensor, result) if record else None
+        write(tensor, result)
+        if record:
+            rebase_keeping_hooks(tensor, node)
+    if has_levels():
+        duals.note_write(tensor, result, copy_into, name)
 
 
 def write(tensor: Any, result: Any) -> None:
@@ -549,7 +556,8 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
         source = _broadcast(source, tuple(tensor.shape), name)
     if source.requires_grad and is_grad_enabled():
         edges, indices = edges_of([source, tensor])
-        source = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
+        made = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
+        source = duals.share(source, made)
     commit(tensor, source, name)
     return tensor
 
@@ -700,7 +708,8 @@ def _set_advanced(tensor: Any, entries: list[Any], value: Any) -> None:
     value = _as_value(tensor, value)
     first, then = subscript.split_entries(tensor, entries)
     is_whole = all(entry == slice(None) for entry in first)
-    if not (is_grad_enabled() and (tensor.requires_grad or value.requires_grad)):
+    is_recorded = is_grad_enabled() and (tensor.requires_grad or value.requires_grad)
+    if not (is_recorded or duals.is_dual((tensor, value))):
         if not is_meta(tensor.array):
             memory, *seen = parts_of(tensor._held)
             part = memory if is_whole else memory[(*first, ...)]

@@ -14,6 +14,7 @@ from dynajit.core.arrays.mirrored_arrays import mirrored, parts_of, turned
 from dynajit.core.errors import ArgumentRuntimeError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
+from dynajit.eager.operations.duals import share
 from dynajit.eager.tape.node import Node
 from dynajit.ops.table.op_table import TABLE, Op
 from dynajit.ops.table.result_layouts import strides_of_result
@@ -52,11 +53,11 @@ def resolved(tensor: Any) -> Any:
         return tensor
     array = values_of(tensor)
     if not (is_grad_enabled() and tensor.requires_grad):
-        return _tensor.wrap(array)
+        return share(tensor, _tensor.wrap(array))
     maker, index = tensor.grad_fn, tensor.output_index
     if maker is None:
         maker, index = ResolvedBackward([tensor], [0]), 0
-    return _tensor.wrap_output(array, maker, index)
+    return share(tensor, _tensor.wrap_output(array, maker, index))
 
 
 def seen_by(op: Op, source: Any, array: Any) -> Any:

@@ -22,6 +22,7 @@ from dynajit.core.errors import (
 from dynajit.core.types.dtypes import Category
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.operations.duals import is_dual
 from dynajit.eager.operations.inplace import check_writable, refuse_partial_overlap, write
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.reshaping import resized
@@ -46,7 +47,13 @@ def write_into(
                 f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}.  Give an "
                 "eager tensor, and a tuple of them to a function with several results."
             )
-    recorded = is_grad_enabled() and any(t.requires_grad for t in _tensors((out, operands)))
+    given = list(_tensors((out, operands)))
+    recorded = is_grad_enabled() and any(t.requires_grad for t in given)
+    if is_dual(given):
+        raise AutogradError(
+            f"{name}(): functions with out=... arguments don't support forward AD, but one of the "
+            "arguments has a tangent.  Leave out= out."
+        )
     with no_grad(), disabled():
         result = run()
         results = _results_for(out, targets, result, name)

@@ -21,6 +21,7 @@ from dynajit.core.types.value_types import contiguous_strides
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
 from dynajit.eager.modes import write_limits
+from dynajit.eager.operations import duals
 from dynajit.eager.operations.inplace import (
     MSG_LEAF,
     MSG_VIEW_OF_LEAF,
@@ -52,6 +53,7 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
             raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
     view = function(tensor, *arguments)
     if view is not tensor:
+        duals.move(view, tensor)
         _tensor.adopt_view(tensor, view._held, view._replay)
         if base is None:
             tensor.__dict__[RESHAPED] = True
@@ -121,6 +123,7 @@ class ReshapingMethods(Fields):
         refuse_inference(self, "set_")
         if self.requires_grad and is_grad_enabled():
             raise AutogradError(MSG_LEAF.format(name="set_"))
+        duals.drop(self)
         storage = _tensor.Storage()
         if isinstance(source, _tensor.TensorBase):
             storage = source._storage
@@ -214,6 +217,8 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
     refuse_inference(tensor, "resize_")
     if tensor.requires_grad:
         raise AutogradError("cannot resize variables that require grad")
+    if duals.is_dual((tensor,)):
+        raise AutogradError("cannot resize variables that has a forward grad")
     if tensor._base is not None:
         raise UnsupportedError("resize_: the tensor is a view.  Resize a clone() of it.")
     if tensor._is_mirrored:

@@ -241,13 +241,15 @@ class SavedTensor:
 class SavedResult:
     """An output of the node itself; refers to the array only, so that no cycle arises."""
 
-    __slots__ = ("array", "index", "storage", "version")
+    __slots__ = ("array", "duals", "index", "storage", "version")
 
     def __init__(self, tensor: Any, index: int = 0) -> None:
         self.array = tensor._held
         self.storage = tensor._storage
         self.version = self.storage.version
         self.index = index
+        #: (level of forward mode, tangent there) pairs; None where it has none.
+        self.duals: tuple[tuple[Any, Any], ...] | None = None
 
     def unpack(self, node: Node) -> Any:
         """The output, with this node as its history, if nobody wrote to it since.
@@ -258,8 +260,13 @@ class SavedResult:
         if self.storage.version != self.version:
             raise AutogradError(modified_message(self, node))
         if is_grad_enabled():
-            return _tensor.wrap_output(self.array, node, self.index)
-        return _tensor.wrap(self.array)
+            found = _tensor.wrap_output(self.array, node, self.index)
+        else:
+            found = _tensor.wrap(self.array)
+        for level, tangent in self.duals or ():
+            if level.is_open:
+                level.note(found, tangent)
+        return found
 
 
 class SavedSparse:

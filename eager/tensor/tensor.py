@@ -33,7 +33,7 @@ from dynajit.eager import _tensor
 from dynajit.eager._rows import get_item
 from dynajit.eager.backward import engine as tape
 from dynajit.eager.modes.defaults import get_default_dtype
-from dynajit.eager.operations import subclasses
+from dynajit.eager.operations import duals, subclasses
 from dynajit.eager.operations.execute import handle, refresh_view
 from dynajit.eager.operations.inplace import InPlaceMethods
 from dynajit.eager.operations.layout import LayoutMethods
@@ -174,7 +174,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 _tensor.rebase(made, source.grad_fn, 0)
         finally:
             ask_no_class(-1)
-        return subclasses.met(made)
+        return subclasses.met(duals.share(self, made))
 
     # -- data and gradients ------------------------------------------------------------------
 
@@ -227,6 +227,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         if self._base is not None and self.requires_grad:
             raise AutogradError("detach_: Can't detach views in-place. Use detach() instead.")
         _tensor.rebase(self, None, 0)
+        duals.drop(self)
         return self
 
     def backward(

@@ -211,6 +211,7 @@ def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
     name="complex",
     layout=result_layouts.iterated,
     pairs=lambda ops, real, imag: (real, imag),
+    linear=("real", "imag"),
 )
 def complex_(xp: Any, real: Any, imag: Any) -> Any:
     """The complex numbers with these parts. Shape: broadcast."""
@@ -223,6 +224,7 @@ def complex_(xp: Any, real: Any, imag: Any) -> Any:
     analytic=False,
     layout=result_layouts.iterated,
     pairs=lambda ops, x: (x[0], -x[1]),
+    linear=("x",),
 )
 def conj(xp: Any, x: Any) -> Any:
     """Complex conjugates. Shape, dtype: as x."""

@@ -135,7 +135,7 @@ def _mean_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...]) -> Any
     return ops.expand(share, shape=x_type.shape)
 
 
-@composite(infer=_mean_infer, array=array_forms.mean, vjp={"x": _mean_vjp})
+@composite(infer=_mean_infer, array=array_forms.mean, vjp={"x": _mean_vjp}, linear=("x",))
 def mean(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Arithmetic mean along `dim`; NaN where there is nothing to average."""
     if not x.dtype.is_floating_point:
@@ -501,6 +501,8 @@ def _linear_infer(
         "weight": lambda ops, g, x: ops.matmul(transposed(ops, as_rows(ops, g)), as_rows(ops, x)),
         "bias": lambda g: g,
     },
+    linear=("bias",),
+    factors=("x", "weight"),
 )
 def linear(ops: Any, x: Any, weight: Any, bias: Any) -> Any:
     """x @ weight.T + bias: x (*, in), weight (out, in), bias (out) or None -> (*, out)."""
@@ -528,6 +530,7 @@ def keep_scale(
     },
     native=_philox.dropout,
     layout=result_layouts.iterated,
+    linear=("x",),
 )
 def dropout(ops: Any, x: Any, seed: Any, offset: Any, *, p: float, shift: Any = 0) -> Any:
     """x with each element zeroed with probability p and the others scaled by 1 / (1 - p).

@@ -27,6 +27,7 @@ def _embedding_vjp(
     vjp={"weight": _embedding_vjp},
     native=_native_forms.embedding,
     slopes={"weight": _native_forms.embedding_slope},
+    linear=("weight",),
 )
 def embedding(ops: Any, weight: Any, indices: Any, *, padding_idx: int | None = None) -> Any:
     """Rows of weight (n, d) at integer indices (*) -> (*, d); the row `padding_idx` gets no
@@ -51,7 +52,7 @@ def _by_frequency_vjp(
     return _embedding_vjp(ops, shares, weight_type, indices, padding_idx)
 
 
-@composite(vjp={"weight": _by_frequency_vjp})
+@composite(vjp={"weight": _by_frequency_vjp}, linear=("weight",))
 def embedding_by_frequency(
     ops: Any, weight: Any, indices: Any, *, padding_idx: int | None = None
 ) -> Any:

@@ -150,6 +150,7 @@ def _triangular_vjp(ops: Any, g: Any, a: Any, out: Any, upper: bool, unit: bool)
             transposed(ops, a), g, upper=not upper, unit=unit
         ),
     },
+    linear=("b",),
 )
 def triangular_solve(xp: Any, a: Any, b: Any, *, upper: bool, unit: bool) -> Any:
     """x with T x = b, T the upper or lower triangle of a (with ones on its diagonal if `unit`).
@@ -179,6 +180,7 @@ def _solve_vjp(ops: Any, g: Any, a: Any, out: Any) -> Any:
     infer=_pair_infer("solve"),
     vjp={"a": _solve_vjp, "b": lambda ops, g, a: ops.linear_solve(transposed(ops, a), g)},
     refuses=True,
+    linear=("b",),
 )
 def linear_solve(xp: Any, a: Any, b: Any) -> Any:
     """x with a x = b for matrices b."""

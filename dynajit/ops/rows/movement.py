@@ -343,6 +343,9 @@ def _pad_vjp(ops: Any, g: Any, x_type: TensorType, before: Shape) -> Any:
     vjp={"x": _pad_vjp},
     layout=result_layouts.suggested,
     shown=("x",),
+    tangent=lambda ops, x_tangent, before, after: ops.pad(
+        x_tangent, before=before, after=after, value=0
+    ),
 )
 def pad(
     m: Any, load: Any, index: Any, types: Any, *, before: Shape, after: Shape, value: Any
@@ -542,6 +545,7 @@ def overwrite(m: Any, load: Any, index: Any, types: Any) -> Any:
     array=lambda xp, x, source: xp.array(source, order="C"),
     vjp={"x": lambda g: g},
     shown=("source",),
+    linear=("x", "source"),
 )
 def overwrite_unrecorded(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The elements of `source` with the history of x: a write while no gradients are recorded."""

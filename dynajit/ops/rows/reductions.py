@@ -82,6 +82,7 @@ def _block_sums(xp: Any, x: Any, d: int) -> Any:
     analytic=False,
     autocast=Autocast.FULL,
     takes=dtypes.UNSIGNED,
+    linear=("x",),
 )
 def sum(m: Any, a: Any, b: Any) -> Any:
     """Sum along `dim`; 0 where empty. Dtype: as x if floating, else int64.

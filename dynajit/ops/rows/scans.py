@@ -66,6 +66,7 @@ def _cumsum_vjp(ops: Any, g: Any, dim: int, reverse: bool) -> Any:
     widens=True,
     native=_native_orders.cumsum,
     autocast=Autocast.FULL,
+    linear=("x",),
 )
 def cumsum(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """Sums of the elements up to each position along `dim`, or from it on if `reverse`.

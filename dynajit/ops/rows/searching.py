@@ -154,6 +154,28 @@ def _logcumsumexp_vjp(ops: Any, g: Any, x: Any, out: Any, dim: int, reverse: boo
     return ops.sub(part(1), part(-1))
 
 
+def _logcumsumexp_tangent(
+    ops: Any, x_tangent: Any, x: Any, out: Any, dim: int, reverse: bool
+) -> Any:
+    """exp(-out) * the running sum of exp(x) times the tangent, in logarithms; 0 where out is -inf.
+
+    Written down since the formula above, at a gradient without positive or negative parts, has an
+    infinite logarithm within.
+    """
+    if not x.shape:
+        return x_tangent
+    level = ops.where(ops.isfinite(out), out, 0)
+
+    def part(sign: int) -> Any:
+        signed = ops.mul(x_tangent, sign)
+        live = ops.gt(signed, 0)
+        size = ops.add(ops.log(ops.where(live, signed, 1)), x)
+        sizes = ops.where(live, size, float("-inf"))
+        return ops.exp(ops.sub(ops.logcumsumexp(sizes, dim=dim, reverse=reverse), level))
+
+    return ops.sub(part(1), part(-1))
+
+
 def _same_infer(x: ValueType, *, dim: int, reverse: bool) -> TensorType:
     type = require_tensor(x, "logcumsumexp", "x")
     return type.with_shape(type.shape)
@@ -171,6 +193,7 @@ def _logcumsumexp_array(xp: Any, x: Any, *, dim: int, reverse: bool) -> Any:
     infer=_same_infer,
     array=_logcumsumexp_array,
     vjp={"x": _logcumsumexp_vjp},
+    tangent=_logcumsumexp_tangent,
     stays=_stays_running,
 )
 def logcumsumexp(ops: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:

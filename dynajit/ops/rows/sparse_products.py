@@ -29,7 +29,11 @@ def _vjp_of_matrix(ops: Any, g: Any, rows: Any, columns: Any, values: Any, matri
     return ops.sparse_product(columns, rows, values, g, count=matrix_type.shape[0])
 
 
-@composite(array=_form, vjp={"values": _vjp_of_values, "matrix": _vjp_of_matrix})
+@composite(
+    array=_form,
+    vjp={"values": _vjp_of_values, "matrix": _vjp_of_matrix},
+    factors=("values", "matrix"),
+)
 def sparse_product(
     ops: Any, rows: Any, columns: Any, values: Any, matrix: Any, *, count: int
 ) -> Any:

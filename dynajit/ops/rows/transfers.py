@@ -26,6 +26,7 @@ def _infer(x: ValueType, *, device: Device, non_blocking: bool) -> TensorType:
     widens=True,
     layout=result_layouts.as_first,
     takes=dtypes.STORED,
+    linear=("x",),
 )
 def to_device(xp: Any, x: Any, *, device: Device = CPU, non_blocking: bool = False) -> Any:
     """A copy of x on a device.

@@ -67,7 +67,7 @@ def formula_parameters(op: Op, input_name: str) -> tuple[Parameter, ...] | None:
         return None
     parameters = []
     for name, declared in inspect.signature(formula).parameters.items():
-        found = _meaning(op, name)
+        found = meaning_of(op, name)
         if found is not None:
             parameters.append(found)
         elif declared.default is inspect.Parameter.empty:
@@ -122,7 +122,8 @@ def is_variadic(op: Op, input_name: str) -> bool:
     return op.variadic and input_name == op.inputs[-1]
 
 
-def _meaning(op: Op, name: str) -> Parameter | None:
+def meaning_of(op: Op, name: str) -> Parameter | None:
+    """What a formula's parameter of this name stands for; None: nothing."""
     for need in (Need.TABLE, Need.GRADIENT, Need.RESULT, Need.RESULT_TYPE):
         if name == need.value:
             return Parameter(name, need)

@@ -79,6 +79,14 @@ class RowFacts(TypedDict, total=False):
             complex input or result is the tuple of its real and imaginary parts. For rows that have
             no body, or whose body is not what pairs are to do.
         takes: dtypes for storage alone whose elements it takes; a movement takes all.
+        linear: names of inputs in which it is linear, with real coefficients, all together: what
+            they are replaced by goes through it. None: of a movement or a scatter those that have
+            a formula, of others none.
+        factors: names of inputs in each of which alone it is linear, where the `linear` ones, which
+            are added, are 0.
+        tangent: formula of the result's tangent, where it follows from none of these; it has the
+            parameters of one in `Op.vjp` but `g`, and `<input>_tangent`, None where there is none.
+            `ops.table.tangents` says how it is used.
     """
 
     layout: Callable[..., Any] | None
@@ -88,6 +96,9 @@ class RowFacts(TypedDict, total=False):
     gives_positions: bool
     pairs: Callable[..., Any] | None
     takes: tuple[DType, ...]
+    linear: tuple[str, ...] | None
+    factors: tuple[str, ...]
+    tangent: Callable[..., Any] | None
 
 
 class _Required:
@@ -315,7 +326,8 @@ class Op(RowCall):
             zeros, as in PyTorch, where the formulas alone would have none.
         opaque: a function of the program's own, which may give something else in every call: it is
             never computed ahead, and gets tensors as it was given them.
-        layout, autocast, keeps_zero, indices, gives_positions, pairs, takes: see `RowFacts`.
+        layout, autocast, keeps_zero, indices, gives_positions, pairs, takes, linear, factors,
+            tangent: see `RowFacts`.
     """
 
     name: str
@@ -338,6 +350,9 @@ class Op(RowCall):
     gives_positions: bool = False
     pairs: Callable[..., Any] | None = None
     takes: tuple[DType, ...] = ()
+    linear: tuple[str, ...] | None = None
+    factors: tuple[str, ...] = ()
+    tangent: Callable[..., Any] | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager

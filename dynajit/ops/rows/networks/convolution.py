@@ -245,6 +245,8 @@ def _convolution_vjp_bias(ops: Any, g: Any) -> Any:
         "bias": _convolution_vjp_bias,
     },
     layout=result_layouts.suggested_by_any,
+    linear=("bias",),
+    factors=("x", "weight"),
 )
 def convolution(
     ops: Any, x: Any, weight: Any, bias: Any, *, stride: Any, before: Any, after: Any,
@@ -305,6 +307,7 @@ def _input_vjp_weight(
     array=convolution_forms.convolution_input,
     vjp={"y": _input_vjp_y, "weight": _input_vjp_weight},
     layout=result_layouts.transposed,
+    factors=("y", "weight"),
 )
 def convolution_input(
     ops: Any, y: Any, weight: Any, *, shape: Shape, stride: Any, before: Any, after: Any,
@@ -355,6 +358,7 @@ def _weight_vjp_x(
     infer=_weight_infer,
     array=convolution_forms.convolution_weight,
     vjp={"y": _weight_vjp_y, "x": _weight_vjp_x},
+    factors=("y", "x"),
 )
 def convolution_weight(
     ops: Any, y: Any, x: Any, *, size: Shape, stride: Any, before: Any, after: Any,

@@ -104,6 +104,7 @@ def _nll_vjp(
     vjp={"x": _nll_vjp},
     native=_native_forms.nll_loss,
     slopes={"x": _native_forms.nll_loss_slope},
+    linear=("x",),
 )
 def nll_loss(
     ops: Any, x: Any, target: Any, weight: Any, *, reduction: str = "mean", ignore_index: int = -100

@@ -229,7 +229,7 @@ def _fold_vjp(
     )  # fmt: skip
 
 
-@composite(infer=_fold_infer, array=window_forms.fold_windows, vjp={"x": _fold_vjp})
+@composite(infer=_fold_infer, array=window_forms.fold_windows, vjp={"x": _fold_vjp}, linear=("x",))
 def fold_windows(
     ops: Any, x: Any, *, shape: Shape, stride: Any, before: Any, after: Any, dilation: Any
 ) -> Any:
@@ -314,6 +314,7 @@ def _sum_pool_vjp(
     native=_native_windows.sum_pool,
     slopes={"x": _native_windows.sum_pool_slope},
     layout=result_layouts.averaged,
+    linear=("x",),
 )
 def sum_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -418,6 +419,7 @@ def _place_infer(
             g, choice, size=size, stride=stride, before=before, after=after, dilation=dilation
         )
     },
+    linear=("x",),
 )
 def place_windows(
     ops: Any, x: Any, choice: Any, *, shape: Shape, size: Any, stride: Any, before: Any,
@@ -451,7 +453,7 @@ def _pick_vjp(
     )  # fmt: skip
 
 
-@composite(infer=_pick_infer, array=window_forms.pick_windows, vjp={"x": _pick_vjp})
+@composite(infer=_pick_infer, array=window_forms.pick_windows, vjp={"x": _pick_vjp}, linear=("x",))
 def pick_windows(
     ops: Any, x: Any, choice: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
 ) -> Any:
