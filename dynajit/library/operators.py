@@ -26,6 +26,7 @@ from dynajit.eager._tensor import (
     needs_grad,
 )
 from dynajit.eager.modes.write_limits import check_write
+from dynajit.eager.operations.duals import is_dual
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ir.graph import Value
 from dynajit.library import autograd, graph_rows
@@ -89,7 +90,7 @@ class OpOverload(GraphCallable):
             return graph_rows.call(self, values)
         if self.whole is not None:
             return self.call_python(self.whole, values)
-        if self.has_autograd and needs_grad(tuple(operands)):
+        if self.has_autograd and (needs_grad(tuple(operands)) or is_dual(operands)):
             self._refuse_written_history(values)
             return autograd.call(self, values)
         return self.run_untaped(values) if self.is_custom else self.run(values)

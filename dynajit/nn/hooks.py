@@ -343,6 +343,10 @@ class _Inputs(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         return (None, *ctx.hooks.receive_inputs(gradients))
 
+    @staticmethod
+    def jvp(ctx: Any, hooks: Any, *tangents: Any) -> Any:
+        return tuple(tangent.view_as(tangent) for tangent in tangents)
+
 
 class _Outputs(Function):
     @staticmethod
@@ -354,6 +358,10 @@ class _Outputs(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         return (None, *ctx.hooks.receive_outputs(gradients))
+
+    @staticmethod
+    def jvp(ctx: Any, hooks: Any, *tangents: Any) -> Any:
+        return tuple(None if t is None else t.view_as(t) for t in tangents)
 
 
 def _recorded(items: tuple[Any, ...]) -> list[int]:

@@ -14,12 +14,20 @@ from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager import _tensor
-from dynajit.eager._tensor import TensorBase, _set_grad_enabled, is_grad_enabled, meta_of
+from dynajit.eager._tensor import (
+    TensorBase,
+    _set_grad_enabled,
+    has_levels,
+    is_grad_enabled,
+    meta_of,
+)
+from dynajit.eager.backward.function_tangents import follow_function
 from dynajit.eager.operations.inplace import MSG_LEAF
 from dynajit.eager.tape import anomaly
 from dynajit.eager.tape.node import (
     MSG_SECOND_BACKWARD,
     Node,
+    SavedResult,
     edges_of,
     kept_for_backward,
     refuse_gradient,
@@ -40,6 +48,8 @@ class FunctionContext:
         self.dirty: tuple[Any, ...] = ()
         self.non_differentiable: tuple[Any, ...] = ()
         self._to_save: tuple[Any, ...] = ()
+        self._for_forward: tuple[Any, ...] | None = None
+        self._is_forward = False
         self._node: FunctionNode | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -48,21 +58,35 @@ class FunctionContext:
         Raises:
             ArgumentError: something else than a tensor or None.
         """
+        self._check(tensors, "save_for_backward")
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keep tensors (or None) for `jvp`.
+
+        Raises:
+            ArgumentError: something else than a tensor or None.
+        """
+        self._check(tensors, "save_for_forward")
+        self._for_forward = tensors
+
+    def _check(self, tensors: tuple[Any, ...], name: str) -> None:
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, TensorBase):
                 raise ArgumentError(
-                    f"save_for_backward can only save variables, but got {type(tensor).__name__}."
+                    f"{name} can only save variables, but got {type(tensor).__name__}."
                     "  Keep other objects as attributes of ctx."
                 )
-        self._to_save = tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept.
+        """What `save_for_backward` kept; in `jvp` what `save_for_forward` did, if it was called.
 
         Raises:
             AutogradError: it was released, or a tensor was written in place since.
         """
+        if self._is_forward and self._for_forward is not None:
+            return self._for_forward
         return self._to_save if self._node is None else self._node.unpack()
 
     def mark_dirty(self, *tensors: Any) -> None:
@@ -118,6 +142,9 @@ class FunctionNode(Node):
         if self.saved is None:
             raise AutogradError(MSG_SECOND_BACKWARD)
         return tuple(saved and saved.unpack(self) for saved in self.saved)
+
+    def kept_results(self, index: int) -> Sequence[SavedResult]:
+        return [x for x in self.saved or () if isinstance(x, SavedResult) and x.index == index]
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         if self.context.materialize_grads:
@@ -211,17 +238,33 @@ class Function:
         """The gradients of the inputs, one per argument of `forward`; None where there is none."""
         raise NotImplementedError("You must implement the backward function for custom Function.")
 
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of the outputs from those of the inputs, one per argument of `forward`; None
+        for an argument that is no tensor, and for an output that has none."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
+        )
+
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """Run `forward` and put one node on the tape.
+        """Run `forward` and put one node on the tape; where a tensor is dual, `jvp` then.
 
         Raises:
             AutogradError: an output that was marked dirty is no input, or is a leaf that requires
-                grad.
+                grad; tangents that `jvp` gives do not fit.
             UnsupportedError: a gradient is to flow into or out of a sparse tensor.
         """
         if cls.setup_context is not Function.setup_context:
             args = with_defaults(cls._defaults_of_forward, args)
+        if has_levels():
+            return follow_function(cls, args, cls._applied)[1]
+        return cls._applied(args)[1]
+
+    @classmethod
+    def _applied(cls, args: tuple[Any, ...]) -> tuple[FunctionContext, Any]:
+        """The context of the call, and the outputs."""
         needs = tuple(isinstance(x, TensorBase) and x.requires_grad for x in args)
         context = FunctionContext(needs)
         recorded = is_grad_enabled() and any(needs)
@@ -238,8 +281,8 @@ class Function:
         finally:
             _set_grad_enabled(before)
         if not recorded:
-            return _unrecorded(args, output)
-        return _recorded(cls, context, args, output)
+            return context, _unrecorded(args, output)
+        return context, _recorded(cls, context, args, output)
 
 
 def with_defaults(known: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:

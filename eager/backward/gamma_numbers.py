@@ -91,11 +91,17 @@ class _StandardGamma(Function):
         drawn = np.asarray(np.maximum(wide, floor)).astype(array.dtype)
         found = _tensor.wrap(any_arrays.placed_like(drawn, array))
         ctx.save_for_backward(concentration, found)
+        ctx.save_for_forward(concentration, found)
         return found
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         """The gradient of the concentrations; it has none itself."""
+        return _StandardGamma.jvp(ctx, gradient)
+
+    @staticmethod
+    def jvp(ctx: Any, gradient: Any) -> Any:
+        """The tangent of the draws, one by one that of the concentrations times the slope."""
         concentration, found = (
             np.asarray(any_arrays.as_numpy(x.array), np.float64) for x in ctx.saved_tensors
         )

@@ -17,7 +17,6 @@ from dynajit.core.errors import AutogradError, UnsupportedError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase
 from dynajit.eager.modes.forward_levels import Level, act, acting, only, opened
-from dynajit.eager.tape.node import OpNode, SavedResult
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import dense_strides, order_of
 from dynajit.ops.table.tangents import is_continuous, zeros_like
@@ -33,6 +32,10 @@ MSG_UNKNOWN_VIEW: Final = (
 MSG_SAME_LEVEL: Final = (
     "Setting a forward grad that itself has a forward gradient at the same level {level} is not "
     "supported."
+)
+MSG_MADE_TWICE: Final = (
+    "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
+    "{level} is not supported."
 )
 MSG_SIZE: Final = (
     "Trying to set a forward gradient that has a different size than that of the original Tensor, "
@@ -145,8 +148,8 @@ def note(level: Level, tensor: Any, tangent: Any) -> None:
     """Let the level know the tangent, and the node that keeps the tensor as its result."""
     level.note(tensor, tangent)
     node = tensor.grad_fn
-    if isinstance(node, OpNode) and isinstance(node.result, SavedResult):
-        node.result.duals = (*(node.result.duals or ()), (level, tangent))
+    for kept in () if node is None else node.kept_results(tensor.output_index):
+        kept.duals = (*(kept.duals or ()), (level, tangent))
 
 
 def laid_out_like(tangent: Any, tensor: Any) -> Any:
@@ -175,8 +178,10 @@ def make_dual(level: Level, tensor: Any, tangent: Any) -> Any:
     """A view of a tensor that has the tangent at a level.
 
     Raises:
-        AutogradError: the tangent has another shape or dtype, or a tangent at the level itself.
+        AutogradError: the tangent has another shape or dtype, or one of both is dual at the level.
     """
+    if tangent_of(level, tensor) is not None:
+        raise AutogradError(MSG_MADE_TWICE.format(level=level.number))
     if tangent_of(level, tangent) is not None:
         raise AutogradError(MSG_SAME_LEVEL.format(level=level.number))
     if tuple(tangent.shape) != tuple(tensor.shape):

@@ -50,9 +50,9 @@ def write_into(
     given = list(_tensors((out, operands)))
     recorded = is_grad_enabled() and any(t.requires_grad for t in given)
     if is_dual(given):
-        raise AutogradError(
-            f"{name}(): functions with out=... arguments don't support forward AD, but one of the "
-            "arguments has a tangent.  Leave out= out."
+        raise UnsupportedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an "
+            "out= function.  Leave out= out."
         )
     with no_grad(), disabled():
         result = run()

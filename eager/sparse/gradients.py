@@ -37,6 +37,7 @@ class Embedding(Function):
     def forward(ctx: Any, weight: Any, numbers: Any, padding_idx: int | None) -> Any:
         """Look the rows up, and keep their numbers."""
         ctx.save_for_backward(numbers)
+        ctx.save_for_forward(numbers)
         ctx.padding_idx, ctx.sizes = padding_idx, tuple(weight.shape)
         return TABLE.embedding(weight, numbers, padding_idx=None)
 
@@ -50,3 +51,9 @@ class Embedding(Function):
             (kept,) = (where[0] != ctx.padding_idx).nonzero(as_tuple=True)
             where, elements = where.index_select(1, kept), elements.index_select(0, kept)
         return made(SparseTensor, where, elements, ctx.sizes, False), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """The rows of the tangent."""
+        (numbers,) = ctx.saved_tensors
+        return TABLE.embedding(tangents[0], numbers, padding_idx=None)

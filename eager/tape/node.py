@@ -114,6 +114,10 @@ class Node:
     def release(self) -> None:
         """Drop saved tensors: the graph has been used up."""
 
+    def kept_results(self, index: int) -> "Sequence[SavedResult]":
+        """Where an output of the node is kept for backward."""
+        return ()
+
     def hides(self, index: int, came: Sequence[int]) -> bool:
         """True if the gradients of the outputs `came` pass through output `index` unseen."""
         return False
@@ -539,6 +543,9 @@ class OpNode(Node):
             self.result = saved_output(tensor)
         if self.savings.result_type:
             self.out_meta = meta_of(tensor)
+
+    def kept_results(self, index: int) -> Sequence[SavedResult]:
+        return (self.result,) if isinstance(self.result, SavedResult) else ()
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         g = gradients[0]
