@@ -1,7 +1,8 @@
 """Transforms of functions by PyTorch's path: `func.grad`, `func.vjp`, `func.functional_call`.
 
 Contract: as `torch.func`: functions of nests of tensors; transforms nest, and results have a
-history only where something else than the transform's own inputs requires gradients. `vmap` is that
+history only where something else than the transform's own inputs requires gradients. `jvp` and
+`jacfwd` compute forward, each at a level of its own (`eager.modes.forward_levels`). `vmap` is that
 of `dynajit.namespaces.mapped`. Compiled functions call transforms as plain Python.
 """
 
@@ -11,11 +12,13 @@ from typing import Any
 
 from dynajit.autograd.products import forward, jacobian_of, reverse
 from dynajit.capture.control import disable
-from dynajit.core.errors import ArgumentError, ArgumentValueError
+from dynajit.core.errors import ArgumentError, ArgumentValueError, InvalidValueError
 from dynajit.core.process import late
 from dynajit.core.pytree import flatten, tree_map, unflatten
 from dynajit.eager.backward.reach import has_other_leaves
+from dynajit.eager.modes import forward_levels
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
+from dynajit.eager.operations import duals
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.namespaces.mapped import vmap
 from dynajit.nn.layers.batch_normalization import _BatchNorm
@@ -28,7 +31,15 @@ def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
             raise ArgumentValueError(f"{what}: expected tensors, got {type(leaf).__name__}")
-    return [x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in leaves]
+    return [x.view_as(x) if x.requires_grad else _cut(x).requires_grad_() for x in leaves]
+
+
+def _cut(tensor: Tensor) -> Tensor:
+    """The tensor without its history; tangents of transforms around this one stay."""
+    if forward_levels.opened():
+        found: Tensor = duals.without_history(tensor)
+        return found
+    return tensor.detach()
 
 
 def _is_watched(outer: bool, outputs: Sequence[Any], tracked: Sequence[Tensor]) -> bool:
@@ -40,7 +51,7 @@ def _is_watched(outer: bool, outputs: Sequence[Any], tracked: Sequence[Tensor]) 
 def _without_history(tree: Any, watched: bool) -> Any:
     if watched:
         return tree
-    return tree_map(lambda x: x.detach() if isinstance(x, Tensor) else x, tree)
+    return tree_map(lambda x: _cut(x) if isinstance(x, Tensor) else x, tree)
 
 
 def _split(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
@@ -192,7 +203,7 @@ def jvp(
     strict: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The value of `func`, and its Jacobian times the tangents, by two backward runs.
+    """The value of `func`, and its Jacobian times the tangents, which are computed along with it.
 
     Returns:
         (output, tangent), nests of one structure; with `has_aux` (output, tangent, aux).
@@ -203,28 +214,42 @@ def jvp(
     """
     if not isinstance(primals, tuple) or not primals:
         raise RuntimeError("jvp: Expected primals to be a non-empty tuple.")
-    outer = is_grad_enabled()
     leaves, structure = flatten(primals)
     vectors, given = flatten(tangents)
     if given != structure:
         raise RuntimeError("jvp: Expected primals and tangents to have the same python structure.")
     for x, v in zip(leaves, vectors, strict=True):
-        if tuple(x.shape) != tuple(v.shape) or x.dtype is not v.dtype:
-            raise RuntimeError(
-                f"jvp: a tangent of shape {tuple(v.shape)}, {v.dtype} does not fit its primal of "
-                f"shape {tuple(x.shape)}, {x.dtype}."
-            )
-    with enable_grad():
-        tracked = _tracked(leaves, "jvp")
-        output, aux = _split(func(*unflatten(list(tracked), structure)), has_aux, "jvp")
+        _check_tangent(x, v)
+    with forward_levels.opening() as level:
+        moved = [duals.make_dual(level, x, v) for x, v in zip(leaves, vectors, strict=True)]
+        output, aux = _split(func(*unflatten(moved, structure)), has_aux, "jvp")
         outputs, out_structure = _tensors_of(output, "jvp")
-        if strict and not all(y.requires_grad for y in outputs):
-            raise RuntimeError("jvp: an output does not depend on the primals (strict=True).")
-        watched = _is_watched(outer, [*outputs, *vectors], tracked)
-        found = forward(outputs, tracked, vectors, watched)
-    tangent = unflatten([_without_history(t, watched) for t in found], out_structure)
-    result = _without_history(output, watched)
-    return (result, tangent, _without_history(aux, watched)) if has_aux else (result, tangent)
+        found = [_tangent_at(level, y, strict) for y in outputs]
+    tangent = unflatten(found, out_structure)
+    return (output, tangent, aux) if has_aux else (output, tangent)
+
+
+def _check_tangent(x: Any, v: Any) -> None:
+    for item in (x, v):
+        if not isinstance(item, Tensor):
+            raise ArgumentValueError(f"jvp: expected tensors, got {type(item).__name__}")
+    if not (x.dtype.is_floating_point or x.dtype.is_complex):
+        raise InvalidValueError(
+            f"jvp: Expected primal to be floating point or complex, but got: {x.dtype}"
+        )
+    if tuple(x.shape) != tuple(v.shape) or x.dtype is not v.dtype:
+        raise RuntimeError(
+            f"jvp: a tangent of shape {tuple(v.shape)}, {v.dtype} does not fit its primal of "
+            f"shape {tuple(x.shape)}, {x.dtype}."
+        )
+
+
+def _tangent_at(level: forward_levels.Level, output: Tensor, strict: bool) -> Tensor:
+    """The tangent of an output; zeros where it has none."""
+    tangent = duals.tangent_of(level, output)
+    if tangent is None and strict:
+        raise RuntimeError("jvp: an output does not depend on the primals (strict=True).")
+    return functions.zeros_like(output) if tangent is None else tangent
 
 
 def _require_tangents(
@@ -363,14 +388,55 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """`jacrev` by its other name: the same Jacobian, by backward runs, too."""
-    return jacrev(func, argnums, has_aux=has_aux)
+    """A function that returns the Jacobian of `func`, as `jacrev`, column by column.
+
+    Args:
+        randomness: see `vmap`: of calls of `func`, one for each element of the arguments.
+    """
+
+    @disable
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten(_chosen(args, argnums))
+        kept: list[Any] = []
+
+        def columns(place: int, direction: Tensor) -> Any:
+            """The tangents of outputs, where one leaf moves."""
+
+            def moved(leaf: Tensor) -> Any:
+                several = [leaf if i == place else x for i, x in enumerate(leaves)]
+                replaced = _replaced(args, argnums, unflatten(several, structure))
+                return func(*replaced, **kwargs)
+
+            output, tangent, *aux = jvp(moved, (leaves[place],), (direction,), has_aux=has_aux)
+            kept[:] = [flatten(output), aux[0] if aux else None]
+            return tangent
+
+        found = [_by_columns(columns, i, x, randomness) for i, x in enumerate(leaves)]
+        (outputs, out_structure), aux = kept
+        rows = [unflatten([part[k] for part in found], structure) for k in range(len(outputs))]
+        result = unflatten(rows, out_structure)
+        return (result, aux) if has_aux else result
+
+    return disable(transformed)
+
+
+def _by_columns(columns: Callable[..., Any], place: int, x: Any, randomness: str) -> list[Tensor]:
+    """The Jacobians of all outputs by one leaf."""
+    if not isinstance(x, Tensor):
+        raise ArgumentValueError(f"jacfwd: expected tensors, got {type(x).__name__}")
+    count = x.numel()
+    if not count:
+        tangents = flatten(columns(place, functions.zeros_like(x)))[0]
+        return [t.new_zeros((*t.shape, *x.shape)) for t in tangents]
+    unit = functions.eye(count, dtype=x.dtype, device=x.device).reshape((count, *x.shape))
+    tangents = vmap(lambda v: columns(place, v), randomness=randomness)(unit)
+    return [t.movedim(0, -1).reshape((*t.shape[1:], *x.shape)) for t in flatten(tangents)[0]]
 
 
 @disable
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """A function that returns the Hessian of `func`: the Jacobian of its Jacobian."""
-    return jacrev(jacrev(func, argnums), argnums)
+    """A function that returns the Hessian of `func`: the Jacobian, forward, of its Jacobian."""
+    return jacfwd(jacrev(func, argnums), argnums)
 
 
 def functional_call(

@@ -31,9 +31,7 @@ MSG_NOT_IN_PLACE: Final = (
 Applied = Callable[[tuple[Any, ...]], tuple[Any, Any]]
 
 
-def follow_function(
-    function: Any, args: tuple[Any, ...], apply: Applied
-) -> tuple[Any, Any]:
+def follow_function(function: Any, args: tuple[Any, ...], apply: Applied) -> tuple[Any, Any]:
     """The context of a call and its outputs, with tangents at the levels that act.
 
     Args:

@@ -169,9 +169,10 @@ def laid_out_like(tangent: Any, tensor: Any) -> Any:
 
 def _are_strides(memory: Any, strides: Any) -> bool:
     found = any_arrays.strides_of(memory)
-    return all(
-        n == 1 or a == b for n, a, b in zip(memory.shape, found, strides, strict=True)
-    ) or not memory.size
+    return (
+        all(n == 1 or a == b for n, a, b in zip(memory.shape, found, strides, strict=True))
+        or not memory.size
+    )
 
 
 def make_dual(level: Level, tensor: Any, tangent: Any) -> Any:

@@ -35,8 +35,8 @@ from dynajit.core.types.short_floats import converted, is_short
 from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import (
     TensorBase,
-    has_mirrored,
     has_levels,
+    has_mirrored,
     is_grad_enabled,
     is_inference_mode_enabled,
 )

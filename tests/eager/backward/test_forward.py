@@ -151,9 +151,7 @@ def check_forward_over_reverse(op: Op, dtype: DType) -> None:
             g = dj.from_numpy(drawn(values(result), 7))
             return [
                 x
-                for x in dj.autograd.grad(
-                    result, [given[i] for i in moving], g, allow_unused=True
-                )
+                for x in dj.autograd.grad(result, [given[i] for i in moving], g, allow_unused=True)
                 if x is not None
             ]
 
@@ -166,9 +164,7 @@ def check_forward_over_reverse(op: Op, dtype: DType) -> None:
         with forward_ad.dual_level():
             given = operands(sample)
             for i, direction in directions.items():
-                given[i] = forward_ad.make_dual(
-                    given[i].requires_grad_(), dj.from_numpy(direction)
-                )
+                given[i] = forward_ad.make_dual(given[i].requires_grad_(), dj.from_numpy(direction))
             tangents = []
             for x in gradients(given):
                 tangent = forward_ad.unpack_dual(x).tangent
