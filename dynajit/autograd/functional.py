@@ -6,15 +6,27 @@ Compiled functions call them as plain Python.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from dynajit.autograd.products import forward, jacobian_of, reverse
+from dynajit.autograd.products import jacobian_of, reverse
 from dynajit.capture.control import disable
-from dynajit.core.errors import ArgumentError, AutogradError
+from dynajit.core.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AutogradError,
+    UnsupportedError,
+)
 from dynajit.core.process import late
+from dynajit.eager.modes import forward_levels
 from dynajit.eager.modes.grad_mode import enable_grad
+from dynajit.eager.operations import duals
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions
+
+MSG_INDEPENDENT: Final = (
+    "Output {number} of the user-provided function does not require gradients. The outputs must be "
+    "computed in a differentiable manner from the input when running in strict mode."
+)
 
 
 def _tuple(given: Any, what: str) -> tuple[bool, tuple[Tensor, ...]]:
@@ -42,16 +54,40 @@ def _called(func: Callable[..., Any], inputs: Sequence[Tensor]) -> tuple[bool, t
     return _tuple(func(*inputs), "outputs of the user-provided function")
 
 
+def _pushed(
+    func: Callable[..., Any], inputs: Sequence[Tensor], vectors: Sequence[Any], strict: bool
+) -> tuple[bool, tuple[Tensor, ...], list[Any]]:
+    """What `_called` gives, and the tangents of the outputs.
+
+    Args:
+        vectors: of each input its tangent, or None.
+    """
+    with forward_levels.opening() as level:
+        moved = [
+            x if v is None else duals.make_dual(level, x, v)
+            for x, v in zip(inputs, vectors, strict=True)
+        ]
+        several, outputs = _called(func, moved)
+        found = [duals.tangent_of(level, y) for y in outputs]
+    for number, tangent in enumerate(found):
+        if tangent is None and strict:
+            raise AutogradError(MSG_INDEPENDENT.format(number=number))
+    return (
+        several,
+        outputs,
+        [
+            functions.zeros_like(y) if tangent is None else tangent
+            for y, tangent in zip(outputs, found, strict=True)
+        ],
+    )
+
+
 def _check_dependence(outputs: Sequence[Tensor], products: Sequence[Any], strict: bool) -> None:
     if not strict:
         return
     for number, y in enumerate(outputs):
         if not y.requires_grad:
-            raise AutogradError(
-                f"Output {number} of the user-provided function does not require gradients. The "
-                "outputs must be computed in a differentiable manner from the input when running "
-                "in strict mode."
-            )
+            raise AutogradError(MSG_INDEPENDENT.format(number=number))
     for number, product in enumerate(products):
         if product is None:
             raise AutogradError(
@@ -126,7 +162,7 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The function's value, and its Jacobian times v, by two backward runs.
+    """The function's value, and its Jacobian times v, which is computed along with it.
 
     Args: as of `vjp`; v is of the inputs' shapes.
     """
@@ -134,9 +170,7 @@ def jvp(
     with enable_grad():
         tracked = _prepared(given, create_graph)
         vectors = _vectors(v, given, len(given) > 1, "the input")
-        several_out, outputs = _called(func, tracked)
-        _check_dependence(outputs, (), strict)
-        found = forward(outputs, tracked, vectors, create_graph)
+        several_out, outputs, found = _pushed(func, tracked, vectors, strict)
     return (
         _given_back(outputs, several_out, create_graph),
         _given_back(found, several_out, create_graph),
@@ -156,9 +190,17 @@ def jacobian(
 
     Args:
         create_graph, strict: as of `vjp`.
-        vectorize, strategy: have no effect: rows are computed one after the other.
+        strategy: "reverse-mode", row by row, or "forward-mode", column by column.
+        vectorize: has no effect: they are computed one after the other.
+
+    Raises:
+        ArgumentValueError: another strategy.
+        UnsupportedError: "forward-mode" with `create_graph` or `strict`.
     """
     several, given = _tuple(inputs, "inputs")
+    if _is_forward(strategy, create_graph=create_graph, strict=strict):
+        with enable_grad():
+            return _jacobian_by_columns(func, given, several)
     with enable_grad():
         tracked = _prepared(given, create_graph)
         several_out, outputs = _called(func, tracked)
@@ -176,6 +218,45 @@ def jacobian(
             _given_back(jacobian_of(y, tracked, create_graph), several, create_graph)
             for y in outputs
         ]
+    return tuple(rows) if several_out else rows[0]
+
+
+def _is_forward(strategy: str, **options: bool) -> bool:
+    """Whether a Jacobian is computed in forward mode, which takes no options."""
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise ArgumentValueError(
+            f"jacobian: Expected strategy to be either 'forward-mode' or 'reverse-mode', got "
+            f"{strategy!r}."
+        )
+    for name, is_set in options.items():
+        if is_set and strategy == "forward-mode":
+            raise UnsupportedError(
+                f'jacobian: `{name}=True` and `strategy="forward-mode"` are not supported together.'
+                '  Use "reverse-mode".'
+            )
+    return strategy == "forward-mode"
+
+
+def _jacobian_by_columns(func: Callable[..., Any], given: Sequence[Tensor], several: bool) -> Any:
+    """The Jacobian in forward mode: a call for each element of the inputs."""
+    tracked = _prepared(given, False)
+    several_out, outputs, _ = _pushed(func, tracked, [None] * len(given), False)
+    columns: list[list[list[Tensor]]] = [[[] for _ in given] for _ in outputs]
+    for place, x in enumerate(given):
+        for unit in functions.eye(x.numel(), dtype=x.dtype, device=x.device):
+            vectors = [unit.reshape(x.shape) if i == place else None for i in range(len(given))]
+            _, _, found = _pushed(func, tracked, vectors, False)
+            for k, tangent in enumerate(found):
+                columns[k][place].append(tangent.detach())
+    rows = []
+    for y, parts in zip(outputs, columns, strict=True):
+        shaped = [
+            (functions.stack(part, dim=-1) if part else y.new_zeros((*y.shape, 0))).reshape(
+                (*y.shape, *x.shape)
+            )
+            for part, x in zip(parts, given, strict=True)
+        ]
+        rows.append(tuple(shaped) if several else shaped[0])
     return tuple(rows) if several_out else rows[0]
 
 
@@ -200,7 +281,7 @@ def hessian(
 ) -> Any:
     """The Hessian of a function with one value: nested by inputs, twice.
 
-    Args: as of `jacobian`.
+    Args: as of `jacobian`; the outer strategy is that of the gradient's Jacobian.
 
     Raises:
         AutogradError: the function has another value than one number.
@@ -214,7 +295,7 @@ def hessian(
         _check_dependence(outputs, found, strict)
         return tuple(found) if several else found[0]
 
-    return jacobian(gradient, inputs, create_graph)
+    return jacobian(gradient, inputs, create_graph, strategy=outer_jacobian_strategy)
 
 
 @disable

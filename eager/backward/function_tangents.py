@@ -23,9 +23,9 @@ MSG_NO_VIEW: Final = (
     "returning a view."
 )
 MSG_NOT_IN_PLACE: Final = (
-    "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward "
-    "is modifying an input inplace, then the jvp function must modify the corresponding gradient "
-    "inplace."
+    "An inplace custom Function is not modifying the forward mode gradients inplace. If the "
+    "forward is modifying an input inplace, then the jvp function must modify the corresponding "
+    "gradient inplace."
 )
 
 Applied = Callable[[tuple[Any, ...]], tuple[Any, Any]]

@@ -1,9 +1,9 @@
 """Derivatives against finite differences.
 
-Contract: analytical Jacobians come from the tape, numerical ones from central differences in
-float64; a mismatch shows both. A complex number counts as two elements, its real and its imaginary
-part: the gradient of a real loss L for z = x + iy is dL/dx + i dL/dy. Inputs are perturbed in place
-and restored.
+Contract: analytical Jacobians come from the tape, or column by column from forward mode; numerical
+ones from central differences in float64; a mismatch shows both. A complex number counts as two
+elements, its real and its imaginary part: the gradient of a real loss L for z = x + iy is
+dL/dx + i dL/dy. Inputs are perturbed in place and restored.
 """
 
 import itertools
@@ -18,6 +18,9 @@ from dynajit.core.errors import ArgumentValueError, AutogradError, UnsupportedEr
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.backward import engine as tape
+from dynajit.eager.modes import forward_levels
+from dynajit.eager.operations import duals
+from dynajit.ops.table.tangents import is_continuous
 
 
 def gradcheck(
@@ -47,7 +50,9 @@ def gradcheck(
         atol, rtol: largest accepted `|a - n| - rtol * |n|`.
         raise_exception: raise instead of returning False.
         nondet_tol: accepted difference between two backward runs.
-        check_forward_ad, check_batched_grad, check_batched_forward_grad: refused where True.
+        check_forward_ad, check_backward_ad: whether tangents, and gradients, are checked.
+        check_undefined_grad: whether an input without a tangent counts as one that does not move.
+        check_batched_grad, check_batched_forward_grad: refused where True.
         others: without effect; whole Jacobians are compared also with `fast_mode`.
 
     Returns:
@@ -55,18 +60,26 @@ def gradcheck(
 
     Raises:
         AutogradError: a Jacobian disagrees; both are shown.
-        ArgumentError: no input requires a gradient.
-        UnsupportedError: derivatives in forward mode or in batches shall be checked.
+        ArgumentError: no input requires a gradient, or nothing shall be checked.
+        UnsupportedError: derivatives in batches shall be checked.
     """
+    if not (check_forward_ad or check_backward_ad):
+        raise ArgumentValueError(
+            "gradcheck: Expected at least one of check_forward_ad or check_backward_ad to be True"
+        )
     _refuse_others(
-        check_forward_ad=check_forward_ad,
         check_batched_grad=check_batched_grad,
         check_batched_forward_grad=check_batched_forward_grad,
     )
     given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
     checked = _checked_inputs(given)
     try:
-        _check(func, given, checked, eps, atol, rtol, nondet_tol)
+        if check_backward_ad:
+            _check(func, given, checked, eps, atol, rtol, nondet_tol)
+        if check_forward_ad:
+            _check_forward(func, given, checked, eps, atol, rtol)
+            if check_undefined_grad:
+                _check_undefined(func, given, checked)
     except AutogradError:
         if raise_exception:
             raise
@@ -97,10 +110,17 @@ def gradgradcheck(
 
     Args:
         grad_outputs: gradients of the outputs to start from; None draws fixed normal numbers.
-        check_fwd_over_rev, check_batched_grad: refused where True.
+        check_fwd_over_rev, check_rev_over_rev: whether tangents, and gradients, of gradients are
+            checked.
+        check_batched_grad: refused where True.
         others: as in `gradcheck`.
     """
-    _refuse_others(check_fwd_over_rev=check_fwd_over_rev, check_batched_grad=check_batched_grad)
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise ArgumentValueError(
+            "gradgradcheck: Expected at least one of check_fwd_over_rev or check_rev_over_rev to "
+            "be True"
+        )
+    _refuse_others(check_batched_grad=check_batched_grad)
     given = (inputs,) if isinstance(inputs, TensorBase) else tuple(inputs)
     outputs = _differentiable(func(*given))
     if grad_outputs is None:
@@ -111,8 +131,12 @@ def gradgradcheck(
     else:
         starts = [grad_outputs] if isinstance(grad_outputs, TensorBase) else list(grad_outputs)
     count = len(starts)
+    needed = [isinstance(x, TensorBase) and x.requires_grad for x in (*given, *starts)]
 
     def gradients(*operands: Any) -> tuple[Any, ...]:
+        for x, is_needed in zip(operands, needed, strict=True):
+            if is_needed:  # forward mode gives values without history
+                x.requires_grad = True
         plain, received = operands[:-count], operands[-count:]
         wanted = [x for x in plain if isinstance(x, TensorBase) and x.requires_grad]
         found = tape.grad(
@@ -128,6 +152,9 @@ def gradgradcheck(
         rtol=rtol,
         raise_exception=raise_exception,
         nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )
 
 
@@ -135,8 +162,7 @@ def _refuse_others(**checks: bool) -> None:
     asked = [name for name, is_asked in checks.items() if is_asked]
     if asked:
         raise UnsupportedError(
-            f"gradcheck({asked[0]}=True): derivatives are computed in reverse, one at a time.  "
-            "Leave it out."
+            f"gradcheck({asked[0]}=True): derivatives are computed one at a time.  Leave it out."
         )
 
 
@@ -234,6 +260,70 @@ def _check(
             )
 
 
+def _check_forward(
+    func: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    checked: list[int],
+    eps: float,
+    atol: float,
+    rtol: float,
+) -> None:
+    analytical = [_tangents(func, inputs, i) for i in checked]
+    numerical = _numerical(func, inputs, checked, eps, None, is_continuous)
+    for o, i in itertools.product(range(len(numerical)), range(len(checked))):
+        if not np.allclose(analytical[i][o], numerical[o][i], rtol, atol, equal_nan=True):
+            raise AutogradError(
+                f"Jacobian computed with forward mode mismatch for output {o} with respect to "
+                f"input {checked[i]},\n"
+                f"numerical:\n{numerical[o][i]}\nanalytical:\n{analytical[i][o]}\n"
+                "(rows: elements of the input, columns: elements of the output)"
+            )
+
+
+def _continuous(outputs: Any) -> list[Any]:
+    given = (outputs,) if isinstance(outputs, TensorBase) else outputs
+    return [o for o in given if isinstance(o, TensorBase) and is_continuous(o)]
+
+
+def _moved(
+    func: Callable[..., Any], inputs: tuple[Any, ...], directions: dict[int, Any]
+) -> list[Any]:
+    """The parts of the outputs' tangents, where these inputs move."""
+    with forward_levels.opening() as level:
+        given = [x.detach() if isinstance(x, TensorBase) else x for x in inputs]
+        for i, direction in directions.items():
+            given[i] = duals.make_dual(level, given[i], _tensor.wrap(direction))
+        found = []
+        for output in _continuous(func(*given)):
+            tangent = duals.tangent_of(level, output)
+            count = _part_count(output.array)
+            found.append(np.zeros(count) if tangent is None else _parts(tangent.array))
+        return found
+
+
+def _tangents(func: Callable[..., Any], inputs: tuple[Any, ...], position: int) -> list[Any]:
+    """Per output the Jacobian by one input, shape (input parts, output parts)."""
+    array = inputs[position].array
+    rows = [_moved(func, inputs, {position: _unit(array, k)}) for k in range(_part_count(array))]
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def _check_undefined(func: Callable[..., Any], inputs: tuple[Any, ...], checked: list[int]) -> None:
+    """An input without a tangent is one that does not move."""
+    draw = np.random.default_rng(0)
+    directions = {i: _drawn(draw, inputs[i].array) for i in checked}
+    for i in checked if len(checked) > 1 else []:
+        others = {j: direction for j, direction in directions.items() if j != i}
+        still = {**others, i: any_arrays.filled_like(inputs[i].array, 0)}
+        results = _moved(func, inputs, others), _moved(func, inputs, still)
+        for o, (without, zero) in enumerate(zip(*results, strict=True)):
+            if not np.allclose(without, zero, equal_nan=True):
+                raise AutogradError(
+                    f"Mismatch in tangent values for output {o} when input {i} has an undefined "
+                    f"tangent value.  Got {without}, expected {zero}."
+                )
+
+
 def _positions_of(func: Callable[..., Any], inputs: tuple[Any, ...]) -> list[int]:
     """Which outputs of `func` require a gradient; `_numerical` runs it without gradients."""
     outputs = func(*inputs)
@@ -269,14 +359,23 @@ def _numerical(
     checked: list[int],
     eps: float,
     positions: list[int] | None,
+    takes: Callable[[Any], bool] = lambda output: True,
 ) -> list[Any]:
-    """The same Jacobians by central differences."""
+    """The same Jacobians by central differences.
+
+    Args:
+        positions: of the outputs; None: all those that `takes` says.
+    """
 
     def values() -> list[Any]:
         outputs = func(*inputs)
         given = (outputs,) if isinstance(outputs, TensorBase) else outputs
         chosen = range(len(given)) if positions is None else positions
-        return [_parts(given[i].array) for i in chosen if isinstance(given[i], TensorBase)]
+        return [
+            _parts(given[i].array)
+            for i in chosen
+            if isinstance(given[i], TensorBase) and takes(given[i])
+        ]
 
     # Leaves are perturbed under the tape's eyes; functions that differentiate inside need it on.
     before = _set_grad_enabled(True)

@@ -1,10 +1,10 @@
 """Tangents of eager tensors: who has one, what views show of it, and what writes do to it.
 
-Contract: the tangent of a view is the same view of the tangent of what it shows, in the same memory:
-so that a write to a tensor is a write to its tangent, too, and views of both agree. A tensor that
-becomes dual by a write is a view of its base's tangent then, which is zeros elsewhere. Operations
-are followed by `eager.backward.forward`. All of this asks nothing where no level is open
-(`eager.modes.forward_levels`).
+Contract: the tangent of a view is the same view of the tangent of what it shows, in the same
+memory, so that a write to a tensor is a write to its tangent, too, and views of both agree. The
+tangent of a view that becomes dual by a write is a part of its base's from then on, which is zeros
+elsewhere. Operations are followed by `eager.backward.forward`. All of this asks nothing where no
+level is open (`eager.modes.forward_levels`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -75,9 +75,9 @@ def _source(level: Level, tensor: Any, base: Any) -> tuple[Any, Any]:
     steps = tensor._replay
     for dual in level.duals():
         taken = dual._replay
-        if dual._base is base and taken and steps and dual is not tensor:
-            if len(taken) < len(steps) and all(a is b for a, b in zip(taken, steps, strict=False)):
-                return level.known(dual)[1], steps[len(taken) :]
+        is_of_it = dual._base is base and taken and steps and len(taken) < len(steps)
+        if is_of_it and all(a is b for a, b in zip(taken, steps, strict=False)):
+            return level.known(dual)[1], steps[len(taken) :]
     return level.known(base)[1], steps
 
 

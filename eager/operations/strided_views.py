@@ -14,10 +14,12 @@ import numpy as np
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.mirrored_arrays import mirrored, parts_of
-from dynajit.core.errors import AutogradError
+from dynajit.core.errors import AutogradError, UnsupportedError
 from dynajit.core.types.value_types import numel
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
+from dynajit.eager.modes.forward_levels import Level, acting, only
+from dynajit.eager.operations import duals
 from dynajit.eager.tape.node import Node, edges_of
 from dynajit.ops.calls.arguments import constant
 from dynajit.ops.functions.arrangement.arrangement import places_of, strided_extent
@@ -74,11 +76,38 @@ def strided_view(tensor: Any, size: Any, stride: Any, storage_offset: int | None
     size, stride = tuple(size), tuple(stride)
     array = mirrored(any_arrays.strided(memory[offset:], size, stride), *seen)
     if not is_grad_enabled() or (tensor._base is not None and tensor._replay is None):
-        return _tensor.wrap_view(array, tensor, False)
-    view = _tensor.wrap_view(array, tensor, _steps(tensor, size, stride, offset))
-    if tensor.requires_grad:
-        _tensor.attach(view, StridedBackward(tensor, (size, stride, offset - own)), 0)
+        view = _tensor.wrap_view(array, tensor, False)
+    else:
+        view = _tensor.wrap_view(array, tensor, _steps(tensor, size, stride, offset))
+        if tensor.requires_grad:
+            _tensor.attach(view, StridedBackward(tensor, (size, stride, offset - own)), 0)
+    for level in acting():
+        _show_tangent(level, tensor, view, offset - own)
     return view
+
+
+def _show_tangent(level: Level, tensor: Any, view: Any, offset: int) -> None:
+    """Let a view at given strides show the tangent of the tensor.
+
+    Args:
+        offset: of the view, counted from the tensor's first element.
+
+    Raises:
+        UnsupportedError: the tangent lies in memory in another way than the tensor.
+    """
+    tangent = duals.tangent_of(level, tensor)
+    if tangent is None:
+        if level.known(tensor)[0]:
+            level.note(view, None)
+        return
+    if any(
+        size > 1 and step != wanted
+        for size, step, wanted in zip(tensor.shape, tangent.stride(), tensor.stride(), strict=True)
+    ):
+        raise UnsupportedError(duals.MSG_OTHER_VIEW)
+    with only(duals.below(level)):
+        place = tangent.storage_offset() + offset
+        duals.note(level, view, strided_view(tangent, view.shape, view.stride(), place))
 
 
 def _steps(tensor: Any, size: Any, stride: Any, offset: int) -> tuple[Any, ...]:

@@ -17,6 +17,8 @@ from dynajit.core.arrays.meta_arrays import is_meta
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.short_floats import is_own
+from dynajit.eager.modes.forward_levels import acting
+from dynajit.eager.operations.duals import tangent_of
 from dynajit.ops.table import overriding
 
 
@@ -154,10 +156,15 @@ def _is_default(dtype: dtypes.DType) -> bool:
 
 
 def _history(tensor: Any) -> list[str]:
-    """Whether gradients flow to a tensor, and what made it."""
+    """Whether gradients flow to a tensor, and what made it; its tangent in forward mode."""
+    found = []
     if tensor.grad_fn is not None:
-        return [f"grad_fn=<{tensor.grad_fn.name()}>"]
-    return ["requires_grad=True"] if tensor.requires_grad else []
+        found.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
+        found.append("requires_grad=True")
+    levels = acting()
+    tangent = tangent_of(levels[-1], tensor) if levels else None
+    return found if tangent is None else [*found, f"tangent={format_tensor(tangent)}"]
 
 
 def _joined(body: str, suffixes: list[str], indent: int) -> str:

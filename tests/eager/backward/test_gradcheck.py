@@ -128,13 +128,66 @@ def test_binary_rows_have_right_derivatives_under_broadcasting(name: str) -> Non
 def test_methods_have_right_derivatives(function) -> None:
     x = tensor(np.random.default_rng(0).uniform(0.5, 2.0, (2, 3)), requires_grad=True)
 
-    assert gradcheck(function, x)
-    assert gradgradcheck(function, x)
+    assert gradcheck(function, x, check_forward_ad=True)
+    assert gradgradcheck(function, x, check_fwd_over_rev=True)
+
+
+class Cube(Function):
+    """A function of the program, whose tangent may be wrong."""
+
+    factor = 3.0
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 3 * x * x * g
+
+    @staticmethod
+    def jvp(ctx, t):
+        (x,) = ctx.saved_tensors
+        return Cube.factor * x * x * t
+
+
+def test_a_wrong_tangent_is_found_where_it_is_asked_for(monkeypatch) -> None:
+    x = double(1.0, 2.0)
+    assert gradcheck(Cube.apply, x, check_forward_ad=True)
+    assert gradgradcheck(Cube.apply, x, check_fwd_over_rev=True, check_rev_over_rev=False)
+    monkeypatch.setattr(Cube, "factor", 2.0)
+    assert gradcheck(Cube.apply, x)
+    with pytest.raises(RuntimeError, match="computed with forward mode mismatch for output 0"):
+        gradcheck(Cube.apply, x, check_forward_ad=True)
+    assert not gradcheck(
+        Cube.apply, x, check_forward_ad=True, check_backward_ad=False, raise_exception=False
+    )
+
+
+def test_forward_mode_is_checked_of_complex_numbers_and_several_inputs() -> None:
+    draw = np.random.default_rng(0)
+    x, y = (
+        tensor(draw.standard_normal((2, 2)) + 1j * draw.standard_normal((2, 2)), requires_grad=True)
+        for _ in range(2)
+    )
+
+    def function(x, y):
+        return x.abs() @ y.real, (x * y.conj()).sin(), x.shape[0]
+
+    assert gradcheck(function, (x, y), check_forward_ad=True)
+    assert gradgradcheck(lambda x, y: function(x, y)[:2], (x, y), check_fwd_over_rev=True)
 
 
 def test_options_of_pytorchs_are_taken_or_refused() -> None:
     x = double(1.0, 2.0)
     assert gradcheck(lambda x: x * x, x, fast_mode=True, check_undefined_grad=False)
     assert gradgradcheck(lambda x: x * x, x, fast_mode=True, gen_non_contig_grad_outputs=True)
-    with pytest.raises(NotImplementedError, match="check_forward_ad"):
-        gradcheck(lambda x: x * x, x, check_forward_ad=True)
+    with pytest.raises(NotImplementedError, match="check_batched_grad"):
+        gradcheck(lambda x: x * x, x, check_batched_grad=True)
+    with pytest.raises(ValueError, match="at least one"):
+        gradcheck(lambda x: x * x, x, check_backward_ad=False)
+    with pytest.raises(ValueError, match="at least one"):
+        gradgradcheck(lambda x: x * x, x, check_rev_over_rev=False)
