@@ -234,8 +234,9 @@ def conj(xp: Any, x: Any) -> Any:
 def _sgn_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     """i s Im(g conj(s)) / |x|: what turns z, of what g says; 0 at 0."""
     size = ops.abs(x)
-    turn = ops.imag(g * ops.conj(out)) / size
-    return ops.where(ops.eq(size, 0), 0.0, turn) * (out * 1j)
+    is_zero = ops.eq(size, 0)
+    turn = ops.imag(g * ops.conj(out)) / ops.where(is_zero, 1.0, size)
+    return ops.where(is_zero, 0.0, turn) * (out * 1j)
 
 
 def _sgn_of_pairs(ops: Any, x: tuple[Any, Any]) -> tuple[Any, ...]:
@@ -260,7 +261,8 @@ def sgn(xp: Any, x: Any) -> Any:
 def _angle_vjp(ops: Any, g: Any, x: Any) -> Any:
     """g i x / |x|^2; 0 at 0."""
     square = ops.square(ops.abs(x))
-    return ops.where(ops.eq(square, 0), 0.0, g / square) * (x * 1j)
+    is_zero = ops.eq(square, 0)
+    return ops.where(is_zero, 0.0, g / ops.where(is_zero, 1.0, square)) * (x * 1j)
 
 
 @extern(

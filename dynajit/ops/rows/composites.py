@@ -176,8 +176,10 @@ def var(
 def _std_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...], correction: float) -> Any:
     """As for var, over 2 * std; 0 where the deviation is 0."""
     spread = kept(ops, wide(ops, out), x.shape, dim)
-    slope = kept(ops, wide(ops, g), x.shape, dim) / (spread * _degrees(ops, x, dim, correction))
-    return ops.where(ops.eq(spread, 0), 0.0, slope) * _deviation(ops, x, dim)
+    is_zero = ops.eq(spread, 0)
+    size = ops.where(is_zero, 1.0, spread) * _degrees(ops, x, dim, correction)
+    slope = kept(ops, wide(ops, g), x.shape, dim) / size
+    return ops.where(is_zero, 0.0, slope) * _deviation(ops, x, dim)
 
 
 @composite(infer=_reduces("std"), array=array_forms.std, vjp={"x": _std_vjp})
@@ -192,8 +194,9 @@ def std(
 
 def _norm_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
     length = kept(ops, wide(ops, out), x.shape, dim)
-    slope = kept(ops, wide(ops, g), x.shape, dim) / length
-    return ops.where(ops.eq(length, 0), 0.0, slope) * wide(ops, x)
+    is_zero = ops.eq(length, 0)
+    slope = kept(ops, wide(ops, g), x.shape, dim) / ops.where(is_zero, 1.0, length)
+    return ops.where(is_zero, 0.0, slope) * wide(ops, x)
 
 
 @composite(
