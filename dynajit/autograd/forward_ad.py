@@ -19,6 +19,9 @@ from dynajit.eager.modes.grad_mode import _decorated
 from dynajit.eager.operations import duals
 from dynajit.eager.tensor.tensor import Tensor
 
+#: Number of the level that was entered last and is open, in any thread; -1: none.
+_current_level = -1
+
 
 class UnpackedDualTensor(NamedTuple):
     """What `unpack_dual` gives.
@@ -42,11 +45,13 @@ def enter_dual_level() -> int:
     Raises:
         RuntimeError: one is open.
     """
+    global _current_level
     if forward_levels.opened():
         raise AutogradError(
             "Nested forward mode AD is not supported at the moment.  Nest dynajit.func.jvp."
         )
-    return forward_levels.enter().number
+    _current_level = forward_levels.enter().number
+    return _current_level
 
 
 @disable
@@ -59,10 +64,12 @@ def exit_dual_level(*, level: int | None = None) -> None:
     Raises:
         RuntimeError: another one is the innermost, or none is open.
     """
+    global _current_level
     opened = forward_levels.opened()
     if not opened or (level is not None and level != opened[-1].number):
         raise AutogradError(forward_levels.MSG_NOT_LAST)
     forward_levels.leave(opened[-1])
+    _current_level = opened[-1].number - 1
 
 
 def _level(number: int | None) -> Level | None:

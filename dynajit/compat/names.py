@@ -89,6 +89,9 @@ _PLACES: Final[dict[str, Place]] = {
             "compat.overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
             "compat.futures": "Future",
             "core.errors": "_LinAlgError=LinAlgError",
+            "eager.modes.forward_levels": (
+                "_is_fwd_grad_enabled=is_enabled _set_fwd_grad_enabled=set_enabled"
+            ),
             "eager.modes.defaults": "_get_default_device=get_default_device",
             "eager.modes.random": "Generator",
             "ops.table.overriding": (

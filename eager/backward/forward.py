@@ -18,6 +18,7 @@ from dynajit.eager._tensor import (
     has_levels,
     is_grad_enabled,
     meta_of,
+    wrap,
 )
 from dynajit.eager.backward import engine
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
@@ -167,7 +168,10 @@ def _transposed(
         gradient.requires_grad = True
 
         def given(parameter: Parameter) -> Any:
-            return gradient if parameter.need is Need.GRADIENT else resolve(parameter)
+            if parameter.need is Need.GRADIENT:
+                return gradient
+            value = resolve(parameter)
+            return [*map(_savable, value)] if isinstance(value, list) else _savable(value)
 
         found = _gradients(op, given, positions)
         pairs = [
@@ -192,6 +196,13 @@ def _transposed(
         _set_inference_enabled(inference_before)
         _set_grad_enabled(grad_before)
     return fitted(tangent, result)
+
+
+def _savable(value: Any) -> Any:
+    """An operand of a formula; what was made in inference mode as a tensor that was not."""
+    if isinstance(value, TensorBase) and value._storage.is_inference:
+        return duals.share(value, wrap(value._held))
+    return value
 
 
 def _gradients(op: Op, given: Resolve, positions: Sequence[int]) -> list[Any]:

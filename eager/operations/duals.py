@@ -13,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.arrays import any_arrays
+from dynajit.core.arrays.meta_arrays import is_meta
 from dynajit.core.errors import AutogradError, UnsupportedError
 from dynajit.eager import _tensor
-from dynajit.eager._tensor import TensorBase
+from dynajit.eager._tensor import TensorBase, is_inference_mode_enabled
 from dynajit.eager.modes.forward_levels import Level, act, acting, only, opened
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import dense_strides, order_of
@@ -194,10 +195,46 @@ def make_dual(level: Level, tensor: Any, tangent: Any) -> Any:
         )
     with only(below(level)):
         dual = alias(tensor)
-        tangent = laid_out_like(tangent, dual)
+        tangent = _in_memory_like(tangent, dual)
+    if is_inference_mode_enabled():
+        _tensor.forget_base(dual)
     level.note(dual, tangent)
     level.note_dual(dual)
     return dual
+
+
+def has_overlap(array: Any) -> bool:
+    """True unless the strides show that no two elements share memory.
+
+    With the dimensions in order of their strides, each must step over all that lies within it.
+    """
+    dims = sorted(
+        (abs(step), size) for step, size in zip(array.strides, array.shape, strict=True) if size > 1
+    )
+    extent = array.itemsize
+    for step, size in dims:
+        if step < extent:
+            return bool(array.size > 0)
+        extent += step * (size - 1)
+    return False
+
+
+def _in_memory_like(tangent: Any, tensor: Any) -> Any:
+    """A tangent that lies in its memory as a tensor in its own, so that both have all views; itself
+    where it does already."""
+    if tangent._mirrors() != tensor._mirrors():
+        tangent = TABLE.clone(tangent)
+    memory, own = (any_arrays.flat_memory(x._memory) for x in (tangent, tensor))
+    is_alike = memory.size == own.size and (
+        not tensor.numel() or tangent.storage_offset() == tensor.storage_offset()
+    )
+    if is_alike and _are_strides(tangent._memory, any_arrays.strides_of(tensor._memory)):
+        return tangent
+    if tensor.dtype.numpy != own.dtype or is_meta(own) or has_overlap(tensor._memory):
+        return laid_out_like(tangent, tensor)
+    whole = TABLE.full(0, shape=(own.size,), dtype=tensor.dtype, device=tensor.device)
+    found = whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return found.copy_(tangent)
 
 
 def primal_of(level: Level, tensor: Any) -> Any:

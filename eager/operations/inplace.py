@@ -42,6 +42,7 @@ from dynajit.eager._tensor import (
 )
 from dynajit.eager.modes import write_limits
 from dynajit.eager.operations import duals
+from dynajit.eager.operations.duals import has_overlap
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.strided_views import again
 from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, zeros_of
@@ -278,22 +279,6 @@ def refuse_partial_overlap(tensor: Any, operands: Iterable[Any], name: str) -> N
         is_seen = name != "copy_" and has_mirrored((tensor, operand))
         if not is_seen and any_arrays.overlap_partly(tensor._memory, operand._memory):
             raise ShapeError(MSG_PARTIAL_OVERLAP.format(name=name))
-
-
-def has_overlap(array: Any) -> bool:
-    """True unless the strides show that no two elements share memory.
-
-    With the dimensions in order of their strides, each must step over all that lies within it.
-    """
-    dims = sorted(
-        (abs(step), size) for step, size in zip(array.strides, array.shape, strict=True) if size > 1
-    )
-    extent = array.itemsize
-    for step, size in dims:
-        if step < extent:
-            return bool(array.size > 0)
-        extent += step * (size - 1)
-    return False
 
 
 def update(

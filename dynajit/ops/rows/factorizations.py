@@ -374,9 +374,15 @@ def _eigen_infer(x: ValueType, *, upper: bool) -> TensorType:
 
 
 def _quotient(ops: Any, a: Any, b: Any) -> Any:
-    """a / b, 0 where a is 0: gradients that nobody asked for stay 0."""
-    nothing = ops.eq(a, 0)
+    """a / b, 0 where both are 0: gradients that nobody asked for stay 0. (Where a alone is 0, as for
+    values that a turn of the factors leaves as they are, it may still move.)"""
+    nothing = ops.logical_and(ops.eq(a, 0), ops.eq(b, 0))
     return ops.where(nothing, 0, ops.div(a, ops.where(nothing, 1, b)))
+
+
+def _of_real_values(ops: Any, g: Any) -> Any:
+    """The gradient of values that are real, whatever the dtype that they are kept in."""
+    return ops.cast(ops.real(g), dtype=g.dtype) if g.dtype.is_complex else g
 
 
 def _as_diagonal(ops: Any, value: Any) -> Any:
@@ -402,7 +408,8 @@ def _eigen_vjp(ops: Any, g: Any, out: Any) -> Any:
     """
     n = out.shape[-2]
     vectors, values = part(ops, out, -1, 0, n), part(ops, out, -1, n, n + 1)
-    g_vectors, g_values = part(ops, g, -1, 0, n), part(ops, g, -1, n, n + 1)
+    g_vectors = part(ops, g, -1, 0, n)
+    g_values = _of_real_values(ops, part(ops, g, -1, n, n + 1))
     gaps = transposed(ops, values) - values
     inner = ops.matmul(_adjoint(ops, vectors), g_vectors)
     inner = (inner - _adjoint(ops, inner)) * 0.5
@@ -492,6 +499,7 @@ def _svd_vjp(ops: Any, g: Any, x: Any, out: Any, full: bool) -> Any:
         )
         for first in (part(ops, out, -2, 0, k), part(ops, g, -2, 0, k))
     )
+    gs = _of_real_values(ops, gs)
     row = transposed(ops, s)
     gaps = row * row - s * s
     turns = ops.matmul(_adjoint(ops, u), gu)
