@@ -509,7 +509,7 @@ class CompiledNode(Node):
         )
 
     def replayed(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
-        """The gradients, computed by recorded operations, so that they can have a history."""
+        """The gradients, computed by operations, so that they can have a history, or tangents."""
         positions = [self.facts.differentiable_outputs[i] for i in sorted(self.coming)]
         needed, run = self.facts.replay(positions)
         inputs = [
@@ -517,9 +517,14 @@ class CompiledNode(Node):
             for position, (saved, flag) in enumerate(zip(self.inputs or (), wanted, strict=True))
         ]
         arrived = [gradient for gradient in gradients if gradient is not None]
+        is_recorded = _tensor._set_grad_enabled(True)
+        try:
+            outputs = run(*inputs)
+        finally:
+            _tensor._set_grad_enabled(is_recorded)
         pairs = [
             (output, gradient)
-            for output, gradient in zip(run(*inputs), arrived, strict=True)
+            for output, gradient in zip(outputs, arrived, strict=True)
             if output.requires_grad
         ]
         targets = [x for x, flag in zip(inputs, wanted, strict=True) if flag]
@@ -528,7 +533,7 @@ class CompiledNode(Node):
                 [output for output, _ in pairs],
                 targets,
                 [gradient for _, gradient in pairs],
-                create_graph=True,
+                create_graph=is_recorded,
                 allow_unused=True,
             )
         )

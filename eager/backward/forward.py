@@ -3,7 +3,8 @@
 Contract: `handle` runs a row at the innermost level that acts: its result is computed as outside of
 the level, then its tangent, by `ops.table.tangents`, which are rows outside of the level, too: so
 that levels do not mix, and the tape records the computation of tangents as any other. Composites
-without a node of their own are followed part by part. Called by `eager.operations.execute`.
+without a node of their own are followed part by part. In inference mode nothing is followed, as in
+PyTorch. Called by `eager.operations.execute`.
 """
 
 from collections.abc import Sequence
@@ -17,12 +18,13 @@ from dynajit.eager._tensor import (
     _set_inference_enabled,
     has_levels,
     is_grad_enabled,
+    is_inference_mode_enabled,
     meta_of,
     wrap,
 )
 from dynajit.eager.backward import engine
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
-from dynajit.eager.modes.forward_levels import Level, act, acting
+from dynajit.eager.modes.forward_levels import Level, act, acting, only
 from dynajit.eager.operations import duals
 from dynajit.eager.operations.execute import (
     by_parts,
@@ -50,6 +52,9 @@ from dynajit.ops.table.type_rules import sum_to_type
 def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """What the row gives, with its tangents at the levels that act."""
     levels = acting()
+    if is_inference_mode_enabled():
+        with only(()):
+            return _outside(op, inputs, attributes)
     level = levels[-1]
     if op.kind is Kind.COMPOSITE and not _is_one(op) and duals.is_dual(inputs):
         return by_parts(op, inputs, attributes)

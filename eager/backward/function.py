@@ -27,6 +27,7 @@ from dynajit.eager.tape import anomaly
 from dynajit.eager.tape.node import (
     MSG_SECOND_BACKWARD,
     Node,
+    SavedPacked,
     SavedResult,
     edges_of,
     kept_for_backward,
@@ -48,8 +49,10 @@ class FunctionContext:
         self.dirty: tuple[Any, ...] = ()
         self.non_differentiable: tuple[Any, ...] = ()
         self._to_save: tuple[Any, ...] = ()
-        self._for_forward: tuple[Any, ...] | None = None
+        self._for_forward: tuple[Any, ...] = ()
         self._is_forward = False
+        #: Of each output whether it was marked dirty, and whether without a gradient.
+        self._marks: tuple[tuple[bool, bool], ...] = ()
         self._node: FunctionNode | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -80,12 +83,12 @@ class FunctionContext:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept; in `jvp` what `save_for_forward` did, if it was called.
+        """What `save_for_backward` kept; in `jvp` what `save_for_forward` did.
 
         Raises:
             AutogradError: it was released, or a tensor was written in place since.
         """
-        if self._is_forward and self._for_forward is not None:
+        if self._is_forward:
             return self._for_forward
         return self._to_save if self._node is None else self._node.unpack()
 
@@ -143,8 +146,13 @@ class FunctionNode(Node):
             raise AutogradError(MSG_SECOND_BACKWARD)
         return tuple(saved and saved.unpack(self) for saved in self.saved)
 
-    def kept_results(self, index: int) -> Sequence[SavedResult]:
-        return [x for x in self.saved or () if isinstance(x, SavedResult) and x.index == index]
+    def kept_results(self, index: int) -> Sequence[SavedResult | SavedPacked]:
+        return [
+            x
+            for x in self.saved or ()
+            if (isinstance(x, SavedResult) and x.index == index)
+            or (isinstance(x, SavedPacked) and x.output == index)
+        ]
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         if self.context.materialize_grads:
@@ -222,6 +230,8 @@ class Function:
         defaults = getattr(function, "__defaults__", None)
         found = (function.__code__.co_argcount, defaults) if defaults else None
         cls._defaults_of_forward = found
+        if "vjp" in vars(cls) and "backward" not in vars(cls):
+            cls.backward = staticmethod(cls.vjp)  # type: ignore[method-assign]  # its other name
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
@@ -237,6 +247,14 @@ class Function:
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs, one per argument of `forward`; None where there is none."""
         raise NotImplementedError("You must implement the backward function for custom Function.")
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """`backward` by its other name, for classes that define it instead."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom Function to use "
+            "it with backward mode AD."
+        )
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -280,8 +298,9 @@ class Function:
                 cls.setup_context(context, args, output)
         finally:
             _set_grad_enabled(before)
+        context._marks = _marks(context, output)
         if not recorded:
-            return context, _unrecorded(args, output)
+            return context, _unrecorded(context, args, output)
         return context, _recorded(cls, context, args, output)
 
 
@@ -298,11 +317,21 @@ def with_defaults(known: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*args, *known[1][-missing:]) if 0 < missing <= len(known[1]) else args
 
 
-def _unrecorded(args: tuple[Any, ...], output: Any) -> Any:
+def _marks(context: FunctionContext, output: Any) -> tuple[tuple[bool, bool], ...]:
+    """See `FunctionContext`."""
+    outputs = output if isinstance(output, tuple) else (output,)
+    dirty, without = context.dirty, context.non_differentiable
+    return tuple((any(x is y for y in dirty), any(x is y for y in without)) for x in outputs)
+
+
+def _unrecorded(context: FunctionContext, args: tuple[Any, ...], output: Any) -> Any:
     """The outputs without history, also where `forward` hands on a tensor that requires grad."""
-    if isinstance(output, tuple):
-        return tuple(_without_history(x, args) for x in output)
-    return _without_history(output, args)
+    outputs = output if isinstance(output, tuple) else (output,)
+    found = tuple(
+        x if is_dirty and not x.requires_grad else _without_history(x, args)
+        for x, (is_dirty, _) in zip(outputs, context._marks, strict=True)
+    )
+    return found if isinstance(output, tuple) else found[0]
 
 
 def _without_history(tensor: Any, args: tuple[Any, ...]) -> Any:

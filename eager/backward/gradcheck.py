@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 
 from dynajit.core.arrays import any_arrays
-from dynajit.core.errors import ArgumentValueError, AutogradError, UnsupportedError
+from dynajit.core.errors import (
+    ArgumentValueError,
+    AutogradError,
+    ExpectationError,
+    UnsupportedError,
+)
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.backward import engine as tape
@@ -60,11 +65,12 @@ def gradcheck(
 
     Raises:
         AutogradError: a Jacobian disagrees; both are shown.
-        ArgumentError: no input requires a gradient, or nothing shall be checked.
+        ArgumentError: no input requires a gradient.
+        AssertionError: nothing shall be checked.
         UnsupportedError: derivatives in batches shall be checked.
     """
     if not (check_forward_ad or check_backward_ad):
-        raise ArgumentValueError(
+        raise ExpectationError(
             "gradcheck: Expected at least one of check_forward_ad or check_backward_ad to be True"
         )
     _refuse_others(
@@ -116,7 +122,7 @@ def gradgradcheck(
         others: as in `gradcheck`.
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
-        raise ArgumentValueError(
+        raise ExpectationError(
             "gradgradcheck: Expected at least one of check_fwd_over_rev or check_rev_over_rev to "
             "be True"
         )
@@ -312,7 +318,7 @@ def _check_undefined(func: Callable[..., Any], inputs: tuple[Any, ...], checked:
     """An input without a tangent is one that does not move."""
     draw = np.random.default_rng(0)
     directions = {i: _drawn(draw, inputs[i].array) for i in checked}
-    for i in checked if len(checked) > 1 else []:
+    for i in checked:
         others = {j: direction for j, direction in directions.items() if j != i}
         still = {**others, i: any_arrays.filled_like(inputs[i].array, 0)}
         results = _moved(func, inputs, others), _moved(func, inputs, still)

@@ -32,8 +32,11 @@ from dynajit.eager.tape.node import (
     SavedResult,
     SavedSparse,
     SavedTensor,
+    Tangents,
     kept_for_backward,
     modified_message,
+    moving_by,
+    tangents_of,
 )
 from dynajit.ops.calls.autocast import word_set
 
@@ -118,10 +121,11 @@ class _Recomputed(SavedTensor):
         saved: what it replaces.
     """
 
-    __slots__ = ("__weakref__", "frame", "history", "is_result", "metadata")
+    __slots__ = ("__weakref__", "duals", "frame", "history", "is_result", "metadata")
 
     def __init__(self, frame: "_Frame", saved: SavedTensor | SavedResult) -> None:
         self.frame: _Frame | None = frame
+        self.duals: Tangents = ()
         self.metadata = (saved.array.shape, saved.array.dtype)
         self.is_result = isinstance(saved, SavedResult)
         self.history: tuple[Any, int] | None = None
@@ -133,6 +137,7 @@ class _Recomputed(SavedTensor):
     def fill(self, found: Any) -> None:
         """Take over what the second run saved in this place."""
         self.array, self.storage, self.version = found.array, found.storage, found.version
+        self.duals = found.duals if isinstance(found, SavedResult) else tangents_of(found.tensor)
         self.frame = None
 
     def unpack(self, node: Node) -> Any:
@@ -147,9 +152,10 @@ class _Recomputed(SavedTensor):
         if self.storage.version != self.version:
             raise AutogradError(modified_message(self, node))
         if not is_grad_enabled() or self.history is None:
-            return _tensor.wrap(self.array)
+            return moving_by(_tensor.wrap(self.array), self.duals)
         maker, index = self.history
-        return _tensor.wrap_output(self.array, node if self.is_result else maker, index)
+        made = _tensor.wrap_output(self.array, node if self.is_result else maker, index)
+        return moving_by(made, self.duals)
 
 
 def _is_kept(saved: Any) -> bool:

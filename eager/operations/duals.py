@@ -150,7 +150,7 @@ def note(level: Level, tensor: Any, tangent: Any) -> None:
     level.note(tensor, tangent)
     node = tensor.grad_fn
     for kept in () if node is None else node.kept_results(tensor.output_index):
-        kept.duals = (*(kept.duals or ()), (level, tangent))
+        kept.duals = (*kept.duals, (level, tangent))
 
 
 def laid_out_like(tangent: Any, tensor: Any) -> Any:
@@ -291,7 +291,7 @@ def note_write(tensor: Any, result: Any, write: Callable[[Any, Any, str], Any], 
     Args:
         write: `write(tensor, source, name)` copies elements, recorded as any write.
     """
-    levels = acting()
+    levels = () if is_inference_mode_enabled() else acting()
     for number, level in enumerate(levels):
         new, old = tangent_of(level, result), tangent_of(level, tensor)
         if new is None and old is None:

@@ -23,6 +23,7 @@ from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
+from dynajit.eager.modes.forward_levels import Level, opened
 from dynajit.eager.tape import anomaly, saved_hooks
 from dynajit.eager.tape.handles import Handle
 from dynajit.ops.table.derivatives import (
@@ -114,7 +115,7 @@ class Node:
     def release(self) -> None:
         """Drop saved tensors: the graph has been used up."""
 
-    def kept_results(self, index: int) -> "Sequence[SavedResult]":
+    def kept_results(self, index: int) -> "Sequence[SavedResult | SavedPacked]":
         """Where an output of the node is kept for backward."""
         return ()
 
@@ -207,6 +208,24 @@ def edges_of(inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
     return edges, indices
 
 
+Tangents: TypeAlias = tuple[tuple[Level, Any], ...]
+"""Of a tensor the tangents at levels of forward mode."""
+
+
+def tangents_of(tensor: Any) -> Tangents:
+    """Those that a tensor has now; operations have asked for them, so that the levels know."""
+    known = ((level, level.known(tensor)[1]) for level in opened())
+    return tuple((level, tangent) for level, tangent in known if tangent is not None)
+
+
+def moving_by(tensor: Any, tangents: Tangents) -> Any:
+    """A tensor that has the tangents again, as far as their levels are open."""
+    for level, tangent in tangents:
+        if level.is_open:
+            level.note(tensor, tangent)
+    return tensor
+
+
 class SavedTensor:
     """A tensor needed by a formula, with the version that it had. Immutable.
 
@@ -252,8 +271,7 @@ class SavedResult:
         self.storage = tensor._storage
         self.version = self.storage.version
         self.index = index
-        #: (level of forward mode, tangent there) pairs; None where it has none.
-        self.duals: tuple[tuple[Any, Any], ...] | None = None
+        self.duals: Tangents = ()  # told by `eager.operations.duals`, which knows them later
 
     def unpack(self, node: Node) -> Any:
         """The output, with this node as its history, if nobody wrote to it since.
@@ -267,10 +285,7 @@ class SavedResult:
             found = _tensor.wrap_output(self.array, node, self.index)
         else:
             found = _tensor.wrap(self.array)
-        for level, tangent in self.duals or ():
-            if level.is_open:
-                level.note(found, tangent)
-        return found
+        return moving_by(found, self.duals)
 
 
 class SavedSparse:
@@ -303,13 +318,14 @@ class SavedPacked(SavedTensor):
         output: None, or which output of the node itself it is.
     """
 
-    __slots__ = ("history", "output", "packed")
+    __slots__ = ("duals", "history", "output", "packed")
 
     def __init__(self, tensor: Any, hooks: saved_hooks.Hooks, output: int | None = None) -> None:
         # An output would refer to this node, which refers to what is packed.
         given = tensor if output is None else saved_hooks.without_history(tensor)
         self.packed = saved_hooks.Packed(given, hooks)
         self.output = output
+        self.duals = tangents_of(tensor)
         self.history: tuple[Any, int] | None = None
         if output is None and tensor.requires_grad:
             maker = tensor.grad_fn
@@ -318,16 +334,16 @@ class SavedPacked(SavedTensor):
     def unpack(self, node: Node) -> Any:
         """What the program gives back, with the history that the tensor had."""
         found = self.packed.opened()
-        if not is_grad_enabled():
-            return found
-        if self.output is not None:
-            return _tensor.wrap_output(found._held, node, self.output)
-        if self.history is None:
-            return found
-        maker, index = self.history
-        if isinstance(maker, Node):
-            return _tensor.wrap_output(found._held, maker, index)
-        return _tensor.wrap_output(found._held, _PassedOn([maker], [index]), 0)
+        if is_grad_enabled() and self.output is not None:
+            found = _tensor.wrap_output(found._held, node, self.output)
+        elif is_grad_enabled() and self.history is not None:
+            maker, index = self.history
+            if not isinstance(maker, Node):
+                maker, index = _PassedOn([maker], [index]), 0
+            found = _tensor.wrap_output(found._held, maker, index)
+        elif self.duals:
+            found = saved_hooks.without_history(found)
+        return moving_by(found, self.duals)
 
 
 class _PassedOn(Node):
@@ -544,8 +560,8 @@ class OpNode(Node):
         if self.savings.result_type:
             self.out_meta = meta_of(tensor)
 
-    def kept_results(self, index: int) -> Sequence[SavedResult]:
-        return (self.result,) if isinstance(self.result, SavedResult) else ()
+    def kept_results(self, index: int) -> Sequence[SavedResult | SavedPacked]:
+        return () if self.result is None else (self.result,)
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         g = gradients[0]

@@ -196,6 +196,11 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         _tensor.forget_base(self)
 
     @property
+    def _has_tangent(self) -> bool:
+        """Whether the tensor moves, in forward mode."""
+        return duals.is_dual((self,))
+
+    @property
     def _grad(self) -> "Tensor | None":
         """`grad` by the name that optimizers use."""
         return self.grad

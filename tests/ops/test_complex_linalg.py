@@ -177,3 +177,26 @@ def test_least_squares_of_complex_matrices_agree_with_pytorch(driver: str) -> No
     for one, other in zip(expected, found, strict=True):
         assert str(one.dtype).rpartition(".")[2] == other.dtype.name
         np.testing.assert_allclose(other.numpy(), one.numpy(), rtol=1e-9)
+
+
+def _of_singular_values(x: Any) -> Any:
+    """What does not depend on the phases of the vectors, which are turned in pairs."""
+    u, s, vh = dj.linalg.svd(x, full_matrices=False)
+    product = u @ dj.diag_embed(s.to(u.dtype) ** 2) @ vh
+    return u.abs() ** 3, s, vh.abs() ** 2, product
+
+
+def _of_eigenvalues(x: Any) -> Any:
+    values, vectors = dj.linalg.eigh(x + x.mH)
+    product = vectors @ dj.diag_embed(values.to(vectors.dtype) ** 2) @ vectors.mH
+    return values, vectors.abs() ** 3, product
+
+
+@pytest.mark.parametrize("function", [_of_singular_values, _of_eigenvalues])
+@pytest.mark.parametrize("kind", ["real", "complex"])
+def test_factors_have_right_second_derivatives_in_both_modes(function: Any, kind: str) -> None:
+    """Real values within complex factors have real gradients."""
+    given = drawn(2, 3, 3)
+    x = dj.from_numpy(given if kind == "complex" else given.real.copy()).requires_grad_()
+    assert gradcheck(function, x, check_forward_ad=True)
+    assert gradgradcheck(function, x, check_fwd_over_rev=True)

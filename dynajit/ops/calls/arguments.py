@@ -355,6 +355,12 @@ def cast(x: "TensorMethods", dtype: DType | None) -> Any:
     return x if dtype is None or x.dtype is dtype else TABLE.cast(x, dtype=dtype)
 
 
+def is_followed(x: Any) -> bool:
+    """Whether derivatives pass through a tensor: it requires gradients, or has a tangent; they may
+    in graphs."""
+    return bool(getattr(x, "requires_grad", True)) or bool(getattr(x, "_has_tangent", False))
+
+
 def unchanged_by(x: "TensorMethods", y: Any, refused: str = "") -> Any:
     """x, whose derivative by y is 0, or refused: what steps of y, or its contents, decided.
 
@@ -362,7 +368,7 @@ def unchanged_by(x: "TensorMethods", y: Any, refused: str = "") -> Any:
         y: a tensor that broadcasts to x.
         refused: the name of a function whose derivative nobody has.
     """
-    if not is_tensor(y) or not getattr(y, "requires_grad", True):
+    if not is_tensor(y) or not is_followed(y):
         return x
     return TABLE.unchanged_by(x, y, refused=refused) if y.dtype.category >= Category.FLOATING else x
 

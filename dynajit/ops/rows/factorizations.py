@@ -374,8 +374,8 @@ def _eigen_infer(x: ValueType, *, upper: bool) -> TensorType:
 
 
 def _quotient(ops: Any, a: Any, b: Any) -> Any:
-    """a / b, 0 where both are 0: gradients that nobody asked for stay 0. (Where a alone is 0, as for
-    values that a turn of the factors leaves as they are, it may still move.)"""
+    """a / b, 0 where both are 0: gradients that nobody asked for stay 0. Where a alone is 0, as for
+    what does not depend on how the factors are turned, the quotient still has a derivative."""
     nothing = ops.logical_and(ops.eq(a, 0), ops.eq(b, 0))
     return ops.where(nothing, 0, ops.div(a, ops.where(nothing, 1, b)))
 

@@ -15,7 +15,7 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, LinAlgError, ShapeError, UnsupportedError
 from dynajit.core.process.optional import load
-from dynajit.ops.calls.arguments import constant
+from dynajit.ops.calls.arguments import constant, is_followed
 from dynajit.ops.calls.public import public
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _check_dtype(x: "TensorMethods", name: str) -> None:
         )
     if x.dtype.itemsize < 4:
         raise UnsupportedError(f"{name}: not implemented for {x.dtype.name}.  Convert it first.")
-    if x.requires_grad:
+    if is_followed(x):
         raise UnsupportedError(f"{name}: the derivative is not implemented.  detach() it.")
 
 

@@ -78,7 +78,7 @@ def unique(
 
 def _of_contents(found: Any, input: Any, function: str) -> Any:
     """What was found in the contents of input: its derivative is refused."""
-    if not input.requires_grad:
+    if not arguments.is_followed(input):
         return found
     every = TABLE.sum(input, dim=tuple(range(len(input.shape))), keepdim=False)
     return arguments.unchanged_by(found, every, function)

@@ -17,7 +17,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.process.optional import load
 from dynajit.core.types import dtypes
-from dynajit.ops.calls.arguments import cast, constant, is_tensor, require_tensor
+from dynajit.ops.calls.arguments import cast, constant, is_followed, is_tensor, require_tensor
 from dynajit.ops.calls.placing import as_computed
 from dynajit.ops.calls.public import public
 from dynajit.ops.functions.elements.number import floating
@@ -159,7 +159,7 @@ def airy_ai(x: "TensorMethods") -> Any:
         raise UnsupportedError(
             f'"airy_ai_cpu" not implemented for {dtype.name}.  Convert it first.'
         )
-    if x.requires_grad:
+    if is_followed(x):
         raise UnsupportedError(
             "the derivative for special_airy_ai is not implemented.  detach() x."
         )

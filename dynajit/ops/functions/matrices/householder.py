@@ -15,7 +15,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
 from dynajit.core.types.dtypes import int64
 from dynajit.core.types.symint import agree, shapes_agree
-from dynajit.ops.calls.arguments import constant
+from dynajit.ops.calls.arguments import constant, is_followed
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.placing import by_columns
 from dynajit.ops.calls.public import public
@@ -52,7 +52,7 @@ def geqrf(input: Any) -> Reflectors:
         raise UnsupportedError(
             f'"geqrf_cpu" not implemented for {input.dtype.name}.  Convert with float().'
         )
-    if input.requires_grad:
+    if is_followed(input):
         raise UnsupportedError(
             "the derivative for geqrf is not implemented.  Call linalg.qr, or detach()."
         )
