@@ -26,7 +26,7 @@ def holds(condition: Any) -> bool:
         condition: of any shape.
     """
     if not is_recording():
-        return bool(condition.all())
+        return bool(_of_all_samples(condition).all())
     require(everywhere(condition))
     return True
 
@@ -34,9 +34,16 @@ def holds(condition: Any) -> bool:
 def occurs(condition: Any) -> bool:
     """True if a bool tensor is True somewhere: looked up, or ruled out and recorded."""
     if not is_recording():
-        return bool(condition.any())
+        return bool(_of_all_samples(condition).any())
     require(TABLE.logical_not(_somewhere(condition)))
     return False
+
+
+def _of_all_samples(condition: Any) -> Any:
+    """A condition on a tensor that holds samples, for all of them."""
+    while not getattr(condition, "_has_array", True) and hasattr(condition, "_batch"):
+        condition = condition._batch
+    return condition
 
 
 def accepts(x: "TensorMethods", condition: Callable[[Any], Any]) -> bool:

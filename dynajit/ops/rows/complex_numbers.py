@@ -14,7 +14,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import equals
 from dynajit.core.types.value_types import TensorType, ValueType
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import (
     broadcast_shapes,
     common_device,
@@ -65,6 +65,7 @@ def _same_infer(name: str) -> Any:
     view=True,
     vjp={"x": lambda g: g},
     pairs=lambda ops, x: x[0],
+    samples=sample_rules.leading,
 )
 def real(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The real parts of complex x. Shape: as x."""
@@ -77,6 +78,7 @@ def real(m: Any, load: Any, index: Any, types: Any) -> Any:
     view=True,
     vjp={"x": lambda g: g * 1j},
     pairs=lambda ops, x: x[1],
+    samples=sample_rules.leading,
 )
 def imag(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The imaginary parts of complex x. Shape: as x."""
@@ -105,6 +107,7 @@ def _view_as_real_array(xp: Any, x: Any) -> Any:
     view=True,
     vjp={"x": lambda ops, g: ops.view_as_complex(g)},
     pairs=_parts_side_by_side,
+    samples=sample_rules.leading,
 )
 def view_as_real(m: Any, load: Any, index: Any, types: Any) -> Any:
     """Complex x as pairs of its parts. Shape: (*x.shape, 2)."""
@@ -145,6 +148,7 @@ def _view_as_complex_array(xp: Any, x: Any) -> Any:
     view=True,
     vjp={"x": lambda ops, g: ops.view_as_real(g)},
     pairs=_parts_of_last_dim,
+    samples=sample_rules.leading,
 )
 def view_as_complex(m: Any, load: Any, index: Any, types: Any) -> Any:
     """Pairs along the last dimension as complex numbers. Shape: x.shape[:-1]."""
@@ -158,6 +162,7 @@ def view_as_complex(m: Any, load: Any, index: Any, types: Any) -> Any:
     mirrors=True,
     vjp={"x": lambda ops, g: ops.conj(g)},
     pairs=lambda ops, x: (x[0], -x[1]),
+    samples=sample_rules.leading,
 )
 def conj_view(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The conjugates of complex x, as a view. Shape, dtype: as x."""
@@ -179,6 +184,7 @@ def _neg_view_infer(x: ValueType) -> TensorType:
     view=True,
     mirrors=True,
     vjp={"x": lambda ops, g: ops.neg(g)},
+    samples=sample_rules.leading,
 )
 def neg_view(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The negatives of x, as a view. Shape, dtype: as x."""
@@ -212,6 +218,7 @@ def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
     layout=result_layouts.iterated,
     pairs=lambda ops, real, imag: (real, imag),
     linear=("real", "imag"),
+    samples=sample_rules.pointwise,
 )
 def complex_(xp: Any, real: Any, imag: Any) -> Any:
     """The complex numbers with these parts. Shape: broadcast."""
@@ -225,6 +232,7 @@ def complex_(xp: Any, real: Any, imag: Any) -> Any:
     layout=result_layouts.iterated,
     pairs=lambda ops, x: (x[0], -x[1]),
     linear=("x",),
+    samples=sample_rules.pointwise,
 )
 def conj(xp: Any, x: Any) -> Any:
     """Complex conjugates. Shape, dtype: as x."""
@@ -251,6 +259,7 @@ def _sgn_of_pairs(ops: Any, x: tuple[Any, Any]) -> tuple[Any, ...]:
     analytic=False,
     layout=result_layouts.iterated,
     pairs=_sgn_of_pairs,
+    samples=sample_rules.pointwise,
 )
 def sgn(xp: Any, x: Any) -> Any:
     """x / |x|, and 0 at 0. Shape, dtype: as x."""
@@ -271,6 +280,7 @@ def _angle_vjp(ops: Any, g: Any, x: Any) -> Any:
     analytic=False,
     layout=result_layouts.iterated,
     pairs=lambda ops, x: ops.atan2(x[1], x[0]),
+    samples=sample_rules.pointwise,
 )
 def angle(xp: Any, x: Any) -> Any:
     """Angles of complex x in (-pi, pi], in radians. Shape: as x."""

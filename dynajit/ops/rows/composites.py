@@ -17,7 +17,7 @@ from dynajit.core.types.value_types import Size, TensorType, ValueType, numel
 from dynajit.ops.native import _native_forms, _philox
 from dynajit.ops.rows import array_forms
 from dynajit.ops.rows.linear_algebra import transposed
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import composite, describe, reduced_shape, require_tensor
 from dynajit.ops.table.op_table import Autocast
 
@@ -135,7 +135,13 @@ def _mean_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...]) -> Any
     return ops.expand(share, shape=x_type.shape)
 
 
-@composite(infer=_mean_infer, array=array_forms.mean, vjp={"x": _mean_vjp}, linear=("x",))
+@composite(
+    infer=_mean_infer,
+    array=array_forms.mean,
+    vjp={"x": _mean_vjp},
+    linear=("x",),
+    samples=sample_rules.along("dim"),
+)
 def mean(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Arithmetic mean along `dim`; NaN where there is nothing to average."""
     if not x.dtype.is_floating_point:
@@ -162,7 +168,12 @@ def _var_vjp(ops: Any, g: Any, x: Any, dim: tuple[int, ...], correction: float) 
     return slope * _deviation(ops, x, dim)
 
 
-@composite(infer=_reduces("var"), array=array_forms.var, vjp={"x": _var_vjp})
+@composite(
+    infer=_reduces("var"),
+    array=array_forms.var,
+    vjp={"x": _var_vjp},
+    samples=sample_rules.along("dim"),
+)
 def var(
     ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
 ) -> Any:
@@ -182,7 +193,12 @@ def _std_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...], correctio
     return ops.where(is_zero, 0.0, slope) * _deviation(ops, x, dim)
 
 
-@composite(infer=_reduces("std"), array=array_forms.std, vjp={"x": _std_vjp})
+@composite(
+    infer=_reduces("std"),
+    array=array_forms.std,
+    vjp={"x": _std_vjp},
+    samples=sample_rules.along("dim"),
+)
 def std(
     ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False, correction: float = 1
 ) -> Any:
@@ -204,6 +220,7 @@ def _norm_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
     array=array_forms.euclidean_norm,
     vjp={"x": _norm_vjp},
     autocast=Autocast.FULL,
+    samples=sample_rules.along("dim"),
 )
 def euclidean_norm(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """Square root of the sum of squares; derivative 0 where that is 0."""
@@ -231,6 +248,7 @@ def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     slopes={"x": _native_forms.softmax_slope},
     domain=(-20.0, 20.0),
     autocast=Autocast.FULL,
+    samples=sample_rules.along("dim"),
 )
 def softmax(ops: Any, x: Any, *, dim: int) -> Any:
     """exp(x) over its sum along `dim`; a slice of only -inf gives NaN."""
@@ -256,6 +274,7 @@ def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     slopes={"x": _native_forms.log_softmax_slope},
     domain=(-20.0, 20.0),
     autocast=Autocast.FULL,
+    samples=sample_rules.along("dim"),
 )
 def log_softmax(ops: Any, x: Any, *, dim: int) -> Any:
     """log(softmax(x)), accurate for small probabilities."""
@@ -278,6 +297,7 @@ def _logsumexp_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> 
     array=array_forms.logsumexp,
     vjp={"x": _logsumexp_vjp},
     domain=(-20.0, 20.0),
+    samples=sample_rules.along("dim"),
 )
 def logsumexp(ops: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool = False) -> Any:
     """log of the sum of exp(x) along `dim`, without overflow; -inf where nothing is summed."""
@@ -399,6 +419,7 @@ _rms_norm_infer = _norm_infer("rms_norm")
         "weight": _native_forms.layer_norm_slope_weight,
     },
     autocast=Autocast.FULL,
+    samples=sample_rules.first_only(0),
 )
 def layer_norm(
     ops: Any,
@@ -446,6 +467,7 @@ def _rms_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: f
     row_major=True,
     vjp={"x": _rms_norm_vjp_x, "weight": _rms_norm_vjp_weight},
     layout=result_layouts.suggested,
+    samples=sample_rules.first_only(0),
 )
 def rms_norm(
     ops: Any, x: Any, weight: Any, *, normalized_shape: tuple[Size, ...], eps: float
@@ -506,6 +528,7 @@ def _linear_infer(
     },
     linear=("bias",),
     factors=("x", "weight"),
+    samples=sample_rules.first_only(0),
 )
 def linear(ops: Any, x: Any, weight: Any, bias: Any) -> Any:
     """x @ weight.T + bias: x (*, in), weight (out, in), bias (out) or None -> (*, out)."""
@@ -534,6 +557,7 @@ def keep_scale(
     native=_philox.dropout,
     layout=result_layouts.iterated,
     linear=("x",),
+    samples=sample_rules.dropped,
 )
 def dropout(ops: Any, x: Any, seed: Any, offset: Any, *, p: float, shift: Any = 0) -> Any:
     """x with each element zeroed with probability p and the others scaled by 1 / (1 - p).

@@ -8,6 +8,7 @@ from typing import Any
 from dynajit.core.errors import ShapeError
 from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ops.native import _native_forms
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import composite
 
 
@@ -28,6 +29,7 @@ def _embedding_vjp(
     native=_native_forms.embedding,
     slopes={"weight": _native_forms.embedding_slope},
     linear=("weight",),
+    samples=sample_rules.first_only(1),
 )
 def embedding(ops: Any, weight: Any, indices: Any, *, padding_idx: int | None = None) -> Any:
     """Rows of weight (n, d) at integer indices (*) -> (*, d); the row `padding_idx` gets no

@@ -29,6 +29,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import agree, known_comparison
 from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.rows.linear_algebra import transposed
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import (
     broadcast_shapes,
     composite,
@@ -106,7 +107,13 @@ def _cholesky_vjp(ops: Any, g: Any, out: Any) -> Any:
     return _adjoint(ops, ops.triangular_solve(upper, _adjoint(ops, left), upper=True, unit=False))
 
 
-@extern(infer=_same("cholesky"), vjp={"x": _cholesky_vjp}, analytic=False, refuses=True)
+@extern(
+    infer=_same("cholesky"),
+    vjp={"x": _cholesky_vjp},
+    analytic=False,
+    refuses=True,
+    samples=sample_rules.leading,
+)
 def cholesky(xp: Any, x: Any) -> Any:
     """Lower triangular L with L L^H = x, of the lower triangles of positive-definite matrices."""
     return _guarded(
@@ -151,6 +158,7 @@ def _triangular_vjp(ops: Any, g: Any, a: Any, out: Any, upper: bool, unit: bool)
         ),
     },
     linear=("b",),
+    samples=sample_rules.solved,
 )
 def triangular_solve(xp: Any, a: Any, b: Any, *, upper: bool, unit: bool) -> Any:
     """x with T x = b, T the upper or lower triangle of a (with ones on its diagonal if `unit`).
@@ -181,6 +189,7 @@ def _solve_vjp(ops: Any, g: Any, a: Any, out: Any) -> Any:
     vjp={"a": _solve_vjp, "b": lambda ops, g, a: ops.linear_solve(transposed(ops, a), g)},
     refuses=True,
     linear=("b",),
+    samples=sample_rules.solved,
 )
 def linear_solve(xp: Any, a: Any, b: Any) -> Any:
     """x with a x = b for matrices b."""
@@ -195,7 +204,7 @@ def _inverse_vjp(ops: Any, g: Any, out: Any) -> Any:
     return ops.neg(ops.matmul(ops.matmul(back, g), back))
 
 
-@extern(infer=_same("inv"), vjp={"x": _inverse_vjp}, refuses=True)
+@extern(infer=_same("inv"), vjp={"x": _inverse_vjp}, refuses=True, samples=sample_rules.leading)
 def inverse(xp: Any, x: Any) -> Any:
     """The inverse of square matrices."""
     return _guarded(
@@ -225,7 +234,13 @@ def rounding_of(dtype: DType) -> float:
     return 2.0**-52 if dtypes.real_of(dtype) is dtypes.float64 else 2.0**-23
 
 
-@extern(infer=_pseudo_infer, vjp={"x": _pseudo_vjp}, analytic=False, refuses=True)
+@extern(
+    infer=_pseudo_infer,
+    vjp={"x": _pseudo_vjp},
+    analytic=False,
+    refuses=True,
+    samples=sample_rules.leading,
+)
 def pseudo_inverse(
     xp: Any, x: Any, *, rtol: float | None, atol: float, hermitian: bool = False
 ) -> Any:
@@ -267,6 +282,7 @@ def _spread(ops: Any, value: Any) -> Any:
 @extern(
     infer=_reduced("det", _ANY),
     vjp={"x": lambda ops, g, x: _spread(ops, g) * ops.cofactors(x)},
+    samples=sample_rules.leading,
 )
 def determinant(xp: Any, x: Any) -> Any:
     """The determinant of square matrices."""
@@ -281,7 +297,7 @@ def _cofactors_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     return back * total - inner * _spread(ops, ops.determinant(x))
 
 
-@extern(infer=_same("det"), vjp={"x": _cofactors_vjp}, refuses=True)
+@extern(infer=_same("det"), vjp={"x": _cofactors_vjp}, refuses=True, samples=sample_rules.leading)
 def cofactors(xp: Any, x: Any) -> Any:
     """det(x) x^-T, also of singular matrices: by products of all singular values but one."""
     u, s, vh = xp.linalg.svd(x)
@@ -300,7 +316,12 @@ def _sign_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
     return _spread(ops, turn) * _adjoint(ops, ops.inverse(x))
 
 
-@extern(infer=_reduced("slogdet", _ANY), vjp={"x": _sign_vjp}, analytic=False)
+@extern(
+    infer=_reduced("slogdet", _ANY),
+    vjp={"x": _sign_vjp},
+    analytic=False,
+    samples=sample_rules.leading,
+)
 def determinant_sign(xp: Any, x: Any) -> Any:
     """The sign of the determinant, of absolute value 1, or 0 for singular matrices."""
     return xp.linalg.slogdet(x)[0]
@@ -315,6 +336,7 @@ def _logarithm_infer(x: ValueType) -> TensorType:
     infer=_logarithm_infer,
     vjp={"x": lambda ops, g, x: _spread(ops, g) * _adjoint(ops, ops.inverse(x))},
     analytic=False,
+    samples=sample_rules.leading,
 )
 def log_determinant(xp: Any, x: Any) -> Any:
     """The logarithm of the magnitude of the determinant, real, -inf for singular matrices."""
@@ -337,7 +359,7 @@ def _exponential_vjp(ops: Any, g: Any, x: Any) -> Any:
     return ops.slice(whole, start=start, stop=stop, step=(1,) * (last + 1))
 
 
-@extern(infer=_same("matrix_exp"), vjp={"x": _exponential_vjp})
+@extern(infer=_same("matrix_exp"), vjp={"x": _exponential_vjp}, samples=sample_rules.leading)
 def matrix_exponential(xp: Any, x: Any) -> Any:
     """The exponential of square matrices (N. Higham's scaling and squaring, by SciPy).
 
@@ -419,7 +441,13 @@ def _eigen_vjp(ops: Any, g: Any, out: Any) -> Any:
     return ops.matmul(whole, _adjoint(ops, vectors))
 
 
-@extern(infer=_eigen_infer, vjp={"x": _eigen_vjp}, analytic=False, refuses=True)
+@extern(
+    infer=_eigen_infer,
+    vjp={"x": _eigen_vjp},
+    analytic=False,
+    refuses=True,
+    samples=sample_rules.leading,
+)
 def symmetric_eigen(xp: Any, x: Any, *, upper: bool = False) -> Any:
     """Eigenvectors as columns, then one column of eigenvalues in rising order, (*, n, n + 1).
 
@@ -460,7 +488,13 @@ def _general_vjp(ops: Any, g: Any, out: Any) -> Any:
     return ops.linear_solve(turned, ops.matmul(diagonal + _quotient(ops, inner, gaps), turned))
 
 
-@extern(infer=_general_infer, vjp={"x": _general_vjp}, analytic=False, refuses=True)
+@extern(
+    infer=_general_infer,
+    vjp={"x": _general_vjp},
+    analytic=False,
+    refuses=True,
+    samples=sample_rules.leading,
+)
 def general_eigen(xp: Any, x: Any) -> Any:
     """Eigenvectors of length 1 as columns, then one column of eigenvalues, (*, n, n + 1), complex.
 
@@ -524,7 +558,13 @@ def _svd_vjp(ops: Any, g: Any, x: Any, out: Any, full: bool) -> Any:
     return result
 
 
-@extern(infer=_svd_infer, vjp={"x": _svd_vjp}, analytic=False, refuses=True)
+@extern(
+    infer=_svd_infer,
+    vjp={"x": _svd_vjp},
+    analytic=False,
+    refuses=True,
+    samples=sample_rules.leading,
+)
 def singular_values(xp: Any, x: Any, *, full: bool = False) -> Any:
     """U^T, the column of singular values, V^H: (*, k, m + 1 + n), k the smaller of m and n.
 
@@ -576,7 +616,7 @@ def _tall_qr_vjp(ops: Any, q: Any, r: Any, gq: Any, gr: Any) -> Any:
     return _adjoint(ops, solved)
 
 
-@extern(infer=_qr_infer, vjp={"x": _qr_vjp}, analytic=False)
+@extern(infer=_qr_infer, vjp={"x": _qr_vjp}, analytic=False, samples=sample_rules.leading)
 def orthogonal_triangular(xp: Any, x: Any, *, complete: bool = False) -> Any:
     """Q^T beside R with Q R = x, (*, k, m + n), the diagonal of R being real: k the smaller of m
     and n, or m if `complete`."""
@@ -630,7 +670,7 @@ def _behind(ops: Any, x: Any, u: Any) -> Any:
     return transposed(ops, solved)
 
 
-@extern(infer=_lu_infer, vjp={"x": _lu_vjp})
+@extern(infer=_lu_infer, vjp={"x": _lu_vjp}, samples=sample_rules.leading)
 def pivoted_lu(xp: Any, x: Any) -> Any:
     """L (below the diagonal) and U in one matrix, a column of pivots, one of rows, (*, m, n + 2).
 
@@ -675,7 +715,9 @@ def _pivot_order_array(xp: Any, pivots: Any, *, rows: int) -> Any:
     return order
 
 
-@composite(infer=_pivots_infer, array=_pivot_order_array, stays=_stays_pivots)
+@composite(
+    infer=_pivots_infer, array=_pivot_order_array, stays=_stays_pivots, samples=sample_rules.leading
+)
 def pivot_order(ops: Any, pivots: Any, *, rows: int) -> Any:
     """Which row of a matrix each row of its L U is, int64 (*, rows), of pivots (*, k): one after
     the other row i and the row pivots[i], counted from 1, change places."""

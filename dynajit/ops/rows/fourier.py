@@ -22,6 +22,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.rows.composites import count_operand
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import describe, extern, require_tensor
 
 #: SciPy's names of the divisions: a forward transform divides by n under "forward".
@@ -73,6 +74,7 @@ def _fourier_infer(x: ValueType, *, dims: tuple[int, ...], inverse: bool, norm: 
     },
     analytic=False,
     linear=("x",),
+    samples=sample_rules.along("dims"),
 )
 def fourier(xp: Any, x: Any, *, dims: tuple[int, ...], inverse: bool, norm: str) -> Any:
     """Sums of x[j] exp(-2 pi i j k / n) along `dims`, with the other sign if `inverse`."""
@@ -108,7 +110,13 @@ def _half_fourier_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, norm: str)
     return ops.real_fourier(_weighted(ops, g, dim, size, 0.5), dim=dim, size=size, norm=norm)
 
 
-@extern(infer=_half_fourier_infer, vjp={"x": _half_fourier_vjp}, analytic=False, linear=("x",))
+@extern(
+    infer=_half_fourier_infer,
+    vjp={"x": _half_fourier_vjp},
+    analytic=False,
+    linear=("x",),
+    samples=sample_rules.along("dim"),
+)
 def half_fourier(xp: Any, x: Any, *, dim: int, norm: str) -> Any:
     """The frequencies 0 to n // 2 of `fourier` along `dim`, of real x with n elements there."""
     if not x.size:
@@ -132,7 +140,13 @@ def _real_fourier_vjp(ops: Any, g: Any, dim: int, size: Size, norm: str) -> Any:
     return _weighted(ops, ops.half_fourier(g, dim=dim, norm=norm), dim, size, 2.0)
 
 
-@extern(infer=_real_fourier_infer, vjp={"x": _real_fourier_vjp}, analytic=False, linear=("x",))
+@extern(
+    infer=_real_fourier_infer,
+    vjp={"x": _real_fourier_vjp},
+    analytic=False,
+    linear=("x",),
+    samples=sample_rules.along("dim"),
+)
 def real_fourier(xp: Any, x: Any, *, dim: int, size: Size, norm: str) -> Any:
     """The inverse `fourier` along `dim`, of `size` elements, which are real: x has the frequencies
     0 to size // 2, and the others are their conjugates."""

@@ -29,7 +29,7 @@ from dynajit.core.types.symint import agree, fits_within, shapes_agree
 from dynajit.core.types.value_types import Shape, TensorType, ValueType
 from dynajit.ops.native import _native_places
 from dynajit.ops.rows.scatter_forms import rows_added
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import common_device, describe, movement, require_tensor, scatter
 from dynajit.ops.table.op_table import Autocast, Indices
 from dynajit.ops.table.scalar import NumpyScalars
@@ -113,6 +113,7 @@ def _index_select_infer(x: ValueType, index: ValueType, *, dim: int) -> TensorTy
         )
     },
     indices=Indices.ALONG,
+    samples=sample_rules.chosen_along,
 )
 def index_select(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """Slices of x along `dim` at the positions in the 1-d integer tensor `index`."""
@@ -150,6 +151,7 @@ def _index_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> A
         "source": lambda ops, g, index, dim: ops.index_select(g, index, dim=dim),
     },
     indices=Indices.ALONG,
+    samples=sample_rules.added_along,
 )
 def index_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x plus the slices of `source` added along `dim` at the positions in 1-d `index`."""
@@ -223,6 +225,7 @@ def _gather_array(xp: Any, x: Any, index: Any, *, dim: int) -> Any:
     },
     native=_native_places.gather,
     indices=Indices.EACH,
+    samples=sample_rules.along("dim"),
 )
 def gather(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """`out[i][j] = x[index[i][j]][j]` for dim 0, and so on; the result has the index's shape."""
@@ -271,6 +274,7 @@ def _scatter_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) ->
     native=_native_places.scatter_add,
     autocast=Autocast.WIDEST,
     indices=Indices.EACH,
+    samples=sample_rules.along("dim"),
 )
 def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] += source[i][j]` (dim 0), as a new value."""
@@ -301,6 +305,7 @@ def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any
     native=_native_places.scatter,
     indices=Indices.EACH,
     takes=dtypes.STORED,
+    samples=sample_rules.along("dim"),
 )
 def scatter_(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] = source[i][j]` (dim 0), as a new value."""
@@ -360,6 +365,7 @@ def _advanced(x: np.ndarray, indices: Any, dims: tuple[int, ...]) -> tuple[Any, 
     },
     layout=result_layouts.chosen,
     indices=Indices.SEVERAL,
+    samples=sample_rules.chosen,
 )
 def index(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """Advanced indexing: dimension `dims[k]` of x is read at `indices[k]`."""
@@ -412,6 +418,7 @@ def _index_put_array(xp: Any, x: Any, indices: Any, source: Any, *, dims: tuple[
     autocast=Autocast.WIDEST,
     indices=Indices.SEVERAL,
     takes=dtypes.STORED,
+    samples=sample_rules.put,
 )
 def index_put(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x with `x[..., indices, ...] = source`, as a new value."""
@@ -437,6 +444,7 @@ def _index_accumulate_array(
     },
     layout=result_layouts.as_first,
     indices=Indices.SEVERAL,
+    samples=sample_rules.put,
 )
 def index_accumulate(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x with `x[..., indices, ...] += source`, repeated indices included, as a new value."""

@@ -14,6 +14,7 @@ from dynajit.core.arrays import products
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types.symint import agree
 from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import (
     broadcast_shapes,
     common_device,
@@ -75,6 +76,7 @@ def _matmul_of_pairs(ops: Any, a: Any, b: Any) -> tuple[Any, Any]:
     direct=product_of,
     pairs=_matmul_of_pairs,
     factors=("a", "b"),
+    samples=sample_rules.product,
 )
 def matmul(xp: Any, a: Any, b: Any) -> Any:
     """Matrix product of the last two dims, shapes (..., n, k) and (..., k, m); batch dims

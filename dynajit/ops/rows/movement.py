@@ -15,7 +15,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, maximum, minimum, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops.native import _native_forms, _native_orders
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import common_device, composite, describe, movement, require_tensor
 
 
@@ -84,6 +84,7 @@ def _reshape_infer(x: ValueType, *, shape: Shape) -> TensorType:
     native=_native_forms.reshape,
     rearranges=True,
     shown=("x",),
+    samples=sample_rules.reshaped,
 )
 def reshape(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """The same elements, row-major, under another shape of equal element count."""
@@ -130,6 +131,7 @@ def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
     native=_native_forms.permute,
     rearranges=True,
     shown=("x",),
+    samples=sample_rules.ordered("dims"),
 )
 def permute(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """Dimension d of the result is dimension `dims[d]` of x."""
@@ -162,6 +164,7 @@ def _expand_array(xp: Any, x: Any, *, shape: Shape) -> Any:
     native=_native_forms.expand,
     rearranges=True,
     shown=("x",),
+    samples=sample_rules.reshaped,
 )
 def expand(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """x repeated along dims of size 1 and along new leading dims, without copying."""
@@ -215,6 +218,7 @@ def _slice_vjp(
     name="slice",
     native=_native_forms.slice,
     rearranges=True,
+    samples=sample_rules.between(start=0, stop="all", step=1),
 )
 def slice_(
     m: Any, load: Any, index: Any, types: Any, *, start: Shape, stop: Shape, step: tuple[int, ...]
@@ -258,6 +262,7 @@ def _slice_scatter_array(
     },
     layout=result_layouts.as_first,
     shown=("source",),
+    samples=sample_rules.between(start=0, stop="all", step=1),
 )
 def slice_scatter(
     m: Any, load: Any, index: Any, types: Any, *, start: Shape, stop: Shape, step: tuple[int, ...]
@@ -306,6 +311,7 @@ def _select_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, index: int) -> A
     vjp={"x": _select_vjp},
     native=_native_forms.select,
     rearranges=True,
+    samples=sample_rules.along("dim"),
 )
 def select(m: Any, load: Any, index_: Any, types: Any, *, dim: int, index: int) -> Any:
     """The slice at position `index` of dimension `dim`, without that dimension."""
@@ -346,6 +352,7 @@ def _pad_vjp(ops: Any, g: Any, x_type: TensorType, before: Shape) -> Any:
     tangent=lambda ops, x_tangent, before, after: ops.pad(
         x_tangent, before=before, after=after, value=0
     ),
+    samples=sample_rules.between(before=0, after=0),
 )
 def pad(
     m: Any, load: Any, index: Any, types: Any, *, before: Shape, after: Shape, value: Any
@@ -368,6 +375,7 @@ def pad(
     layout=result_layouts.as_first,
     rearranges=True,
     shown=("x",),
+    samples=sample_rules.along("dims"),
 )
 def flip(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """x in reverse order along `dims`, as a copy."""
@@ -427,6 +435,7 @@ def _cat_array(xp: Any, *tensors: Any, dim: int) -> Any:
     native=_native_forms.cat,
     layout=result_layouts.suggested_by_all,
     shown=("tensors",),
+    samples=sample_rules.along("dim"),
 )
 def cat(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """The inputs one after another along `dim`; other sizes, dtypes and devices are equal."""
@@ -452,7 +461,12 @@ def _stack_array(xp: Any, *tensors: Any, dim: int) -> Any:
     return _cat_array(xp, *[tensor.reshape(wide) for tensor in tensors], dim=dim)
 
 
-@composite(array=_stack_array, native=_native_forms.stack, layout=result_layouts.stacked)
+@composite(
+    array=_stack_array,
+    native=_native_forms.stack,
+    layout=result_layouts.stacked,
+    samples=sample_rules.inserted,
+)
 def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     """The inputs, all of one shape, side by side along a new dimension `dim`."""
     shape = tuple(tensors[0].shape)
@@ -477,6 +491,7 @@ def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     native=_native_forms.detach,
     rearranges=True,
     shown=("x",),
+    samples=sample_rules.leading,
 )
 def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
     """x, cut off from its history: no gradient flows through."""
@@ -490,6 +505,7 @@ def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
     layout=result_layouts.as_first,
     rearranges=True,
     shown=("x",),
+    samples=sample_rules.leading,
 )
 def clone(m: Any, load: Any, index: Any, types: Any) -> Any:
     """A copy of x without gaps, its dims in the same order in memory."""
@@ -511,6 +527,7 @@ def _in_order(xp: Any, x: Any, *, order: Any) -> Any:
     layout=result_layouts.named,
     rearranges=True,
     shown=("x",),
+    samples=sample_rules.ordered("order"),
 )
 def laid_out(m: Any, load: Any, index: Any, types: Any, *, order: Any) -> Any:
     """A copy of x with its dims in an order in memory: `order` from the outermost on."""
@@ -534,6 +551,7 @@ def _overwrite_infer(x: ValueType, source: ValueType) -> TensorType:
         "source": lambda g: g,
     },
     shown=("source",),
+    samples=sample_rules.leading,
 )
 def overwrite(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The elements of `source`: what x holds after `x.copy_(source)`, whose gradient for x is 0."""
@@ -546,6 +564,7 @@ def overwrite(m: Any, load: Any, index: Any, types: Any) -> Any:
     vjp={"x": lambda g: g},
     shown=("source",),
     linear=("x", "source"),
+    samples=sample_rules.leading,
 )
 def overwrite_unrecorded(m: Any, load: Any, index: Any, types: Any) -> Any:
     """The elements of `source` with the history of x: a write while no gradients are recorded."""
@@ -566,6 +585,7 @@ def _triangle_infer(x: ValueType, *, diagonal: int) -> TensorType:
     array=lambda xp, x, *, diagonal=0: xp.tril(x, diagonal),
     vjp={"x": lambda ops, g, diagonal: ops.tril(g, diagonal=diagonal)},
     native=_native_orders.tril,
+    samples=sample_rules.leading,
 )
 def tril(m: Any, load: Any, index: Any, types: Any, *, diagonal: int) -> Any:
     """The lower triangle of the last two dims up to `diagonal`; zero elsewhere."""
@@ -577,6 +597,7 @@ def tril(m: Any, load: Any, index: Any, types: Any, *, diagonal: int) -> Any:
     array=lambda xp, x, *, diagonal=0: xp.triu(x, diagonal),
     vjp={"x": lambda ops, g, diagonal: ops.triu(g, diagonal=diagonal)},
     native=_native_orders.triu,
+    samples=sample_rules.leading,
 )
 def triu(m: Any, load: Any, index: Any, types: Any, *, diagonal: int) -> Any:
     """The upper triangle of the last two dims from `diagonal`; zero elsewhere."""
@@ -621,6 +642,7 @@ def _diagonal_vjp(ops: Any, g: Any, x_type: TensorType, offset: int, dim1: int, 
     view=True,
     vjp={"x": _diagonal_vjp},
     rearranges=True,
+    samples=sample_rules.along("dim1", "dim2"),
 )
 def diagonal(
     m: Any, load: Any, index: Any, types: Any, *, offset: int, dim1: int, dim2: int
@@ -669,7 +691,12 @@ def _window_positions(ops: Any, count: Size, size: int, step: int, device: Any) 
 
 
 @movement(
-    infer=_unfold_infer, array=_unfold_array, view=True, vjp={"x": _unfold_vjp}, rearranges=True
+    infer=_unfold_infer,
+    array=_unfold_array,
+    view=True,
+    vjp={"x": _unfold_vjp},
+    rearranges=True,
+    samples=sample_rules.along("dim"),
 )
 def unfold(m: Any, load: Any, index: Any, types: Any, *, dim: int, size: int, step: int) -> Any:
     """Windows of `size` elements every `step` along `dim`, as a new last dimension."""

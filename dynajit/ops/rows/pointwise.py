@@ -21,7 +21,7 @@ from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType
 from dynajit.ops.native import _native_forms
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import (
     FLOATING,
     FLOATING_ONLY,
@@ -681,6 +681,7 @@ def _full_infer(value: ValueType, *, shape: Shape, dtype: DType, device: Any) ->
     native=_native_forms.full,
     layout=result_layouts.row_major,
     takes=dtypes.STORED,
+    samples=sample_rules.filled,
 )
 def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU) -> Any:
     """One number everywhere. value: a number or zero-dim tensor. Shape, dtype: as given."""
@@ -720,6 +721,7 @@ def _arange_compute(promoted: DType) -> DType:
     compute=_arange_compute,
     native=_native_forms.arange,
     layout=result_layouts.row_major,
+    samples=sample_rules.each,
 )
 def arange(m: Any, start: Any, step: Any, *, size: Size, dtype: DType, device: Device = CPU) -> Any:
     """start + i * step for i in 0 .. size - 1. Shape: (size,). Dtype: `dtype`.

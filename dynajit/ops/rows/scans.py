@@ -14,6 +14,7 @@ from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import fits_within
 from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.native import _native_orders
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import describe, extern, require_tensor
 from dynajit.ops.table.op_table import Autocast
 
@@ -67,6 +68,7 @@ def _cumsum_vjp(ops: Any, g: Any, dim: int, reverse: bool) -> Any:
     native=_native_orders.cumsum,
     autocast=Autocast.FULL,
     linear=("x",),
+    samples=sample_rules.along("dim"),
 )
 def cumsum(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """Sums of the elements up to each position along `dim`, or from it on if `reverse`.
@@ -101,7 +103,13 @@ def _cumprod_vjp(ops: Any, g: Any, x: Any, out: Any, dim: int, reverse: bool) ->
     return ops.where(is_zero, at_zero, ops.div(with_x, ops.where(is_zero, 1, x)))
 
 
-@extern(infer=_scan_infer("cumprod"), vjp={"x": _cumprod_vjp}, widens=True, autocast=Autocast.FULL)
+@extern(
+    infer=_scan_infer("cumprod"),
+    vjp={"x": _cumprod_vjp},
+    widens=True,
+    autocast=Autocast.FULL,
+    samples=sample_rules.along("dim"),
+)
 def cumprod(xp: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """Products of the elements up to each position along `dim`, or from it on if `reverse`."""
     return _scan(xp, xp.cumprod, x, dim, reverse)
@@ -133,6 +141,7 @@ def _argsort_infer(
     infer=_argsort_infer,
     native=_native_orders.argsort,
     gives_positions=True,
+    samples=sample_rules.along("dim"),
 )
 def argsort(
     xp: Any, x: Any, *, dim: int, descending: bool = False, start: Size = 0,

@@ -13,6 +13,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import fits_within, shapes_agree
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.rows.indexing import places_along
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import describe, extern, require_tensor
 
 _COMBINE: Final = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
@@ -83,7 +84,12 @@ def _vjp_of_source(
     return ops.mul(shares, ops.eq(source, ops.gather(out, index, dim=dim)))
 
 
-@extern(infer=_infer, vjp={"x": _vjp_of_x, "source": _vjp_of_source}, refuses=True)
+@extern(
+    infer=_infer,
+    vjp={"x": _vjp_of_x, "source": _vjp_of_source},
+    refuses=True,
+    samples=sample_rules.along("dim"),
+)
 def scatter_reduce(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: str) -> Any:
     """x combined with the elements of `source` at `index` along `dim`.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import composite, require_tensor
 
 if TYPE_CHECKING:
@@ -103,7 +104,12 @@ def _position_array(xp: Any, x: Any, *, dim: int, largest: bool) -> Any:
     return xp.maximum.accumulate(xp.where(x == extreme, numbers, 0), axis=dim)
 
 
-@composite(infer=_position_infer, array=_position_array, stays=_stays_running)
+@composite(
+    infer=_position_infer,
+    array=_position_array,
+    stays=_stays_running,
+    samples=sample_rules.along("dim"),
+)
 def running_position(ops: Any, x: Any, *, dim: int, largest: bool) -> Any:
     """Per position, where the largest (or smallest) element so far stands: the last of equal ones.
 
@@ -195,6 +201,7 @@ def _logcumsumexp_array(xp: Any, x: Any, *, dim: int, reverse: bool) -> Any:
     vjp={"x": _logcumsumexp_vjp},
     tangent=_logcumsumexp_tangent,
     stays=_stays_running,
+    samples=sample_rules.along("dim"),
 )
 def logcumsumexp(ops: Any, x: Any, *, dim: int, reverse: bool = False) -> Any:
     """log of the running sum of exponentials along `dim`, from the last element on if `reverse`.

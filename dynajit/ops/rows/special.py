@@ -22,7 +22,7 @@ from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.native import _vecmath
 from dynajit.ops.rows.pointwise import RefusedDerivative
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import (
     REAL_FLOATING,
     DTypeRule,
@@ -317,7 +317,7 @@ def _from_scipy(
     array.__doc__ = document
     row = extern(
         infer=_elementwise_infer(name, inputs), vjp=vjp, domain=domain, name=name, widens=True,
-        layout=result_layouts.iterated,
+        layout=result_layouts.iterated, samples=sample_rules.pointwise,
     )  # fmt: skip
     return row(array)
 
@@ -370,6 +370,7 @@ _from_scipy(
     domain=(1.5, 4.0),
     widens=True,
     layout=result_layouts.iterated,
+    samples=sample_rules.pointwise,
 )
 def zeta(xp: Any, x: Any, y: Any) -> Any:
     """Hurwitz zeta function of exponent x > 1 from y > 0 on; no derivative by x.
@@ -400,13 +401,13 @@ def _whole_infer(name: str) -> Callable[..., TensorType]:
     return infer
 
 
-@extern(infer=_whole_infer("gcd"), layout=result_layouts.iterated)
+@extern(infer=_whole_infer("gcd"), layout=result_layouts.iterated, samples=sample_rules.pointwise)
 def gcd(xp: Any, x: Any, y: Any) -> Any:
     """Greatest common divisor, not negative. Shape: broadcast. Dtype: promoted, integer."""
     return xp.gcd(x, y)
 
 
-@extern(infer=_whole_infer("lcm"), layout=result_layouts.iterated)
+@extern(infer=_whole_infer("lcm"), layout=result_layouts.iterated, samples=sample_rules.pointwise)
 def lcm(xp: Any, x: Any, y: Any) -> Any:
     """Least common multiple, not negative. Shape: broadcast. Dtype: promoted, integer."""
     return xp.lcm(x, y)

@@ -11,7 +11,7 @@ from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.value_types import TensorType, ValueType
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import describe, extern, require_tensor
 
 
@@ -27,6 +27,7 @@ def _infer(x: ValueType, *, device: Device, non_blocking: bool) -> TensorType:
     layout=result_layouts.as_first,
     takes=dtypes.STORED,
     linear=("x",),
+    samples=sample_rules.leading,
 )
 def to_device(xp: Any, x: Any, *, device: Device = CPU, non_blocking: bool = False) -> Any:
     """A copy of x on a device.

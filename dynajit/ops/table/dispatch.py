@@ -38,7 +38,7 @@ _OVERRIDING: Final = 10_000
 
 class _State(threading.local):
     def __init__(self) -> None:
-        self.stack: list[tuple[Handler, Reserve | None]] = []
+        self.stack: list[tuple[Handler, Reserve | None, bool]] = []
 
 
 _state = _State()
@@ -132,15 +132,18 @@ def _run_watched(op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -
 
 
 @contextlib.contextmanager
-def recording(handler: Handler, reserve_random: Reserve | None = None) -> Iterator[None]:
+def recording(
+    handler: Handler, reserve_random: Reserve | None = None, is_run: bool = False
+) -> Iterator[None]:
     """Ops without operands go to `handler` within the block (this thread only).
 
     Args:
         handler: runs or records those ops.
         reserve_random: serves `reserve_random` within the block; None where nothing inside may
             draw fresh random numbers (formulas, composites, passes).
+        is_run: the handler runs ops at once: nothing is recorded.
     """
-    _state.stack.append((handler, reserve_random))
+    _state.stack.append((handler, reserve_random, is_run))
     enter_recording()
     try:
         yield
@@ -184,9 +187,17 @@ def reserve_random(blocks: Any, device: Device = CPU) -> tuple[Any, Any, Any]:
     return _eager[0][1](blocks, device)
 
 
+def reserving() -> Reserve:
+    """Who hands out random blocks now: see `reserve_random`."""
+    given = _state.stack[-1][1] if _state.stack else _eager[0][1]
+    if given is None:
+        raise InternalError("fresh random numbers were asked for inside a recorded formula")
+    return given
+
+
 def is_recording() -> bool:
     """True inside `recording`: what runs now will run again, with other values."""
-    return bool(_state.stack)
+    return bool(_state.stack) and not all(is_run for _, _, is_run in _state.stack)
 
 
 def default_handler() -> Handler:

@@ -87,6 +87,8 @@ class RowFacts(TypedDict, total=False):
         tangent: formula of the result's tangent, where it follows from none of these; it has the
             parameters of one in `Op.vjp` but `g`, and `<input>_tangent`, None where there is none.
             `ops.table.tangents` says how it is used.
+        samples: how it takes a batch of samples: a rule of `ops.table.sample_rules`. Without one
+            the rule of the row's kind holds.
     """
 
     layout: Callable[..., Any] | None
@@ -99,6 +101,7 @@ class RowFacts(TypedDict, total=False):
     linear: tuple[str, ...] | None
     factors: tuple[str, ...]
     tangent: Callable[..., Any] | None
+    samples: Callable[..., Any] | None
 
 
 class _Required:
@@ -327,7 +330,7 @@ class Op(RowCall):
         opaque: a function of the program's own, which may give something else in every call: it is
             never computed ahead, and gets tensors as it was given them.
         layout, autocast, keeps_zero, indices, gives_positions, pairs, takes, linear, factors,
-            tangent: see `RowFacts`.
+            tangent, samples: see `RowFacts`.
     """
 
     name: str
@@ -353,6 +356,7 @@ class Op(RowCall):
     linear: tuple[str, ...] | None = None
     factors: tuple[str, ...] = ()
     tangent: Callable[..., Any] | None = None
+    samples: Callable[..., Any] | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager

@@ -244,7 +244,7 @@ def is_known_number(entry: Any) -> bool:
     """True for a zero-dim integer tensor whose value may be asked for now: it is an integer."""
     if entry.shape or entry.dtype.category is not Category.INTEGER or dispatch.is_recording():
         return False
-    return not is_meta(entry.array)
+    return getattr(entry, "_has_array", True) and not is_meta(entry.array)
 
 
 def is_mask_of_bytes(entry: Any) -> bool:

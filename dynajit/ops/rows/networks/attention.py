@@ -17,7 +17,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.rows.composites import count_operand, keep_scale, narrow, operand_type, wide
 from dynajit.ops.rows.linear_algebra import transposed
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import broadcast_shapes, composite, describe, require_tensor
 
 MINUS_INFINITY = float("-inf")
@@ -171,6 +171,7 @@ def _gradient_of(row: str) -> Any:
     },
     on_tape=False,
     layout=result_layouts.attended,
+    samples=sample_rules.attended,
 )
 def scaled_dot_product_attention(
     ops: Any,
@@ -199,7 +200,7 @@ def scaled_dot_product_attention(
     return narrow(ops, ops.matmul(weights, wide(ops, value)), query.dtype)
 
 
-@composite(infer=_level_infer)
+@composite(infer=_level_infer, samples=sample_rules.attended)
 def attention_level(
     ops: Any, query: Any, key: Any, value: Any, attn_mask: Any, seed: Any, offset: Any, *,
     dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, shift: Any = 0,
@@ -236,7 +237,7 @@ def _weights_and_slopes(
     return dropped, ops.where(_dead(ops, scores), 0.0, slopes) if is_masked else slopes
 
 
-@composite(infer=_gradient_infer("attention_query_gradient", 0))
+@composite(infer=_gradient_infer("attention_query_gradient", 0), samples=sample_rules.attended)
 def attention_query_gradient(
     ops: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, out: Any, level: Any,
     seed: Any, offset: Any, *, dropout_p: float = 0.0, is_causal: bool = False,
@@ -248,7 +249,7 @@ def attention_query_gradient(
     return _scaled(ops, ops.matmul(slopes, wide(ops, key)), scale)
 
 
-@composite(infer=_gradient_infer("attention_key_gradient", 1))
+@composite(infer=_gradient_infer("attention_key_gradient", 1), samples=sample_rules.attended)
 def attention_key_gradient(
     ops: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, out: Any, level: Any,
     seed: Any, offset: Any, *, dropout_p: float = 0.0, is_causal: bool = False,
@@ -260,7 +261,7 @@ def attention_key_gradient(
     return ops.matmul(transposed(ops, slopes), _scaled(ops, query, scale))
 
 
-@composite(infer=_gradient_infer("attention_value_gradient", 2))
+@composite(infer=_gradient_infer("attention_value_gradient", 2), samples=sample_rules.attended)
 def attention_value_gradient(
     ops: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, out: Any, level: Any,
     seed: Any, offset: Any, *, dropout_p: float = 0.0, is_causal: bool = False,
@@ -272,7 +273,7 @@ def attention_value_gradient(
     return ops.matmul(transposed(ops, weights), wide(ops, g))
 
 
-@composite()
+@composite(samples=sample_rules.attended)
 def attention_mask_gradient(
     ops: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, out: Any, level: Any,
     seed: Any, offset: Any, *, dropout_p: float = 0.0, is_causal: bool = False,

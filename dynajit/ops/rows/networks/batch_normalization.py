@@ -36,7 +36,7 @@ from dynajit.ops.rows.composites import (
     require_floating,
     wide,
 )
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import composite
 from dynajit.ops.table.op_table import TABLE
 
@@ -112,14 +112,16 @@ def _squares_form(xp: Any, x: Any, center: Any) -> Any:
     return _added(x, center)
 
 
-@composite(array=_sum_form, native=_native_batch_norm.channel_sum)
+@composite(array=_sum_form, native=_native_batch_norm.channel_sum, samples=sample_rules.by_channel)
 def channel_sum(ops: Any, x: Any) -> Any:
     """Sum per channel (C), float64, of x (N, C, *), which is floating."""
     require_floating("channel_sum", x)
     return ops.sum(ops.cast(x, dtype=dtypes.float64), dim=_statistics_dims(len(x.shape)))
 
 
-@composite(array=_squares_form, native=_native_batch_norm.channel_squares)
+@composite(
+    array=_squares_form, native=_native_batch_norm.channel_squares, samples=sample_rules.by_channel
+)
 def channel_squares(ops: Any, x: Any, center: Any) -> Any:
     """Sum per channel (C), float64, of the squares of x - center, in the dtype of x, which is
     floating: x (N, C, *), center (C)."""
@@ -214,6 +216,7 @@ def _form(xp: Any, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     native=_native_batch_norm.batch_norm,
     slopes={"x": _native_batch_norm.slope_x, "weight": _native_batch_norm.slope_weight},
     layout=result_layouts.suggested,
+    samples=sample_rules.by_channel,
 )
 def batch_norm(ops: Any, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     """x (N, C, *) with mean 0 and (biased) variance 1 per channel, times weight plus bias (C) or

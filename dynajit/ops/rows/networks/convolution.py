@@ -19,7 +19,7 @@ from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, n
 from dynajit.ops.rows.composites import narrow, operand_type, wide
 from dynajit.ops.rows.networks import convolution_forms
 from dynajit.ops.rows.networks.windows import Geometry, require_windows, window_counts
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import composite, describe, require_tensor
 
 
@@ -247,6 +247,7 @@ def _convolution_vjp_bias(ops: Any, g: Any) -> Any:
     layout=result_layouts.suggested_by_any,
     linear=("bias",),
     factors=("x", "weight"),
+    samples=sample_rules.convolved,
 )
 def convolution(
     ops: Any, x: Any, weight: Any, bias: Any, *, stride: Any, before: Any, after: Any,
@@ -308,6 +309,7 @@ def _input_vjp_weight(
     vjp={"y": _input_vjp_y, "weight": _input_vjp_weight},
     layout=result_layouts.transposed,
     factors=("y", "weight"),
+    samples=sample_rules.convolved,
 )
 def convolution_input(
     ops: Any, y: Any, weight: Any, *, shape: Shape, stride: Any, before: Any, after: Any,
@@ -359,6 +361,7 @@ def _weight_vjp_x(
     array=convolution_forms.convolution_weight,
     vjp={"y": _weight_vjp_y, "x": _weight_vjp_x},
     factors=("y", "x"),
+    samples=sample_rules.convolved_weight,
 )
 def convolution_weight(
     ops: Any, y: Any, x: Any, *, size: Shape, stride: Any, before: Any, after: Any,

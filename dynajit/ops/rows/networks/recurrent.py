@@ -32,6 +32,7 @@ from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.rows.array_forms import is_plain
 from dynajit.ops.rows.composites import as_rows, narrow, wide
 from dynajit.ops.rows.linear_algebra import transposed
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import composite, describe, require_tensor
 
 # ---------------------------------------------------------------------------------------------
@@ -475,8 +476,16 @@ def _states_vjp(
     return found
 
 
+_in_sequences = sample_rules.recurrent(_NAMES, shared=("weight", "projection"))
+_in_slopes = sample_rules.recurrent(("g", "out", *_NAMES), shared=("weight", "projection"))
+
+
 @composite(
-    infer=_states_infer, array=_states_form, vjp={"operands": _states_vjp}, stays=_states_stay
+    infer=_states_infer,
+    array=_states_form,
+    vjp={"operands": _states_vjp},
+    stays=_states_stay,
+    samples=_in_sequences,
 )
 def recurrent_states(
     ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False
@@ -487,7 +496,7 @@ def recurrent_states(
     return narrow(ops, result, operands[0].dtype)
 
 
-@composite(infer=_slopes_infer, array=_slopes_form, stays=_slopes_stay)
+@composite(infer=_slopes_infer, array=_slopes_form, stays=_slopes_stay, samples=_in_slopes)
 def recurrent_slopes(
     ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False
 ) -> Any:

@@ -27,7 +27,7 @@ from dynajit.ops.rows.composites import (
     wide,
 )
 from dynajit.ops.rows.networks import window_forms
-from dynajit.ops.table import result_layouts
+from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import composite, describe, movement, require_tensor
 
 
@@ -120,7 +120,12 @@ def _windows_vjp(
     )
 
 
-@movement(infer=_windows_infer, array=window_forms.windows, vjp={"x": _windows_vjp})
+@movement(
+    infer=_windows_infer,
+    array=window_forms.windows,
+    vjp={"x": _windows_vjp},
+    samples=sample_rules.leading,
+)
 def windows(
     m: Any, load: Any, index: Any, types: Any, *, size: Any, stride: Any, before: Any,
     after: Any, dilation: Any, value: Any = 0,
@@ -190,7 +195,12 @@ def _spread_vjp(
     return ops.permute(cut, dims=(*range(lead + n), *(last - d for d in range(n))))
 
 
-@movement(infer=_spread_infer, array=window_forms.spread_windows, vjp={"x": _spread_vjp})
+@movement(
+    infer=_spread_infer,
+    array=window_forms.spread_windows,
+    vjp={"x": _spread_vjp},
+    samples=sample_rules.leading,
+)
 def spread_windows(
     m: Any, load: Any, index: Any, types: Any, *, shape: Any, stride: Any, before: Any,
     after: Any, dilation: Any,
@@ -229,7 +239,13 @@ def _fold_vjp(
     )  # fmt: skip
 
 
-@composite(infer=_fold_infer, array=window_forms.fold_windows, vjp={"x": _fold_vjp}, linear=("x",))
+@composite(
+    infer=_fold_infer,
+    array=window_forms.fold_windows,
+    vjp={"x": _fold_vjp},
+    linear=("x",),
+    samples=sample_rules.leading,
+)
 def fold_windows(
     ops: Any, x: Any, *, shape: Shape, stride: Any, before: Any, after: Any, dilation: Any
 ) -> Any:
@@ -315,6 +331,7 @@ def _sum_pool_vjp(
     slopes={"x": _native_windows.sum_pool_slope},
     layout=result_layouts.averaged,
     linear=("x",),
+    samples=sample_rules.leading,
 )
 def sum_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -344,6 +361,7 @@ def _max_pool_vjp(
     native=_native_windows.max_pool,
     slopes={"x": _native_windows.max_pool_slope},
     layout=result_layouts.suggested,
+    samples=sample_rules.leading,
 )
 def max_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -364,6 +382,7 @@ def max_pool(
     vjp={"x": None},
     native=_native_windows.max_pool_choice,
     layout=result_layouts.suggested,
+    samples=sample_rules.leading,
 )
 def max_pool_choice(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -420,6 +439,7 @@ def _place_infer(
         )
     },
     linear=("x",),
+    samples=sample_rules.leading,
 )
 def place_windows(
     ops: Any, x: Any, choice: Any, *, shape: Shape, size: Any, stride: Any, before: Any,
@@ -453,7 +473,13 @@ def _pick_vjp(
     )  # fmt: skip
 
 
-@composite(infer=_pick_infer, array=window_forms.pick_windows, vjp={"x": _pick_vjp}, linear=("x",))
+@composite(
+    infer=_pick_infer,
+    array=window_forms.pick_windows,
+    vjp={"x": _pick_vjp},
+    linear=("x",),
+    samples=sample_rules.leading,
+)
 def pick_windows(
     ops: Any, x: Any, choice: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
 ) -> Any:
