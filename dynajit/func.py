@@ -19,6 +19,7 @@ from dynajit.eager.backward.reach import has_other_leaves
 from dynajit.eager.modes import forward_levels
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.operations import duals
+from dynajit.eager.samples.sample_tensor import leaf, open_level
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.namespaces.mapped import vmap
 from dynajit.nn.layers.batch_normalization import _BatchNorm
@@ -28,9 +29,12 @@ from dynajit.ops import functions
 
 def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:
     """The leaves as inputs of a transform: views of those with a history, else new leaves."""
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise ArgumentValueError(f"{what}: expected tensors, got {type(leaf).__name__}")
+    for given in leaves:
+        if not isinstance(given, Tensor):
+            raise ArgumentValueError(f"{what}: expected tensors, got {type(given).__name__}")
+    level = open_level()
+    if level is not None:
+        return [x.view_as(x) if x.requires_grad else leaf(x, level) for x in leaves]
     return [x.view_as(x) if x.requires_grad else _cut(x).requires_grad_() for x in leaves]
 
 

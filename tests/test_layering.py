@@ -60,7 +60,7 @@ ROOMS = {
         "functions.networks", "functions.signals", "functions", "methods",
     ),
     "dynajit.eager": (
-        "modes", "tape", "operations", "backward", "tensor", "sparse", "files", ""
+        "modes", "tape", "operations", "backward", "tensor", "samples", "sparse", "files", ""
     ),
     "dynajit.codegen": (
         "loops", "plan", "c", "compilers", "cuda.units", "cuda", "run", "device", ""

@@ -1,25 +1,74 @@
 """`vmap`: a function of one sample, applied to a batch of them.
 
-Contract: as `torch.vmap`, by calling the function once per sample and stacking what it returns:
-results, gradients and the effects of random numbers are PyTorch's, the cost is a call per sample.
-What PyTorch refuses in mapped functions because it has no single sample (`item()`, conditions on
-values) works here. A write to a tensor that all samples share is refused. Compiled functions call
-it as plain Python. `dynajit.func` publishes it.
+Contract: as `torch.vmap`, by calling the function once, on tensors that hold all samples and look
+like one (`eager.samples`). What PyTorch refuses in mapped functions because it has no single sample
+(`item()`, conditions on values) works here: the function is then called once per sample, and what
+it returns is stacked; that is remembered for its code. A write to a tensor that all samples share
+is refused. `dynajit.func` publishes it.
 """
 
+import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
 
 from dynajit.capture.control import disable
 from dynajit.core.errors import BoundsError, InvalidValueError
 from dynajit.core.pytree import Structure, flatten, unflatten
+from dynajit.core.records import record
+from dynajit.core.types.memory_format import contiguous_format
+from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.modes.random import default_generator
 from dynajit.eager.modes.write_limits import limited
+from dynajit.eager.samples.draws import drawing
+from dynajit.eager.samples.sample_tensor import (
+    Level,
+    SampleTensor,
+    SingleSampleNeeded,
+    bottom,
+    in_front,
+    made,
+)
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions
 
 RANDOMNESS: Final = ("error", "different", "same")
+
+#: Code of functions that asked for single samples.
+_SINGLE: Final[weakref.WeakSet[CodeType]] = weakref.WeakSet()
+
+
+@record
+class _Call:
+    """One call of a mapped function.
+
+    Args:
+        function: of one sample.
+        leaves: of the arguments.
+        structure: the nest of (positional, named) arguments.
+        dims: where each leaf has the samples; None: nowhere.
+        count: how many samples there are.
+        out_dims, randomness: see `vmap`.
+    """
+
+    function: Callable[..., Any]
+    leaves: list[Any]
+    structure: Structure
+    dims: list[int | None]
+    count: int
+    out_dims: Any
+    randomness: str
+
+    def mapped_over(self) -> list[Any]:
+        """The tensors that have samples."""
+        return [x for x, d in zip(self.leaves, self.dims, strict=True) if d is not None]
+
+    def run(self, leaves: list[Any]) -> Any:
+        """What the function gives for other leaves."""
+        positional, named = unflatten(leaves, self.structure)
+        return self.function(*positional, **named)
 
 
 def vmap(
@@ -40,7 +89,7 @@ def vmap(
         out_dims: where results have the dim of samples: a number, or a nest that fits what `func`
             returns; None: `func` returns what does not depend on the sample, once.
         randomness: "different" random numbers for each sample, the "same" for all, or an "error".
-        chunk_size: has no effect: samples are computed one after the other.
+        chunk_size: has no effect: all samples are computed at once.
 
     Returns:
         a function of whole batches; its results have the gradients of `func`'s.
@@ -63,19 +112,110 @@ def vmap(
 
     @disable
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure, dims = _inputs(in_dims, args, kwargs)
-        count = _number_of_samples(leaves, dims)
-        mapped_over = [x for x, d in zip(leaves, dims, strict=True) if d is not None]
-        results = []
-        for sample in _drawing(_samples(leaves, dims, count), randomness):
-            positional, named = unflatten(sample, structure)
-            with limited(mapped_over):
-                results.append(func(*positional, **named))
-        if count == 0:
-            return _empty(func, leaves, dims, structure, out_dims)
-        return _joined(results, out_dims)
+        call = _call_of(func, in_dims, out_dims, randomness, args, kwargs)
+        if call.count == 0:
+            return _empty(call)
+        code = _code_of(func)
+        is_dense = all(x.layout is strided for x in call.mapped_over())
+        if is_dense and (code is None or code not in _SINGLE):
+            level = Level(call.count, call.mapped_over())
+            try:
+                return _at_once(call, level)
+            except SingleSampleNeeded as needed:
+                if needed.level is not level:
+                    raise
+            level.undo()
+            if code is not None:
+                _SINGLE.add(code)
+        return _one_by_one(call)
 
     return mapped
+
+
+def _call_of(
+    func: Callable[..., Any],
+    in_dims: Any,
+    out_dims: Any,
+    randomness: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> _Call:
+    leaves, structure, dims = _inputs(in_dims, args, kwargs)
+    count = _number_of_samples(leaves, dims)
+    return _Call(func, leaves, structure, dims, count, out_dims, randomness)
+
+
+def _code_of(func: Any) -> CodeType | None:
+    """The code that a program wrote of a function; None where that is not known."""
+    for _ in range(10):
+        if isinstance(func, partial):
+            func = func.func
+        elif isinstance(func, MethodType):
+            func = func.__func__
+        elif not isinstance(func, FunctionType):
+            return None
+        elif not func.__module__.startswith("dynajit."):
+            return func.__code__
+        else:
+            inner = dict(zip(func.__code__.co_freevars, func.__closure__ or (), strict=True))
+            name = next((name for name in ("func", "both", "function") if name in inner), None)
+            if name is None:
+                return None
+            func = inner[name].cell_contents
+    return None
+
+
+def _at_once(call: _Call, level: Level) -> Any:
+    """One call of the function, on all samples."""
+    with level.opened(), limited(level.arguments), drawing(level, call.randomness):
+        leaves = [
+            x if d is None else made(_moved(x, d, 0), level)
+            for x, d in zip(call.leaves, call.dims, strict=True)
+        ]
+        result = call.run(leaves)
+        found, nest = flatten(result)
+        places = _out_dims(call.out_dims, result, found)
+        taken = [x._storage for x in level.arguments]
+        whole = [
+            _of_first(x, level) if d is None else _whole(x, d, level, taken)
+            for x, d in zip(found, places, strict=True)
+        ]
+    return unflatten(whole, nest)
+
+
+def _moved(x: Any, source: int, target: int) -> Any:
+    return x if source == target else x.movedim(source, target)
+
+
+def _of_first(x: Any, level: Level) -> Any:
+    """What is not joined, of the first sample."""
+    if not isinstance(x, SampleTensor) or x._level is not level:
+        return x
+    return x._batch[0] if x._flag else x._batch
+
+
+def _whole(x: Any, dim: int, level: Level, taken: list[Any]) -> Any:
+    """A result of all samples, which shares its memory with nothing."""
+    _require_place(x, dim, x.ndim + 1 if isinstance(x, Tensor) else 0)
+    if isinstance(x, SampleTensor) and x._level is level:
+        found, is_dense = in_front(x), x._flag
+    else:
+        found, is_dense = functions.stack([x]).expand(level.count, *x.shape), False
+    storage = bottom(found)._storage
+    if not is_dense or any(storage is other for other in taken):
+        found = found.clone(memory_format=contiguous_format)
+    taken.append(bottom(found)._storage)
+    return _moved(found, 0, dim % found.ndim)
+
+
+def _one_by_one(call: _Call) -> Any:
+    """A call of the function for every sample."""
+    mapped_over = [bottom(x) for x in call.mapped_over()]
+    results = []
+    for sample in _drawing(_samples(call), call.randomness):
+        with limited(mapped_over):
+            results.append(call.run(sample))
+    return _joined(results, call.out_dims)
 
 
 def _inputs(
@@ -150,9 +290,11 @@ def _number_of_samples(leaves: list[Any], dims: list[Any]) -> int:
     return int(sizes[0])
 
 
-def _samples(leaves: list[Any], dims: list[Any], count: int) -> Iterator[list[Any]]:
-    for i in range(count):
-        yield [x if d is None else x.select(d, i) for x, d in zip(leaves, dims, strict=True)]
+def _samples(call: _Call) -> Iterator[list[Any]]:
+    for i in range(call.count):
+        yield [
+            x if d is None else x.select(d, i) for x, d in zip(call.leaves, call.dims, strict=True)
+        ]
 
 
 def _drawing(calls: Iterator[list[Any]], randomness: str) -> Iterator[list[Any]]:
@@ -194,38 +336,39 @@ def _out_dims(out_dims: Any, result: Any, leaves: list[Any]) -> list[Any]:
 
 def _stacked(values: list[Any], dim: int) -> Any:
     for value in values:
-        if not isinstance(value, Tensor):
-            raise InvalidValueError(
-                f"vmap: the function must only return Tensors, got type {type(value)}. Did you "
-                "mean to set out_dims= to None for output?"
-            )
-    rank = values[0].ndim + 1
-    if not -rank <= dim < rank:
-        raise BoundsError(f"vmap: out_dim={dim} is out of range for an output of rank {rank}.")
+        _require_place(value, dim, value.ndim + 1 if isinstance(value, Tensor) else 0)
     return functions.stack(values, dim=dim)
 
 
-def _empty(
-    func: Callable[..., Any],
-    leaves: list[Any],
-    dims: list[Any],
-    structure: Structure,
-    out_dims: Any,
-) -> Any:
+def _require_place(value: Any, dim: int, rank: int) -> None:
+    """Refuse a result that is no tensor, or has no such dim.
+
+    Raises:
+        ValueError, IndexError: it is so.
+    """
+    if not isinstance(value, Tensor):
+        raise InvalidValueError(
+            f"vmap: the function must only return Tensors, got type {type(value)}. Did you "
+            "mean to set out_dims= to None for output?"
+        )
+    if not -rank <= dim < rank:
+        raise BoundsError(f"vmap: out_dim={dim} is out of range for an output of rank {rank}.")
+
+
+def _empty(call: _Call) -> Any:
     """The result for no samples: the function tells its shapes for one of zeros."""
     with no_grad():
         sample = [
             x
             if d is None
             else x.new_zeros([size for place, size in enumerate(x.shape) if place != d])
-            for x, d in zip(leaves, dims, strict=True)
+            for x, d in zip(call.leaves, call.dims, strict=True)
         ]
         before = default_generator.get_state()
-        positional, named = unflatten(sample, structure)
-        whole = _joined([func(*positional, **named)], out_dims)
+        whole = _joined([call.run(sample)], call.out_dims)
         default_generator.set_state(before)
         found, nest = flatten(whole)
-        places = _out_dims(out_dims, whole, found)
+        places = _out_dims(call.out_dims, whole, found)
         parts = [x if d is None else x.narrow(d, 0, 0) for x, d in zip(found, places, strict=True)]
     return unflatten(parts, nest)
 

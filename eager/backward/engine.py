@@ -24,8 +24,8 @@ from dynajit.core.errors import (
     UnsupportedError,
 )
 from dynajit.core.records import record
-from dynajit.core.types import dtypes
 from dynajit.core.types.tensor_layouts import strided
+from dynajit.core.types.value_types import numel
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
@@ -142,7 +142,7 @@ class _Run:
     def add(self, a: Any, b: Any) -> Any:
         """The sum of two gradients of one value."""
         is_followed = self.create_graph or _tensor.has_levels()
-        if is_followed or a.layout is not strided or b.layout is not strided:
+        if is_followed or not (a._has_array and b._has_array):
             return TABLE.add(a, b)
         return _tensor.wrap(any_arrays.added(a.array, b.array))
 
@@ -263,7 +263,9 @@ class _Run:
 def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
     """`leaf.grad += gradient`, in place where that cannot be seen by a graph."""
     before = leaf.grad
-    is_dense = gradient.layout is strided and (before is None or before.layout is strided)
+    is_dense = gradient._has_array and (before is None or before._has_array)
+    if not gradient._has_array and gradient.layout is strided and leaf._has_array:
+        _ = gradient.array  # of samples, which refuse to be one
     if create_graph or not is_dense or _tensor.has_levels():
         leaf.grad = gradient if before is None else TABLE.add(before, gradient)
         return
@@ -549,6 +551,8 @@ def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize:
     found = run.captured.get(key)
     if found is not None:
         return found
+    if materialize and not tensor._has_array:
+        return TABLE.full(0, shape=tuple(tensor.shape), dtype=tensor.dtype, device=tensor.device)
     if materialize:
         return _tensor.wrap(any_arrays.filled_like(tensor.array, 0))
     if not allow_unused:
@@ -687,12 +691,15 @@ def _start(output: Any, gradient: Any) -> Any:
             raise AutogradError(MSG_START_AT_EDGE)
         return gradient
     if gradient is None:
-        if output.array.size != 1:
+        if numel(tuple(output.shape)) != 1:
             raise AutogradError(MSG_NOT_SCALAR.format(shape=list(output.shape)))
         if not output.dtype.is_floating_point:
             raise AutogradError(
-                "grad can be computed only for real scalar outputs but got "
-                f"{dtypes.from_numpy(output.array.dtype)!r}"
+                f"grad can be computed only for real scalar outputs but got {output.dtype!r}"
+            )
+        if not output._has_array:
+            return TABLE.full(
+                1, shape=tuple(output.shape), dtype=output.dtype, device=output.device
             )
         return _tensor.wrap(any_arrays.filled_like(output.array, 1))
     if not isinstance(gradient, TensorBase):

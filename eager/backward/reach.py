@@ -7,12 +7,18 @@ from dynajit.eager.tape.node import Node
 
 
 def has_other_leaves(outputs: Sequence[Any], known: Sequence[Any]) -> bool:
-    """Whether a gradient of the outputs would reach a leaf that is not among `known`."""
+    """Whether a gradient of the outputs would reach a leaf that is not among `known`.
+
+    Outputs that hold samples have a history behind them, too.
+    """
     seen = {id(x) for x in known}
     waiting: list[Any] = []
     for y in outputs:
-        if y.requires_grad:
-            waiting.append(y if y.grad_fn is None else y.grad_fn)
+        behind: Any = y
+        while behind is not None:
+            if behind.requires_grad:
+                waiting.append(behind if behind.grad_fn is None else behind.grad_fn)
+            behind = getattr(behind, "_batch", None)
     while waiting:
         target = waiting.pop()
         if id(target) in seen:

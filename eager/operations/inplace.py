@@ -382,6 +382,24 @@ def _copy_with_history(tensor: Any) -> Any:
 def commit(tensor: Any, result: Any, name: str) -> None:
     """Write `result` into `tensor` and give the tensor (or its base) the result's history.
 
+    Raises: as `as_written`.
+    """
+    result = as_written(tensor, result, name)
+    record = is_grad_enabled() and (result.requires_grad or tensor.requires_grad)
+    if record and tensor._base is not None:
+        _rebase_base(tensor, result, name)
+    else:
+        node = history_of_write(tensor, result) if record else None
+        write(tensor, result)
+        if record:
+            rebase_keeping_hooks(tensor, node)
+    if has_levels():
+        duals.note_write(tensor, result, copy_into, name)
+
+
+def as_written(tensor: Any, result: Any, name: str) -> Any:
+    """What an operation gives, in the dtype of the tensor that is to hold it.
+
     Raises:
         ShapeError: the result does not have the tensor's shape.
         DTypeError: the result's category of dtype is above the tensor's.
@@ -399,16 +417,7 @@ def commit(tensor: Any, result: Any, name: str) -> None:
                 "form."
             )
         result = TABLE.cast(result, dtype=tensor.dtype)
-    record = is_grad_enabled() and (result.requires_grad or tensor.requires_grad)
-    if record and tensor._base is not None:
-        _rebase_base(tensor, result, name)
-    else:
-        node = _history(tensor, result) if record else None
-        write(tensor, result)
-        if record:
-            rebase_keeping_hooks(tensor, node)
-    if has_levels():
-        duals.note_write(tensor, result, copy_into, name)
+    return result
 
 
 def write(tensor: Any, result: Any) -> None:
@@ -469,7 +478,8 @@ def was_reshaped(base: Any) -> bool:
     return RESHAPED in base.__dict__
 
 
-def _history(tensor: Any, result: Any) -> Node:
+def history_of_write(tensor: Any, result: Any) -> Node:
+    """The node of a tensor, no view, that now holds a result."""
     edges, indices = edges_of([result if result.requires_grad else tensor])
     return (
         CopyBackward(edges, indices) if result.requires_grad else OverwriteBackward(edges, indices)
@@ -538,7 +548,7 @@ def copy_into(tensor: Any, source: Any, name: str) -> Any:
     if source.dtype is not tensor.dtype:
         source = TABLE.cast(source, dtype=tensor.dtype)
     if tuple(source.shape) != tuple(tensor.shape):
-        source = _broadcast(source, tuple(tensor.shape), name)
+        source = broadcast_to(source, tuple(tensor.shape), name)
     if source.requires_grad and is_grad_enabled():
         edges, indices = edges_of([source, tensor])
         made = _tensor.wrap_output(source.array, CopyBackward(edges, indices), 0)
@@ -595,7 +605,8 @@ def _array_for(tensor: Any, value: Any) -> Any:
         return value.astype(tensor.array.dtype, copy=False)
 
 
-def _broadcast(source: Any, shape: tuple[int, ...], name: str) -> Any:
+def broadcast_to(source: Any, shape: tuple[int, ...], name: str) -> Any:
+    """What is written, in the shape of where it goes."""
     extra = len(source.shape) - len(shape)
     if extra > 0 and all(size == 1 for size in source.shape[:extra]):
         source = TABLE.reshape(source, shape=tuple(source.shape[extra:]))
@@ -979,7 +990,11 @@ class InPlaceMethods(Fields):
             seed, offset, _ = reserve(blocks, generator, self.device)
             return row(seed, offset, shape=shape, dtype=dtype, device=self.device, shift=0)
 
-        return copy_into(self, FILLS[name](draw, self.dtype, *numbers), f"{name}_")
+        return self._take(FILLS[name](draw, self.dtype, *numbers), f"{name}_")
+
+    def _take(self, value: Any, name: str) -> Any:
+        """Hold a value, which `name` wrote."""
+        return copy_into(self, value, name)
 
 
 for _name in sorted(NAMES):

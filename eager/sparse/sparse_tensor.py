@@ -69,6 +69,7 @@ class SparseTensor(Tensor):
     __dynajit_priority__ = 500
     __dynajit_handler__ = staticmethod(handle)
     __torch_function__: ClassVar[Any] = disabled_torch_function
+    _has_array = False
 
     _positions: Tensor
     _elements: Tensor

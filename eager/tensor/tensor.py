@@ -100,6 +100,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
 
     __dynajit_priority__ = 0
     __dynajit_handler__ = staticmethod(handle)
+    #: False for classes whose tensors have other parts than one array.
+    _has_array = True
     # NumPy leaves `array * tensor` to the tensor; what `numpy.sqrt(tensor)` gives is a tensor.
     __array_priority__ = 1000
 

@@ -15,7 +15,7 @@ import dynajit as dj
 from dynajit.core.errors import DTypeError, DynajitError
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.ops import TABLE, Kind, Op
+from dynajit.ops import TABLE, Op
 from dynajit.ops.table.sample_rules import Call, batched, each
 from tests.support.rows.row_graphs import ROWS, accepted
 from tests.support.rows.samples import Sample

@@ -1,0 +1,463 @@
+"""`SampleTensor`: a batch of samples that looks like one of them.
+
+Contract: such a tensor has the shape, dtype and device of a sample, and no elements that anybody
+could look at: the part in C holds an array whose memory is one zero. `_batch` is the tensor behind,
+with the samples in dim 0; where `_flag` is False it is one value, the same for all samples. Rows
+come to `handle`, by the dispatch rule, and run by `ops.table.sample_rules`. Of several levels (a
+mapped function that maps another) the innermost runs a row, on tensors of the next. Made by
+`dynajit.namespaces.mapped`; programs never keep one, unless a mapped function hands it out by the
+back door.
+"""
+
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final, NoReturn
+
+import numpy as np
+
+from dynajit.core.errors import UnsupportedError
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, is_grad_enabled, needs_grad
+from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
+from dynajit.eager.modes.random import default_generator
+from dynajit.eager.samples.draws import SampleSeed
+from dynajit.eager.tape.node import OpNode, SavedTensor, is_differentiable, savings_of
+from dynajit.eager.tensor.tensor import Tensor
+from dynajit.ops.calls.arguments import is_tensor
+from dynajit.ops.calls.autocast_words import with_modes
+from dynajit.ops.methods.methods import TensorMethods
+from dynajit.ops.table import sample_rules
+from dynajit.ops.table.op_table import TABLE, Kind, Op
+from dynajit.ops.table.overriding import disabled_torch_function
+from dynajit.ops.table.sample_rules import Call
+
+_serial = itertools.count(1)
+
+#: Sample tensors run rows before graph values and sparse tensors, inner levels before outer ones.
+_PRIORITY: Final = 600.0
+_STEP: Final = 2.0**-40
+
+
+class SingleSampleNeeded(BaseException):
+    """Raised where a batch of samples does not do; the function is to be called for each.
+
+    No program is to catch it in the place of its own errors, so it is no Exception.
+
+    Args:
+        level: of the tensor that was asked.
+    """
+
+    def __init__(self, level: "Level") -> None:
+        super().__init__("a single sample is needed")
+        self.level = level
+
+
+class Level:
+    """One call of a mapped function. Mutable: it ends, and notes what would have to be undone.
+
+    Args:
+        count: how many samples there are.
+        arguments: the tensors whose samples the function gets.
+    """
+
+    __slots__ = ("arguments", "count", "drawn_from", "is_open", "overwritten", "priority")
+
+    def __init__(self, count: int, arguments: Sequence[Any]) -> None:
+        self.count = count
+        self.arguments = [bottom(x) for x in arguments]
+        self.is_open = False
+        self.priority = _PRIORITY + next(_serial) * _STEP
+        #: State of the generator before the first numbers were drawn, and contents of arguments
+        #: before they were written to.
+        self.drawn_from: Any = None
+        self.overwritten: list[tuple[Any, Any]] = []
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """A block in which the mapped function runs."""
+        word = _autocast_word()
+        _set_autocast_word(with_modes(word, True))  # what is compiled runs as it was written
+        _open.levels.append(self)
+        self.is_open = True
+        try:
+            yield
+        finally:
+            self.is_open = False
+            _open.levels.pop()
+            _set_autocast_word(word)
+
+    def undo(self) -> None:
+        """Take back writes and draws: the function is called again.
+
+        Raises:
+            UnsupportedError: gradients were recorded of a write.
+        """
+        if self.drawn_from is not None:
+            default_generator.set_state(self.drawn_from)
+        for x, before in self.overwritten:
+            if x.requires_grad:
+                raise UnsupportedError(
+                    "vmap: the function writes to its samples while gradients are recorded, and "
+                    "then asks for the elements of one.  Write to a clone()."
+                )
+            x.copy_(before)
+
+    @property
+    def handler(self) -> Any:
+        """Who runs rows on its samples."""
+        return handle
+
+    def refuse(self, what: str) -> NoReturn:
+        """A batch has not got it.
+
+        Raises:
+            SingleSampleNeeded: always, while the mapped function runs.
+            UnsupportedError: it has ended.
+        """
+        if self.is_open:
+            raise SingleSampleNeeded(self)
+        raise UnsupportedError(
+            f"{what}: the tensor holds the samples of a call of a mapped function that has ended.  "
+            "Return from the function what is needed outside."
+        )
+
+
+class _Open(threading.local):
+    """The calls that run in this thread. Mutable."""
+
+    def __init__(self) -> None:
+        self.levels: list[Level] = []
+
+
+_open: Final = _Open()
+
+
+def open_level() -> Level | None:
+    """The innermost call of a mapped function that runs in this thread."""
+    return _open.levels[-1] if _open.levels else None
+
+
+def bottom(x: Any) -> Any:
+    """The tensor behind all levels."""
+    while isinstance(x, SampleTensor):
+        x = x._batch
+    return x
+
+
+def note_write(x: Any) -> None:
+    """Remember what an argument of mapped functions holds, before it is written to."""
+    written = bottom(x)
+    for level in _open.levels:
+        known = [argument._storage for argument, _ in level.overwritten]
+        for argument in level.arguments:
+            if argument._storage is written._storage and argument._storage not in known:
+                level.overwritten.append((argument, TABLE.clone(argument.detach())))
+
+
+class _NoElements(np.ndarray):
+    """An array that only says a shape and a dtype; code in C takes none but plain ones."""
+
+
+_ZERO: Final = bytes(16)
+
+
+def _placeholder(batch: Any, flag: bool) -> Any:
+    shape = tuple(batch.shape)[flag:]
+    if batch.device is not CPU:
+        memory = batch
+        while isinstance(memory, SampleTensor):
+            memory = memory._batch
+        array = memory.array
+        return array[(0,) * (array.ndim - len(shape))]
+    steps = (0,) * len(shape)
+    return _NoElements(shape, batch.dtype.numpy, _ZERO, 0, steps)
+
+
+class SampleTensor(Tensor):
+    """See the module. Made by `made`."""
+
+    __dynajit_handler__ = staticmethod(
+        lambda op, inputs, attributes: handle(op, inputs, attributes)
+    )
+    __torch_function__: ClassVar[Any] = disabled_torch_function
+    _has_array = False
+
+    _level: Level
+    _batch: Any
+    _flag: bool
+    #: Some view of it was taken, or it is one.
+    _is_seen: bool
+
+    @property
+    def __dynajit_priority__(self) -> float:  # type: ignore[override]
+        return self._level.priority
+
+    @property
+    def device(self) -> Any:
+        """Where the samples are."""
+        return self._batch.device
+
+    @property
+    def _is_mirrored(self) -> bool:
+        return False
+
+    def _mirrors(self) -> tuple[bool, bool]:
+        found: tuple[bool, bool] = self._batch._mirrors()
+        return found
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps of one sample."""
+        steps = tuple(self._batch.stride())[self._flag :]
+        return steps if dim is None else steps[dim]
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether one sample lies row by row."""
+        if memory_format is not None and "contiguous_format" not in str(memory_format):
+            self._level.refuse("is_contiguous")
+        expected, lies = 1, True
+        for size, step in zip(reversed(self.shape), reversed(self.stride()), strict=True):
+            lies = lies and (size == 1 or step == expected)
+            expected *= size
+        return lies or 0 in self.shape
+
+    def contiguous(self, memory_format: Any = None) -> Any:
+        """The tensor, or a copy of which samples lie row by row."""
+        if self.is_contiguous(memory_format):
+            return self
+        return TABLE.laid_out(self, order=tuple(range(self.ndim)))
+
+    @property
+    def data(self) -> Any:
+        """The samples without history."""
+        return TABLE.detach(self)
+
+    def cpu(self, memory_format: Any = None) -> Any:
+        """The samples in this machine's memory."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
+        """The samples on a GPU."""
+        return self.to("cuda" if device is None else device)
+
+    def __repr__(self, **options: Any) -> str:
+        return f"samples({self._level.count} of {list(self.shape)}, {self.dtype!r})"
+
+    __str__ = __repr__
+
+
+def made(batch: Any, level: Level, flag: bool = True, source: Any = None) -> SampleTensor:
+    """A tensor of samples.
+
+    Args:
+        batch: with the samples in dim 0; one value for all where `flag` is False.
+        source: a tensor whose memory it shares.
+    """
+    storage = None if source is None else source._storage
+    x = _tensor.new_of(SampleTensor, _placeholder(batch, flag), storage)
+    x._level, x._batch, x._flag, x._is_seen = level, batch, flag, source is not None
+    if source is not None:
+        source._is_seen = True
+    return x
+
+
+def leaf(x: Any, level: Level) -> Any:
+    """A leaf of the tape of samples that stands for a tensor: its history outside goes on."""
+    if isinstance(x, SampleTensor) and x._level is level:
+        found = made(x._batch, level, x._flag)
+    else:
+        found = made(x, level, False)
+    found.requires_grad = True
+    return found
+
+
+def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Run `op`, of which an operand holds samples, once for all of them."""
+    level = _innermost(inputs)
+    if any(is_tensor(x) and not isinstance(x, (TensorBase, SampleSeed)) for x in inputs):
+        raise UnsupportedError(f"{op.name}: graphs have no tensors that hold samples.")
+    is_recorded = needs_grad(inputs)
+    is_composite = op.kind is Kind.COMPOSITE
+    if is_recorded and is_composite and not (op.vjp and op.rule.on_tape):
+        return op.rule.function(TABLE, *inputs, **attributes)
+    behind, flags, draws = _behind(inputs, level)
+    if any(flags) or draws:
+        call = Call(op, behind, flags, attributes, level.count, draws)
+        batch, flag = sample_rules.batched(call, lambda call: _by_rows(call, inputs, level)), True
+    else:
+        batch, flag = op(*behind, **attributes), False
+    if not isinstance(batch, TensorBase):
+        return batch
+    result = made(batch, level, flag, _seen_through(op, inputs, batch))
+    if is_recorded and is_differentiable(op) and result.dtype.category >= Category.FLOATING:
+        node = SampleNode(op, inputs, attributes)
+        _tensor.attach(result, node, 0)
+        node.finish(result)
+    return result
+
+
+def _innermost(inputs: tuple[Any, ...]) -> Level:
+    found: Level | None = None
+    for x in inputs:
+        if isinstance(x, (SampleTensor, SampleSeed)):
+            level = x._level
+            if found is None or level.priority > found.priority:
+                found = level
+    assert found is not None
+    return found
+
+
+def _behind(
+    inputs: tuple[Any, ...], level: Level
+) -> tuple[tuple[Any, ...], tuple[bool, ...], bool]:
+    """What lies behind the operands, which of it holds samples, and whether numbers are drawn for
+    each sample."""
+    operands, flags, draws = [], [], False
+    for x in inputs:
+        is_own = isinstance(x, (SampleTensor, SampleSeed)) and x._level is level
+        flags.append(is_own and isinstance(x, SampleTensor) and x._flag)
+        operands.append(x._batch if is_own else x)
+        draws = draws or (is_own and isinstance(x, SampleSeed))
+    return tuple(operands), tuple(flags), draws
+
+
+def _by_rows(call: Call, inputs: tuple[Any, ...], level: Level) -> Any:
+    """What a composite gives by the rows that it stands for."""
+    operands = [
+        made(x, level, flag) if isinstance(x, TensorBase) and given is not x else given
+        for x, flag, given in zip(call.operands, call.flags, inputs, strict=True)
+    ]
+    result = call.op.rule.function(TABLE, *operands, **call.attributes)
+    if isinstance(result, SampleTensor) and result._level is level:
+        return in_front(result)
+    return Call(call.op, (result,), (False,), {}, level.count).front(0)
+
+
+def in_front(x: SampleTensor) -> Any:
+    """The tensor behind, with the samples in dim 0 in any case."""
+    return Call(TABLE.clone, (x._batch,), (x._flag,), {}, x._level.count).front(0)
+
+
+def _seen_through(op: Op, inputs: tuple[Any, ...], batch: Any) -> Any:
+    """The operand that a view shows; None for other results."""
+    source = inputs[0] if inputs else None
+    if op.kind is not Kind.MOVEMENT or not op.rule.view or not isinstance(source, SampleTensor):
+        return None
+    return source if bottom(batch)._storage is bottom(source)._storage else None
+
+
+class SavedSamples:
+    """A tensor of samples that a formula needs, or the result of its node. Immutable.
+
+    Args:
+        x: the tensor.
+        is_result: of the node itself: only what lies behind is kept, so that no cycle arises.
+    """
+
+    __slots__ = ("behind", "storage", "tensor", "version")
+
+    def __init__(self, x: SampleTensor, is_result: bool) -> None:
+        self.tensor = None if is_result else x
+        self.behind = (x._batch, x._level, x._flag)
+        self.storage = x._storage
+        self.version = self.storage.version
+
+    def unpack(self, node: Any) -> Any:
+        """The tensor, if nobody wrote to it since.
+
+        Raises:
+            SingleSampleNeeded, UnsupportedError: it was written in place.
+        """
+        if self.storage.version != self.version:
+            self.behind[1].refuse("a gradient through a tensor that was written in place")
+        if self.tensor is not None:
+            return self.tensor
+        again = made(*self.behind)
+        if is_grad_enabled():
+            _tensor.attach(again, node, 0)
+        return again
+
+
+class SampleNode(OpNode):
+    """A node of the tape of samples. Mutable: see Node."""
+
+    __slots__ = ()
+
+    def __init__(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+        stand_ins = tuple(None if isinstance(x, SampleTensor) else x for x in inputs)
+        super().__init__(op, stand_ins, attributes)
+        edges, self.indices, mask = _tensor.edges(inputs)
+        self.edges = edges
+        self.metas = _tensor.metas(inputs)
+        self.savings = savings = savings_of(op, mask, len(inputs))
+        self.saved = {}
+        for position in savings.inputs:
+            x = inputs[position]
+            if isinstance(x, SampleTensor):
+                self.saved[position] = SavedSamples(x, False)
+            else:
+                self.saved[position] = SavedTensor(x) if isinstance(x, TensorBase) else x
+
+    def finish(self, tensor: Any) -> None:
+        """Note the result, or its type, if a formula needs it."""
+        if self.savings.result:
+            self.result = SavedSamples(tensor, True)  # type: ignore[assignment]
+        if self.savings.result_type:
+            self.out_meta = _tensor.meta_of(tensor)
+
+    def saved_input(self, position: int) -> Any:
+        """A saved input, as of other nodes."""
+        kept = None if self.saved is None else self.saved[position]
+        return (
+            kept.unpack(self) if isinstance(kept, SavedSamples) else super().saved_input(position)
+        )
+
+
+def _refusing(name: str) -> Any:
+    def refuse(self: SampleTensor, *args: Any, **kwargs: Any) -> NoReturn:
+        self._level.refuse(name)
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Refused: the tensor holds more than one sample."
+    return refuse
+
+
+#: What of `Tensor` itself means the same here.
+_ALLOWED: Final = frozenset((
+    "__annotations__", "__array_priority__", "__class_getitem__", "__dict__", "__doc__",
+    "__getitem__", "__hash__", "__init__", "__init_subclass__", "__module__", "__new__",
+    "__slots__", "__weakref__", "_base", "_filled", "_from_array", "_grad", "_is_part",
+    "_replay", "_storage", "_version", "backward", "bernoulli_", "cauchy_", "dtype",
+    "exponential_", "geometric_", "grad", "grad_fn", "hooks", "imag", "is_leaf", "log_normal_",
+    "ndim", "new", "new_tensor", "normal_", "output_index", "random_", "real", "register_hook",
+    "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad",
+    "retains_grad", "shape", "type", "uniform_",
+))  # fmt: skip
+
+
+def _restrict() -> None:
+    """Let the class have methods that are written over rows, and refuse all others."""
+    inherited = {c for c in Tensor.__mro__ if c not in TensorMethods.__mro__}
+    for name in (
+        {name for c in inherited for name in vars(c)} - _ALLOWED - vars(SampleTensor).keys()
+    ):
+        over_rows = getattr(TensorMethods, name, None)
+        if (over_rows is not None and not name.startswith("__")) or name == "__getitem__":
+            setattr(SampleTensor, name, _member(name))
+        elif isinstance(getattr(Tensor, name), property) or name in ("array", "_held", "_memory"):
+            setattr(SampleTensor, name, property(_refusing(name)))
+        elif callable(getattr(Tensor, name)):
+            setattr(SampleTensor, name, _refusing(name))
+
+
+def _member(name: str) -> Any:
+    for c in TensorMethods.__mro__:
+        if name in vars(c):
+            return vars(c)[name]
+    raise AttributeError(name)
+
+
+_restrict()
