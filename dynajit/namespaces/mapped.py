@@ -7,7 +7,6 @@ it returns is stacked; that is remembered for its code. A write to a tensor that
 is refused. `dynajit.func` publishes it.
 """
 
-import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import CodeType, FunctionType, MethodType
@@ -31,13 +30,15 @@ from dynajit.eager.samples.sample_tensor import (
     in_front,
     made,
 )
+from dynajit.eager.samples import sample_writes  # noqa: F401 - methods of SampleTensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions
 
 RANDOMNESS: Final = ("error", "different", "same")
 
-#: Code of functions that asked for single samples.
-_SINGLE: Final[weakref.WeakSet[CodeType]] = weakref.WeakSet()
+#: Code of functions that asked for single samples, and how many of them are remembered.
+_single: Final[dict[tuple[CodeType, ...], None]] = {}
+_MOST: Final = 256
 
 
 @record
@@ -115,9 +116,9 @@ def vmap(
         call = _call_of(func, in_dims, out_dims, randomness, args, kwargs)
         if call.count == 0:
             return _empty(call)
-        code = _code_of(func)
+        codes = _codes_of(func)
         is_dense = all(x.layout is strided for x in call.mapped_over())
-        if is_dense and (code is None or code not in _SINGLE):
+        if is_dense and codes not in _single:
             level = Level(call.count, call.mapped_over())
             try:
                 return _at_once(call, level)
@@ -125,8 +126,7 @@ def vmap(
                 if needed.level is not level:
                     raise
             level.undo()
-            if code is not None:
-                _SINGLE.add(code)
+            _remember(codes)
         return _one_by_one(call)
 
     return mapped
@@ -145,24 +145,29 @@ def _call_of(
     return _Call(func, leaves, structure, dims, count, out_dims, randomness)
 
 
-def _code_of(func: Any) -> CodeType | None:
-    """The code that a program wrote of a function; None where that is not known."""
-    for _ in range(10):
-        if isinstance(func, partial):
-            func = func.func
-        elif isinstance(func, MethodType):
-            func = func.__func__
-        elif not isinstance(func, FunctionType):
-            return None
-        elif not func.__module__.startswith("dynajit."):
-            return func.__code__
-        else:
-            inner = dict(zip(func.__code__.co_freevars, func.__closure__ or (), strict=True))
-            name = next((name for name in ("func", "both", "function") if name in inner), None)
-            if name is None:
-                return None
-            func = inner[name].cell_contents
-    return None
+def _codes_of(func: Any, depth: int = 4) -> tuple[CodeType, ...]:
+    """The code of a function, and of the functions that it was made with; empty if none is known."""
+    if isinstance(func, partial):
+        inner = (func.func, *func.args)
+        return tuple(code for each in inner for code in _codes_of(each, depth - 1))
+    if isinstance(func, MethodType):
+        func = func.__func__
+    if not isinstance(func, FunctionType) or not depth:
+        return ()
+    found = [func.__code__]
+    for cell in func.__closure__ or ():
+        try:
+            found += _codes_of(cell.cell_contents, depth - 1)
+        except ValueError:  # it is empty yet
+            continue
+    return tuple(found)
+
+
+def _remember(codes: tuple[CodeType, ...]) -> None:
+    if codes:
+        _single[codes] = None
+        if len(_single) > _MOST:
+            _single.pop(next(iter(_single)), None)
 
 
 def _at_once(call: _Call, level: Level) -> Any:

@@ -324,17 +324,22 @@ def _equals_infer(value: TensorType, x: ValueType) -> TensorType:
 
 def _equals_vjp(ops: Any, g: Any, value: Any, x: Any) -> Any:
     """Equal shares to all elements that equal the value; NaN equals NaN."""
+    rank = len(value.shape)
+    dims = tuple(range(rank, len(x.shape)))
+    if rank:
+        apart = (*value.shape, *(1,) * len(dims))
+        value, g = ops.reshape(value, shape=apart), ops.reshape(g, shape=apart)
     chosen = ops.logical_or(ops.eq(x, value), ops.logical_and(ops.ne(x, x), ops.ne(value, value)))
-    share = g / ops.sum(chosen, dim=tuple(range(len(x.shape))), keepdim=False)
+    share = g / ops.sum(chosen, dim=dims, keepdim=rank > 0)
     return ops.where(chosen, share, 0.0)
 
 
-@composite(infer=_equals_infer, vjp={"x": _equals_vjp})
+@composite(infer=_equals_infer, vjp={"x": _equals_vjp}, samples=sample_rules.leading)
 def shared_by_equals(ops: Any, value: Any, x: Any) -> Any:
     """The value, an element of x: all elements that equal it share its gradient.
 
     Args:
-        value: without dims; it gets no gradient.
+        value: without dims, or one for each element of the first dims of x; it gets no gradient.
     """
     return ops.clone(value)
 

@@ -29,7 +29,7 @@ def _embedding_vjp(
     native=_native_forms.embedding,
     slopes={"weight": _native_forms.embedding_slope},
     linear=("weight",),
-    samples=sample_rules.first_only(1),
+    samples=sample_rules.looked_up,
 )
 def embedding(ops: Any, weight: Any, indices: Any, *, padding_idx: int | None = None) -> Any:
     """Rows of weight (n, d) at integer indices (*) -> (*, d); the row `padding_idx` gets no
@@ -54,7 +54,7 @@ def _by_frequency_vjp(
     return _embedding_vjp(ops, shares, weight_type, indices, padding_idx)
 
 
-@composite(vjp={"weight": _by_frequency_vjp}, linear=("weight",))
+@composite(vjp={"weight": _by_frequency_vjp}, linear=("weight",), samples=sample_rules.each)
 def embedding_by_frequency(
     ops: Any, weight: Any, indices: Any, *, padding_idx: int | None = None
 ) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import composite, require_tensor
 
 
@@ -20,7 +21,9 @@ def _type_of_sink(x: ValueType) -> TensorType:
     return TensorType(found.shape, found.dtype, found.device)
 
 
-@composite(infer=_type_of_sink, vjp={"x": lambda g: g}, analytic=False)
+@composite(
+    infer=_type_of_sink, vjp={"x": lambda g: g}, analytic=False, samples=sample_rules.leading
+)
 def gradient_sink(ops: Any, x: Any) -> Any:
     """Zeros in the shape of `x`, whose gradient is a gradient of `x`; takes no memory."""
     zero = ops.full(0, shape=(), dtype=x.dtype, device=x.device)
@@ -42,7 +45,12 @@ def _gradients_of_result(
     return [None, *derivative(g, out, operands[1:])]
 
 
-@composite(infer=_type_of_value, vjp={"operands": _gradients}, analytic=False)
+@composite(
+    infer=_type_of_value,
+    vjp={"operands": _gradients},
+    analytic=False,
+    samples=sample_rules.each,
+)
 def with_derivative(ops: Any, *operands: Any, derivative: Any) -> Any:
     """The first operand, with gradients of the others: those of `derivative(g, None, others)`.
 
@@ -52,7 +60,12 @@ def with_derivative(ops: Any, *operands: Any, derivative: Any) -> Any:
     return operands[0]
 
 
-@composite(infer=_type_of_value, vjp={"operands": _gradients_of_result}, analytic=False)
+@composite(
+    infer=_type_of_value,
+    vjp={"operands": _gradients_of_result},
+    analytic=False,
+    samples=sample_rules.each,
+)
 def with_derivative_of_result(ops: Any, *operands: Any, derivative: Any) -> Any:
     """The same, with gradients that `derivative(g, out, others)` gives from the result `out`."""
     return operands[0]

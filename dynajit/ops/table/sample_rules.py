@@ -395,6 +395,13 @@ def first_only(*places: int) -> Rule:
     return rule
 
 
+def looked_up(call: Call) -> Any:
+    """Of `embedding`: by its rows, unless a row of the table gets no gradient."""
+    if call.only(1):
+        return call.op(call.operands[0], call.front(1), **call.attributes)
+    return NotImplemented if call.attributes["padding_idx"] is None else each(call)
+
+
 def solved(call: Call) -> Any:
     """Two operands whose dims in front of the last two broadcast."""
     return call.op(*call.aligned(call.rank()), **call.attributes)
