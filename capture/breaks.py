@@ -214,6 +214,11 @@ WRITTEN_DERIVATIVE: Final = TABLE.add(
     "a call of an autograd.Function has no graph form",
     "Let forward and backward compute new tensors only: no writes to other objects, no errors.",
 )
+MAPPED_CALL: Final = TABLE.add(
+    "mapped_call",
+    "a call of a function that vmap made has no graph form",
+    "Let the mapped function compute new tensors only, of samples that the graph knows.",
+)
 UNKNOWN_HASH: Final = TABLE.add(
     "unknown_hash",
     "an object whose hash only plain Python knows is used as a key",

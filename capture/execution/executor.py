@@ -48,8 +48,8 @@ from dynajit.capture.python.builtins import methods as builtins_methods
 from dynajit.capture.python.builtins import objects as builtins_objects
 from dynajit.capture.python.builtins import output as builtins_output
 from dynajit.capture.python.builtins import signatures as builtins_signatures
-from dynajit.capture.python.builtins import written_derivatives
 from dynajit.capture.python.builtins import backward as builtins_backward
+from dynajit.capture.python.builtins import mapped_calls, written_derivatives
 from dynajit.capture.python.objects import instances as operations_instances
 from dynajit.capture.python.objects import kept_frames, watching
 from dynajit.capture.python.objects.watching import Keys
@@ -471,6 +471,7 @@ _TABLES: Final = (
     builtins_generic,
     builtins_library,
     builtins_backward,
+    mapped_calls,
     written_derivatives,
 )
 

@@ -1,5 +1,5 @@
 """Functions and classes that are not read through, re-expressed in Python: C code of the standard
-library, and where the eager tape runs code of the program.
+library, where the eager tape runs code of the program, and calls of mapped functions.
 
 The executor inlines the Python form wherever the captured code calls the original
 (`capture.python.builtins.replaced`), so that iterators stay lazy and functions given as arguments
@@ -15,8 +15,9 @@ from dynajit.capture.library import (
     functional,
     heaps,
     iteration,
+    transforms,
 )
 from dynajit.capture.library.table import REBUILT, REPLACED
 
-__all__ = ["REBUILT", "REPLACED", "autograd", "backward", "collecting", "combinatorics", "functional", "heaps",
-           "iteration"]  # fmt: skip
+__all__ = ["REBUILT", "REPLACED", "autograd", "backward", "collecting", "combinatorics",
+           "functional", "heaps", "iteration", "transforms"]  # fmt: skip

@@ -29,13 +29,29 @@ MASK = NUMBERS.random((COUNT, 3, 4)) > 0.5
 SHARED = NUMBERS.standard_normal((5, 4))
 SINGLE = NUMBERS.standard_normal((COUNT, 4)).astype(np.float32)
 
+
+class OfAll:
+    """Tensors that all samples share."""
+
+    def __init__(self, m: Any) -> None:
+        self.table, self.ordered = m.tensor(SHARED), m.tensor(np.sort(SHARED[0]))
+        self.kernel, self.image = m.tensor(KERNEL[0]), m.tensor(IMAGE[0])
+
+
+_TORCHS, _OURS = OfAll(torch), OfAll(dj)
+
+
+def of_all(m: Any) -> OfAll:
+    return _TORCHS if m is torch else _OURS
+
+
 Case = tuple[Callable[..., Any], tuple[np.ndarray, ...]]
 
 CASES: dict[str, Case] = {
     "arithmetic": (lambda m, x, y: x * 2 - y / (x.abs() + 1) ** 2, (V, W)),
     "a number and a vector": (lambda m, s, x: s * x + s, (NUMBER, V)),
     "a vector and a matrix": (lambda m, x, y: x + y, (V, M)),
-    "what all share": (lambda m, x: x + m.tensor(SHARED), (V,)),
+    "what all share": (lambda m, x: x + of_all(m).table, (V,)),
     "dtypes meet without dims": (lambda m, s, x: s * x, (NUMBER, SINGLE)),
     "integers and a float number": (lambda m, s, i: s * i, (NUMBER, INDEX)),
     "sums": (lambda m, x: (x.sum(), x.sum(0), x.mean(-1, keepdim=True), x.prod(1)), (M,)),
@@ -51,18 +67,18 @@ CASES: dict[str, Case] = {
     "moved": (lambda m, x: (x.flip(0), x.roll(1, 1), x.rot90(), x.repeat(2, 1), x.tile(2)), (M,)),
     "triangles": (lambda m, x: (x.tril(), x.triu(1), x.trace(), m.diag_embed(x)), (S,)),
     "padded": (lambda m, x: m.nn.functional.pad(x, (1, 2), value=3.0), (M,)),
-    "expanded": (lambda m, x: (x.expand(2, 4), x.expand_as(m.tensor(SHARED))), (V,)),
+    "expanded": (lambda m, x: (x.expand(2, 4), x.expand_as(of_all(m).table)), (V,)),
     "products": (
         lambda m, x, y: (x @ y, y @ x, x.mv(y[:, 0]), m.einsum("ij,jk->ki", x, y)),
         (M, N),
     ),
     "products with vectors": (lambda m, x, y: (x.dot(y), m.outer(x, y), m.kron(x, y)), (V, W)),
     "products with what all share": (
-        lambda m, x, y: (m.tensor(SHARED) @ x, m.tensor(SHARED) @ y, y.t() @ m.tensor(SHARED).t()),
+        lambda m, x, y: (of_all(m).table @ x, of_all(m).table @ y, y.t() @ of_all(m).table.t()),
         (V, N),
     ),
     "batches of products": (
-        lambda m, x: (m.bmm(x, x), x @ m.tensor(SHARED[:, :2])),
+        lambda m, x: (m.bmm(x, x), x @ of_all(m).table[:, :2]),
         (drawn(2, 5, 5),),
     ),
     "factorizations": (
@@ -80,10 +96,10 @@ CASES: dict[str, Case] = {
     ),
     "chosen rows": (lambda m, x, i: (x[i], x.index_select(0, i), x[:, i]), (M, INDEX)),
     "rows of what all share": (
-        lambda m, i: (m.tensor(SHARED)[i], m.tensor(SHARED)[i, i]),
+        lambda m, i: (of_all(m).table[i], of_all(m).table[i, i]),
         (INDEX,),
     ),
-    "a chosen row": (lambda m, x, i: (x[i], m.tensor(SHARED)[i]), (M, ONE_INDEX)),
+    "a chosen row": (lambda m, x, i: (x[i], of_all(m).table[i]), (M, ONE_INDEX)),
     "places known to all": (lambda m, x: (x[[0, 2]], x[:, [1, 1]], x[[0, 1], [2, 3]]), (M,)),
     "gathered": (lambda m, x, p: (x.gather(1, p), m.take_along_dim(x, p, 1)), (M, PLACES)),
     "scattered": (
@@ -115,9 +131,9 @@ CASES: dict[str, Case] = {
     ),
     "linear": (
         lambda m, x, w: (
-            m.nn.functional.linear(x, m.tensor(SHARED)),
+            m.nn.functional.linear(x, of_all(m).table),
             m.nn.functional.linear(x, w),
-            m.nn.functional.linear(m.tensor(SHARED), w, w[:, 0]),
+            m.nn.functional.linear(of_all(m).table, w, w[:, 0]),
         ),
         (V, M),
     ),
@@ -140,20 +156,20 @@ CASES: dict[str, Case] = {
         (IMAGE, V),
     ),
     "convolutions": (
-        lambda m, x: m.nn.functional.conv2d(x, m.tensor(KERNEL[0]), padding=1),
+        lambda m, x: m.nn.functional.conv2d(x, of_all(m).kernel, padding=1),
         (IMAGE,),
     ),
     "convolutions with kernels of samples": (
         lambda m, x, k: (
             m.nn.functional.conv2d(x, k, k[:, 0, 0, 0]),
-            m.nn.functional.conv2d(m.tensor(IMAGE[0]), k),
+            m.nn.functional.conv2d(of_all(m).image, k),
             m.nn.functional.conv2d(x, k[:4, :2], groups=2, stride=2),
         ),
         (IMAGE, KERNEL),
     ),
     "transposed convolutions": (
         lambda m, x, k: (
-            m.nn.functional.conv_transpose2d(x, m.tensor(KERNEL[0][:4])),
+            m.nn.functional.conv_transpose2d(x, of_all(m).kernel[:4]),
             m.nn.functional.conv_transpose2d(x, k[:4], stride=2),
         ),
         (IMAGE, KERNEL),
@@ -169,7 +185,7 @@ CASES: dict[str, Case] = {
     ),
     "images without a batch": (
         lambda m, x: (
-            m.nn.functional.conv2d(x, m.tensor(KERNEL[0])),
+            m.nn.functional.conv2d(x, of_all(m).kernel),
             m.nn.functional.max_pool2d(x, 2),
             m.nn.functional.interpolate(x[None], scale_factor=2),
         ),
@@ -177,7 +193,7 @@ CASES: dict[str, Case] = {
     ),
     "embeddings": (
         lambda m, i, w: (
-            m.nn.functional.embedding(i, m.tensor(SHARED)),
+            m.nn.functional.embedding(i, of_all(m).table),
             m.nn.functional.embedding(i, w),
             m.nn.functional.one_hot(i, 5),
         ),
@@ -188,7 +204,7 @@ CASES: dict[str, Case] = {
             m.nn.functional.scaled_dot_product_attention(q, k, k),
             m.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True),
             m.nn.functional.scaled_dot_product_attention(q, k, k, attn_mask=q[0] @ k[0].t()),
-            m.nn.functional.scaled_dot_product_attention(q, m.tensor(SHARED), m.tensor(SHARED)),
+            m.nn.functional.scaled_dot_product_attention(q, of_all(m).table, of_all(m).table),
         ),
         (drawn(2, 3, 4), drawn(2, 3, 4)),
     ),
@@ -207,8 +223,8 @@ CASES: dict[str, Case] = {
     "binary search": (
         lambda m, x, y: (
             m.searchsorted(x.sort().values, y),
-            m.searchsorted(m.tensor(np.sort(SHARED[0])), y),
-            m.bucketize(y, m.tensor(np.sort(SHARED[0]))),
+            m.searchsorted(of_all(m).ordered, y),
+            m.bucketize(y, of_all(m).ordered),
         ),
         (V, W),
     ),
@@ -257,13 +273,13 @@ CASES: dict[str, Case] = {
         (M, N),
     ),
     "gradients of what all share": (
-        lambda m, x: m.func.grad(lambda w: (w @ x).relu().sum())(m.tensor(SHARED)),
+        lambda m, x: m.func.grad(lambda w: (w @ x).relu().sum())(of_all(m).table),
         (V,),
     ),
     "gradients of images": (
         lambda m, x: m.func.grad(
             lambda k: m.nn.functional.max_pool2d(m.nn.functional.conv2d(x, k), 2).square().sum()
-        )(m.tensor(KERNEL[0])),
+        )(of_all(m).kernel),
         (IMAGE,),
     ),
     "gradients of norms": (
@@ -278,7 +294,7 @@ CASES: dict[str, Case] = {
     ),
     "gradients of embeddings": (
         lambda m, i: m.func.grad(lambda w: m.nn.functional.embedding(i, w).square().sum())(
-            m.tensor(SHARED)
+            of_all(m).table
         ),
         (INDEX,),
     ),
@@ -369,6 +385,25 @@ def test_gradients_reach_all_samples(name: str) -> None:
         sum(((y * y.detach().cos()).sum() for y in floating), m.zeros(())).backward()
         gradients.append([x.grad for x in args if x.grad is not None])
     compare(*gradients)
+
+
+#: What a graph has no form for: gradients within, and writes to samples.
+BREAKS = ("gradients", "jacobians", "samples written")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in CASES if not any(what in name for what in BREAKS)]
+)
+def test_a_compiled_function_maps_without_a_break(name: str) -> None:
+    function, arrays = CASES[name]
+
+    @dj.compile(fullgraph=True, backend="numpy")
+    def mapped(*args: Any) -> Any:
+        return dj.vmap(lambda *args: function(dj, *args))(*args)
+
+    expected = torch.vmap(lambda *args: function(torch, *args))(*map(given(torch), arrays))
+
+    compare(expected, mapped(*map(given(dj), arrays)))
 
 
 def flat(found: Any) -> list[Any]:

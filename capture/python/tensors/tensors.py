@@ -595,6 +595,7 @@ def _has_graph_value(data: Any) -> bool:
 _ORDINARY: Final = (
     "dynajit.eager.backward.function",
     "dynajit.eager.modes.grad_mode",
+    "dynajit.eager.samples.dims",
     "dynajit.eager.tape.handles",
     "dynajit.eager.tensor.legacy",
 )

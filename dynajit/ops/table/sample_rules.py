@@ -29,6 +29,7 @@ class Call:
         attributes: complete; they mean a single sample.
         count: of samples.
         draws: random numbers are other ones for each sample.
+        most: how often the row may be called, sample by sample; None: any number of times.
     """
 
     op: Op
@@ -37,6 +38,7 @@ class Call:
     attributes: Mapping[str, Any]
     count: Size
     draws: bool = False
+    most: int | None = None
 
     def fronted(self) -> tuple[Any, ...]:
         """All operands with samples in front; numbers as they are."""
@@ -87,8 +89,18 @@ def batched(call: Call, take_apart: Rule) -> Any:
     return take_apart(call) if call.op.kind is Kind.COMPOSITE else each(call)
 
 
+class NoRule(Exception):
+    """A row without a rule would be called too often."""
+
+
 def each(call: Call) -> Any:
-    """One call of the row per sample, and a stack of the results."""
+    """One call of the row per sample, and a stack of the results.
+
+    Raises:
+        NoRule: these are too many.
+    """
+    if call.most is not None and (not isinstance(call.count, int) or call.count > call.most):
+        raise NoRule(call.op.name)
     results = []
     for number in range(int(call.count)):
         operands = (

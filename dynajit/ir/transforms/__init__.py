@@ -1,0 +1,1 @@
+"""What graphs become: the same computation for a batch of samples."""
