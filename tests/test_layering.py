@@ -195,7 +195,8 @@ def place_of(module: str, package: str) -> int:
     fitting = [room for room in rooms if not room or f"{inside}.".startswith(f"{room}.")]
     room = max(fitting, key=len)
     is_woven = inside.startswith(tuple(f"{name}." for name in WOVEN.get(package, ())))
-    assert room or is_woven or "." not in inside, f"{module} is in no room of tests/test_layering.py"
+    is_found = room or is_woven or "." not in inside
+    assert is_found, f"{module} is in no room of tests/test_layering.py"
     return rooms.index(room)
 
 

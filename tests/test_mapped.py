@@ -1,11 +1,13 @@
 """`vmap` against PyTorch: dims, nests, gradients, random numbers, refusals."""
 
+import copy
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.nn import functional as F
 
 torch = pytest.importorskip("torch")
 
@@ -179,3 +181,197 @@ def test_what_does_not_fit_is_refused_as_by_pytorch(name: str) -> None:
     with pytest.raises(Exception, match=message) as found:
         call(dj)
     assert isinstance(found.value, type(expected.value))
+
+
+def counted(function: Any) -> tuple[Any, list[None]]:
+    """The function, and a list that grows by one with each call."""
+    calls: list[None] = []
+
+    def noted(*args: Any) -> Any:
+        calls.append(None)
+        return function(*args)
+
+    return noted, calls
+
+
+def test_a_function_is_called_once_unless_it_needs_a_single_sample() -> None:
+    x = dj.tensor(ROWS)
+    plain, calls = counted(lambda row: row.sin().sum())
+    dj.vmap(plain)(x)
+    asking, asked = counted(lambda row: row * row.sum().item())
+
+    first, again = dj.vmap(asking)(x), dj.vmap(asking)(x)
+
+    assert 1 == len(calls)
+    assert 1 + 6 + 6 == len(asked)
+    expected = (x * x.sum(1, keepdim=True)).tolist()
+    assert expected == first.tolist() == again.tolist()
+
+
+ASKING = {
+    "item": lambda x: x * x[0].item(),
+    "a condition": lambda x: x if x.sum() > 0 else -x,
+    "a list": lambda x: x * x.tolist()[1],
+    "an array": lambda x: x + dj.from_numpy(x.numpy().copy()),
+    "a mask": lambda x: x[x > x.min()].sum(),
+    "positions": lambda x: x.abs().nonzero().sum() * x,
+    "an index of Python": lambda x: x * [1.0, 2.0][(x[0] > 0).long()],
+    "memory": lambda x: x * (x.data_ptr() > 0),
+    "a write to what is made inside": lambda x: filled(dj.zeros(5, dtype=dj.float64), x),
+    "a copy": lambda x: copy.deepcopy(x) * 2,
+}
+
+
+def filled(target: Any, x: Any) -> Any:
+    target[1:] = x[1:]
+    return target
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_what_only_one_sample_has_is_looked_at_sample_by_sample(name: str) -> None:
+    x = dj.tensor(ROWS)
+
+    found = dj.vmap(ASKING[name])(x)
+
+    assert dj.stack([ASKING[name](row) for row in x]).tolist() == found.tolist()
+
+
+def test_what_was_done_before_a_single_sample_is_needed_is_taken_back() -> None:
+    def function(row: Any) -> Any:
+        row.mul_(2)
+        noise = dj.rand(5)
+        return row + noise if row.sum() > -100 else row
+
+    x = dj.tensor(ROWS, dtype=dj.float32)
+    dj.manual_seed(5)
+    found = dj.vmap(function, randomness="different")(x)
+    after = dj.rand(1).tolist()
+    y = dj.tensor(ROWS, dtype=dj.float32)
+    dj.manual_seed(5)
+    expected = dj.stack([function(row) for row in y])
+
+    assert expected.tolist() == found.tolist()
+    assert y.tolist() == x.tolist()
+    assert dj.rand(1).tolist() == after
+
+
+def test_samples_that_are_written_are_those_of_the_argument() -> None:
+    x = dj.tensor(ROWS)
+
+    dj.vmap(lambda row: row[1:].zero_(), in_dims=0)(x)
+    dj.vmap(lambda column: column.add_(1), in_dims=1)(x)
+
+    expected = ROWS.copy()
+    expected[:, 1:] = 0
+    assert (expected + 1).tolist() == x.tolist()
+
+
+def test_results_share_memory_with_nothing() -> None:
+    x = dj.tensor(ROWS)
+    same, twice, shared = dj.vmap(lambda row: (row, row, dj.ones(2)))(x)
+
+    same.zero_()
+    shared[0] = 5
+
+    assert ROWS.tolist() == x.tolist() == twice.tolist()
+    assert 1.0 == shared[1, 0].item()
+
+
+class Fivefold(dj.autograd.Function):
+    """Doubles; its derivative says five."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 5
+
+
+@pytest.mark.parametrize("compiled", (False, True))
+def test_derivatives_that_the_program_wrote_are_kept(compiled: bool) -> None:
+    x = dj.tensor(ROWS, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        return dj.vmap(Fivefold.apply)(x).sum()
+
+    (dj.compile(function, fullgraph=True) if compiled else function)(x).backward()
+
+    assert np.full_like(ROWS, 5).tolist() == x.grad.tolist()
+
+
+DRAWING = {
+    "numbers": lambda x: x + dj.rand(5) * dj.randn(5),
+    "dropout": lambda x: F.dropout(x, 0.5) + F.dropout(x, 0.3),
+    "dropout of what all share": lambda x: F.dropout(dj.ones(5), 0.5) + x,
+    "bernoulli": lambda x: dj.bernoulli(x.sigmoid()) + dj.randint(0, 9, (5,)),
+    "writes": lambda x: (x * 0).normal_() + (x * 0).uniform_(),
+}
+
+
+@pytest.mark.parametrize("randomness", ("same", "different"))
+@pytest.mark.parametrize("name", DRAWING)
+def test_draws_are_the_same_eager_and_compiled(name: str, randomness: str) -> None:
+    x = dj.ones(4, 5)
+
+    def function(x: Any) -> Any:
+        return dj.vmap(DRAWING[name], randomness=randomness)(x)
+
+    dj.manual_seed(3)
+    expected, after = function(x), dj.rand(1)
+    dj.manual_seed(3)
+    found, then = dj.compile(function, fullgraph=True)(x), dj.rand(1)
+
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6, atol=1e-7)
+    assert after.tolist() == then.tolist()
+    assert (1 if randomness == "same" else 4) == len({tuple(row) for row in found.tolist()})
+
+
+def test_dropout_has_the_gradient_of_its_own_draws() -> None:
+    x = dj.ones(4, 50, requires_grad=True)
+    found = dj.vmap(lambda row: F.dropout(row, 0.5), randomness="different")(x)
+
+    found.sum().backward()
+
+    assert found.tolist() == x.grad.tolist()
+
+
+def test_a_compiled_call_has_gradients_and_serves_any_number_of_samples() -> None:
+    step = dj.compile(
+        lambda x, w: dj.vmap(lambda row: (w @ row).tanh().sum())(x).sum(), fullgraph=True
+    )
+    for count in (3, 4, 6, 1):
+        found = []
+        for function in (step, lambda x, w: (x @ w.t()).tanh().sum()):
+            x = dj.tensor(ROWS[:count], requires_grad=True)
+            w = dj.tensor(B[0].T, requires_grad=True)
+            function(x, w).backward()
+            found.append((x.grad.numpy(), w.grad.numpy()))
+        for expected, gradient in zip(*found, strict=True):
+            np.testing.assert_allclose(expected, gradient, rtol=1e-9)
+
+
+BREAKING = {
+    "a condition": lambda x: dj.vmap(ASKING["a condition"])(x),
+    "writes to samples": lambda x: dj.vmap(lambda row: row.mul_(2))(x) + x,
+    "writes to memory from outside": lambda x: refused(x),
+}
+
+
+def refused(x: Any) -> Any:
+    """The argument, unless a write to what all samples share is let through."""
+    shared = dj.zeros(5, dtype=dj.float64)
+    try:
+        dj.vmap(lambda row: shared.add_(row))(x)
+    except RuntimeError:
+        return x
+    return shared
+
+
+@pytest.mark.parametrize("name", BREAKING)
+def test_what_has_no_graph_form_runs_eagerly(name: str) -> None:
+    expected = BREAKING[name](dj.tensor(ROWS))
+    found = dj.compile(BREAKING[name])(dj.tensor(ROWS))
+
+    assert expected.tolist() == found.tolist()

@@ -31,7 +31,14 @@ from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.operations.execute import eager_dispatch
 from dynajit.eager.tape import anomaly
-from dynajit.eager.tape.node import MSG_SPARSE, AccumulateGrad, Node, made_by, resolved
+from dynajit.eager.tape.node import (
+    MSG_SPARSE,
+    AccumulateGrad,
+    Node,
+    made_by,
+    require_arrays,
+    resolved,
+)
 from dynajit.ops.calls.autocast_words import CUDA_ENABLED
 from dynajit.ops.functions.shapes.index import stack
 from dynajit.ops.table import overriding
@@ -264,8 +271,8 @@ def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
     """`leaf.grad += gradient`, in place where that cannot be seen by a graph."""
     before = leaf.grad
     is_dense = gradient._has_array and (before is None or before._has_array)
-    if not gradient._has_array and gradient.layout is strided and leaf._has_array:
-        _ = gradient.array  # of samples, which refuse to be one
+    if leaf._has_array:
+        require_arrays((gradient,))
     if create_graph or not is_dense or _tensor.has_levels():
         leaf.grad = gradient if before is None else TABLE.add(before, gradient)
         return

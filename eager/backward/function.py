@@ -32,6 +32,7 @@ from dynajit.eager.tape.node import (
     edges_of,
     kept_for_backward,
     refuse_gradient,
+    require_arrays,
     saved_output,
     type_of_meta,
     zeros_of,
@@ -285,6 +286,8 @@ class Function:
         """The context of the call, and the outputs."""
         needs = tuple(isinstance(x, TensorBase) and x.requires_grad for x in args)
         context = FunctionContext(needs)
+        if is_grad_enabled():
+            require_arrays(args)
         recorded = is_grad_enabled() and any(needs)
         if recorded:
             watched = [x for x, needed in zip(args, needs, strict=True) if needed]

@@ -383,6 +383,13 @@ def refuse_gradient(tensors: Sequence[Any], name: str) -> None:
             raise UnsupportedError(MSG_SPARSE.format(name=name))
 
 
+def require_arrays(values: Sequence[Any]) -> None:
+    """Nothing, unless a value is a tensor that holds samples: those refuse to be one array."""
+    for x in values:
+        if isinstance(x, TensorBase) and not x._has_array and x.layout is strided:
+            _ = x.array
+
+
 def modified_message(saved: "SavedTensor | SavedResult", node: Node) -> str:
     """PyTorch's words for a saved tensor that was overwritten."""
     dtype = dtypes.from_numpy(saved.array.dtype).name

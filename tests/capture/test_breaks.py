@@ -13,6 +13,7 @@ from dynajit.capture.entry import session
 from dynajit.capture.execution import executor
 from dynajit.core.errors import GraphBreakError
 from dynajit.core.location import Location
+from dynajit.func import vmap
 from dynajit.library import custom_op
 
 MARKER = np.float32(1.5)
@@ -99,6 +100,7 @@ PROGRAMS = {
     "global_state": lambda x: eager.default_generator.manual_seed(1),
     "autograd_call": lambda x: x.sum().backward(),
     "written_derivative": lambda x: Undifferentiated.apply(TRAINED),
+    "mapped_call": lambda x: vmap(lambda row: row.mul_(2))(x),
     "unknown_hash": lambda x: {MARKER: x + 1},
     "object_ends": lambda x: Ending(),
     "limit": lambda x: list(x.reshape(6, 1).expand(6, 1001).t()),

@@ -19,10 +19,11 @@ from dynajit.capture.machine.machine import Machine
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.basic import as_python, at_once, is_none
 from dynajit.capture.python.builtins.table import special
+from dynajit.capture.python.builtins.written_derivatives import has_written
 from dynajit.capture.python.contents import list_items
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.symbolic import Known, Value
-from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU
 from dynajit.core.types.value_types import Size, TensorType
@@ -181,18 +182,10 @@ def _check_effects(machine: Machine, begun: Begun) -> None:
     Raises:
         GraphBreak: it wrote to what existed before, or to its samples.
     """
-    heap = machine.heap
     for stand_in, node in zip(begun.stand_ins, begun.samples, strict=True):
         if machine.recorder.graph_value(stand_in).node is not node:
             raise _refusal("the function writes to its samples")
-    for identity, before in heap.written_since(begun.mark.heap).items():
-        now = heap[identity]
-        if now is before or now == before:
-            continue
-        if isinstance(now, TensorContents) and now.attributes == before.attributes:
-            continue  # what was found out about its memory
-        if isinstance(now, MemoryContents) and now.version == before.version:
-            continue
+    if has_written(machine, begun.mark.heap):
         raise _refusal("the function changes objects from outside")
 
 

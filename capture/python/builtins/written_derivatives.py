@@ -12,7 +12,7 @@ result that shares memory with an argument is a copy here, and neither is writte
 Where both outlive the region somebody could tell: capture starts again, and breaks at the call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
@@ -161,7 +161,7 @@ def _check_forward(
         raise _refusal(cls, "under autocast")
     if _items(machine, told.written["dirty"]):
         raise _refusal(cls, "forward writes to its arguments")
-    if _has_written(machine, start, context, set(machine.recorder.output_ids)):
+    if has_written(machine, start, {context.identity, *machine.recorder.output_ids}):
         raise _refusal(cls, "forward changes objects from outside")
 
 
@@ -197,14 +197,21 @@ def _is_shared(machine: Machine, start: int, value: TensorValue) -> bool:
     return not machine.heap.is_made_since(start, _base(machine.recorder, value).identity)
 
 
-def _has_written(machine: Machine, mark: int, context: ObjectValue, besides: set[int]) -> bool:
-    """True if something that existed at a mark was changed since, but for the context."""
-    for identity, before in machine.heap.written_since(mark).items():
-        now = machine.heap[identity]
-        if identity == context.identity or identity in besides or now is before:
+def has_written(machine: Machine, mark: int, besides: Set[int] = frozenset()) -> bool:
+    """True if something that existed at a mark is not as it was.
+
+    Args:
+        besides: heap ids of what may be written.
+    """
+    heap = machine.heap
+    for identity, before in heap.written_since(mark).items():
+        now = heap[identity]
+        if identity in besides or now is before or now == before:
             continue
         if isinstance(now, TensorContents) and now.attributes is before.attributes:
-            continue  # what was found out about its memory
+            is_first = now.memory and not before.memory
+            if not is_first or not heap[now.memory].version:
+                continue  # what was found out about its memory
         if isinstance(now, MemoryContents) and now.version == before.version:
             continue
         return True
@@ -312,7 +319,7 @@ def _backward_ends(machine: Machine, args: list[Value], keywords: dict[str, Valu
     recorder, builder = machine.recorder, machine.recorder.builder
     if recorder.random_blocks is not begun.mark.random_blocks:
         raise _refusal(begun.function, "backward draws random numbers")
-    if _has_written(machine, begun.mark.heap, begun.context, set()):
+    if has_written(machine, begun.mark.heap, {begun.context.identity}):
         raise _refusal(begun.function, "backward changes objects from outside")
     places, gradients = _gradients(machine, begun, args[1])
     stand_ins = (begun.gradient.node, begun.result.node)
