@@ -357,7 +357,7 @@ def jacrev(
     """A function that returns the Jacobian of `func`: nested by its output, then by the arguments.
 
     Args:
-        chunk_size: has no effect: rows are computed one after the other.
+        chunk_size: how many rows are computed at once; None: all.
 
     Others as of `grad_and_value`. Each Jacobian has the shape (*output.shape, *input.shape).
     """
@@ -373,7 +373,10 @@ def jacrev(
             watched = _is_watched(outer, outputs, tracked)
             found = [
                 unflatten(
-                    [_without_history(j, watched) for j in jacobian_of(y, tracked, watched)],
+                    [
+                        _without_history(j, watched)
+                        for j in jacobian_of(y, tracked, watched, chunk_size)
+                    ],
                     structure,
                 )
                 for y in outputs

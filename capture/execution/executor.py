@@ -39,17 +39,17 @@ from dynajit.capture.python import calls as operations_calls
 from dynajit.capture.python import generators as operations_generators
 from dynajit.capture.python import iteration as operations_iteration
 from dynajit.capture.python import writing as operations_writing
+from dynajit.capture.python.builtins import backward as builtins_backward
 from dynajit.capture.python.builtins import containers as builtins_containers
 from dynajit.capture.python.builtins import copies as builtins_copies
 from dynajit.capture.python.builtins import functions as builtins_functions
 from dynajit.capture.python.builtins import generic as builtins_generic
 from dynajit.capture.python.builtins import library as builtins_library
+from dynajit.capture.python.builtins import mapped_calls, written_derivatives
 from dynajit.capture.python.builtins import methods as builtins_methods
 from dynajit.capture.python.builtins import objects as builtins_objects
 from dynajit.capture.python.builtins import output as builtins_output
 from dynajit.capture.python.builtins import signatures as builtins_signatures
-from dynajit.capture.python.builtins import backward as builtins_backward
-from dynajit.capture.python.builtins import mapped_calls, written_derivatives
 from dynajit.capture.python.objects import instances as operations_instances
 from dynajit.capture.python.objects import kept_frames, watching
 from dynajit.capture.python.objects.watching import Keys

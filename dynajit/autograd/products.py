@@ -9,8 +9,10 @@ from typing import Any
 
 from dynajit.eager.backward.engine import grad
 from dynajit.eager.modes.grad_mode import enable_grad
+from dynajit.eager.samples.sample_tensor import Level, SingleSampleNeeded, made, of_all
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions
+from dynajit.ops.table.dispatch import is_recording
 
 
 def reverse(
@@ -69,25 +71,46 @@ def forward(
 
 
 def jacobian_of(
-    output: Tensor, inputs: Sequence[Tensor], create_graph: bool = False
+    output: Tensor,
+    inputs: Sequence[Tensor],
+    create_graph: bool = False,
+    chunk_size: int | None = None,
 ) -> list[Tensor]:
     """The Jacobian of one output, per input, of shape (*output.shape, *input.shape).
 
     The graph is kept.
+
+    Args:
+        chunk_size: how many rows are computed at once; None: all.
     """
     flat = output.reshape(-1)
     count = flat.shape[0]
-    rows = [
-        reverse(
-            [flat[i]], inputs, [functions.zeros_like(flat[i]) + 1], create_graph, retain_graph=True
-        )
-        for i in range(count)
+    if not count:
+        return [x.new_zeros((*output.shape, *x.shape)) for x in inputs]
+    basis = functions.eye(count, dtype=flat.dtype, device=flat.device)
+    parts = [
+        _rows_of(flat, inputs, create_graph, basis[start : start + (chunk_size or count)])
+        for start in range(0, count, chunk_size or count)
     ]
-    found = []
-    for number, x in enumerate(inputs):
-        shape = (*output.shape, *x.shape)
-        if not count:
-            found.append(x.new_zeros(shape))
-            continue
-        found.append(functions.stack([row[number] for row in rows]).reshape(shape))
-    return found
+    return [
+        functions.cat([part[number] for part in parts]).reshape((*output.shape, *x.shape))
+        for number, x in enumerate(inputs)
+    ]
+
+
+def _rows_of(
+    flat: Tensor, inputs: Sequence[Tensor], create_graph: bool, vectors: Tensor
+) -> list[Tensor]:
+    """Some vectors times the Jacobian of a vector, per input: in one backward run, or, where a
+    derivative takes one vector only, in one for each."""
+    if not is_recording():
+        level = Level(vectors.shape[0], ())
+        try:
+            with level.opened():
+                found = reverse([flat], inputs, [made(vectors, level)], create_graph, True)
+                return [of_all(x, level) for x in found]
+        except SingleSampleNeeded as needed:
+            if needed.level is not level:
+                raise
+    rows = [reverse([flat], inputs, [vector], create_graph, True) for vector in vectors]
+    return [functions.stack(list(column)) for column in zip(*rows, strict=True)]

@@ -331,14 +331,19 @@ def _by_rows(call: Call, inputs: tuple[Any, ...], level: Level) -> Any:
         for x, flag, given in zip(call.operands, call.flags, inputs, strict=True)
     ]
     result = call.op.rule.function(TABLE, *operands, **call.attributes)
-    if isinstance(result, SampleTensor) and result._level is level:
-        return in_front(result)
-    return Call(call.op, (result,), (False,), {}, level.count).front(0)
+    return of_all(result, level)
 
 
 def in_front(x: SampleTensor) -> Any:
     """The tensor behind, with the samples in dim 0 in any case."""
     return Call(TABLE.clone, (x._batch,), (x._flag,), {}, x._level.count).front(0)
+
+
+def of_all(x: Any, level: Level) -> Any:
+    """A tensor that a mapped function made, with all samples in dim 0."""
+    if isinstance(x, SampleTensor) and x._level is level:
+        return in_front(x)
+    return Call(TABLE.clone, (x,), (False,), {}, level.count).front(0)
 
 
 def _seen_through(op: Op, inputs: tuple[Any, ...], batch: Any) -> Any:
