@@ -8,13 +8,14 @@ CPU, and `python -m benchmarks --gpu [--help]` that of a GPU, with options of th
 import argparse
 import sys
 
-from benchmarks import cpu, eager, gpu, guards, kernels, overhead, steps
+from benchmarks import cpu, eager, gpu, guards, kernels, mapped, overhead, steps
 
 BENCHMARKS = {
     "eager": eager.main,
     "guards": guards.main,
     "overhead": overhead.main,
     "kernels": kernels.main,
+    "mapped": mapped.main,
     "steps": steps.main,
 }
 

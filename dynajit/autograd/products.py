@@ -92,10 +92,11 @@ def jacobian_of(
         _rows_of(flat, inputs, create_graph, basis[start : start + (chunk_size or count)])
         for start in range(0, count, chunk_size or count)
     ]
-    return [
-        functions.cat([part[number] for part in parts]).reshape((*output.shape, *x.shape))
-        for number, x in enumerate(inputs)
+    whole = [
+        functions.cat(list(column)) if len(column) > 1 else column[0]
+        for column in zip(*parts, strict=True)
     ]
+    return [j.reshape((*output.shape, *x.shape)) for j, x in zip(whole, inputs, strict=True)]
 
 
 def _rows_of(

@@ -25,7 +25,7 @@ from dynajit.eager._tensor import TensorBase, is_grad_enabled, needs_grad
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.modes.random import default_generator
 from dynajit.eager.samples.draws import SampleSeed
-from dynajit.eager.tape.node import OpNode, SavedTensor, is_differentiable, savings_of
+from dynajit.eager.tape.node import Node, OpNode, SavedTensor, is_differentiable, savings_of
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.calls.arguments import is_tensor
 from dynajit.ops.calls.autocast_words import with_modes
@@ -197,7 +197,7 @@ class SampleTensor(Tensor):
         return self._level.priority
 
     @property
-    def device(self) -> Any:
+    def device(self) -> Any:  # type: ignore[misc]
         """Where the samples are."""
         return self._batch.device
 
@@ -231,7 +231,7 @@ class SampleTensor(Tensor):
         return TABLE.laid_out(self, order=tuple(range(self.ndim)))
 
     @property
-    def data(self) -> Any:
+    def data(self) -> Any:  # type: ignore[override]
         """The samples without history."""
         return TABLE.detach(self)
 
@@ -239,7 +239,9 @@ class SampleTensor(Tensor):
         """The samples in this machine's memory."""
         return self.to("cpu")
 
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
+    def cuda(
+        self, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+    ) -> Any:
         """The samples on a GPU."""
         return self.to("cuda" if device is None else device)
 
@@ -276,22 +278,22 @@ def leaf(x: Any, level: Level) -> Any:
 
 def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """Run `op`, of which an operand holds samples, once for all of them."""
-    level = _innermost(inputs)
-    if any(is_tensor(x) and not isinstance(x, (TensorBase, SampleSeed)) for x in inputs):
-        raise UnsupportedError(f"{op.name}: graphs have no tensors that hold samples.")
+    level = _innermost(op, inputs)
     is_recorded = needs_grad(inputs)
-    is_composite = op.kind is Kind.COMPOSITE
-    if is_recorded and is_composite and not (op.vjp and op.rule.on_tape):
+    if is_recorded and op.kind is Kind.COMPOSITE and not (op.vjp and op.rule.on_tape):
         return op.rule.function(TABLE, *inputs, **attributes)
     behind, flags, draws = _behind(inputs, level)
-    if any(flags) or draws:
+    if True in flags or draws:
         call = Call(op, behind, flags, attributes, level.count, draws)
         batch, flag = sample_rules.batched(call, lambda call: _by_rows(call, inputs, level)), True
     else:
         batch, flag = op(*behind, **attributes), False
     if not isinstance(batch, TensorBase):
         return batch
-    result = made(batch, level, flag, _seen_through(op, inputs, batch))
+    source = None
+    if op.kind is Kind.MOVEMENT and op.rule.view:
+        source = _seen_through(inputs[0], batch)
+    result = made(batch, level, flag, source)
     if is_recorded and is_differentiable(op) and result.dtype.category >= Category.FLOATING:
         node = SampleNode(op, inputs, attributes)
         _tensor.attach(result, node, 0)
@@ -299,13 +301,16 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     return result
 
 
-def _innermost(inputs: tuple[Any, ...]) -> Level:
+def _innermost(op: Op, inputs: tuple[Any, ...]) -> Level:
     found: Level | None = None
     for x in inputs:
-        if isinstance(x, (SampleTensor, SampleSeed)):
+        kind = type(x)
+        if kind is SampleTensor or kind is SampleSeed:
             level = x._level
             if found is None or level.priority > found.priority:
                 found = level
+        elif not isinstance(x, TensorBase) and is_tensor(x):
+            raise UnsupportedError(f"{op.name}: graphs have no tensors that hold samples.")
     assert found is not None
     return found
 
@@ -317,10 +322,13 @@ def _behind(
     each sample."""
     operands, flags, draws = [], [], False
     for x in inputs:
-        is_own = isinstance(x, (SampleTensor, SampleSeed)) and x._level is level
-        flags.append(is_own and isinstance(x, SampleTensor) and x._flag)
-        operands.append(x._batch if is_own else x)
-        draws = draws or (is_own and isinstance(x, SampleSeed))
+        kind, flag = type(x), False
+        if kind is SampleTensor and x._level is level:
+            x, flag = x._batch, x._flag
+        elif kind is SampleSeed and x._level is level:
+            x, draws = x._batch, True
+        operands.append(x)
+        flags.append(flag)
     return tuple(operands), tuple(flags), draws
 
 
@@ -346,10 +354,9 @@ def of_all(x: Any, level: Level) -> Any:
     return Call(TABLE.clone, (x,), (False,), {}, level.count).front(0)
 
 
-def _seen_through(op: Op, inputs: tuple[Any, ...], batch: Any) -> Any:
-    """The operand that a view shows; None for other results."""
-    source = inputs[0] if inputs else None
-    if op.kind is not Kind.MOVEMENT or not op.rule.view or not isinstance(source, SampleTensor):
+def _seen_through(source: Any, batch: Any) -> Any:
+    """The operand of a view row, where its result shares its memory."""
+    if type(source) is not SampleTensor:
         return None
     return source if bottom(batch)._storage is bottom(source)._storage else None
 
@@ -392,11 +399,13 @@ class SampleNode(OpNode):
     __slots__ = ()
 
     def __init__(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> None:
-        stand_ins = tuple(None if isinstance(x, SampleTensor) else x for x in inputs)
-        super().__init__(op, stand_ins, attributes)
-        edges, self.indices, mask = _tensor.edges(inputs)
-        self.edges = edges
+        edges, indices, mask = _tensor.edges(inputs)
+        Node.__init__(self, edges, indices)
+        self.op = op
+        self.attributes = attributes
         self.metas = _tensor.metas(inputs)
+        self.out_meta = None
+        self.result = None
         self.savings = savings = savings_of(op, mask, len(inputs))
         self.saved = {}
         for position in savings.inputs:

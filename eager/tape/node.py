@@ -386,7 +386,7 @@ def refuse_gradient(tensors: Sequence[Any], name: str) -> None:
 def require_arrays(values: Sequence[Any]) -> None:
     """Nothing, unless a value is a tensor that holds samples: those refuse to be one array."""
     for x in values:
-        if isinstance(x, TensorBase) and not x._has_array and x.layout is strided:
+        if not getattr(x, "_has_array", True) and x.layout is strided:
             _ = x.array
 
 

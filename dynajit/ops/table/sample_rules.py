@@ -113,7 +113,9 @@ def each(call: Call) -> Any:
 
 def is_tensor(x: Any) -> bool:
     """True for a tensor or a graph value that is no run-time number."""
-    return hasattr(x, "shape") and not isinstance(_type_if_value(x), ScalarType)
+    if not hasattr(x, "shape"):
+        return False
+    return not hasattr(x, "builder") or not isinstance(x.node.type, ScalarType)
 
 
 def _type_if_value(x: Any) -> ValueType | None:
@@ -142,6 +144,9 @@ def _moved(x: Any, source: int, target: int) -> Any:
 
 def pointwise(call: Call) -> Any:
     """Elements by elements: operands of fewer dims get them behind the samples."""
+    operands = call.operands
+    if len(operands) == 1:
+        return call.op(*operands, **call.attributes)
     operands = call.aligned(call.rank())
     wanted = _promoted(call, operands)
     if wanted is not None:
@@ -159,10 +164,10 @@ def _promotes(op: Op, place: int) -> bool:
 def _promoted(call: Call, operands: tuple[Any, ...]) -> Any:
     """The dtype in which one sample's operands meet, if those of all would meet in another: a
     tensor without dims yields to others, and here it has some."""
-    places = [p for p, x in enumerate(operands) if x is not None and _promotes(call.op, p)]
-    if len({operands[p].dtype for p in places if is_tensor(operands[p])}) < 2:
+    if len({x.dtype for x in operands if hasattr(x, "dtype")}) < 2:
         return None
-    types = [_type_of(operands[p], tuple(operands[p].shape)) for p in places]
+    places = [p for p, x in enumerate(operands) if x is not None and _promotes(call.op, p)]
+    types = [_type_of(operands[p], tuple(getattr(operands[p], "shape", ()))) for p in places]
     single = [
         _type_of(operands[p], call.shape(p)) if is_tensor(operands[p]) else type
         for p, type in zip(places, types, strict=True)

@@ -1,0 +1,115 @@
+"""Functions under `vmap` against the same work written for a batch by hand.
+
+Run: `python -m benchmarks mapped --compare torch`. Every case is a mapped function and a program of
+batches that gives the same numbers, eager and compiled; `torch` is the mapped function by
+`torch.func`. The figures are medians of interleaved rounds; ratios are to the program by hand.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import dynajit as dj
+from benchmarks.timing import interleaved, row
+from dynajit.core.process import optional
+
+Program = Callable[[], Any]
+Pair = tuple[Program, Program]
+
+SAMPLES = 1000
+OUTPUTS = 256
+
+
+def _tensors(m: Any, *shapes: tuple[int, ...]) -> list[Any]:
+    numbers = np.random.default_rng(0)
+    return [m.tensor(numbers.standard_normal(s).astype(np.float32) / 4) for s in shapes]
+
+
+def mlp(m: Any, samples: int = SAMPLES) -> tuple[Callable[..., Any], Callable[..., Any], list[Any]]:
+    """A network with one hidden layer."""
+    linear, relu = m.nn.functional.linear, m.nn.functional.relu
+
+    def model(x: Any, v: Any, a: Any, w: Any, b: Any) -> Any:
+        return linear(relu(linear(x, v, a)), w, b)
+
+    mapped = m.vmap(model, in_dims=(0, None, None, None, None))
+    inputs = _tensors(m, (samples, 64), (256, 64), (256,), (10, 256), (10,))
+    return mapped, model, inputs
+
+
+def attention(
+    m: Any, samples: int = SAMPLES
+) -> tuple[Callable[..., Any], Callable[..., Any], list[Any]]:
+    """Attention of four heads over 16 places."""
+    attend = m.nn.functional.scaled_dot_product_attention
+    inputs = _tensors(m, *[(samples, 4, 16, 16)] * 3)
+    return m.vmap(attend), attend, inputs
+
+
+def gradients(
+    m: Any, samples: int = SAMPLES
+) -> tuple[Callable[..., Any], Callable[..., Any], list[Any]]:
+    """Gradients of a network's parameters, for each sample."""
+    linear, relu = m.nn.functional.linear, m.nn.functional.relu
+
+    def loss(v: Any, w: Any, x: Any, y: Any) -> Any:
+        return (linear(relu(linear(x, v)), w) - y).square().sum()
+
+    def by_hand(v: Any, w: Any, x: Any, y: Any) -> Any:
+        sums = linear(x, v)
+        hidden = relu(sums)
+        slopes = 2 * (linear(hidden, w) - y)
+        inner = (slopes @ w) * (sums > 0)
+        return inner[:, :, None] * x[:, None, :], slopes[:, :, None] * hidden[:, None, :]
+
+    mapped = m.vmap(m.func.grad(loss, argnums=(0, 1)), in_dims=(None, None, 0, 0))
+    return mapped, by_hand, _tensors(m, (64, 32), (10, 64), (samples, 32), (samples, 10))
+
+
+def jacobian(
+    m: Any, outputs: int = OUTPUTS
+) -> tuple[Callable[..., Any], Callable[..., Any], list[Any]]:
+    """A Jacobian with 256 rows of a network with one hidden layer."""
+
+    def model(x: Any, v: Any, w: Any) -> Any:
+        return m.tanh(w @ m.tanh(v @ x))
+
+    def by_hand(x: Any, v: Any, w: Any) -> Any:
+        hidden = m.tanh(v @ x)
+        result = m.tanh(w @ hidden)
+        slopes = m.eye(result.shape[0]) * (1 - result * result)
+        return ((slopes @ w) * (1 - hidden * hidden)) @ v
+
+    return m.func.jacrev(model), by_hand, _tensors(m, (64,), (128, 64), (outputs, 128))
+
+
+CASES = {"MLP": mlp, "attention": attention, "gradients": gradients, "Jacobian": jacobian}
+#: What graphs do not capture.
+_EAGER_ONLY = ("gradients", "Jacobian")
+
+
+def candidates(name: str, **sizes: int) -> dict[str, Program]:
+    """The programs of a case by dynajit."""
+    mapped, by_hand, inputs = CASES[name](dj, **sizes)
+    found = {"hand": lambda: by_hand(*inputs), "vmap": lambda: mapped(*inputs)}
+    if name not in _EAGER_ONLY:
+        compiled_hand = dj.compile(lambda *args: by_hand(*args), fullgraph=True)
+        compiled = dj.compile(lambda *args: mapped(*args), fullgraph=True)
+        found["compiled hand"] = lambda: compiled_hand(*inputs)
+        found["compiled vmap"] = lambda: compiled(*inputs)
+    return found
+
+
+def main(compare: Sequence[str] = ()) -> None:
+    """Print a line per case."""
+    torch = None
+    if "torch" in compare:
+        torch = optional.load("torch", needed_for="--compare torch", install="torch")
+    for name in CASES:
+        programs = candidates(name)
+        if torch is not None:
+            mapped, by_hand, inputs = CASES[name](torch)
+            programs["torch hand"] = lambda f=by_hand, x=inputs: f(*x)  # type: ignore[misc]
+            programs["torch.func"] = lambda f=mapped, x=inputs: f(*x)  # type: ignore[misc]
+        print(row(name, interleaved(programs), "hand"))
