@@ -64,7 +64,7 @@ def gradients(
         return inner[:, :, None] * x[:, None, :], slopes[:, :, None] * hidden[:, None, :]
 
     mapped = m.vmap(m.func.grad(loss, argnums=(0, 1)), in_dims=(None, None, 0, 0))
-    return mapped, by_hand, _tensors(m, (64, 32), (10, 64), (samples, 32), (samples, 10))
+    return mapped, by_hand, _tensors(m, (256, 64), (10, 256), (samples, 64), (samples, 10))
 
 
 def jacobian(

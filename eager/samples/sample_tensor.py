@@ -9,6 +9,7 @@ mapped function that maps another) the innermost runs a row, on tensors of the n
 back door.
 """
 
+import functools
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import Category
+from dynajit.core.types.dtypes import Category, DType
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, needs_grad
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
@@ -173,16 +174,17 @@ def _placeholder(batch: Any, flag: bool) -> Any:
             memory = memory._batch
         array = memory.array
         return array[(0,) * (array.ndim - len(shape))]
-    steps = (0,) * len(shape)
-    return _NoElements(shape, batch.dtype.numpy, _ZERO, 0, steps)
+    return _without_elements(shape, batch.dtype)
+
+
+@functools.lru_cache(maxsize=1024)
+def _without_elements(shape: tuple[int, ...], dtype: DType) -> Any:
+    return _NoElements(shape, dtype.numpy, _ZERO, 0, (0,) * len(shape))
 
 
 class SampleTensor(Tensor):
     """See the module. Made by `made`."""
 
-    __dynajit_handler__ = staticmethod(
-        lambda op, inputs, attributes: handle(op, inputs, attributes)
-    )
     __torch_function__: ClassVar[Any] = disabled_torch_function
     _has_array = False
 
@@ -299,6 +301,9 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         _tensor.attach(result, node, 0)
         node.finish(result)
     return result
+
+
+SampleTensor.__dynajit_handler__ = staticmethod(handle)  # type: ignore[method-assign]
 
 
 def _innermost(op: Op, inputs: tuple[Any, ...]) -> Level:
