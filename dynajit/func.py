@@ -3,7 +3,8 @@
 Contract: as `torch.func`: functions of nests of tensors; transforms nest, and results have a
 history only where something else than the transform's own inputs requires gradients. `jvp` and
 `jacfwd` compute forward, each at a level of its own (`eager.modes.forward_levels`). `vmap` is that
-of `dynajit.namespaces.mapped`. Compiled functions call transforms as plain Python.
+of `dynajit.namespaces.mapped`. Compiled functions capture reverse mode and `vmap`, and call forward
+mode as plain Python.
 """
 
 from collections.abc import Callable, Sequence

@@ -16,6 +16,7 @@ from benchmarks import (
     latency,
     libraries,
     machine,
+    mapped,
     measuring,
     plotting,
     pointwise,
@@ -52,6 +53,11 @@ def test_contestants_agree(case: Case) -> None:
     made = measuring.build(case, contestants)
 
     assert expected == made.runs.keys(), made.missing
+
+
+@pytest.mark.parametrize("name", mapped.CASES)
+def test_mapped_functions_give_what_programs_of_batches_give(name: str) -> None:
+    assert mapped.agreed(name, **({"outputs": 5} if name == "Jacobian" else {"samples": 5}))
 
 
 @pytest.mark.parametrize("case", SMALL, ids=[case.name for case in SMALL])

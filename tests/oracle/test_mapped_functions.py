@@ -406,5 +406,18 @@ def test_a_compiled_function_maps_without_a_break(name: str) -> None:
     compare(expected, mapped(*map(given(dj), arrays)))
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if any(w in name for w in BREAKS)])
+def test_what_has_no_graph_form_gives_the_same(name: str) -> None:
+    function, arrays = CASES[name]
+
+    @dj.compile(backend="numpy")
+    def mapped(*args: Any) -> Any:
+        return dj.vmap(lambda *args: function(dj, *args))(*args)
+
+    expected = torch.vmap(lambda *args: function(torch, *args))(*map(given(torch), arrays))
+
+    compare(expected, mapped(*map(given(dj), arrays)))
+
+
 def flat(found: Any) -> list[Any]:
     return [y for x in found for y in flat(x)] if isinstance(found, (tuple, list)) else [found]

@@ -12,8 +12,8 @@ result that shares memory with an argument is a copy here, and neither is writte
 Where both outlive the region somebody could tell: capture starts again, and breaks at the call.
 """
 
-from collections.abc import Sequence, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
@@ -206,7 +206,7 @@ def has_written(machine: Machine, mark: int, besides: Set[int] = frozenset()) ->
     heap = machine.heap
     for identity, before in heap.written_since(mark).items():
         now = heap[identity]
-        if identity in besides or now is before or now == before:
+        if identity in besides or _is_same(now, before):
             continue
         if isinstance(now, TensorContents) and now.attributes is before.attributes:
             is_first = now.memory and not before.memory
@@ -216,6 +216,21 @@ def has_written(machine: Machine, mark: int, besides: Set[int] = frozenset()) ->
             continue
         return True
     return False
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether contents hold the same values: what was exchanged may be back again."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or isinstance(a, (TensorContents, MemoryContents, Value)):
+        return False
+    if isinstance(a, Mapping):
+        return [*a] == [*b] and all(map(_is_same, a.values(), b.values()))
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    if is_dataclass(a):
+        return all(_is_same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+    return isinstance(a, (bool, int, str)) and a == b
 
 
 def _stand_ins(

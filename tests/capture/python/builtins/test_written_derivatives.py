@@ -822,3 +822,23 @@ def test_outputs_without_history_are_those_of_eager_execution(function) -> None:
             found[0].requires_grad,
         )
         assert plain[1:] == found[1:]
+
+
+def test_a_backward_that_writes_to_what_existed_before_runs_eagerly() -> None:
+    """Also where no operation has used it before."""
+    count = dj.zeros(3)
+
+    class Counts(dj.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            count.add_(1)
+            return g * 2
+
+    compiled = dj.compile(lambda x: Counts.apply(x).sum())
+    for expected in (1.0, 2.0):
+        compiled(dj.ones(3, requires_grad=True)).backward()
+        assert [expected] * 3 == count.tolist()
