@@ -170,9 +170,7 @@ def capture(
             unasked,
         )
         try:
-            region = _execute(
-                function, arguments, recorder, fullgraph, forced, asked, refusals
-            )
+            region = _execute(function, arguments, recorder, fullgraph, forced, asked, refusals)
         except SizesChanged:
             continue
         except SharingNoticed:

@@ -733,7 +733,9 @@ def _guard_aliasing(recorder: Recorder) -> None:
 
     So must the lists that written texts are recorded in.
     """
-    changed = set(recorder.heap.changed()) - recorder.mode_ids - {recorder.draws_id, recorder.tape_id}
+    changed = (
+        set(recorder.heap.changed()) - recorder.mode_ids - {recorder.draws_id, recorder.tape_id}
+    )
     if not changed:
         return
     _refuse_fields_as_dict(recorder, changed)

@@ -23,6 +23,7 @@ from dynajit.ops import functions
 from dynajit.ops.functions.creation.creation import full
 from dynajit.ops.table.dispatch import is_recording
 
+
 class OptState(enum.Enum):
     """What has happened to an optimizer's gradients since the last `update`."""
 

@@ -57,9 +57,7 @@ class Saved:
     uses: tuple[Use, ...]
 
 
-def find_saved(
-    graph: Graph, requires_grad: Sequence[bool], leaves: Iterable[Node] = ()
-) -> Saved:
+def find_saved(graph: Graph, requires_grad: Sequence[bool], leaves: Iterable[Node] = ()) -> Saved:
     """What the eager tape would save if the graph ran op by op.
 
     Args:
@@ -119,7 +117,9 @@ def saves_anything(node: Node, active: Container[Argument]) -> bool:
     )
 
 
-def _differentiable_arguments(node: Node, active: Container[Argument]) -> Iterator[tuple[str, Node]]:
+def _differentiable_arguments(
+    node: Node, active: Container[Argument]
+) -> Iterator[tuple[str, Node]]:
     """(name, argument) for the arguments that a gradient goes to."""
     assert node.op is not None
     for name, argument in named_arguments(node):

@@ -103,7 +103,11 @@ def _begins(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
             raise _refusal("backward(inputs=()) of nothing")
     _guard_leaves(machine, chosen)
     travel = Travel(
-        machine.recorder, starts, bool(keep.value), bool(is_recorded.value), targets  # type: ignore[attr-defined]
+        machine.recorder,
+        starts,
+        bool(keep.value),
+        bool(is_recorded.value),
+        targets,  # type: ignore[attr-defined]
     )
     return Known(Run(travel, chosen, bool(accumulates.value)))  # type: ignore[attr-defined]
 
