@@ -34,7 +34,7 @@ def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:
         if not isinstance(given, Tensor):
             raise ArgumentValueError(f"{what}: expected tensors, got {type(given).__name__}")
     level = open_level()
-    if level is not None:
+    if level:
         return [x.view_as(x) if x.requires_grad else leaf(x, level) for x in leaves]
     return [x.view_as(x) if x.requires_grad else _cut(x).requires_grad_() for x in leaves]
 

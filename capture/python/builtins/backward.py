@@ -33,7 +33,9 @@ from dynajit.capture.values.symbolic import NONE, Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.eager import Tensor
 from dynajit.eager.backward.reach import has_other_leaves
+from dynajit.eager.modes import forward_levels
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
+from dynajit.eager.samples.sample_tensor import open_level
 from dynajit.ir import graph
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE
@@ -409,3 +411,12 @@ def _has_other_leaves(machine: Machine, args: list[Value], keywords: dict[str, V
     own = {value.identity for value in known if isinstance(value, TensorValue)}
     found = any(recorder.leaf_at(node) not in own for node in ends_of(recorder, roots))
     return constant(found)
+
+
+@special(open_level, forward_levels.opened)
+@at_once
+def _levels(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    """No level is open: compiled functions run as plain Python while one is."""
+    if open_level() is not None or forward_levels.opened():
+        raise _refusal("a transform of functions around the compiled one")
+    return TupleValue(())
