@@ -44,7 +44,8 @@ def _cut(tensor: Tensor) -> Tensor:
     if forward_levels.opened():
         found: Tensor = duals.without_history(tensor)
         return found
-    return tensor.detach()
+    cut: Tensor = tensor.detach()
+    return cut
 
 
 def _is_watched(outer: bool, outputs: Sequence[Any], tracked: Sequence[Tensor]) -> bool:
@@ -251,10 +252,13 @@ def _check_tangent(x: Any, v: Any) -> None:
 
 def _tangent_at(level: forward_levels.Level, output: Tensor, strict: bool) -> Tensor:
     """The tangent of an output; zeros where it has none."""
-    tangent = duals.tangent_of(level, output)
-    if tangent is None and strict:
+    tangent: Tensor | None = duals.tangent_of(level, output)
+    if tangent is not None:
+        return tangent
+    if strict:
         raise RuntimeError("jvp: an output does not depend on the primals (strict=True).")
-    return functions.zeros_like(output) if tangent is None else tangent
+    zeros: Tensor = functions.zeros_like(output)
+    return zeros
 
 
 def _require_tangents(

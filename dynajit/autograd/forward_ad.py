@@ -19,10 +19,6 @@ from dynajit.eager.modes.grad_mode import _decorated
 from dynajit.eager.operations import duals
 from dynajit.eager.tensor.tensor import Tensor
 
-#: Number of the level that was entered last and is open, in any thread; -1: none.
-_current_level = -1
-
-
 class UnpackedDualTensor(NamedTuple):
     """What `unpack_dual` gives.
 
@@ -45,13 +41,11 @@ def enter_dual_level() -> int:
     Raises:
         RuntimeError: one is open.
     """
-    global _current_level
     if forward_levels.opened():
         raise AutogradError(
             "Nested forward mode AD is not supported at the moment.  Nest dynajit.func.jvp."
         )
-    _current_level = forward_levels.enter().number
-    return _current_level
+    return forward_levels.enter().number
 
 
 @disable
@@ -64,12 +58,10 @@ def exit_dual_level(*, level: int | None = None) -> None:
     Raises:
         RuntimeError: another one is the innermost, or none is open.
     """
-    global _current_level
     opened = forward_levels.opened()
     if not opened or (level is not None and level != opened[-1].number):
         raise AutogradError(forward_levels.MSG_NOT_LAST)
     forward_levels.leave(opened[-1])
-    _current_level = opened[-1].number - 1
 
 
 def _level(number: int | None) -> Level | None:
@@ -187,5 +179,14 @@ __all__ = [
     "make_dual",
     "unpack_dual",
 ]
+
+_absent = late.publish(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":  # -1: none is open
+        return len(forward_levels.opened()) - 1
+    return _absent(name)
+
 
 late.show(__name__)

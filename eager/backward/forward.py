@@ -10,6 +10,7 @@ PyTorch. Called by `eager.operations.execute`.
 from collections.abc import Sequence
 from typing import Any
 
+from dynajit.core.errors import UnsupportedError
 from dynajit.core.types.value_types import TensorType
 from dynajit.eager import _rows
 from dynajit.eager._tensor import (
@@ -116,7 +117,7 @@ def _follow(
 def _attach_view(level: Level, result: Any, tangent: Any, shown: Any) -> None:
     """Let a view have its tangent, which is a view, too."""
     if tangent is not None and not duals.shares_memory(tangent, shown):
-        raise duals.UnsupportedError(duals.MSG_OTHER_VIEW)
+        raise UnsupportedError(duals.MSG_OTHER_VIEW)
     duals.note(level, result, tangent)
 
 

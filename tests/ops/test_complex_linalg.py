@@ -196,7 +196,7 @@ def _of_eigenvalues(x: Any) -> Any:
 @pytest.mark.parametrize("kind", ["real", "complex"])
 def test_factors_have_right_second_derivatives_in_both_modes(function: Any, kind: str) -> None:
     """Real values within complex factors have real gradients."""
-    given = drawn(2, 3, 3)
+    given = drawn(3, 3)
     x = dj.from_numpy(given if kind == "complex" else given.real.copy()).requires_grad_()
     assert gradcheck(function, x, check_forward_ad=True)
     assert gradgradcheck(function, x, check_fwd_over_rev=True)

@@ -163,8 +163,9 @@ def _by_row(call: Moved, added: list[int], multiplied: list[int]) -> list[Any]:
                 operands[i] = _nothing(operand)
         return op(*operands, **call.attributes)
 
+    factors: list[int | None] = [*multiplied] or [None]
     terms = []
-    for factor in multiplied or [None]:
+    for factor in factors:
         terms.append(run(factor))
         added = []
     return terms
