@@ -19,6 +19,7 @@ from dynajit.eager.modes.grad_mode import _decorated
 from dynajit.eager.operations import duals
 from dynajit.eager.tensor.tensor import Tensor
 
+
 class UnpackedDualTensor(NamedTuple):
     """What `unpack_dual` gives.
 
