@@ -296,7 +296,7 @@ def test_derivatives_that_the_program_wrote_are_kept(compiled: bool) -> None:
     def function(x: Any) -> Any:
         return dj.vmap(Fivefold.apply)(x).sum()
 
-    (dj.compile(function, fullgraph=True) if compiled else function)(x).backward()
+    (dj.compile(function, fullgraph=True, backend="numpy") if compiled else function)(x).backward()
 
     assert np.full_like(ROWS, 5).tolist() == x.grad.tolist()
 
@@ -321,7 +321,7 @@ def test_draws_are_the_same_eager_and_compiled(name: str, randomness: str) -> No
     dj.manual_seed(3)
     expected, after = function(x), dj.rand(1)
     dj.manual_seed(3)
-    found, then = dj.compile(function, fullgraph=True)(x), dj.rand(1)
+    found, then = dj.compile(function, fullgraph=True, backend="numpy")(x), dj.rand(1)
 
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6, atol=1e-7)
     assert after.tolist() == then.tolist()
@@ -375,3 +375,101 @@ def test_what_has_no_graph_form_runs_eagerly(name: str) -> None:
     found = dj.compile(BREAKING[name])(dj.tensor(ROWS))
 
     assert expected.tolist() == found.tolist()
+
+
+@pytest.mark.parametrize("inner", ("same", "different"))
+@pytest.mark.parametrize("outer", ("same", "different"))
+def test_nested_calls_draw_for_each_level_as_it_says(outer: str, inner: str) -> None:
+    x = dj.ones(2, 3)
+
+    def function(x: Any) -> Any:
+        each = dj.vmap(lambda number: number * dj.rand(()), randomness=inner)
+        return dj.vmap(each, randomness=outer)(x)
+
+    dj.manual_seed(0)
+    found = function(x)
+    dj.manual_seed(0)
+    compiled = dj.compile(function, fullgraph=True, backend="numpy")(x)
+
+    sizes = (2 if outer == "different" else 1), (3 if inner == "different" else 1)
+    assert sizes[0] * sizes[1] == len(set(found.flatten().tolist()))
+    assert [sizes[1]] * 2 == [len(set(row)) for row in found.tolist()]
+    assert found.tolist() == compiled.tolist()
+
+
+def test_generators_of_the_program_draw_as_randomness_says() -> None:
+    generator = dj.Generator().manual_seed(3)
+
+    def function(row: Any) -> Any:
+        return row + dj.rand(2, generator=generator)
+
+    different = dj.vmap(function, randomness="different")(dj.zeros(3, 2))
+    same = dj.vmap(function, randomness="same")(dj.zeros(3, 2))
+
+    assert 3 == len({tuple(row) for row in different.tolist()})
+    assert 1 == len({tuple(row) for row in same.tolist()})
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        dj.vmap(function)(dj.zeros(3, 2))
+
+
+def test_backward_within_a_mapped_function_is_of_one_sample() -> None:
+    x = dj.tensor(ROWS)
+
+    def slopes(row: Any) -> Any:
+        leaf = row.clone().requires_grad_()
+        (leaf**3).sum().backward()
+        return leaf.grad
+
+    np.testing.assert_allclose(3 * ROWS**2, dj.vmap(slopes)(x).numpy())
+
+
+def test_what_all_share_gathers_the_gradients_of_all_samples() -> None:
+    """By calls for each sample: its gradient has no dim of samples."""
+    w = dj.ones(5, dtype=dj.float64, requires_grad=True)
+
+    def function(row: Any) -> Any:
+        (w * row).sum().backward()
+        return row
+
+    dj.vmap(function)(dj.tensor(ROWS))
+
+    np.testing.assert_allclose(ROWS.sum(0), w.grad.numpy())
+
+
+LAYERS = {
+    "LSTM": (lambda: dj.nn.LSTM(3, 4), (7, 2, 3), lambda m, x: m(x)[0]),
+    "GRU": (lambda: dj.nn.GRU(3, 4, 2), (7, 2, 3), lambda m, x: m(x)[0]),
+    "transformer": (
+        lambda: dj.nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True).eval(),
+        (2, 5, 8),
+        lambda m, x: m(x),
+    ),
+    "convolutions": (
+        lambda: dj.nn.Sequential(dj.nn.Conv2d(3, 4, 3), dj.nn.ReLU(), dj.nn.MaxPool2d(2)),
+        (2, 3, 8, 8),
+        lambda m, x: m(x),
+    ),
+    "norms": (
+        lambda: dj.nn.Sequential(dj.nn.BatchNorm2d(3).eval(), dj.nn.GroupNorm(3, 3)),
+        (2, 3, 4, 4),
+        lambda m, x: m(x),
+    ),
+}
+
+
+@pytest.mark.parametrize("compiled", (False, True))
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_are_mapped(name: str, compiled: bool) -> None:
+    make, shape, run = LAYERS[name]
+    layer = make()
+    x = dj.randn(3, *shape)
+    mapped, calls = counted(lambda x: run(layer, x))
+
+    function = lambda x: dj.vmap(mapped if not compiled else lambda x: run(layer, x))(x)
+    found = (dj.compile(function, fullgraph=True, backend="numpy") if compiled else function)(x)
+
+    expected = dj.stack([run(layer, sample) for sample in x])
+    np.testing.assert_allclose(
+        found.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5
+    )
+    assert len(calls) == (0 if compiled else 1)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dynajit.core.types.device import CPU, Device
-from dynajit.eager.modes.random import default_generator
+from dynajit.core.types.device import CPU, META, Device
+from dynajit.eager.modes.random import generator_of, reserve
 from dynajit.eager.operations.execute import handle
 from dynajit.ops.table import dispatch
 
@@ -38,23 +38,30 @@ class SampleSeed(int):
 @contextmanager
 def drawing(level: Any, randomness: str) -> Iterator[None]:
     """A block in which random numbers are drawn as `randomness` says: see `vmap`."""
-    outer = dispatch.reserving()
+    outer = dispatch.redirected()
 
-    def reserve(blocks: Any, device: Device = CPU) -> tuple[Any, Any, Any]:
+    def take(blocks: Any, device: Device, generator: Any) -> tuple[Any, Any, Any]:
+        if outer is not None:
+            return outer(blocks, device, generator)
+        if generator is None and device is META:
+            return reserve(blocks, device)
+        source = generator_of(device) if generator is None else generator
+        level.note_draw(source)
+        return (*source.reserve(int(blocks)), 0)
+
+    def give(blocks: Any, device: Device = CPU, generator: Any = None) -> tuple[Any, Any, Any]:
         if randomness == "error":
             raise RuntimeError(
                 "vmap: called random operation while in randomness error mode. Please either use "
                 "the 'same' or 'different' randomness flags on vmap or perform the randomness "
                 "operation out of vmap"
             )
-        if level.drawn_from is None:
-            level.drawn_from = default_generator.get_state()
         if randomness == "same":
-            return outer(blocks, device)
-        seed, offset, shift = outer(blocks * level.count, device)
+            return take(blocks, device, generator)
+        seed, offset, shift = take(blocks * level.count, device, generator)
         own = SampleSeed(int(seed))
         own._level, own._batch = level, seed
         return own, offset, shift
 
-    with dispatch.recording(handle, reserve, is_run=True):
+    with dispatch.recording(handle, give, is_run=True):
         yield

@@ -24,7 +24,6 @@ from dynajit.core.types.dtypes import Category, DType
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, needs_grad
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
-from dynajit.eager.modes.random import default_generator
 from dynajit.eager.samples.draws import SampleSeed
 from dynajit.eager.tape.node import Node, OpNode, SavedTensor, is_differentiable, savings_of
 from dynajit.eager.tensor.tensor import Tensor
@@ -65,16 +64,16 @@ class Level:
         arguments: the tensors whose samples the function gets.
     """
 
-    __slots__ = ("arguments", "count", "drawn_from", "is_open", "overwritten", "priority")
+    __slots__ = ("arguments", "count", "drawn", "is_open", "overwritten", "priority")
 
     def __init__(self, count: int, arguments: Sequence[Any]) -> None:
         self.count = count
         self.arguments = [bottom(x) for x in arguments]
         self.is_open = False
         self.priority = _PRIORITY + next(_serial) * _STEP
-        #: State of the generator before the first numbers were drawn, and contents of arguments
-        #: before they were written to.
-        self.drawn_from: Any = None
+        #: States of generators before they were drawn from, and contents of arguments before they
+        #: were written to.
+        self.drawn: list[tuple[Any, Any]] = []
         self.overwritten: list[tuple[Any, Any]] = []
 
     @contextmanager
@@ -91,14 +90,20 @@ class Level:
             _open.levels.pop()
             _set_autocast_word(word)
 
+    def note_draw(self, generator: Any) -> None:
+        """Remember the state of a generator that will be drawn from, here and around."""
+        for level in _open.levels:
+            if not any(generator is known for known, _ in level.drawn):
+                level.drawn.append((generator, generator.get_state()))
+
     def undo(self) -> None:
         """Take back writes and draws: the function is called again.
 
         Raises:
             UnsupportedError: gradients were recorded of a write.
         """
-        if self.drawn_from is not None:
-            default_generator.set_state(self.drawn_from)
+        for generator, state in self.drawn:
+            generator.set_state(state)
         for x, before in self.overwritten:
             if x.requires_grad:
                 raise UnsupportedError(

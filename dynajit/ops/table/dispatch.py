@@ -187,12 +187,10 @@ def reserve_random(blocks: Any, device: Device = CPU) -> tuple[Any, Any, Any]:
     return _eager[0][1](blocks, device)
 
 
-def reserving() -> Reserve:
-    """Who hands out random blocks now: see `reserve_random`."""
-    given = _state.stack[-1][1] if _state.stack else _eager[0][1]
-    if given is None:
-        raise InternalError("fresh random numbers were asked for inside a recorded formula")
-    return given
+def redirected() -> Callable[..., tuple[Any, Any, Any]] | None:
+    """Who hands out random blocks of every generator, `(blocks, device, generator)`, while a
+    handler that runs ops at once stands in front of eager's; None: nobody does."""
+    return _state.stack[-1][1] if _state.stack and _state.stack[-1][2] else None
 
 
 def is_recording() -> bool:

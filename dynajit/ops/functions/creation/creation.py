@@ -453,6 +453,9 @@ def reserve(blocks: Any, generator: Any = None, device: Device = CPU) -> tuple[A
             f"Expected a '{device.type}' device type for generator but found "
             f"'{generator.device.type}'.  Pass a generator made with Generator({device.type!r})."
         )
+    instead = dispatch.redirected()
+    if instead is not None:
+        return instead(blocks, device, generator)
     seed, offset = generator.reserve(blocks)
     return seed, offset, 0
 
