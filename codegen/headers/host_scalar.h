@@ -6,10 +6,11 @@
  */
 
 /* The words from `position` on, behind those before it in the same block, whose number it gives.
- * Whole blocks are filled. */
+ * Whole blocks are filled. Nobody reads the words of a negative position, which stand before the first
+ * element that is drawn. */
 DJ_ONCE static int64_t dj_philox_words(uint32_t *restrict words, int64_t seed, int64_t block,
                                        int64_t position, int64_t count) {
-    const int64_t skip = position & 3, first = block + position / 4, blocks = (skip + count + 3) / 4;
+    const int64_t skip = position & 3, first = block + (position >> 2), blocks = (skip + count + 3) / 4;
     #pragma omp simd
     for (int64_t b = 0; b < blocks; b++) { /* the four are one block, which is computed once */
         words[4 * b] = (uint32_t)dj_philox(seed, first + b, 0);

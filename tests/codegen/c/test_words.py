@@ -35,6 +35,13 @@ FUNCTIONS = {
     "uniform": lambda x: x + ops.rand(SEED, BLOCK, shape=x.shape, dtype=float32),
     "two streams": lambda x: dropout(ops.relu(dropout(x)), 5),
     "normal and dropout of one stream": lambda x: dropout(draws(x)),
+    "behind what is not drawn": lambda x: ops.slice_scatter(
+        x,
+        draws(ops.slice(x, start=(0, 1), stop=x.shape, step=(1, 1))),
+        start=(0, 1),
+        stop=x.shape,
+        step=(1, 1),
+    ),
     "part of a stream": lambda x: ops.slice(dropout(x), start=(0, 1), stop=x.shape, step=(1, 1)),
     "centred": lambda x: dropout(x) - ops.mean(dropout(x), dim=(1,), keepdim=True),
     "softmax": lambda x: dropout(ops.softmax(x, dim=1)),
