@@ -70,7 +70,11 @@ setup(
                 "dynajit/ops/native/_vecmath.c",
                 *(f"{LOOPS}/vecmath_{name}.c" for name in ("plain", "avx2", "avx512")),
             ],
-            [*glob(f"{LOOPS}/vecmath_*.h"), *sorted(glob("codegen/headers/vecmath*.h"))],
+            [
+                *glob(f"{LOOPS}/vecmath_*.h"),
+                f"{LOOPS}/ufunc_loops.h",
+                *sorted(glob("codegen/headers/vecmath*.h")),
+            ],
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
             *("-fno-thread-jumps", "-Wno-unused-function"),  # see codegen.compilers.toolchain
         ),

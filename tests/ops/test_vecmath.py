@@ -1,4 +1,5 @@
-"""Functions of arrays that NumPy lacks: `erf`, exact to 4 ULP, `fma`, rounded once, whole powers
+"""Functions of arrays with the bits of compiled functions: those of NumPy's names, and those that
+NumPy lacks: `erf`, exact to 4 ULP, `fma`, rounded once, whole powers
 with the bits of PyTorch's, and sums in double; for every layout, with the bits of compiled
 functions."""
 
@@ -13,6 +14,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.ops import TABLE
+from dynajit.ops.native import _vecmath
 from dynajit.ops.native._vecmath import erf, fma, squares_wide, sum_wide, whole_power
 
 DTYPES = (np.float32, np.float64)
@@ -72,6 +74,78 @@ def test_compiled_functions_have_the_same_bits(dtype) -> None:
     x = dj.linspace(-6, 6, 100_003, dtype=dtype)
 
     assert dj.equal(dj.compile(dj.erf)(x), dj.erf(x))
+
+
+NUMPY_NAMES = {
+    "exp": dj.exp, "exp2": dj.exp2, "expm1": dj.expm1, "log": dj.log, "log2": dj.log2,
+    "log10": dj.log10, "log1p": dj.log1p, "sin": dj.sin, "cos": dj.cos, "tan": dj.tan,
+    "arcsin": dj.asin, "arccos": dj.acos, "arctan": dj.atan, "sinh": dj.sinh, "cosh": dj.cosh,
+    "tanh": dj.tanh, "arcsinh": dj.asinh, "arccosh": dj.acosh, "arctanh": dj.atanh,
+}  # fmt: skip
+"""Functions that NumPy has, too."""
+
+
+def operands_of_every_size(dtype: type) -> np.ndarray:
+    """As below; angles beyond all reductions."""
+    return np.concatenate(
+        [numbers_of_every_size(), [1e5, -3e9, 65536.0, 88.7, -103.0]], dtype=dtype
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NUMPY_NAMES)
+def test_functions_of_numpy_have_the_bits_of_compiled_ones(name: str, dtype) -> None:
+    """And values within 4 ULP of NumPy's, in every layout, with no warning."""
+    values = operands_of_every_size(dtype)
+    x = dj.from_numpy(values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = getattr(_vecmath, name)(values)
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(values.astype(np.longdouble))
+
+    np.testing.assert_array_equal(NUMPY_NAMES[name](x).numpy(), found)
+    np.testing.assert_array_equal(dj.compile(NUMPY_NAMES[name])(x).numpy(), found)
+    np.testing.assert_array_equal(getattr(_vecmath, name)(values[::-3]), found[::-3])
+    near = abs(exact) <= np.finfo(dtype).max
+    unit = np.spacing(abs(exact[near]).astype(dtype)).astype(np.longdouble)
+    assert (abs(found[near] - exact[near]) <= 4 * unit).all()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
+    np.testing.assert_array_equal(np.signbit(found[near]), np.signbit(exact[near]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", [dj.atan2, dj.pow], ids=["atan2", "pow"])
+def test_functions_of_two_numbers_have_the_bits_of_compiled_ones(function, dtype) -> None:
+    values = operands_of_every_size(dtype)
+    x, y = dj.from_numpy(values), dj.from_numpy(np.random.default_rng(3).permutation(values))
+    for pair in ((x, y), (x, y[7]), (x[11], y), (x, dj.tensor(3.0)), (x, dj.tensor(-1.0))):
+        expected = function(*pair).numpy()
+        np.testing.assert_array_equal(dj.compile(function)(*pair).numpy(), expected)
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, 2, 3, -1, -2, 2.5, -7.25, 65, 0, 1.5])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_powers_by_numbers_have_the_bits_of_compiled_ones(exponent, dtype) -> None:
+    x = dj.from_numpy(operands_of_every_size(dtype))
+    expected = dj.pow(x, exponent).numpy()
+    np.testing.assert_array_equal(dj.compile(lambda x: x**exponent)(x).numpy(), expected)
+
+
+def test_complex_numbers_go_through_numpy() -> None:
+    z = np.array([1 + 2j, -0.5j, 3.0], np.complex64)
+    for name in NUMPY_NAMES:
+        np.testing.assert_array_equal(getattr(_vecmath, name)(z), getattr(np, name)(z))
+    np.testing.assert_array_equal(_vecmath.power(z, z), np.power(z, z))
+
+
+def test_a_result_may_be_written_over_the_operand() -> None:
+    for dtype in DTYPES:
+        values = np.linspace(0.1, 0.9, 1003).astype(dtype)
+        for name in NUMPY_NAMES:
+            expected, written = getattr(_vecmath, name)(values), values.copy()
+            assert getattr(_vecmath, name)(written, out=written) is written
+            np.testing.assert_array_equal(written, expected)
 
 
 SPECIAL = {

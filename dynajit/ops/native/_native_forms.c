@@ -1444,10 +1444,10 @@ static struct PyModuleDef definition = {
 };
 
 static int
-find_loops(PyObject *numpy, int type, Loops *loops)
+find_loops(PyObject *numpy, PyObject *vecmath, int type, Loops *loops)
 {
-    return find_loop(numpy, "exp", type, &loops->exp) < 0 ||
-                   find_loop(numpy, "log", type, &loops->log) < 0 ||
+    return find_loop(vecmath, "exp", type, &loops->exp) < 0 ||
+                   find_loop(vecmath, "log", type, &loops->log) < 0 ||
                    find_loop(numpy, "maximum", type, &loops->maximum) < 0
                ? -1
                : 0;
@@ -1459,9 +1459,11 @@ PyInit__native_forms(void)
     import_array();
     import_umath();
     PyObject *numpy = PyImport_ImportModule("numpy");
-    int failed = numpy == NULL || find_loops(numpy, NPY_FLOAT, &of_float) < 0 ||
-                 find_loops(numpy, NPY_DOUBLE, &of_double) < 0;
+    PyObject *vecmath = numpy == NULL ? NULL : PyImport_ImportModule("dynajit.ops.native._vecmath");
+    int failed = vecmath == NULL || find_loops(numpy, vecmath, NPY_FLOAT, &of_float) < 0 ||
+                 find_loops(numpy, vecmath, NPY_DOUBLE, &of_double) < 0;
     Py_XDECREF(numpy);
+    Py_XDECREF(vecmath);
     PyObject *devices = failed ? NULL : PyImport_ImportModule("dynajit.core.types.device");
     cpu = devices == NULL ? NULL : PyObject_GetAttrString(devices, "CPU");
     Py_XDECREF(devices);

@@ -335,12 +335,12 @@ attribute_of(const char *module, const char *name)
 static int
 find_all(void)
 {
-    PyObject *numpy = PyImport_ImportModule("numpy");
-    int failed = numpy == NULL || find_loop(numpy, "log", NPY_FLOAT, &log_float) < 0 ||
-                 find_loop(numpy, "log", NPY_DOUBLE, &log_double) < 0 ||
-                 find_loop(numpy, "cos", NPY_FLOAT, &cos_float) < 0 ||
-                 find_loop(numpy, "cos", NPY_DOUBLE, &cos_double) < 0;
-    Py_XDECREF(numpy);
+    PyObject *vecmath = PyImport_ImportModule("dynajit.ops.native._vecmath");
+    int failed = vecmath == NULL || find_loop(vecmath, "log", NPY_FLOAT, &log_float) < 0 ||
+                 find_loop(vecmath, "log", NPY_DOUBLE, &log_double) < 0 ||
+                 find_loop(vecmath, "cos", NPY_FLOAT, &cos_float) < 0 ||
+                 find_loop(vecmath, "cos", NPY_DOUBLE, &cos_double) < 0;
+    Py_XDECREF(vecmath);
     if (failed) {
         return -1;
     }

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.arrays import products
+from dynajit.ops.native import _vecmath
 from dynajit.ops.rows.linear_algebra import product_of
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.type_rules import reduced_shape
@@ -78,7 +79,7 @@ def logsumexp(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
     top = xp.maximum.reduce(x, axis=dim, keepdims=True)
     level = xp.where(xp.isfinite(top), top, top.dtype.type(0))
     shifted = x - level
-    total = xp.log(_sum(xp, xp.exp(shifted, out=shifted), dim, True))
+    total = _vecmath.log(_sum(xp, _vecmath.exp(shifted, out=shifted), dim, True))
     total += level
     return total if keepdim else total.reshape(reduced_shape(x.shape, dim, False))
 
@@ -130,7 +131,7 @@ def softmax(xp: Any, x: Any, *, dim: int) -> Any:
     if not is_plain(x):
         return NotImplemented
     e = x - xp.maximum.reduce(x, axis=dim, keepdims=True)
-    xp.exp(e, out=e)
+    _vecmath.exp(e, out=e)
     e /= _sum(xp, e, (dim,), True)
     return e
 
@@ -140,7 +141,7 @@ def log_softmax(xp: Any, x: Any, *, dim: int) -> Any:
     if not is_plain(x):
         return NotImplemented
     shifted = x - xp.maximum.reduce(x, axis=dim, keepdims=True)
-    shifted -= xp.log(_sum(xp, xp.exp(shifted), (dim,), True))
+    shifted -= _vecmath.log(_sum(xp, _vecmath.exp(shifted), (dim,), True))
     return shifted
 
 

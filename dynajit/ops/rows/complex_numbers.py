@@ -14,6 +14,7 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import equals
 from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.ops.native import _vecmath
 from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import (
     broadcast_shapes,
@@ -284,4 +285,4 @@ def _angle_vjp(ops: Any, g: Any, x: Any) -> Any:
 )
 def angle(xp: Any, x: Any) -> Any:
     """Angles of complex x in (-pi, pi], in radians. Shape: as x."""
-    return xp.arctan2(x.imag, x.real)
+    return _vecmath.arctan2(x.imag, x.real)

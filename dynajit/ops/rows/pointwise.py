@@ -20,7 +20,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType
-from dynajit.ops.native import _native_forms
+from dynajit.ops.native import _native_forms, _vecmath
 from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import (
     FLOATING,
@@ -283,7 +283,7 @@ def fma(m: Any, x: Any, y: Any, z: Any) -> Any:
 def _sigmoid_array(xp: Any, x: Any) -> Any:
     """Complex numbers have no sign to keep the exponential small by."""
     if x.dtype.kind == "c":
-        return 1 / (1 + xp.exp(-x))
+        return 1 / (1 + _vecmath.exp(-x))
     return sigmoid.rule.body(NumpyScalars(), x)
 
 

@@ -12,7 +12,8 @@ headers, for C with the polynomials of its vector maths. bool is 0 or 1 in `uint
 floats never reach a scalar function (bodies compute in float32).
 
 `NumpyScalars` is the namespace for arrays; it keeps dtypes (float32 in, float32 out). Its functions
-are NumPy's, which hand arrays of CuPy over to CuPy's functions of the same names (NEP 13 and 18):
+are NumPy's, or ufuncs of NumPy's names with the bits of generated C (`ops.native._vecmath`). Both
+hand arrays of CuPy over to CuPy's functions of the same names (NEP 13 and 18):
 `np.ndarray` stands for those, too, and for scalars of NumPy, all of which have the same methods.
 Python operators on body values mean: `+ - *` and comparisons as in C on the compute dtype (integers
 wrap; on bool, `+` is or and `*` is and), `/` on floating values only (IEEE), unary `-`, and
@@ -245,43 +246,43 @@ def reciprocal(x: np.ndarray) -> Any:
 @_scalar(1, effort=Effort.MANY)
 def exp(x: np.ndarray) -> Any:
     """Exponential; 0 at -inf, inf at inf."""
-    return np.exp(x)
+    return _vecmath.exp(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def exp2(x: np.ndarray) -> Any:
     """2 to the power x; exact at integers."""
-    return np.exp2(x)
+    return _vecmath.exp2(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def expm1(x: np.ndarray) -> Any:
     """exp(x) - 1 without cancellation; -1 at -inf; keeps -0."""
-    return np.expm1(x)
+    return _vecmath.expm1(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def log(x: np.ndarray) -> Any:
     """Natural logarithm; -inf at 0, NaN below 0, inf at inf."""
-    return np.log(x)
+    return _vecmath.log(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def log2(x: np.ndarray) -> Any:
     """Base-2 logarithm; edges as log."""
-    return np.log2(x)
+    return _vecmath.log2(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def log10(x: np.ndarray) -> Any:
     """Base-10 logarithm; edges as log."""
-    return np.log10(x)
+    return _vecmath.log10(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def log1p(x: np.ndarray) -> Any:
     """log(1 + x) without cancellation; -inf at -1, NaN below; keeps -0."""
-    return np.log1p(x)
+    return _vecmath.log1p(x)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -291,79 +292,79 @@ def log1p(x: np.ndarray) -> Any:
 @_scalar(1, effort=Effort.MANY, far=_FAR_ANGLE)
 def sin(x: np.ndarray) -> Any:
     """Sine of radians; NaN at infinities; keeps -0."""
-    return np.sin(x)
+    return _vecmath.sin(x)
 
 
 @_scalar(1, effort=Effort.MANY, far=_FAR_ANGLE)
 def cos(x: np.ndarray) -> Any:
     """Cosine of radians; NaN at infinities."""
-    return np.cos(x)
+    return _vecmath.cos(x)
 
 
 @_scalar(1, effort=Effort.MANY, far=_FAR_ANGLE)
 def tan(x: np.ndarray) -> Any:
     """Tangent of radians; NaN at infinities; keeps -0."""
-    return np.tan(x)
+    return _vecmath.tan(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def asin(x: np.ndarray) -> Any:
     """Inverse sine; NaN outside [-1, 1]; keeps -0."""
-    return np.arcsin(x)
+    return _vecmath.arcsin(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def acos(x: np.ndarray) -> Any:
     """Inverse cosine; NaN outside [-1, 1]."""
-    return np.arccos(x)
+    return _vecmath.arccos(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def atan(x: np.ndarray) -> Any:
     """Inverse tangent; +-pi/2 at infinities; keeps -0."""
-    return np.arctan(x)
+    return _vecmath.arctan(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def sinh(x: np.ndarray) -> Any:
     """Hyperbolic sine; keeps -0."""
-    return np.sinh(x)
+    return _vecmath.sinh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def cosh(x: np.ndarray) -> Any:
     """Hyperbolic cosine; inf at infinities."""
-    return np.cosh(x)
+    return _vecmath.cosh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def asinh(x: np.ndarray) -> Any:
     """Inverse hyperbolic sine; keeps -0."""
-    return np.arcsinh(x)
+    return _vecmath.arcsinh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def acosh(x: np.ndarray) -> Any:
     """Inverse hyperbolic cosine; NaN below 1."""
-    return np.arccosh(x)
+    return _vecmath.arccosh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def atanh(x: np.ndarray) -> Any:
     """Inverse hyperbolic tangent; +-inf at +-1, NaN beyond; keeps -0."""
-    return np.arctanh(x)
+    return _vecmath.arctanh(x)
 
 
 @_scalar(1, effort=Effort.MANY)
 def tanh(x: np.ndarray) -> Any:
     """Hyperbolic tangent; +-1 at infinities; keeps -0."""
-    return np.tanh(x)
+    return _vecmath.tanh(x)
 
 
 @_scalar(2, effort=Effort.MANY)
 def atan2(y: np.ndarray, x: np.ndarray) -> Any:
     """Angle of the point (x, y), C99 rules for signed zeros and infinities."""
-    return np.arctan2(y, x)
+    return _vecmath.arctan2(y, x)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -489,7 +490,7 @@ def _power_by_number(x: np.ndarray, y: np.ndarray) -> Any:
     if y in (-1, -2):
         return np.reciprocal(x if y == -1 else x * x)
     is_fast = isinstance(x, np.ndarray) and x.dtype == np.float32
-    return whole_power(x, y) if is_fast and is_whole_power(float(y)) else np.power(x, y)
+    return whole_power(x, y) if is_fast and is_whole_power(float(y)) else _vecmath.power(x, y)
 
 
 @_scalar(2, integer="", effort=Effort.MANY)
@@ -497,13 +498,13 @@ def pow_(x: np.ndarray, y: np.ndarray) -> Any:
     """x to the power y; C99 rules for floats (pow(x, 0) and pow(1, y) are 1, NaN included).
 
     A whole number as the exponent of float32 gives PyTorch's bits, at most 1 ULP from the exact
-    value; -1 and -2 divide.
+    value; -1 and -2 divide. A tensor without dims is no number.
 
     Integers wrap; a negative exponent gives 0, except 1 for the base 1 and +-1 for -1.
     """
     if not _is_integer(x):
-        is_array = gpu.is_gpu_array(x) or gpu.is_gpu_array(y) or np.ndim(y) > 0
-        return np.power(x, y) if is_array else _power_by_number(x, y)
+        is_array = gpu.is_gpu_array(x) or isinstance(y, np.ndarray) or gpu.is_gpu_array(y)
+        return _vecmath.power(x, y) if is_array else _power_by_number(x, y)
     negative = y < 0
     if not np.any(negative):
         return np.power(x, y)

@@ -7,6 +7,7 @@
 #include "vecmath.h"
 #include "vecmath_f64.h"
 #include "vecmath_f64_inverse.h"
+#include "vecmath_f64_power.h"
 #include "vecmath_special.h"
 #include "vecmath_table.h"
 
@@ -68,6 +69,58 @@ DJ_PLAIN_FUNCTIONS(SINGLE)
 #define ENTRY(name) NAMED(name),
 static const Unary NAMED(single)[] = {DJ_SINGLE_FUNCTIONS(ENTRY)};
 
+/* The result may be the operand. */
+#define EVERYWHERE(T, SUFFIX, numpy, name)                                                          \
+    static void NAMED(numpy##_##SUFFIX)(const void *from, void *to, int64_t count) {                \
+        const T *x = from;                                                                          \
+        T *y = to;                                                                                  \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < count; i++) y[i] = dj_##name##_##SUFFIX(x[i]); \
+    }
+
+/* Of angles: by libm beyond DJ_NEAR alone, as libm.h. */
+#define ANGLES(T, SUFFIX, F, numpy, name)                                                           \
+    static void NAMED(numpy##_##SUFFIX)(const void *from, void *to, int64_t count) {                \
+        const T *x = from;                                                                          \
+        T *y = to;                                                                                  \
+        int far = 0;                                                                                \
+        for (int64_t i = 0; i < count; i++) far |= !(fabs##F(x[i]) <= DJ_NEAR);                     \
+        if (far) {                                                                                  \
+            for (int64_t i = 0; i < count; i++)                                                     \
+                y[i] = fabs##F(x[i]) <= DJ_NEAR ? dj_##name##_near_##SUFFIX(x[i]) : name##F(x[i]);  \
+        }                                                                                           \
+        else {                                                                                      \
+            _Pragma("GCC ivdep") for (int64_t i = 0; i < count; i++)                                \
+                y[i] = dj_##name##_near_##SUFFIX(x[i]);                                             \
+        }                                                                                           \
+    }
+
+#define OF_FLOAT(numpy, name) EVERYWHERE(float, f32, numpy, name)
+#define OF_DOUBLE(numpy, name) EVERYWHERE(double, f64, numpy, name)
+#define ANGLES_OF_FLOAT(numpy, name) ANGLES(float, f32, f, numpy, name)
+#define ANGLES_OF_DOUBLE(numpy, name) ANGLES(double, f64, , numpy, name)
+DJ_EVERYWHERE_FUNCTIONS(OF_FLOAT)
+DJ_EVERYWHERE_FUNCTIONS(OF_DOUBLE)
+DJ_NEAR_FUNCTIONS(ANGLES_OF_FLOAT)
+DJ_NEAR_FUNCTIONS(ANGLES_OF_DOUBLE)
+
+#define REAL_OF_FLOAT(numpy, name) NAMED(numpy##_f32),
+#define REAL_OF_DOUBLE(numpy, name) NAMED(numpy##_f64),
+static const Unary NAMED(real_f32)[] = {DJ_REAL_FUNCTIONS(REAL_OF_FLOAT)};
+static const Unary NAMED(real_f64)[] = {DJ_REAL_FUNCTIONS(REAL_OF_DOUBLE)};
+
+#define PAIRS(T, SUFFIX, numpy, name)                                                               \
+    static void NAMED(numpy##_##SUFFIX)(const void *from_x, const void *from_y, void *to,           \
+                                        int64_t count) {                                            \
+        const T *x = from_x, *y = from_y;                                                           \
+        T *z = to;                                                                                  \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < count; i++)                                    \
+            z[i] = dj_##name##_##SUFFIX(x[i], y[i]);                                                \
+    }
+PAIRS(float, f32, arctan2, atan2)
+PAIRS(double, f64, arctan2, atan2)
+PAIRS(float, f32, power, pow)
+PAIRS(double, f64, power, pow)
+
 #define LOOPS(T, SUFFIX, FMA, SINGLE, ZETA, POWER)                                                  \
     static void NAMED(erfinv_##SUFFIX)(const void *x, void *y, int64_t count) {                     \
         for (int64_t i = 0; i < count; i++) ((T *)y)[i] = dj_erfinv_##SUFFIX(((const T *)x)[i]);    \
@@ -105,7 +158,8 @@ static const Unary NAMED(single)[] = {DJ_SINGLE_FUNCTIONS(ENTRY)};
         ADDED(T, SQUARE)                                                                            \
     }                                                                                               \
     const Loops NAMED(loops_##SUFFIX) = {NAMED(erf_##SUFFIX), NAMED(erfinv_##SUFFIX),               \
-                                         NAMED(nextafter_##SUFFIX), SINGLE, ZETA,                   \
+                                         NAMED(nextafter_##SUFFIX), NAMED(arctan2_##SUFFIX),        \
+                                         NAMED(power_##SUFFIX), NAMED(real_##SUFFIX), SINGLE, ZETA, \
                                          NAMED(fma_##SUFFIX), NAMED(sum_##SUFFIX),                  \
                                          NAMED(squares_##SUFFIX), POWER};
 

@@ -12,12 +12,22 @@
     EACH(erfc) EACH(i0) EACH(i0e) EACH(i1) EACH(i1e) EACH(lgamma) EACH(log_ndtr)       \
     EACH(ndtri)
 
+/* Functions of float and of double, by their names in NumPy and here; the order is that of `Loops.real`. */
+#define DJ_REAL_FUNCTIONS(EACH) DJ_NEAR_FUNCTIONS(EACH) DJ_EVERYWHERE_FUNCTIONS(EACH)
+#define DJ_NEAR_FUNCTIONS(EACH) EACH(sin, sin) EACH(cos, cos) EACH(tan, tan)
+#define DJ_EVERYWHERE_FUNCTIONS(EACH)                                                               \
+    EACH(exp, exp) EACH(exp2, exp2) EACH(expm1, expm1) EACH(log, log) EACH(log2, log2)              \
+    EACH(log10, log10) EACH(log1p, log1p) EACH(arcsin, asin) EACH(arccos, acos)                     \
+    EACH(arctan, atan) EACH(sinh, sinh) EACH(cosh, cosh) EACH(tanh, tanh) EACH(arcsinh, asinh)      \
+    EACH(arccosh, acosh) EACH(arctanh, atanh)
+
 typedef void (*Unary)(const void *x, void *y, int64_t count);
 typedef void (*Binary)(const void *x, const void *y, void *z, int64_t count);
 
 typedef struct {
     Unary erf, erfinv;
-    Binary nextafter;
+    Binary nextafter, arctan2, power;
+    const Unary *real;
     const Unary *single; /* float only, as the next */
     Binary zeta;         /* see dj_zeta_near_f32 */
     /* x * y + z, rounded once; operand i is one element where fixed[i]. */

@@ -29,6 +29,7 @@ import numpy as np
 from dynajit.core.arrays import products
 from dynajit.core.errors import DTypeError
 from dynajit.core.types.value_types import Size, TensorType, ValueType
+from dynajit.ops.native import _vecmath
 from dynajit.ops.rows.array_forms import is_plain
 from dynajit.ops.rows.composites import as_rows, narrow, wide
 from dynajit.ops.rows.linear_algebra import transposed
@@ -48,7 +49,7 @@ class _Arrays:
     reshape = staticmethod(lambda x, *, shape: x.reshape(shape))
     permute = staticmethod(lambda x, *, dims: x.transpose(dims))
     matmul = staticmethod(products.matmul)
-    tanh = staticmethod(np.tanh)
+    tanh = staticmethod(_vecmath.tanh)
 
     @staticmethod
     def pad(x: np.ndarray, *, before: Any, after: Any, value: Any) -> Any:
@@ -56,7 +57,7 @@ class _Arrays:
 
     @staticmethod
     def sigmoid(x: np.ndarray) -> Any:
-        result = np.exp(-x)
+        result = _vecmath.exp(-x)
         result += 1
         return np.reciprocal(result, out=result)
 
