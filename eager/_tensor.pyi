@@ -26,7 +26,7 @@ class Fields:
     _held: Any
     _storage: Storage
     requires_grad: bool
-    hooks: dict[int, Callable[..., Any]] | None
+    hooks: dict[Any, Callable[..., Any]] | None
     retains_grad: bool
     layout: ClassVar[Any]
     @property

@@ -204,7 +204,7 @@ class SampleTensor(Tensor):
         return self._level.priority
 
     @property
-    def device(self) -> Any:  # type: ignore[misc]
+    def device(self) -> Any:
         """Where the samples are."""
         return self._batch.device
 
@@ -237,8 +237,8 @@ class SampleTensor(Tensor):
             return self
         return TABLE.laid_out(self, order=tuple(range(self.ndim)))
 
-    @property
-    def data(self) -> Any:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def data(self) -> Any:
         """The samples without history."""
         return TABLE.detach(self)
 
@@ -308,7 +308,7 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     return result
 
 
-SampleTensor.__dynajit_handler__ = staticmethod(handle)  # type: ignore[method-assign]
+SampleTensor.__dynajit_handler__ = staticmethod(handle)
 
 
 def _innermost(op: Op, inputs: tuple[Any, ...]) -> Level:

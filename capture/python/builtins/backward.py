@@ -104,14 +104,9 @@ def _begins(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
         if not chosen:
             raise _refusal("backward(inputs=()) of nothing")
     _guard_leaves(machine, chosen)
-    travel = Travel(
-        machine.recorder,
-        starts,
-        bool(keep.value),
-        bool(is_recorded.value),
-        targets,  # type: ignore[attr-defined]
-    )
-    return Known(Run(travel, chosen, bool(accumulates.value)))  # type: ignore[attr-defined]
+    keeps, records, adds = (bool(flag.value) for flag in (keep, is_recorded, accumulates))  # type: ignore[attr-defined]
+    travel = Travel(machine.recorder, starts, keeps, records, targets)
+    return Known(Run(travel, chosen, adds))
 
 
 def _start(machine: Machine, output: Value, gradient: Value) -> tuple[Node, graph.Value]:

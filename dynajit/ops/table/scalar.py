@@ -503,8 +503,8 @@ def pow_(x: np.ndarray, y: np.ndarray) -> Any:
     Integers wrap; a negative exponent gives 0, except 1 for the base 1 and +-1 for -1.
     """
     if not _is_integer(x):
-        is_array = gpu.is_gpu_array(x) or isinstance(y, np.ndarray) or gpu.is_gpu_array(y)
-        return _vecmath.power(x, y) if is_array else _power_by_number(x, y)
+        is_number = not isinstance(y, np.ndarray) and not any(map(gpu.is_gpu_array, (x, y)))
+        return _power_by_number(x, y) if is_number else _vecmath.power(x, y)
     negative = y < 0
     if not np.any(negative):
         return np.power(x, y)
