@@ -494,7 +494,7 @@ def _power_by_number(x: np.ndarray, y: np.ndarray) -> Any:
 
 
 @_scalar(2, integer="", effort=Effort.MANY)
-def pow_(x: np.ndarray, y: np.ndarray) -> Any:
+def pow_(x: np.ndarray, y: Any) -> Any:
     """x to the power y; C99 rules for floats (pow(x, 0) and pow(1, y) are 1, NaN included).
 
     A whole number as the exponent of float32 gives PyTorch's bits, at most 1 ULP from the exact
