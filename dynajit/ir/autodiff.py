@@ -9,7 +9,7 @@ others are expanded first. A gradient node has the location of the forward node 
 Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dynajit.core.errors import InternalError
@@ -119,8 +119,13 @@ def differentiable_composites(on_tape: bool = False) -> frozenset[str]:
 
 def active_nodes(graph: Graph, sources: set[Node]) -> set[Argument]:
     """The nodes with a differentiable path from `sources`, which are included."""
+    return active_among(graph.nodes, sources)
+
+
+def active_among(nodes: Iterable[Node], sources: set[Node]) -> set[Argument]:
+    """Those of some nodes, in order, with a differentiable path from `sources`; and these."""
     active: set[Argument] = set(sources)
-    for node in graph.nodes:
+    for node in nodes:
         if node.kind is not NodeKind.CALL or not is_continuous(node.type):
             continue
         if any(
@@ -218,7 +223,12 @@ def argument_gradients(
                 yield argument, _reduced(node, argument, part)
 
 
-def _resolve(builder: Builder, node: Node, gradient: Value, parameter: Parameter) -> Any:
+def value_of_parameter(builder: Builder, node: Node, parameter: Parameter) -> Any:
+    """The value of a formula's parameter for `node`, but of the gradient."""
+    return _resolve(builder, node, None, parameter)
+
+
+def _resolve(builder: Builder, node: Node, gradient: Any, parameter: Parameter) -> Any:
     """The value of a formula's parameter for `node`."""
     key = parameter.key
     match parameter.need:

@@ -36,15 +36,16 @@ from dynajit.eager.operations.execute import (
 from dynajit.eager.tape import saved_hooks
 from dynajit.eager.tape.node import type_of_meta
 from dynajit.ops.calls.autocast_words import CUDA_ENABLED
-from dynajit.ops.table.derivatives import Need, Parameter, call_formula, is_variadic
+from dynajit.ops.table.derivatives import Need, Parameter
 from dynajit.ops.table.op_table import TABLE, Kind, Op
 from dynajit.ops.table.tangents import (
     Moved,
     Resolve,
     any_gradient,
     fitted,
+    gradients_of,
     has_tangents,
-    name_at,
+    is_followed_whole,
     tangent_of,
 )
 from dynajit.ops.table.type_rules import sum_to_type
@@ -57,7 +58,7 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         with only(()):
             return _outside(op, inputs, attributes)
     level = levels[-1]
-    if op.kind is Kind.COMPOSITE and not _is_one(op) and duals.is_dual(inputs):
+    if op.kind is Kind.COMPOSITE and not is_followed_whole(op) and duals.is_dual(inputs):
         return by_parts(op, inputs, attributes)
     tangents = [duals.tangent_of(level, x) if isinstance(x, TensorBase) else None for x in inputs]
     act(levels[:-1])
@@ -70,11 +71,6 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     finally:
         act(levels)
     return result
-
-
-def _is_one(op: Op) -> bool:
-    """Whether a composite is followed as a whole."""
-    return has_tangents(op) and (op.rule.on_tape or not op.vjp)
 
 
 def _outside(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
@@ -179,7 +175,7 @@ def _transposed(
             value = resolve(parameter)
             return [*map(_savable, value)] if isinstance(value, list) else _savable(value)
 
-        found = _gradients(op, given, positions)
+        found = gradients_of(op, given, positions)
         pairs = [
             (_fit(part, inputs[i]), tangents[i])
             for i, part in zip(positions, found, strict=True)
@@ -209,16 +205,6 @@ def _savable(value: Any) -> Any:
     if isinstance(value, TensorBase) and value._storage.is_inference:
         return duals.share(value, wrap(value._held))
     return value
-
-
-def _gradients(op: Op, given: Resolve, positions: Sequence[int]) -> list[Any]:
-    """The gradients of these inputs."""
-    if not op.variadic:
-        return [call_formula(op, name_at(op, i), given) for i in positions]
-    name = op.inputs[-1]
-    assert is_variadic(op, name) and len(op.inputs) == 1
-    found = call_formula(op, name, given)
-    return [None] * len(positions) if found is None else [found[i] for i in positions]
 
 
 def _fit(part: Any, operand: Any) -> Any:

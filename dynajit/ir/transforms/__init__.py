@@ -1,1 +1,1 @@
-"""What graphs become: the same computation for a batch of samples."""
+"""What recorded nodes become: the same for a batch of samples, or with tangents beside them."""

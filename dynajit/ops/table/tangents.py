@@ -27,6 +27,7 @@ from dynajit.core.types.dtypes import Category
 from dynajit.ops.table.derivatives import (
     Need,
     Parameter,
+    call_formula,
     formula_parameters,
     is_variadic,
     meaning_of,
@@ -112,6 +113,23 @@ def linear_inputs(op: Op) -> frozenset[str]:
 def has_tangents(op: Op) -> bool:
     """Whether the result of the row can move."""
     return bool(op.tangent or linear_inputs(op) or op.factors or any(op.vjp.values()))
+
+
+def is_followed_whole(op: Op) -> bool:
+    """Whether the tangent of a composite comes from what the composite says, not from its parts."""
+    return has_tangents(op) and (op.rule.on_tape or not op.vjp)
+
+
+def gradients_of(op: Op, resolve: Resolve, positions: Sequence[int]) -> list[Any]:
+    """What the formulas of these inputs give, as they leave it; None where there is none.
+
+    Args:
+        resolve: the value of any formula's parameter, the gradient included.
+    """
+    if not op.variadic:
+        return [call_formula(op, name_at(op, i), resolve) for i in positions]
+    found = call_formula(op, op.inputs[-1], resolve)
+    return [None] * len(positions) if found is None else [found[i] for i in positions]
 
 
 def is_continuous(value: Any) -> bool:
