@@ -131,12 +131,13 @@ def _in_parts(builder: Builder, nodes: Sequence[Node]) -> tuple[list[Node], dict
             continue
         mark = builder.snapshot()
         inputs = [
-            moved.get(x) or as_operand(builder, x) if isinstance(x, Node) else x for x in node.args
+            moved[x] if isinstance(x, Node) and x in moved else as_operand(builder, x)
+            for x in node.args
         ]
-        run = (
-            (lambda *xs, op=op, **named: op.rule.function(TABLE, *xs, **named)) if is_split else op
-        )
-        result = run(*inputs, **node.attributes)
+        if is_split:
+            result = op.rule.function(TABLE, *inputs, **node.attributes)
+        else:
+            result = op(*inputs, **node.attributes)
         within, deeper = _in_parts(builder, builder.nodes_since(mark))
         found += within
         if isinstance(result, Value):
