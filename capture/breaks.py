@@ -209,6 +209,11 @@ AUTOGRAD_CALL: Final = TABLE.add(
     "gradients are computed or registered inside the compiled function",
     "Call backward() and set hooks outside; compile the forward and the loss.",
 )
+TRANSFORM: Final = TABLE.add(
+    "transform",
+    "a transform of `func` is called in a way that has no form in graphs",
+    "Give it tensors, and a function that neither writes to them nor returns them.",
+)
 WRITTEN_DERIVATIVE: Final = TABLE.add(
     "written_derivative",
     "a call of an autograd.Function has no graph form",

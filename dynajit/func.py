@@ -3,8 +3,7 @@
 Contract: as `torch.func`: functions of nests of tensors; transforms nest, and results have a
 history only where something else than the transform's own inputs requires gradients. `jvp` and
 `jacfwd` compute forward, each at a level of its own (`eager.modes.forward_levels`). `vmap` is that
-of `dynajit.namespaces.mapped`. Compiled functions capture reverse mode and `vmap`, and call forward
-mode as plain Python.
+of `dynajit.namespaces.mapped`. Compiled functions capture all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +12,8 @@ from typing import Any
 
 from dynajit.autograd.products import forward, jacobian_of, reverse
 from dynajit.capture.control import disable
+from dynajit.capture.library import forward_mode
+from dynajit.capture.library.table import replaces
 from dynajit.core.errors import ArgumentError, ArgumentValueError, InvalidValueError
 from dynajit.core.process import late
 from dynajit.core.pytree import flatten, tree_map, unflatten
@@ -233,6 +234,9 @@ def jvp(
         found = [_tangent_at(level, y, strict) for y in outputs]
     tangent = unflatten(found, out_structure)
     return (output, tangent, aux) if has_aux else (output, tangent)
+
+
+replaces(jvp)(forward_mode.jvp)
 
 
 def _check_tangent(x: Any, v: Any) -> None:

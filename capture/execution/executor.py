@@ -42,10 +42,10 @@ from dynajit.capture.python import writing as operations_writing
 from dynajit.capture.python.builtins import backward as builtins_backward
 from dynajit.capture.python.builtins import containers as builtins_containers
 from dynajit.capture.python.builtins import copies as builtins_copies
+from dynajit.capture.python.builtins import forward_mode, mapped_calls, written_derivatives
 from dynajit.capture.python.builtins import functions as builtins_functions
 from dynajit.capture.python.builtins import generic as builtins_generic
 from dynajit.capture.python.builtins import library as builtins_library
-from dynajit.capture.python.builtins import mapped_calls, written_derivatives
 from dynajit.capture.python.builtins import methods as builtins_methods
 from dynajit.capture.python.builtins import objects as builtins_objects
 from dynajit.capture.python.builtins import output as builtins_output
@@ -472,6 +472,7 @@ _TABLES: Final = (
     builtins_library,
     builtins_backward,
     mapped_calls,
+    forward_mode,
     written_derivatives,
 )
 

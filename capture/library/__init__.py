@@ -1,5 +1,5 @@
 """Functions and classes that are not read through, re-expressed in Python: C code of the standard
-library, where the eager tape runs code of the program, and calls of mapped functions.
+library, where the eager tape runs code of the program, calls of mapped functions, and `func.jvp`.
 
 The executor inlines the Python form wherever the captured code calls the original
 (`capture.python.builtins.replaced`), so that iterators stay lazy and functions given as arguments
@@ -12,6 +12,7 @@ from dynajit.capture.library import (
     backward,
     collecting,
     combinatorics,
+    forward_mode,
     functional,
     heaps,
     iteration,
@@ -20,4 +21,4 @@ from dynajit.capture.library import (
 from dynajit.capture.library.table import REBUILT, REPLACED
 
 __all__ = ["REBUILT", "REPLACED", "autograd", "backward", "collecting", "combinatorics",
-           "functional", "heaps", "iteration", "transforms"]  # fmt: skip
+           "forward_mode", "functional", "heaps", "iteration", "transforms"]  # fmt: skip

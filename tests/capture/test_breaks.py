@@ -5,7 +5,7 @@ from types import FunctionType
 import numpy as np
 import pytest
 
-from dynajit import eager
+from dynajit import eager, func
 from dynajit.autograd import Function
 from dynajit.capture import breaks, control
 from dynajit.capture.breaks import BreakRecord
@@ -99,6 +99,7 @@ PROGRAMS = {
     "user_exception": raises_what_cannot_be_rebuilt,
     "global_state": lambda x: eager.default_generator.manual_seed(1),
     "autograd_call": lambda x: x.sum().backward(),
+    "transform": lambda x: func.jvp(lambda a: a.mul_(2), (x * 1,), (x,)),
     "written_derivative": lambda x: Undifferentiated.apply(TRAINED),
     "mapped_call": lambda x: vmap(lambda row: row.mul_(2))(x),
     "unknown_hash": lambda x: {MARKER: x + 1},
