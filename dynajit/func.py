@@ -27,6 +27,7 @@ from dynajit.namespaces.mapped import vmap
 from dynajit.nn.layers.batch_normalization import _BatchNorm
 from dynajit.nn.utils.stateless import called_with
 from dynajit.ops import functions
+from dynajit.ops.table.dispatch import is_recording
 
 
 def _tracked(leaves: Sequence[Any], what: str) -> list[Tensor]:
@@ -396,7 +397,6 @@ def jacrev(
     return transformed
 
 
-@disable
 def jacfwd(
     func: Callable[..., Any],
     argnums: int | tuple[int, ...] = 0,
@@ -404,14 +404,16 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """A function that returns the Jacobian of `func`, as `jacrev`, column by column.
+    """A function that returns the Jacobian of `func`, as `jacrev`, column by column; in a graph row
+    by row, as `jacrev`.
 
     Args:
         randomness: see `vmap`: of calls of `func`, one for each element of the arguments.
     """
 
-    @disable
     def transformed(*args: Any, **kwargs: Any) -> Any:
+        if is_recording():
+            return jacrev(func, argnums, has_aux=has_aux)(*args, **kwargs)
         leaves, structure = flatten(_chosen(args, argnums))
         kept: list[Any] = []
 
@@ -433,7 +435,7 @@ def jacfwd(
         result = unflatten(rows, out_structure)
         return (result, aux) if has_aux else result
 
-    return disable(transformed)
+    return transformed
 
 
 def _by_columns(columns: Callable[..., Any], place: int, x: Any, randomness: str) -> list[Tensor]:
@@ -449,7 +451,6 @@ def _by_columns(columns: Callable[..., Any], place: int, x: Any, randomness: str
     return [t.movedim(0, -1).reshape((*t.shape[1:], *x.shape)) for t in flatten(tangents)[0]]
 
 
-@disable
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """A function that returns the Hessian of `func`: the Jacobian, forward, of its Jacobian."""
     return jacfwd(jacrev(func, argnums), argnums)

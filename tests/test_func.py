@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit import func
+from dynajit.core.pytree import flatten
 
 torch = pytest.importorskip("torch")
 
@@ -370,3 +372,52 @@ def test_nested_transforms_may_be_compiled(name: str) -> None:
         found += [compiled(x).tolist() for _ in range(2)]
     for others in found[1:]:
         np.testing.assert_allclose(found[0], others, rtol=2e-4, atol=1e-4)
+
+
+def _matrix() -> Any:
+    dj.manual_seed(0)
+    return dj.randn(4, 4)
+
+
+def _energy(v: Any) -> Any:
+    return (_MATRIX @ v).tanh().pow(2).sum()
+
+
+_MATRIX = _matrix()
+_ROWS = dj.arange(24.0).reshape(6, 4) / 10
+_LEAF = dj.ones(4, requires_grad=True)
+_LINEAR = dj.nn.Linear(4, 2)
+
+#: Transforms in all nestings, none of which depends on data.
+CAPTURED: dict[str, Any] = {
+    "grad": lambda: func.grad(_energy)(_ROWS[0]),
+    "grad of a leaf": lambda: (func.grad(_energy)(_LEAF) * _LEAF).sum(),
+    "grad_and_value": lambda: func.grad_and_value(_energy)(_ROWS[0]),
+    "aux": lambda: func.grad(lambda v: (_energy(v), v * 2), has_aux=True)(_ROWS[0]),
+    "grad of grad": lambda: func.grad(lambda v: func.grad(_energy)(v).sum())(_ROWS[0]),
+    "vjp": lambda: func.vjp(lambda v: (_MATRIX @ v).tanh(), _ROWS[0])[1](_ROWS[1]),
+    "jvp": lambda: func.jvp(lambda v: (_MATRIX @ v).tanh(), (_ROWS[0],), (_ROWS[1],)),
+    "jacrev": lambda: func.jacrev(lambda v: (_MATRIX @ v).tanh())(_ROWS[0]),
+    "jacfwd": lambda: func.jacfwd(lambda v: (_MATRIX @ v).tanh())(_ROWS[0]),
+    "hessian": lambda: func.hessian(_energy)(_ROWS[0]),
+    "vmap of grad": lambda: func.vmap(func.grad(_energy))(_ROWS),
+    "vmap of hessian": lambda: func.vmap(func.hessian(_energy))(_ROWS),
+    "grad of vmap": lambda: func.grad(lambda m: func.vmap(_energy)(m).sum())(_ROWS),
+    "gradients of a module": lambda: func.vmap(
+        func.grad(lambda p, x: func.functional_call(_LINEAR, p, (x,)).pow(2).sum()),
+        in_dims=(None, 0),
+    )({k: p.detach() for k, p in _LINEAR.named_parameters()}, _ROWS),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_transforms_are_captured_whole(name: str) -> None:
+    expected = flatten(CAPTURED[name]())[0]
+
+    found = flatten(dj.compile(CAPTURED[name], fullgraph=True)())[0]
+
+    assert [x.requires_grad for x in expected] == [x.requires_grad for x in found]
+    for wanted, given in zip(expected, found, strict=True):
+        assert (
+            pytest.approx(wanted.flatten().tolist(), rel=1e-5, abs=1e-5) == given.flatten().tolist()
+        )

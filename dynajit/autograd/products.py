@@ -9,6 +9,7 @@ from typing import Any
 
 from dynajit.eager.backward.engine import grad
 from dynajit.eager.modes.grad_mode import enable_grad
+from dynajit.eager.samples import mapping
 from dynajit.eager.samples.sample_tensor import Level, SingleSampleNeeded, made, of_all
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops import functions
@@ -104,14 +105,18 @@ def _rows_of(
 ) -> list[Tensor]:
     """Some vectors times the Jacobian of a vector, per input: in one backward run, or, where a
     derivative takes one vector only, in one for each."""
-    if not is_recording():
-        level = Level(vectors.shape[0], ())
-        try:
-            with level.opened():
-                found = reverse([flat], inputs, [made(vectors, level)], create_graph, True)
-                return [of_all(x, level) for x in found]
-        except SingleSampleNeeded as needed:
-            if needed.level is not level:
-                raise
-    rows = [reverse([flat], inputs, [vector], create_graph, True) for vector in vectors]
+
+    def row(vector: Tensor) -> tuple[Tensor, ...]:
+        return tuple(reverse([flat], inputs, [vector], create_graph, True))
+
+    if is_recording():
+        return list(mapping.called(row, 0, 0, "error", (vectors,), {}))
+    level = Level(vectors.shape[0], ())
+    try:
+        with level.opened():
+            return [of_all(x, level) for x in row(made(vectors, level))]
+    except SingleSampleNeeded as needed:
+        if needed.level is not level:
+            raise
+    rows = [row(vector) for vector in vectors]
     return [functions.stack(list(column)) for column in zip(*rows, strict=True)]

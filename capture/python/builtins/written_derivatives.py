@@ -26,6 +26,7 @@ from dynajit.capture.python.builtins.table import special
 from dynajit.capture.python.contents import list_items
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors.backward import Tape
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import NONE, Known, Value, constant
@@ -214,6 +215,8 @@ def has_written(machine: Machine, mark: int, besides: Set[int] = frozenset()) ->
                 continue  # what was found out about its memory
         if isinstance(now, MemoryContents) and now.version == before.version:
             continue
+        if isinstance(now, Tape) and (now.hooks, now.retained) == (before.hooks, before.retained):
+            continue  # what a run has let go of
         return True
     return False
 
