@@ -10,6 +10,7 @@ samples; eager execution runs it. What was learnt in between stays.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from dynajit.capture import breaks
@@ -23,7 +24,7 @@ from dynajit.capture.python.builtins.written_derivatives import has_written
 from dynajit.capture.python.contents import list_items
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.symbolic import Known, Value
-from dynajit.capture.values.tensors import TensorValue
+from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU
 from dynajit.core.types.value_types import Size, TensorType
@@ -185,8 +186,23 @@ def _check_effects(machine: Machine, begun: Begun) -> None:
     for stand_in, node in zip(begun.stand_ins, begun.samples, strict=True):
         if machine.recorder.graph_value(stand_in).node is not node:
             raise _refusal("the function writes to its samples")
-    if has_written(machine, begun.mark.heap):
+    if has_written(machine, begun.mark.heap, is_same=_is_same):
         raise _refusal("the function changes objects from outside")
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether contents hold the same values: what was exchanged is back again."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or isinstance(a, (TensorContents, MemoryContents, Value)):
+        return False
+    if isinstance(a, Mapping):
+        return [*a] == [*b] and all(map(_is_same, a.values(), b.values()))
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    if is_dataclass(a):
+        return all(_is_same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+    return isinstance(a, (bool, int, str)) and a == b
 
 
 def _draws(machine: Machine, begun: Begun, randomness: str) -> tuple[bool, Any]:

@@ -12,8 +12,8 @@ result that shares memory with an argument is a copy here, and neither is writte
 Where both outlive the region somebody could tell: capture starts again, and breaks at the call.
 """
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Sequence, Set
+from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 from dynajit.capture import breaks
@@ -198,16 +198,22 @@ def _is_shared(machine: Machine, start: int, value: TensorValue) -> bool:
     return not machine.heap.is_made_since(start, _base(machine.recorder, value).identity)
 
 
-def has_written(machine: Machine, mark: int, besides: Set[int] = frozenset()) -> bool:
-    """True if something that existed at a mark is not as it was.
+def has_written(
+    machine: Machine,
+    mark: int,
+    besides: Set[int] = frozenset(),
+    is_same: Callable[[Any, Any], bool] = lambda now, before: False,
+) -> bool:
+    """True if something that existed at a mark was written since.
 
     Args:
         besides: heap ids of what may be written.
+        is_same: of contents that were written and do not count.
     """
     heap = machine.heap
     for identity, before in heap.written_since(mark).items():
         now = heap[identity]
-        if identity in besides or _is_same(now, before):
+        if identity in besides or now is before or is_same(now, before):
             continue
         if isinstance(now, TensorContents) and now.attributes is before.attributes:
             is_first = now.memory and not before.memory
@@ -219,21 +225,6 @@ def has_written(machine: Machine, mark: int, besides: Set[int] = frozenset()) ->
             continue  # what a run has let go of
         return True
     return False
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    """Whether contents hold the same values: what was exchanged may be back again."""
-    if a is b:
-        return True
-    if type(a) is not type(b) or isinstance(a, (TensorContents, MemoryContents, Value)):
-        return False
-    if isinstance(a, Mapping):
-        return [*a] == [*b] and all(map(_is_same, a.values(), b.values()))
-    if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(_is_same, a, b))
-    if is_dataclass(a):
-        return all(_is_same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-    return isinstance(a, (bool, int, str)) and a == b
 
 
 def _stand_ins(
