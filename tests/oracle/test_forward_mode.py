@@ -47,9 +47,10 @@ def differentiable(having: str = "op") -> Any:
     ]
 
 
-#: Tangents of gradients, in which PyTorch is wrong: its own gradgradcheck says so.
-WRONG_THERE = frozenset({"triangular_solve"})
+#: Tangents of gradients in which PyTorch is wrong: its own gradgradcheck says so, or NaN.
+WRONG_THERE = frozenset({"linalg.norm.subgradients_at_zero", "triangular_solve"})
 NOT_COMPARED = {
+    "cholesky_inverse": "PyTorch is far from exact arithmetic",
     "logcumsumexp": "PyTorch's has errors of 1e-6",
     "nn.functional.max_unpool2d": "one of several elements for one place is kept, which one",
     "native_batch_norm": "the statistics have no derivative in PyTorch, and their own here",
@@ -203,6 +204,8 @@ def compare(operator: Any, sample: Any, run: Callable[..., list[Any]]) -> str | 
 
 
 def why_not_alike(expected: list[Any], actual: list[Any]) -> str | None:
+    if not expected or not (actual or any(map(_size, expected))):
+        return None  # who says that there is no derivative, and who that it is 0
     if len(expected) != len(actual):
         return f"{len(actual)} tangents instead of {len(expected)}"
     largest = max((_size(x) for x in expected), default=0.0)

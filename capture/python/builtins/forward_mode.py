@@ -91,7 +91,11 @@ def _tangents_end(machine: Machine, args: list[Value], keywords: dict[str, Value
     if bool(recorder.grad_enabled) is not begun.grad_enabled:
         raise _refusal("the function turns gradients on or off")
     _check_memory(machine, begun, outputs.items)
-    values = [recorder.graph_value(output) for output in outputs.items]
+    values = [
+        recorder.graph_value(output)
+        for output in outputs.items
+        if isinstance(output, TensorValue)  # all are: see the form
+    ]
     nodes = builder.nodes_since(begun.mark)
     for node in nodes:
         _check_node(builder, node)

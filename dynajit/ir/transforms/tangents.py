@@ -105,7 +105,9 @@ def _transposed(
     for i, part in zip(positions, gradients_of(op, resolve, positions), strict=True):
         tangent = tangents[i]
         if part is not None and tangent is not None:
-            pairs.append((sum_to_type(TABLE, part, type_of(node.args[i])), tangent))
+            type = type_of(node.args[i])
+            assert type is not None  # a number or a value
+            pairs.append((sum_to_type(TABLE, part, type), tangent))
     nodes, moved = _in_parts(builder, builder.nodes_since(mark))
     active = active_among(nodes, {gradient.node})
     seeds: dict[Node, Value] = {}
