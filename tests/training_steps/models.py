@@ -1,12 +1,11 @@
-"""Small models whose whole training step is one function: forward, backward, clipping and updates.
+"""Small models whose whole training step is one function: forward, backward, clipping, updates.
 
-`TRAININGS[name](optimizer)` makes a `Training` from the current state of the generator; each call of
-its `step` with the numbers of a batch trains once and returns losses. `state()` is everything that
-outlives a step. The data are made; `dtype` is that of parameters and data. Compared by
-`comparing.py`.
+`TRAININGS[name](make)` makes a `Training` from the current state of the generator, with one of
+`OPTIMIZERS`; each call of its `step` with the numbers of a batch trains once and returns losses.
+`state()` is everything that outlives a step. The data are made. Compared by `comparing.py`.
 
-Parameters whose gradient is exactly zero but for rounding (a bias in front of batch norm, of keys, of a
-critic that is only compared with itself) are left out: Adam makes any rounding of them a full step.
+Parameters whose gradient is zero but for rounding (a bias in front of batch norm, of keys, of a
+critic that is only compared with itself) are left out: Adam makes any rounding a full step.
 """
 
 import math
@@ -94,11 +93,11 @@ def mlp(make: Make) -> Training:
 def convnet(make: Make) -> Training:
     model = nn.Sequential(
         nn.Conv2d(1, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(6, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-        nn.Linear(8, 4),
+        nn.Conv2d(6, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Linear(8, 4),
     )  # fmt: skip
     optimizer = make(model.parameters())
-    schedule = dj.optim.lr_scheduler.StepLR(optimizer, 3, gamma=0.5)
+    schedule = dj.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
 
     def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad(set_to_none=False)
