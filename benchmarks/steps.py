@@ -1,4 +1,4 @@
-"""Whole training steps: `zero_grad`, loss, `backward`, clipping and AdamW, in one compiled function.
+"""Whole training steps, in one compiled function: loss, `backward`, clipping and AdamW.
 
 Every model is written once over a namespace `m` (dynajit or torch). dynajit runs the step whole,
 and as it is arranged without capture of backward: the loss compiled, the update compiled apart.

@@ -85,6 +85,7 @@ class Machine(ABC):
         self.removals: dict[int, int] = {}
         self.trial: Trial | None = None
         self.refusals = refusals
+        recorder.refuses_leaves = refusals.histories
         self.unasked_blocks = 0
         self.is_caller_handling = sys.exc_info()[1] is not None
         self._constants: dict[int, Value] = {}

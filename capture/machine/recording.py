@@ -181,6 +181,8 @@ class Recorder:
         self.owners: dict[graph.Node, int] = {}
         self.writes = tensor_memory.Writes()
         self.asks_compiling = False
+        #: Leaves that functions make break the graph: see `machine.Refusals.histories`.
+        self.refuses_leaves = False
         #: Code runs that may be left to Python where it is: not outside of instructions.
         self.may_break = False
         self._lines: dict[tuple[str, int], None] = {}

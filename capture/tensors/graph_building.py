@@ -13,7 +13,7 @@ from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.tensors import layouts
-from dynajit.capture.tensors.memory import operands_of
+from dynajit.capture.tensors.memory import make_leaf, operands_of
 from dynajit.capture.values.symbolic import Scalar
 from dynajit.capture.values.tensors import Step, TensorValue
 from dynajit.core.arrays.gpu import runtime as gpu
@@ -132,6 +132,21 @@ class Builder(graph.Builder):
         if strides is None:
             raise breaks.GraphBreak(breaks.TENSOR_METHOD, "the layout of an intermediate tensor")
         return strides
+
+    def make_leaf(self, value: graph.Value, requires_grad: bool) -> graph.Value:
+        """A tensor that a function has just made becomes a leaf.
+
+        Raises:
+            GraphBreak: it has a history, or is no leaf; or a gradient would reach it later.
+        """
+        is_new = not self.needs_gradient(value) and self.recorder.owners.get(value.node) is None
+        is_continuous = value.dtype.category >= Category.FLOATING
+        if self.recorder.refuses_leaves or not (is_new and is_continuous and requires_grad):
+            return self.refuse(value, "requires_grad_()")  # type: ignore[no-any-return]
+        made = self.recorder.new_tensor(value)
+        make_leaf(self.recorder, made)
+        leaf: graph.Value = self.recorder.graph_value(made)
+        return leaf
 
     def refuse(self, value: graph.Value, what: str) -> Any:
         """Contents are asked for, or a leaf of the tape: break."""

@@ -133,7 +133,7 @@ class Value(TensorMethods):
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """A leaf of the tape is made, which graphs do not know: see `Builder.refuse`."""
-        return self.builder.refuse(self, "requires_grad_()")
+        return self.builder.make_leaf(self, requires_grad)
 
     def __bool__(self) -> bool:
         return bool(self.builder.refuse(self, "its truth value"))
@@ -301,6 +301,10 @@ class Builder:
 
     def note_parts(self, parts: tuple[Value, ...]) -> None:
         """Views that one call gave, to which eager execution refuses recorded writes."""
+
+    def make_leaf(self, value: Value, requires_grad: bool) -> Any:
+        """What `requires_grad_` of a value that was just made gives; capture knows leaves."""
+        return self.refuse(value, "requires_grad_()")
 
     def refuse(self, value: Value, what: str) -> Any:
         """Called when the contents of a value are asked for while a graph is built."""

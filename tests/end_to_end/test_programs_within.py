@@ -209,7 +209,12 @@ def test_a_compiled_program_gives_what_pytorch_gives(name: str) -> None:
         assert expected == plain(compiled())
 
 
-def test_a_leaf_in_a_graph_is_refused_by_what_it_is() -> None:
+def test_a_leaf_that_gradients_reach_later_is_refused_by_what_it_is() -> None:
     """Not by an attribute that graph values lack."""
-    with pytest.raises(dj.errors.GraphBreakError, match="gradients are computed or registered"):
-        dj.compile(lambda x: x * dj.ones(2, requires_grad=True), fullgraph=True)(dj.ones(2))
+
+    def with_leaf(x: Any) -> Any:
+        leaf = dj.ones(2, requires_grad=True)
+        return x * leaf, leaf
+
+    with pytest.raises(dj.errors.GraphBreakError, match="gradients are asked for, or a leaf is"):
+        dj.compile(with_leaf, fullgraph=True)(dj.ones(2))

@@ -18,8 +18,8 @@ STEPS = int(os.environ.get("DYNAJIT_TRAINING_STEPS", "4"))
 IS_LONG = STEPS >= 20
 #: Compiled to kernels in every run: what takes the compiler least.
 SMALL = ("mlp", "gan", "wgan_gp", "physics", "mixed_precision")
-#: The first call makes state; the second finds it. Gradients that are zeroed in place are there from
-#: the second call on only, and a rate that some steps lower is another one then.
+#: The first call makes state; the second finds it. Gradients that are zeroed in place are there
+#: from the second call on only, and a rate that some steps lower is another one then.
 MOST_GRAPHS = {name: 3 if name == "convnet" else 2 for name in TRAININGS}
 
 
