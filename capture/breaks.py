@@ -207,7 +207,8 @@ GLOBAL_STATE: Final = TABLE.add(
 AUTOGRAD_CALL: Final = TABLE.add(
     "autograd_call",
     "gradients are asked for, or a leaf is made, in a way that a graph cannot hold",
-    "Call backward() on what the function itself has computed, and make leaves that outlive it outside.",
+    "Call backward() on what the function itself has computed, and make leaves that outlive it "
+    "outside.",
 )
 TRANSFORM: Final = TABLE.add(
     "transform",

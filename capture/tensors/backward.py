@@ -108,6 +108,7 @@ class Travel:
         self.is_recorded = is_recorded
         self.targets = targets
         self.needing = _Needing(self.builder)
+        self.outside = frozenset(filter(self._is_outside, targets or ()))
         self.waiting = [node for node in self.builder.nodes if node in self.needing]
         self.leading = None if targets is None else self._leading_to(targets)
         self.gradients: dict[Node, graph.Value] = {}
@@ -172,12 +173,12 @@ class Travel:
                 self.at_leaves[leaf] = self._sum(self.at_leaves.get(leaf), gradient)
             return
         if node.kind is NodeKind.PLACEHOLDER:
-            if self.targets is not None and node in self.targets:
+            if node in self.outside:
                 self.at_targets[node] = self._sum(self.at_targets.get(node), gradient)
-                return
-            if self.leading is not None:
-                return
-            raise GraphBreak(breaks.AUTOGRAD_CALL, "backward through what an earlier call computed")
+            if self._leads_out(node):
+                what = "backward through what an earlier call computed"
+                raise GraphBreak(breaks.AUTOGRAD_CALL, what)
+            return
         self.gradients[node] = self._sum(self.gradients.get(node), gradient)
 
     def _sum(self, known: graph.Value | None, part: graph.Value) -> graph.Value:
@@ -217,9 +218,23 @@ class Travel:
         """The nodes whose gradients lead on to a target."""
         leading: set[Node] = set()
         for node in self.waiting:
-            if any(a in targets or a in leading for a in _differentiable(node, self.needing)):
+            arguments = _differentiable(node, self.needing)
+            if any(a in targets or a in leading or self._leads_out(a) for a in arguments):
                 leading.add(node)
         return leading
+
+    def _is_outside(self, node: Node) -> bool:
+        """Whether what earlier calls computed may have been computed from what a node holds."""
+        leaf = self.builder.leaves.get(node)
+        if leaf is not None:
+            return self.recorder.heap.is_adopted(leaf)
+        return node.kind is NodeKind.PLACEHOLDER
+
+    def _leads_out(self, node: Node) -> bool:
+        """Whether the run goes on behind a node, along the history of an earlier call."""
+        if node.kind is not NodeKind.PLACEHOLDER or self.recorder.leaf_at(node) is not None:
+            return False
+        return self.targets is None or bool(self.outside - {node})
 
     # -- what nodes have saved ---------------------------------------------------------------
 

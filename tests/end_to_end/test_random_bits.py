@@ -13,6 +13,8 @@ import dynajit.nn.functional as F
 from dynajit import nn
 from dynajit.ops.functions.creation.random_fills import FILLS
 
+pytestmark = pytest.mark.one_python
+
 FLOATING: Final = (dj.float32, dj.float64, dj.float16, dj.bfloat16)
 CASES: Final = (((), FLOATING[0]), *(((7, 37), dtype) for dtype in FLOATING))
 

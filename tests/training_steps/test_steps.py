@@ -65,6 +65,7 @@ def test_a_step_is_one_graph_with_the_results_of_eager_execution(name, optimizer
     assert len(compiled_names) <= MOST_GRAPHS[name]
 
 
+@pytest.mark.one_python
 @pytest.mark.c_only
 @pytest.mark.parametrize("optimizer", OPTIMIZERS if IS_LONG else ["SGD"])
 @pytest.mark.parametrize("name", TRAININGS if IS_LONG else SMALL)

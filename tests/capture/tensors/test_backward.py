@@ -437,3 +437,27 @@ def test_a_hook_that_raises_leaves_what_eager_execution_leaves() -> None:
             called(w, b)
         outcomes.append((w.grad, b.grad, dj.is_grad_enabled()))
     assert outcomes[0] == outcomes[1] == (None, None, True)
+
+
+def test_a_gradient_goes_on_behind_what_an_earlier_call_computed() -> None:
+    """The kept gradient ends the graph; what comes after it meets a result of the part before."""
+
+    def function(w: Any) -> Any:
+        first = (w * 2).tanh()
+        kept = first * 3
+        kept.retain_grad()
+        (found,) = autograd.grad((first * w).sum(), [w], retain_graph=True)
+        return found, kept
+
+    w = dj.ones(3, requires_grad=True)
+
+    assert function(w)[0].tolist() == dj.compile(function)(w)[0].tolist()
+
+
+def test_gradients_of_a_result_of_an_earlier_call_stay_there() -> None:
+    w = dj.ones(3, requires_grad=True)
+    earlier = w * 2
+
+    (found,) = dj.compile(lambda x: autograd.grad((x * x).sum(), x), fullgraph=True)(earlier)
+
+    assert [4, 4, 4] == found.tolist()
