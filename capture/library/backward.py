@@ -31,6 +31,11 @@ def answers(run, gradient):
     only_captured(run, gradient)
 
 
+def lets_go(run):
+    """What the run has passed cannot be passed again, unless the graph is kept."""
+    only_captured(run)
+
+
 def refuses(what):
     """Leave the call to eager execution, which raises an error."""
     only_captured(what)
@@ -83,6 +88,7 @@ def _travel(run, is_recorded):
                 for hook in list(hooks.values()):
                     hook(argument)
     finally:
+        lets_go(run)
         _set_grad_enabled(before)
 
 

@@ -37,7 +37,7 @@ from dynajit.capture.region.unread_results import (
 )
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
-from dynajit.capture.tensors.backward import History, HistoryNoticed, histories
+from dynajit.capture.tensors.backward import History, HistoryNoticed, ends_of, histories
 from dynajit.capture.tensors.graph_building import Builder
 from dynajit.capture.tensors.sizes import function_of
 from dynajit.capture.values.containers import DictValue, ListValue, SequenceIterator
@@ -427,13 +427,24 @@ def _with_spent(
         history = found.get(result.node)
         if history is not None and history.is_spent:
             detached = recorder.builder.without_gradient(GraphValue(recorder.builder, result.node))
-            result = replace(result, node=detached.node, is_spent=True)
+            result = replace(result, node=detached.node, spent=_reached(recorder, result.node))
         elif history is not None and _is_noticed(recorder, history, outside):
             if executor.refusals.histories:
                 raise NotRebuildable("a gradient that passes what is made after the launch")
             raise HistoryNoticed
         marked[identity] = result
     return marked
+
+
+def _reached(recorder: Recorder, node: Node) -> tuple[TensorValue, ...]:
+    """The inputs of the graph that gradients of a node reach."""
+    inputs = recorder.input_nodes
+    found = (inputs.get(end) for end in ends_of(recorder, [node]))
+    return tuple(
+        value
+        for value in found
+        if isinstance(value, TensorValue) and not isinstance(value.source, sources.LeafOf)
+    )
 
 
 def _is_noticed(recorder: Recorder, history: History, outside: set[int]) -> bool:

@@ -102,13 +102,14 @@ class Held:
         node: of the graph.
         order: which dims of the tensor those of the node are; None: the same.
         writes: how many writes count in its version.
-        is_spent: a backward run has let go of what the next one would need.
+        spent: the inputs of the graph that gradients would reach, where a backward run has let go of
+            what the next one would need; None: none has.
     """
 
     node: Node
     order: tuple[int, ...] | None = None
     writes: int = 0
-    is_spent: bool = False
+    spent: tuple[TensorValue, ...] | None = None
 
 
 def view_by_numbers(dims: tuple[int, ...], tensor: Any, numbers: Any) -> Any:
@@ -234,8 +235,9 @@ class Rebuilder:
     def _held(self, held: Held, emitter: Any) -> None:
         """A result of the launch, with the layout and the version of eager execution."""
         push = functools.partial(emitter.load_output, self.outputs[held.node])
-        if held.is_spent:
-            push = functools.partial(emitter.call, spent, push)
+        if held.spent is not None:
+            inputs = [functools.partial(emitter.load_source, x.source) for x in held.spent]
+            push = functools.partial(emitter.call, spent, push, *inputs)
         if held.order is None and not held.writes:
             push()
             return

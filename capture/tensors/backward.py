@@ -141,7 +141,6 @@ class Travel:
             self.waiting.pop()
             del self.gradients[node]
             self._pass(node, gradient)
-        self._let_go()
         return None
 
     def answer(self, node: Node, gradient: graph.Value) -> None:
@@ -248,7 +247,8 @@ class Travel:
             return True
         return saves_anything(node, self.needing)
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """The nodes passed so far have nothing saved any more."""
         if self.keep:
             return
         spent = [node for node in self.passed if self._saves(node)]

@@ -653,8 +653,7 @@ def _leading_to(
     leading = {
         node
         for node in found
-        if node.is_spent
-        or (node.may_hide and any(view in captures for view, _ in node.hidden_views()))
+        if node.may_hide and any(view in captures for view, _ in node.hidden_views())
     }
     for node in sorted(found, key=_age):
         for edge in _edges(node):

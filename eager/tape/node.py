@@ -90,8 +90,6 @@ class Node:
     #: True for a node that stands for many operations, and whose gradients may pass through values
     #: of them that others have: see `hides`, `hidden_views` and `unfold`.
     may_hide = False
-    #: True for a node behind which a backward run has let go of everything.
-    is_spent = False
     #: True for a node whose derivative the program wrote.
     runs_user_code = False
     #: Where gradients of the outputs go instead, (node, index) each; None: they come here.
@@ -648,7 +646,6 @@ class SpentBackward(Node):
     """A result of a compiled function which has run backward from it, as the eager tape is then."""
 
     __slots__ = ()
-    is_spent = True
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         """See the class.
@@ -659,9 +656,9 @@ class SpentBackward(Node):
         raise AutogradError(MSG_SECOND_BACKWARD)
 
 
-def spent(tensor: Any) -> Any:
-    """The tensor, whose gradient nobody can ask for again."""
-    _tensor.rebase(tensor, SpentBackward((), ()), 0)
+def spent(tensor: Any, *inputs: Any) -> Any:
+    """The tensor, which was computed from `inputs`, and whose gradient nobody can ask for again."""
+    _tensor.rebase(tensor, SpentBackward(*edges_of(inputs)), 0)
     return tensor
 
 

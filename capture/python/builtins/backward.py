@@ -207,7 +207,8 @@ def _next_leaf(machine: Machine, run: Run) -> Value:
         if not run.accumulates:
             run.of_leaves[leaf.identity] = gradient
             continue
-        _accumulate(machine, leaf, gradient, run.travel.is_recorded)
+        if needs_gradient(machine, leaf):  # else it was frozen in between: its hooks alone run
+            _accumulate(machine, leaf, gradient, run.travel.is_recorded)
         after = _filled(machine, found_attribute(machine, leaf, AFTER))
         if after is not None:
             return _stop(machine, after, leaf, False)
@@ -230,6 +231,14 @@ def _filled(machine: Machine, hooks: Value | None) -> DictValue | None:
     if not isinstance(hooks, DictValue):
         raise _refusal("hooks that are no dict")
     return hooks if dict_entries(machine, hooks) else None
+
+
+@special(forms.lets_go)
+@at_once
+def _lets_go(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    run: Run = args[0].object  # type: ignore[attr-defined]
+    run.travel.let_go()
+    return NONE
 
 
 @special(forms.answers)

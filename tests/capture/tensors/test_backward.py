@@ -299,6 +299,16 @@ def frozen_for_a_while(t: Tensors) -> Any:
 
 
 @program
+def frozen_before_backward(t: Tensors) -> Any:
+    seen = []
+    loss = (t.x @ t.w * t.b).sum() + t.b.sum()
+    t.b.requires_grad_(False)
+    loss.backward()
+    t.b.requires_grad_(True)
+    return seen
+
+
+@program
 def statistics_of_batches(t: Tensors) -> Any:
     mean, variance = dj.zeros(3), dj.ones(3)
     loss = F.batch_norm(t.x @ t.w, mean, variance, t.b + 1, t.u, training=True).pow(3).sum()
@@ -461,3 +471,36 @@ def test_gradients_of_a_result_of_an_earlier_call_stay_there() -> None:
     (found,) = dj.compile(lambda x: autograd.grad((x * x).sum(), x), fullgraph=True)(earlier)
 
     assert [4, 4, 4] == found.tolist()
+
+
+def test_a_run_that_ends_with_an_error_has_used_up_what_it_passed() -> None:
+    def function(w: Any) -> Any:
+        h = w.exp()
+        h.register_hook(lambda g: 1 // 0)
+        loss = (h * h).sum()
+        try:
+            loss.backward()
+        except ZeroDivisionError:
+            return loss
+        return None
+
+    for called in (function, dj.compile(function, fullgraph=True)):
+        loss = called(dj.ones(3, requires_grad=True))
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            loss.backward()
+
+
+def test_what_is_used_up_is_in_the_way_of_its_own_leaves_only() -> None:
+    def function(m: Any) -> Any:
+        result = m * m
+        result.sum().backward()
+        return result
+
+    m, w = dj.ones(3, requires_grad=True), dj.ones(3, requires_grad=True)
+    result = dj.compile(function, fullgraph=True)(m)
+    product = (result * w).sum()
+    product.backward(inputs=[w], retain_graph=True)
+
+    assert [1, 1, 1] == w.grad.tolist()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        autograd.grad(product, [m], allow_unused=True)
