@@ -102,8 +102,8 @@ class Held:
         node: of the graph.
         order: which dims of the tensor those of the node are; None: the same.
         writes: how many writes count in its version.
-        spent: the inputs of the graph that gradients would reach, where a backward run has let go of
-            what the next one would need; None: none has.
+        spent: where a backward run has let go of what the next one would need, the inputs of the
+            graph that gradients would reach; None: none has.
     """
 
     node: Node

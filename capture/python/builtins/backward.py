@@ -292,10 +292,10 @@ def _own(machine: Machine, leaf: TensorValue, gradient: graph.Value) -> graph.Va
     if order is not None:
         result: graph.Value = TABLE.laid_out(gradient, order=order)
         return result
-    node = gradient.node
+    node, shape = gradient.node, tuple(gradient.shape)
     is_shared = node in machine.recorder.owners or node.op is None or node.is_view
-    is_row_major = builder.strides_of(gradient) is not None and not is_shared
-    if is_shared or not is_row_major:
+    lies = builder.strides_of(gradient)
+    if is_shared or lies is None or layouts.storage_order(shape, lies) is not None:
         return graph.Value(builder, builder.copy_of(gradient))
     return gradient
 

@@ -330,6 +330,13 @@ def leaf_not_laid_out_by_rows(t: Tensors) -> Any:
     return turned.grad, turned.grad.stride()
 
 
+@program
+def gradient_not_laid_out_by_rows(t: Tensors) -> Any:
+    turned = t.w.detach().t().contiguous().t()
+    (turned * t.w).square().sum().backward()
+    return t.w.grad.stride()
+
+
 def leaves_of(found: Any) -> Iterator[Any]:
     if isinstance(found, (tuple, list)):
         for item in found:
