@@ -194,6 +194,7 @@ LEFT_OUT: Final = {
     "dynajit/distributions/wishart.py: _check_freedom": _DISTRIBUTIONS,
     "eager/tape/anomaly.py: check": "of backward, in eager execution",
     "eager/files/reading.py: _storage": _RUNS_EAGERLY,
+    "eager/operations/duals.py: _windowed": _RUNS_EAGERLY,
     "eager/tensor/convert.py: _converted": "of Python's data, which is not a tensor",
     "eager/tensor/creation.py: asarray": _OF_OBJECTS,
     "eager/backward/gradcheck.py: _check": _RUNS_EAGERLY,
@@ -306,6 +307,9 @@ def test_every_row_that_may_refuse_has_a_case() -> None:
 
 #: Functions that do something else where operations are recorded, and what: no check is left out.
 RECORDING: Final = {
+    "dynajit/autograd/products.py: _rows_of": "a mapped call is part of the graph",
+    "dynajit/func.py: jacfwd": "a Jacobian by rows, not by columns",
+    "dynajit/func.py: transformed": "what `jacfwd` returns",
     "dynajit/amp/grad_scaler.py: step": "what is found is chosen by, not asked for",
     "dynajit/distributions/constraints.py: are_met": "a factorization checks in place of its steps",
     "dynajit/distributions/wishart.py: _check_freedom": "a warning",

@@ -19,10 +19,10 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
 
 def _run(make: Callable[[Any], Any], is_compiled: bool) -> tuple[list[Any], Any, Any]:
     dj.manual_seed(3)
-    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)).double()
     opt = make(model.parameters())
     step = dj.compile(opt.step) if is_compiled else opt.step
-    x = dj.tensor(np.linspace(-1, 1, 24).reshape(6, 4).astype("float32"))
+    x = dj.tensor(np.linspace(-1, 1, 24).reshape(6, 4))
     for _ in range(5):
         opt.zero_grad()
         (model(x) ** 2).mean().backward()
@@ -36,12 +36,12 @@ def test_a_compiled_step_is_the_eager_one(name: str) -> None:
     expected, expected_state, _ = _run(MAKERS[name], False)
     actual, state, step = _run(MAKERS[name], True)
     for one, other in zip(expected, actual, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(other, one, rtol=1e-7, atol=1e-9)
     assert expected_state["state"].keys() == state["state"].keys()
     for number, entry in expected_state["state"].items():
         for field, value in entry.items():
             found = state["state"][number][field]
-            np.testing.assert_allclose(found.numpy(), value.numpy(), rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(found.numpy(), value.numpy(), rtol=1e-7, atol=1e-9)
     report = step.report()
     assert () == report.breaks
     assert () == report.skips
@@ -77,7 +77,7 @@ def test_a_step_that_begins_its_state_is_compiled_once(name: str) -> None:
     actual, _, step = _run(BEGINNING[name], True)
 
     for one, other in zip(expected, actual, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(other, one, rtol=1e-7, atol=1e-9)
     assert (1, ()) == (step.report().graphs, step.report().breaks)
 
 
@@ -157,5 +157,5 @@ def test_a_step_of_a_class_of_a_program_begins_its_state_in_the_graph() -> None:
     actual, state, _ = _run(lambda p: Halved(p, lr=0.05), True)
 
     for one, other in zip(expected, actual, strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(other, one, rtol=1e-7, atol=1e-9)
     assert expected_state["state"].keys() == state["state"].keys()
