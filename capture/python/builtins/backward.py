@@ -36,6 +36,7 @@ from dynajit.eager.backward.reach import has_other_leaves
 from dynajit.eager.modes import forward_levels
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
 from dynajit.eager.samples.sample_tensor import open_level
+from dynajit.eager.tape import anomaly
 from dynajit.ir import graph
 from dynajit.ir.node import Node
 from dynajit.ops import TABLE
@@ -92,6 +93,8 @@ def _begins(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
         raise _refusal("backward: one gradient per tensor")
     if is_inference_mode_enabled() or machine.recorder.inference_enabled:
         raise _refusal("backward in inference mode")
+    if anomaly.is_detecting() is not None:
+        raise _refusal("backward while anomalies are detected")
     machine.uses_autocast()
     starts = [
         _start(machine, output, gradient)

@@ -511,3 +511,11 @@ def test_what_is_used_up_is_in_the_way_of_its_own_leaves_only() -> None:
     assert [1, 1, 1] == w.grad.tolist()
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         autograd.grad(product, [m], allow_unused=True)
+
+
+def test_anomalies_are_detected_within_compiled_functions() -> None:
+    def function(w: Any) -> None:
+        (w * 0).sqrt().sum().backward()
+
+    with pytest.raises(RuntimeError, match="nan"), autograd.detect_anomaly():
+        dj.compile(function)(dj.zeros(2, requires_grad=True))
