@@ -190,6 +190,8 @@ def _check_writable(machine: Machine, receiver: TensorValue) -> None:
     """
     memory = tensor_memory.memory_of(machine.recorder, receiver)
     contents: MemoryContents = machine.heap[memory]
+    if machine.recorder.grad_enabled and _is_of_new_leaf(machine, receiver, memory):
+        raise GraphBreak(breaks.TENSOR_FAILURE, "a write to a leaf that requires a gradient")
     existing = machine.recorder.existing(contents.base)
     if existing is None:
         return
@@ -208,6 +210,20 @@ def _check_writable(machine: Machine, receiver: TensorValue) -> None:
         _set_grad_enabled(before)
     if not any_arrays.is_writable(existing.array):
         raise GraphBreak(breaks.TENSOR_FAILURE, "its memory is read-only")
+
+
+def _is_of_new_leaf(machine: Machine, receiver: TensorValue, memory: int) -> bool:
+    """True for a leaf that the captured code made, and for its views that have its history."""
+    steps = machine.heap[receiver.identity].steps
+    for identity in machine.recorder.builder.leaves.values():
+        leaf = machine.heap[identity] if machine.heap.has(identity) else None
+        if leaf is None or leaf.memory != memory or not leaf.is_new_leaf:
+            continue
+        count = len(leaf.steps)
+        rest = steps[count:]
+        if steps[:count] == leaf.steps and all(step.op is not TABLE.detach for step in rest):
+            return True
+    return False
 
 
 def _is_detached(machine: Machine, receiver: TensorValue) -> bool:

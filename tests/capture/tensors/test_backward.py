@@ -519,3 +519,33 @@ def test_anomalies_are_detected_within_compiled_functions() -> None:
 
     with pytest.raises(RuntimeError, match="nan"), autograd.detect_anomaly():
         dj.compile(function)(dj.zeros(2, requires_grad=True))
+
+
+MADE: dict[str, tuple[Any, Any]] = {
+    "of another tensor": (lambda x: x.detach().requires_grad_(), lambda leaf: leaf),
+    "by a factory": (lambda x: dj.ones(2, 2, requires_grad=True), lambda leaf: leaf),
+    "by a factory, a row of it": (
+        lambda x: dj.ones(2, 2, requires_grad=True),
+        lambda leaf: leaf[0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_leaf_that_is_made_cannot_be_written_while_gradients_are_recorded(
+    name: str,
+) -> None:
+    make, view = MADE[name]
+
+    def function(x: Any, is_recorded: bool) -> Any:
+        leaf = make(x)
+        with dj.set_grad_enabled(is_recorded):
+            view(leaf).add_(1)
+        return leaf.detach()
+
+    compiled = dj.compile(function)
+
+    assert function(dj.ones(2, 2), False).tolist() == compiled(dj.ones(2, 2), False).tolist()
+    for called in (function, compiled):
+        with pytest.raises(RuntimeError, match="leaf"):
+            called(dj.ones(2, 2), True)
