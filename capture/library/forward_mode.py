@@ -8,27 +8,23 @@ which runs as plain Python.
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
-from dynajit.core.errors import InternalError
+from dynajit.capture.library.table import only_captured
 from dynajit.eager import Tensor
-
-
-def _only_captured(*arguments):
-    raise InternalError("a marker of captured code was called")
 
 
 def tangents_begin(primals, tangents):
     """What stands for the primals, and what `tangents_end` needs."""
-    _only_captured(primals, tangents)
+    only_captured(primals, tangents)
 
 
 def tangents_end(begun, outputs):
     """The tangents of tensors that were computed since."""
-    _only_captured(begun, outputs)
+    only_captured(begun, outputs)
 
 
 def leave_to_eager(function):
     """Break the graph: the call has no form here."""
-    _only_captured(function)
+    only_captured(function)
 
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):

@@ -8,8 +8,7 @@ so whatever cannot be captured breaks the graph at the call.
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
-from dynajit.capture.library.table import replaces
-from dynajit.core.errors import InternalError
+from dynajit.capture.library.table import only_captured, replaces
 from dynajit.core.pytree import flatten, unflatten
 from dynajit.eager import Tensor
 from dynajit.eager.samples import mapping
@@ -21,19 +20,15 @@ from dynajit.eager.samples.dims import (
 )
 
 
-def _only_captured(*arguments):
-    raise InternalError("a marker of captured code was called")
-
-
 def mapping_begins(leaves, dims, count):
     """The leaves, those with samples replaced by what stands for one; and what `mapping_ends`
     needs."""
-    _only_captured(leaves, dims, count)
+    only_captured(leaves, dims, count)
 
 
 def mapping_ends(begun, results, dims, randomness):
     """The results of all samples."""
-    _only_captured(begun, results, dims, randomness)
+    only_captured(begun, results, dims, randomness)
 
 
 @replaces(mapping.called)

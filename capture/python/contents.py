@@ -30,6 +30,7 @@ from dynajit.capture.values.containers import (
 from dynajit.capture.values.objects import DELETED, InstanceDictValue
 from dynajit.capture.values.storage import DequeItems
 from dynajit.capture.values.symbolic import LITERAL_TYPES, Known, Value, constant
+from dynajit.capture.values.tensors import TensorValue
 
 
 def view_items(machine: Machine, view: DictViewValue) -> tuple[Value, ...]:
@@ -237,9 +238,18 @@ def dict_store(
     if isinstance(value, InstanceDictValue):
         instance_store(machine, value, hashable(machine, key), item)
         return
-    entries = dict(dict_entries(machine, value))
+    known = dict_entries(machine, value)
+    token = hashable(machine, key) if token is None else token
+    if token in known and _is_one_object(known[token][1], item):
+        return  # as `d[key] += 1` of a tensor: nothing is to be replayed, or kept apart
+    entries = dict(known)
     put(machine, entries, key, item, token)
     machine.heap.write(value.identity, entries)
+
+
+def _is_one_object(a: Value, b: Value) -> bool:
+    """True for one handle, and for handles of one tensor."""
+    return a is b or (isinstance(a, TensorValue) and a.object_id == b.object_id)
 
 
 def dict_delete(machine: Machine, value: DictValue, key: Value, token: Any = None) -> None:

@@ -4,7 +4,7 @@ Contract: `handle` runs a row at the innermost level that acts: its result is co
 the level, then its tangent, by `ops.table.tangents`, which are rows outside of the level, too: so
 that levels do not mix, and the tape records the computation of tangents as any other. Composites
 without a node of their own are followed part by part. In inference mode nothing is followed, as in
-PyTorch. Called by `eager.operations.execute`.
+PyTorch.
 """
 
 from collections.abc import Sequence

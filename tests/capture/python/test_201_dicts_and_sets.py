@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
+import dynajit as dj
+from dynajit.capture.entry import session
+
 
 def caught(function, *arguments, **keywords):
     """The result, or the exception's class name and text."""
@@ -550,3 +553,20 @@ def test_comparisons_with_effects_are_made_once_when_a_dict_is_made(assert_captu
 
 def test_comparisons_with_effects_are_made_once_when_a_key_is_stored(assert_captured, x):
     assert_captured(store_under_a_loud_key, {}, x, graphs=None, breaks=None)
+
+
+def test_storing_the_tensor_that_is_there_writes_no_dict():
+    """So that many states, each with a counter, need not be kept apart from each other."""
+
+    def step(states):
+        for state in states:
+            state["count"] += 1
+
+    states = [{"count": dj.zeros(())} for _ in range(3)]
+    region = session.capture(step, (states,))
+
+    assert ["TensorEffect"] * 3 == [type(effect).__name__ for effect in region.effects]
+    counted = [state["count"] for state in states]
+    dj.compile(step)(states)
+    assert [1, 1, 1] == [count.item() for count in counted]
+    assert all(state["count"] is count for state, count in zip(states, counted, strict=True))
