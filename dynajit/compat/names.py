@@ -747,7 +747,7 @@ _PLACES: Final[dict[str, Place]] = {
         },
     ),
     "distributed.constants": Place(
-        "Constants of process groups.", {"core.process.process_groups": "default_pg_timeout"}
+        "Constants of process groups.", {"distributed.groups": "default_pg_timeout"}
     ),
     "distributed.device_mesh": Place(
         "Meshes of devices.",
@@ -757,9 +757,10 @@ _PLACES: Final[dict[str, Place]] = {
         "The functions of `dynajit.distributed`.",
         {
             "core.process.process_groups": (
-                "ProcessGroup _get_default_group=default_group default_group get_rank "
-                "get_world_size init_process_group is_initialized"
+                "_get_default_group=default_group default_group get_rank get_world_size "
+                "is_initialized"
             ),
+            "distributed.groups": "ProcessGroup init_process_group new_group",
             "distributed.reductions": "ReduceOp",
         },
     ),

@@ -52,6 +52,10 @@ file and line).
     |   |-- DynamicSizeError            mark_dynamic on a size that the code fixes
     |   `-- BackendError                a backend of the program's own broke its contract
     |-- LaunchFailed                    a launch refuses its values: the plain function goes on
+    |-- DistError       (RuntimeError)  processes of a group do not come together
+    |   |-- DistBackendError            the engine failed, or did not finish in time
+    |   |-- DistNetworkError            a process cannot be reached
+    |   `-- DistStoreError              a store has no such key, or not in time
     |-- CodegenError    (RuntimeError)  no kernel could be made
     |   |-- ToolchainError              the C or CUDA compiler is missing or failed
     |   |   `-- CompilerTimeoutError    it did not finish in time
@@ -256,6 +260,22 @@ class DynamicSizeError(CaptureError):
 
 class BackendError(CaptureError):
     """A backend that the program gave to `compile` raised, or what it made breaks its contract."""
+
+
+class DistError(DynajitError, RuntimeError):
+    """Processes of a group do not come together."""
+
+
+class DistBackendError(DistError):
+    """The engine of a group failed, or did not finish in time."""
+
+
+class DistNetworkError(DistError):
+    """A process cannot be reached."""
+
+
+class DistStoreError(DistError):
+    """A store has no such key, or not in time."""
 
 
 class CodegenError(DynajitError, RuntimeError):

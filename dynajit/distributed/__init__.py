@@ -1,32 +1,32 @@
-"""A group of processes by PyTorch's path, for programs that run in one: rank 0 of 1.
+"""Several processes that run one program, by PyTorch's path: groups, collectives and messages.
 
-Contract: after `init_process_group` the functions answer and copy as in a group of one process,
-whatever the backend is called; before, they raise ValueError, as in PyTorch. More than one process,
-point-to-point messages and stores are refused. Captured as functions of their own.
+Contract: `init_process_group` makes the group of the processes that were started together; before,
+functions raise ValueError, as in PyTorch. Arrays are carried by MPI; one process needs no engine.
 """
 
 import os
 from typing import Any
 
-from dynajit.core.errors import InvalidValueError, ShapeError
+from dynajit.core.errors import (
+    DistBackendError,
+    DistError,
+    DistNetworkError,
+    DistStoreError,
+    InvalidValueError,
+    ShapeError,
+)
 from dynajit.core.process import late
 from dynajit.core.process.process_groups import (
-    BACKENDS,
     NON_GROUP_MEMBER,
     STATE,
-    ProcessGroup,
-    default_pg_timeout,
-    destroy_process_group,
     get_rank,
     get_world_size,
-    init_process_group,
     is_initialized,
     member_of,
-    new_group,
 )
-from dynajit.core.refusals import refused_class, refused_function
+from dynajit.core.refusals import refused_class
+from dynajit.distributed.channels import mpi
 from dynajit.distributed.collectives import (
-    Work,
     all_gather,
     all_gather_coalesced,
     all_gather_into_tensor,
@@ -43,18 +43,24 @@ from dynajit.distributed.collectives import (
     reduce_scatter_tensor,
     scatter,
 )
+from dynajit.distributed.groups import (
+    BACKENDS,
+    ProcessGroup,
+    default_pg_timeout,
+    destroy_process_group,
+    group_of,
+    init_process_group,
+    new_group,
+)
 from dynajit.distributed.objects import (
     all_gather_object,
     broadcast_object_list,
     gather_object,
     scatter_object_list,
 )
+from dynajit.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from dynajit.distributed.reductions import ReduceOp
-
-_WHY = (
-    "dynajit runs in one process; there is nobody to send to.  Ask get_world_size() first, or use "
-    "the collectives."
-)
+from dynajit.distributed.work import Work
 
 
 class Backend(str):
@@ -96,7 +102,7 @@ class GroupMember(metaclass=_Group):
 
 
 def is_available() -> bool:
-    """Whether programs may make a group of processes: True, of one."""
+    """Whether programs may make a group of processes: True."""
     return True
 
 
@@ -111,13 +117,13 @@ def is_nccl_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """Whether Gloo is here: False."""
-    return False
+    """Whether the backend "gloo" is served, which is done by MPI."""
+    return mpi.is_available()
 
 
 def is_mpi_available() -> bool:
-    """Whether MPI is here: False."""
-    return False
+    """Whether MPI is here: mpi4py and a runtime."""
+    return mpi.is_available()
 
 
 def is_ucc_available() -> bool:
@@ -164,45 +170,43 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
-    """The processes of a group: [0]."""
-    member_of(group)
-    return [0]
+    """The processes of a group, as all count; none outside of it.
+
+    Raises:
+        InvalidValueError: there is no such group.
+    """
+    found = group_of(group)
+    return [] if found is None else list(found.ranks)
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """The rank among all processes of one in a group: 0.
+    """The rank among all processes of one in a group.
 
     Raises:
         InvalidValueError: there is no such process.
     """
-    return get_group_rank(group, group_rank)
+    found = group_of(group)
+    if found is None or not 0 <= group_rank < found.size():
+        raise InvalidValueError(f"Group rank {group_rank} is not part of group {group!r}")
+    return found.ranks[group_rank]
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """The rank in a group of one among all processes: 0.
+    """The rank in a group of one among all processes.
 
     Raises:
         InvalidValueError: there is no such process.
     """
-    member_of(group)
-    if global_rank != 0:
+    found = group_of(group)
+    if found is None or global_rank not in found.ranks:
         raise InvalidValueError(f"Global rank {global_rank} is not part of group {group!r}")
-    return 0
+    return found.ranks.index(global_rank)
 
 
 def get_pg_count() -> int:
     """How many groups there are."""
     return len(STATE.groups)
 
-
-P2POp = refused_class("distributed.P2POp", _WHY)
-batch_isend_irecv = refused_function("distributed.batch_isend_irecv", _WHY)
-irecv = refused_function("distributed.irecv", _WHY)
-isend = refused_function("distributed.isend", _WHY)
-recv = refused_function("distributed.recv", _WHY)
-recv_object_list = refused_function("distributed.recv_object_list", _WHY)
-send = refused_function("distributed.send", _WHY)
-send_object_list = refused_function("distributed.send_object_list", _WHY)
 
 _all_gather_base = all_gather_into_tensor
 _reduce_scatter_base = reduce_scatter_tensor
@@ -217,6 +221,10 @@ TCPStore = refused_class("distributed.TCPStore", _STORES)
 __all__ = [
     "Backend",
     "DeviceMesh",
+    "DistBackendError",
+    "DistError",
+    "DistNetworkError",
+    "DistStoreError",
     "FileStore",
     "GroupMember",
     "HashStore",
@@ -274,14 +282,12 @@ __all__ = [
     "nn",
     "optim",
     "recv",
-    "recv_object_list",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",
     "send",
-    "send_object_list",
     "utils",
 ]
 

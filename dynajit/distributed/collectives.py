@@ -1,327 +1,632 @@
-"""What processes tell each other, in a group of one: values stay, outputs get copies of inputs.
+"""What processes tell each other: every function here is called by all processes of a group.
 
 Contract: arguments are checked as by PyTorch's Gloo backend; gradients do not pass
-(`distributed.nn` has the functions that keep them). With `async_op` the result is a `Work` that is
-done. Outside of a group nothing happens.
+(`distributed.nn` has the functions that keep them). With `async_op` the result is a `Work`, and the
+tensors are neither read nor written by the program until it was waited for. Outside of a group
+nothing happens.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
 
-from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
-from dynajit.core.process.process_groups import NON_GROUP_MEMBER, member_of
-from dynajit.distributed.reductions import ReduceOp, check_reduction
+import numpy as np
+
+from dynajit.core.arrays import any_arrays
+from dynajit.core.errors import (
+    ArgumentError,
+    DistBackendError,
+    DTypeError,
+    InvalidValueError,
+    ShapeError,
+)
+from dynajit.distributed.buffers import Incoming, joined, outgoing
+from dynajit.distributed.channels.channel import DONE, Array, Request
+from dynajit.distributed.groups import ProcessGroup, group_of, place_in
+from dynajit.distributed.reductions import PremultipliedSum, ReduceOp, check_reduction
+from dynajit.distributed.work import PROGRESS, Work, finished
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 
-MSG_NOT_A_TENSOR = (
+#: The tag of messages of `monitored_barrier`; programs' tags are not negative, and less than it.
+_MONITORED: Final = 32_000
+
+MSG_NOT_A_TENSOR: Final = (
     "Invalid function argument. Expected parameter `{name}` of type Tensor\n"
     "             but got {got} instead."
 )
 
 
-class Work:
-    """What an asynchronous call gives back: it is done already.
+def all_reduce(
+    tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Join the values of all processes, in place.
 
     Args:
-        results: the tensors that it wrote.
-    """
-
-    def __init__(self, results: Sequence[Any] = ()) -> None:
-        self._results = list(results)
-
-    def wait(self, timeout: Any = None) -> bool:
-        """True, at once."""
-        return True
-
-    def is_completed(self) -> bool:
-        """True."""
-        return True
-
-    def is_success(self) -> bool:
-        """True."""
-        return True
-
-    def exception(self) -> None:
-        """None: nothing failed."""
-
-    def result(self) -> list[Any]:
-        """The tensors that it wrote."""
-        return self._results
-
-
-def all_reduce(
-    tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
-    """Join the values of all processes: the tensor stays as it is.
+        tensor: of one shape and dtype in all processes.
+        op: a `ReduceOp`.
+        group: the default one if None.
+        async_op: give a `Work` back at once.
 
     Raises:
         InvalidValueError: there is no group.
         ArgumentError, DTypeError: as of `check_reduction`.
+        DistBackendError: the engine failed, or the others did not come in time.
     """
     check_tensor(tensor, "tensor")
     check_reduction(tensor, op, "all_reduce")
-    member_of(group)
-    return _finished([tensor], async_op)
+    found = group_of(group)
+    if found is None or found.size() == 1:
+        return _nothing(found, [tensor], async_op)
+    return _reduced_everywhere(found, [tensor], op, async_op, "all_reduce")
 
 
 def all_reduce_coalesced(
     tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`all_reduce` of several tensors."""
+    """`all_reduce` of several tensors of one dtype, in one message."""
     _check_list(tensors, "tensors")
     for tensor in tensors:
         check_reduction(tensor, op, "all_reduce_coalesced")
-    member_of(group)
-    return _finished(tensors, async_op)
+    found = group_of(group)
+    if found is None or found.size() == 1 or not tensors:
+        return _nothing(found, tensors, async_op)
+    _check_dtypes(tensors, tensors[0], "all_reduce_coalesced", DTypeError)
+    return _reduced_everywhere(found, tensors, op, async_op, "all_reduce_coalesced")
+
+
+def _reduced_everywhere(
+    group: ProcessGroup, tensors: Sequence[Tensor], op: Any, async_op: bool, name: str
+) -> Work | None:
+    arrived = Incoming(tensors, group, keep=True)
+    kind = _factored(arrived.array, op)
+    return _run(
+        group,
+        name,
+        lambda: group.channel.all_reduce(arrived.array, kind),
+        tensors,
+        _averaged(arrived.array, op, group, arrived.write),
+        async_op,
+    )
 
 
 def reduce(
-    tensor: Any,
+    tensor: Tensor,
     dst: int | None = None,
     op: Any = ReduceOp.SUM,
     group: Any = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Join values in one process: the tensor stays as it is.
+    """Join values in one process's tensor; those of the others stay as they are.
 
     Raises:
         InvalidValueError: there is no group, or no process is named.
-        ShapeError: another process than 0 is; a RuntimeError, as in PyTorch.
+        DistBackendError: as of `all_reduce`, or there is no such process.
     """
     check_tensor(tensor, "tensor")
     check_reduction(tensor, op, "reduce")
-    member_of(group)
-    check_root("reduce", dst, group_dst)
-    return _finished([tensor], async_op)
+    found = group_of(group)
+    if found is None:
+        return None
+    root = place_in(found, dst, group_dst, "reduce")
+    if found.size() == 1:
+        return _nothing(found, [tensor], async_op)
+    arrived = Incoming([tensor], found, keep=True)
+    array = arrived.array
+    if isinstance(op, PremultipliedSum) and found.rank() != root:
+        array = any_arrays.copied(array)
+    kind = _factored(array, op)
+    finish = _averaged(array, op, found, arrived.write) if found.rank() == root else None
+    return _run(
+        found, "reduce", lambda: found.channel.reduce(array, root, kind), [tensor], finish, async_op
+    )
 
 
 def broadcast(
-    tensor: Any,
+    tensor: Tensor,
     src: int | None = None,
     group: Any = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Send one process's values to all: the tensor stays as it is.
+    """Write one process's values into the tensors of all.
 
     Raises: as of `reduce`.
     """
     check_tensor(tensor, "tensor")
-    member_of(group)
-    check_root("broadcast", src, group_src)
-    return _finished([tensor], async_op)
+    found = group_of(group)
+    if found is None:
+        return None
+    root = place_in(found, src, group_src, "broadcast")
+    if found.size() == 1:
+        return _nothing(found, [tensor], async_op)
+    if found.rank() == root:
+        array, finish = outgoing(tensor, found), None
+    else:
+        arrived = Incoming([tensor], found)
+        array, finish = arrived.array, arrived.write
+    return _run(
+        found, "broadcast", lambda: found.channel.broadcast(array, root), [tensor], finish, async_op
+    )
 
 
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
 ) -> Work | None:
-    """Wait for all processes: at once.
+    """Wait until all processes are here.
 
     Raises:
         InvalidValueError: there is no group.
+        DistBackendError: the others did not come in time.
     """
-    member_of(group)
-    return _finished([], async_op)
+    found = group_of(group)
+    if found is None:
+        return None
+    return _run(found, "barrier", found.channel.barrier, [], None, async_op, timeout)
 
 
-def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """`barrier`."""
-    member_of(group)
+def monitored_barrier(
+    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
+    """`barrier` that names the processes which did not come.
+
+    Args:
+        timeout: how long the first process waits; the group's if None.
+        wait_all_ranks: name all that are missing, not only the first.
+
+    Raises:
+        InvalidValueError: there is no group.
+        DistBackendError: a process did not come in time.
+    """
+    found = group_of(group)
+    if found is None or found.size() == 1:
+        return
+    limit = found.limit if timeout is None else timeout.total_seconds()
+    token = np.zeros(1, np.int8)
+    if found.rank() != 0:
+        finished(found.channel.send(token, 0, _MONITORED), None, limit, "monitored_barrier")
+        request = found.channel.receive(token, 0, _MONITORED)
+        finished(request, None, limit, "monitored_barrier: rank 0")
+        return
+    missing = []
+    for rank in range(1, found.size()):
+        work = Work(found.channel.receive(token, rank, _MONITORED), (), None, limit, "")
+        try:
+            work.wait()
+        except DistBackendError:
+            missing.append(found.ranks[rank])
+            if not wait_all_ranks:
+                break
+    if missing:
+        names = ", ".join(map(str, missing))
+        raise DistBackendError(
+            f"monitored_barrier: rank{'s' if len(missing) > 1 else ''} {names} did not come within "
+            f"{limit:g} s.  Look at what they print: they failed, wait elsewhere, or are slow."
+        )
+    for rank in range(1, found.size()):
+        finished(found.channel.send(token, rank, _MONITORED), None, limit, "monitored_barrier")
 
 
 def all_gather(
-    tensor_list: Any, tensor: Any, group: Any = None, async_op: bool = False
+    tensor_list: Any, tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the tensor into the one entry of `tensor_list`.
+    """Write every process's tensor into the entry of `tensor_list` that its rank says.
 
     Raises:
         InvalidValueError: there is no group, or dtypes differ.
         ShapeError: there is another number of entries, or of another shape.
+        DistBackendError: as of `all_reduce`.
     """
     _check_list(tensor_list, "tensor_list")
     check_tensor(tensor, "tensor")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
-    _copy(only(tensor_list, "all_gather", "output tensor list"), tensor, "all_gather")
-    return _finished(tensor_list, async_op)
+    _check_count(tensor_list, found, "all_gather", "output tensor list")
+    for entry in tensor_list:
+        _check_alike(entry, tensor, "all_gather")
+    if found.size() == 1:
+        return _copied(tensor_list, [tensor], async_op)
+    return _gathered(found, tensor_list, tensor, async_op, "all_gather")
+
+
+def _gathered(
+    group: ProcessGroup, outputs: Sequence[Tensor], tensor: Tensor, async_op: bool, name: str
+) -> Work | None:
+    arrived, source = Incoming(outputs, group), outgoing(tensor, group)
+    return _run(
+        group,
+        name,
+        lambda: group.channel.all_gather(arrived.array, source),
+        outputs,
+        arrived.write,
+        async_op,
+    )
 
 
 def all_gather_coalesced(
     output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`all_gather` of several tensors."""
+    """`all_gather` of several tensors: one list of outputs per process."""
     _check_list(input_tensor_list, "input_tensor_list")
-    outputs = only(output_tensor_lists, "all_gather_coalesced", "output tensor lists")
-    _check_list(outputs, "output_tensor_lists")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
-    if len(outputs) != len(input_tensor_list):
-        raise ShapeError(
-            f"all_gather_coalesced: {len(outputs)} outputs for {len(input_tensor_list)} inputs.  "
-            "Expected one for each."
-        )
-    for output, tensor in zip(outputs, input_tensor_list, strict=True):
-        _copy(output, tensor, "all_gather_coalesced")
-    return _finished(outputs, async_op)
+    _check_count(output_tensor_lists, found, "all_gather_coalesced", "output tensor lists")
+    for outputs in output_tensor_lists:
+        _check_list(outputs, "output_tensor_lists")
+        if len(outputs) != len(input_tensor_list):
+            raise ShapeError(
+                f"all_gather_coalesced: {len(outputs)} outputs for {len(input_tensor_list)} "
+                "inputs.  Expected one for each."
+            )
+    last = None
+    for place, tensor in enumerate(input_tensor_list):
+        entries = [outputs[place] for outputs in output_tensor_lists]
+        last = all_gather(entries, tensor, group, async_op)
+    return last if last is not None else _nothing(found, [], async_op)
 
 
 def all_gather_into_tensor(
-    output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the input into the output, which has its shape, or one more dim of size 1 in front.
+    """Write the inputs of all processes into the output, one after the other along its first dim.
 
-    Raises: as of `all_gather`.
+    Args:
+        output_tensor: as many elements as all inputs, in their order.
+
+    Raises: as of `all_gather`, DTypeError where dtypes differ.
     """
     check_tensor(input_tensor, "input_tensor")
     check_tensor(output_tensor, "output_tensor")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
-    shape = tuple(input_tensor.shape)
-    stacked = tuple(output_tensor.shape) == (1, *shape)
-    _copy(
-        output_tensor[0] if stacked else output_tensor,
-        input_tensor,
-        "all_gather_into_tensor",
-        DTypeError,
-    )
-    return _finished([output_tensor], async_op)
+    name = "all_gather_into_tensor"
+    _check_dtypes([output_tensor], input_tensor, name, DTypeError)
+    _check_parts(output_tensor, input_tensor, found, name, "output", "input")
+    if found.size() == 1:
+        return _copied([_shaped(output_tensor, input_tensor)], [input_tensor], async_op)
+    return _gathered(found, [output_tensor], input_tensor, async_op, name)
 
 
 def reduce_scatter(
-    output: Any, input_list: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor,
+    input_list: Any,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
 ) -> Work | None:
-    """Write the one entry of `input_list` into the output.
+    """Join the lists of all processes, and write into each process's output the entry of its rank.
 
     Raises: as of `all_gather` and `all_reduce`.
     """
     check_tensor(output, "output")
     _check_list(input_list, "input_list")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
     check_reduction(output, op, "reduce_scatter")
-    _copy(output, only(input_list, "reduce_scatter", "input tensor list"), "reduce_scatter")
-    return _finished([output], async_op)
+    _check_count(input_list, found, "reduce_scatter", "input tensor list")
+    for entry in input_list:
+        _check_alike(output, entry, "reduce_scatter")
+    if found.size() == 1:
+        return _copied([output], input_list, async_op)
+    return _reduced_in_parts(
+        found, output, joined(input_list, found), op, async_op, "reduce_scatter"
+    )
 
 
 def reduce_scatter_tensor(
-    output: Any, input: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the input, which has the output's shape or one more dim of size 1 in front, into it.
+    """Join the inputs of all processes, and write the part of each process's rank into its output.
 
-    Raises: as of `reduce_scatter`.
+    Args:
+        input: as many elements as all outputs, in their order.
+
+    Raises: as of `reduce_scatter`, DTypeError where dtypes differ.
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
-    check_reduction(output, op, "reduce_scatter_tensor")
-    stacked = tuple(input.shape) == (1, *tuple(output.shape))
-    _copy(output, input[0] if stacked else input, "reduce_scatter_tensor", DTypeError)
-    return _finished([output], async_op)
+    name = "reduce_scatter_tensor"
+    check_reduction(output, op, name)
+    _check_dtypes([output], input, name, DTypeError)
+    _check_parts(input, output, found, name, "input", "output")
+    if found.size() == 1:
+        return _copied([output], [_shaped(input, output)], async_op)
+    return _reduced_in_parts(found, output, outgoing(input, found), op, async_op, name)
+
+
+def _reduced_in_parts(
+    group: ProcessGroup, output: Tensor, source: Array, op: Any, async_op: bool, name: str
+) -> Work | None:
+    arrived = Incoming([output], group)
+    if isinstance(op, PremultipliedSum):
+        source = any_arrays.copied(source)
+    kind = _factored(source, op)
+    return _run(
+        group,
+        name,
+        lambda: group.channel.reduce_scatter(arrived.array, source, kind),
+        [output],
+        _averaged(arrived.array, op, group, arrived.write),
+        async_op,
+    )
 
 
 def gather(
-    tensor: Any,
+    tensor: Tensor,
     gather_list: Any = None,
     dst: int | None = None,
     group: Any = None,
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Write the tensor into the one entry of `gather_list`.
+    """Write every process's tensor into the list of one, by rank.
+
+    Args:
+        gather_list: as many tensors as processes, in the process that `dst` names; None elsewhere.
+        dst: 0 if no process is named.
 
     Raises:
-        InvalidValueError: there is no group, no list, or dtypes differ.
-        ShapeError: there is another number of entries, of another shape, or another process than 0
-            is named.
+        InvalidValueError: there is no group; no list where there should be one, or one elsewhere;
+            or dtypes differ.
+        ShapeError: there is another number of entries, of another shape.
+        DistBackendError: as of `reduce`.
     """
     check_tensor(tensor, "tensor")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
-    check_root("gather", 0 if dst is None and group_dst is None else dst, group_dst)
-    if not gather_list:
-        raise InvalidValueError("Argument ``gather_list`` must be specified on destination rank.")
-    _check_list(gather_list, "gather_list")
-    _copy(only(gather_list, "gather", "output list"), tensor, "gather")
-    return _finished(gather_list, async_op)
+    root = place_in(found, 0 if dst is None and group_dst is None else dst, group_dst, "gather")
+    if found.rank() == root:
+        if not gather_list:
+            raise InvalidValueError(
+                "Argument ``gather_list`` must be specified on destination rank."
+            )
+        _check_list(gather_list, "gather_list")
+        _check_count(gather_list, found, "gather", "output list")
+        for entry in gather_list:
+            _check_alike(entry, tensor, "gather")
+    elif gather_list:
+        raise InvalidValueError(
+            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
+        )
+    if found.size() == 1:
+        return _copied(gather_list, [tensor], async_op)
+    source = outgoing(tensor, found)
+    arrived = Incoming(gather_list, found) if found.rank() == root else None
+    return _run(
+        found,
+        "gather",
+        lambda: found.channel.gather(arrived.array if arrived else None, source, root),
+        gather_list or [],
+        arrived.write if arrived else None,
+        async_op,
+    )
 
 
 def scatter(
-    tensor: Any,
+    tensor: Tensor,
     scatter_list: Any = None,
     src: int | None = None,
     group: Any = None,
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Write the one entry of `scatter_list` into the tensor.
+    """Write the entries of one process's list into the tensors of all, by rank.
+
+    Args:
+        scatter_list: as many tensors as processes, in the process that `src` names; None elsewhere.
+        src: 0 if no process is named.
 
     Raises: as of `gather`.
     """
     check_tensor(tensor, "tensor")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
-    check_root("scatter", 0 if src is None and group_src is None else src, group_src)
-    if not scatter_list:
-        raise InvalidValueError("Argument ``scatter_list`` must be specified on source rank.")
-    _check_list(scatter_list, "scatter_list")
-    _copy(tensor, only(scatter_list, "scatter", "input list"), "scatter")
-    return _finished([tensor], async_op)
+    root = place_in(found, 0 if src is None and group_src is None else src, group_src, "scatter")
+    if found.rank() == root:
+        if not scatter_list:
+            raise InvalidValueError("Argument ``scatter_list`` must be specified on source rank.")
+        _check_list(scatter_list, "scatter_list")
+        _check_count(scatter_list, found, "scatter", "input list")
+        for entry in scatter_list:
+            _check_alike(tensor, entry, "scatter")
+    elif scatter_list:
+        raise InvalidValueError(
+            "Argument ``scatter_list`` must NOT be specified on non-source ranks."
+        )
+    if found.size() == 1:
+        return _copied([tensor], scatter_list, async_op)
+    arrived = Incoming([tensor], found)
+    source = joined(scatter_list, found) if found.rank() == root else None
+    return _run(
+        found,
+        "scatter",
+        lambda: found.channel.scatter(arrived.array, source, root),
+        [tensor],
+        arrived.write,
+        async_op,
+    )
 
 
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Write the one entry of the second list into that of the first.
+    """Send entry j of every process's inputs to process j, as the entry of the sender's rank.
 
     Raises: as of `all_gather`.
     """
     _check_list(output_tensor_list, "output_tensor_list")
     _check_list(input_tensor_list, "input_tensor_list")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
-    output = only(output_tensor_list, "all_to_all", "output tensor list")
-    _copy(output, only(input_tensor_list, "all_to_all", "input tensor list"), "all_to_all")
-    return _finished(output_tensor_list, async_op)
+    _check_count(output_tensor_list, found, "all_to_all", "output tensor list")
+    _check_count(input_tensor_list, found, "all_to_all", "input tensor list")
+    first = input_tensor_list[0]
+    _check_dtypes([*output_tensor_list, *input_tensor_list], first, "all_to_all", InvalidValueError)
+    _check_alike(output_tensor_list[found.rank()], input_tensor_list[found.rank()], "all_to_all")
+    if found.size() == 1:
+        return _copied(output_tensor_list, input_tensor_list, async_op)
+    return _exchanged(
+        found,
+        output_tensor_list,
+        joined(input_tensor_list, found),
+        [tensor.numel() for tensor in output_tensor_list],
+        [tensor.numel() for tensor in input_tensor_list],
+        async_op,
+        "all_to_all",
+    )
 
 
 def all_to_all_single(
-    output: Any,
-    input: Any,
+    output: Tensor,
+    input: Tensor,
     output_split_sizes: Any = None,
     input_split_sizes: Any = None,
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Write the input into the output.
+    """Send part j of every process's input to process j, as the part of the sender's rank.
 
     Args:
-        output_split_sizes, input_split_sizes: the size of the first dim in a list, or None.
+        output_split_sizes, input_split_sizes: sizes of the parts along the first dim; None for
+            equal ones.
 
     Raises:
-        ShapeError: shapes differ, or sizes do not add up to that of the first dim.
+        ShapeError: sizes do not add up to that of the first dim, or it has no equal parts.
+        DTypeError: dtypes differ.
     """
     check_tensor(output, "output")
     check_tensor(input, "input")
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return None
-    for sizes, tensor in ((output_split_sizes, output), (input_split_sizes, input)):
-        if sizes and (len(sizes) != 1 or sum(sizes) != tensor.shape[0]):
+    _check_dtypes([output], input, "all_to_all_single", DTypeError)
+    received = _split_counts(output, output_split_sizes, found)
+    sent = _split_counts(input, input_split_sizes, found)
+    if received[found.rank()] != sent[found.rank()]:
+        _check_alike(output, input, "all_to_all_single")
+    if found.size() == 1:
+        _check_alike(output, input, "all_to_all_single")
+        return _copied([output], [input], async_op)
+    source = outgoing(input, found)
+    return _exchanged(found, [output], source, received, sent, async_op, "all_to_all_single")
+
+
+def _exchanged(
+    group: ProcessGroup,
+    outputs: Sequence[Tensor],
+    source: Array,
+    received: list[int],
+    sent: list[int],
+    async_op: bool,
+    name: str,
+) -> Work | None:
+    arrived = Incoming(outputs, group)
+    return _run(
+        group,
+        name,
+        lambda: group.channel.all_to_all(arrived.array, source, received, sent),
+        outputs,
+        arrived.write,
+        async_op,
+    )
+
+
+def _split_counts(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
+    """The elements of each part of a tensor that is split along its first dim."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    if not sizes:
+        if rows % group.size():
             raise ShapeError(
-                f"all_to_all_single: Split sizes doesn't match total dim 0 size: {sizes} for "
-                f"{tensor.shape[0]}."
+                f"all_to_all_single: Tensor's dim 0 does not divide equally across group size: "
+                f"{rows} for {group.size()}."
             )
-    _copy(output, input, "all_to_all_single", DTypeError)
-    return _finished([output], async_op)
+        return [tensor.numel() // group.size()] * group.size()
+    if len(sizes) != group.size() or sum(sizes) != rows:
+        raise ShapeError(
+            f"all_to_all_single: Split sizes doesn't match total dim 0 size: {sizes} for {rows}."
+        )
+    return [size * (tensor.numel() // rows if rows else 0) for size in sizes]
 
 
-def _finished(results: Sequence[Any], async_op: bool) -> Work | None:
-    return Work(results) if async_op else None
+def _run(
+    group: ProcessGroup,
+    name: str,
+    start: Callable[[], Request],
+    results: Sequence[Tensor],
+    finish: Callable[[], None] | None,
+    async_op: bool,
+    timeout: timedelta | None = None,
+) -> Work | None:
+    """Start a transfer, and wait for it unless the program will."""
+    limit = group.limit if timeout is None else timeout.total_seconds()
+    if not async_op:
+        finished(start(), finish, limit, name)
+        return None
+    work = Work(start(), results, finish, limit, name)
+    PROGRESS.add(work)
+    return work
+
+
+def _factored(array: Array, op: Any) -> ReduceOp:
+    """What the engine does for an operation; elements are multiplied by its factor first."""
+    if isinstance(op, PremultipliedSum):
+        array *= op.factor.array if isinstance(op.factor, Tensor) else op.factor
+        return ReduceOp.SUM
+    return ReduceOp.SUM if op is ReduceOp.AVG else op  # type: ignore[no-any-return]
+
+
+def _averaged(
+    array: Array, op: Any, group: ProcessGroup, write: Callable[[], None]
+) -> Callable[[], None]:
+    """What is done with the sum of all processes: divide it for a mean, and write it."""
+    if op is not ReduceOp.AVG:
+        return write
+
+    def divided() -> None:
+        nonlocal array
+        array /= group.size()
+        write()
+
+    return divided
+
+
+def _nothing(group: ProcessGroup | None, results: Sequence[Tensor], async_op: bool) -> Work | None:
+    """The answer of a call that changes nothing."""
+    if group is None or not async_op:
+        return None
+    return Work(DONE, results, None, group.limit, "")
+
+
+def _copied(outputs: Sequence[Tensor], sources: Sequence[Tensor], async_op: bool) -> Work | None:
+    """The answer of one process, which gets what it sends."""
+    with no_grad():
+        for output, source in zip(outputs, sources, strict=True):
+            output.copy_(source)
+    return Work(DONE, outputs, None, 0.0, "") if async_op else None
+
+
+def _shaped(tensor: Tensor, other: Tensor) -> Tensor:
+    """A tensor in the shape of another, of as many elements."""
+    return tensor if tensor.shape == other.shape else tensor.view(other.shape)
 
 
 def check_tensor(tensor: Any, name: str) -> None:
+    """Refuse what is no tensor.
+
+    Raises:
+        ArgumentError: it is none.
+    """
     if not isinstance(tensor, Tensor):
         raise ArgumentError(MSG_NOT_A_TENSOR.format(name=name, got=type(tensor)))
 
@@ -336,35 +641,40 @@ def _check_list(tensors: Any, name: str) -> None:
         check_tensor(tensor, name)
 
 
-def check_root(name: str, given: int | None, within_group: int | None) -> None:
-    if given is None and within_group is None:
-        raise InvalidValueError("Must specify global_rank or group_rank")
-    if given is not None and within_group is not None:
-        raise InvalidValueError("Can't specify both group_rank and global_rank")
-    root = within_group if given is None else given
-    if root != 0:
-        raise ShapeError(f"{name}: invalid root rank: {root}.  Expected 0, the only process.")
-
-
-def only(entries: Any, name: str, what: str) -> Any:
-    if len(entries) != 1:
+def _check_count(entries: Any, group: ProcessGroup, name: str, what: str) -> None:
+    if len(entries) != group.size():
         raise ShapeError(
-            f"{name}: invalid {what} (expected length 1, the world size, got {len(entries)})"
+            f"{name}: invalid {what} (expected length {group.size()}, the world size, got "
+            f"{len(entries)})"
         )
-    return entries[0]
 
 
-def _copy(output: Any, source: Any, name: str, refuse: type[Exception] = InvalidValueError) -> None:
-    """Write; `refuse` is what PyTorch raises where dtypes differ."""
-    if output.dtype is not source.dtype:
-        raise refuse(
-            f"{name}: Invalid usage of tensors with different dtypes. Found {output.dtype} and "
-            f"{source.dtype}"
-        )
+def _check_dtypes(
+    tensors: Sequence[Tensor], other: Tensor, name: str, refuse: type[Exception]
+) -> None:
+    """`refuse` is what PyTorch raises where dtypes differ."""
+    for tensor in tensors:
+        if tensor.dtype is not other.dtype:
+            raise refuse(
+                f"{name}: Invalid usage of tensors with different dtypes. Found {tensor.dtype} and "
+                f"{other.dtype}"
+            )
+
+
+def _check_alike(output: Tensor, source: Tensor, name: str) -> None:
+    _check_dtypes([output], source, name, InvalidValueError)
     if tuple(output.shape) != tuple(source.shape):
         raise ShapeError(
             f"{name}: invalid tensor size (expected {tuple(source.shape)}, got "
             f"{tuple(output.shape)})"
         )
-    with no_grad():
-        output.copy_(source)
+
+
+def _check_parts(
+    whole: Tensor, part: Tensor, group: ProcessGroup, name: str, whole_name: str, part_name: str
+) -> None:
+    if whole.numel() != part.numel() * group.size():
+        raise ShapeError(
+            f"{name}: {whole_name} tensor size must be equal to world_size times {part_name} "
+            f"tensor size: {tuple(whole.shape)} for {group.size()} of {tuple(part.shape)}."
+        )

@@ -1,25 +1,35 @@
-"""Collectives of Python objects in a group of one process: what is received is a pickled copy.
+"""Collectives of Python objects: what is received is a pickled copy.
 
-Contract: as of `distributed.collectives`.
+Contract: as of `distributed.collectives`. Pickles run code when they are read: processes of one
+program trust each other.
 """
 
 import pickle
 from typing import Any
 
+import numpy as np
+
 from dynajit.core.errors import ArgumentError, InvalidValueError
-from dynajit.core.process.process_groups import NON_GROUP_MEMBER, member_of
-from dynajit.distributed.collectives import check_root
+from dynajit.distributed.channels.channel import Array
+from dynajit.distributed.groups import ProcessGroup, group_of, place_in
+from dynajit.distributed.work import finished
+
+_SIZES = np.int64
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Put a copy of an object into the first place of a list.
+    """Put every process's object into the place of a list that its rank says.
 
     Raises:
         InvalidValueError: there is no group.
-        IndexError: the list is empty.
+        IndexError: the list is shorter than the group.
+        DistBackendError: the engine failed, or the others did not come in time.
     """
-    if member_of(group) is not NON_GROUP_MEMBER:
-        object_list[0] = _copied(obj)
+    found = group_of(group)
+    if found is None:
+        return
+    for rank, item in enumerate(_gathered(found, obj)):
+        object_list[rank] = item
 
 
 def gather_object(
@@ -29,18 +39,25 @@ def gather_object(
     group: Any = None,
     group_dst: int | None = None,
 ) -> None:
-    """Put a copy of an object into the first place of a list.
+    """Put every process's object into the list of one, by rank.
 
-    Raises:
-        InvalidValueError: there is no group, or no list.
-        ShapeError: another process than 0 is named.
+    Raises: as of `collectives.gather`.
     """
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return
-    check_root("gather_object", 0 if dst is None and group_dst is None else dst, group_dst)
-    if not object_gather_list:
+    given = 0 if dst is None and group_dst is None else dst
+    root = place_in(found, given, group_dst, "gather_object")
+    if found.rank() == root and not object_gather_list:
         raise InvalidValueError("Argument ``gather_list`` must be specified on destination rank.")
-    object_gather_list[0] = _copied(obj)
+    if found.rank() != root and object_gather_list:
+        raise InvalidValueError(
+            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
+        )
+    items = _gathered(found, obj)
+    if object_gather_list:
+        for rank, item in enumerate(items):
+            object_gather_list[rank] = item
 
 
 def broadcast_object_list(
@@ -50,20 +67,27 @@ def broadcast_object_list(
     device: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Send one process's objects to all: the list stays as it is.
+    """Put one process's objects into the lists of all, which are of one length.
 
     Raises:
         InvalidValueError: there is no group.
         ArgumentError: `object_list` is no list.
-        ShapeError: another process than 0 is named.
+        DistBackendError: there is no such process, or as of `all_gather_object`.
     """
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return
-    check_root("broadcast_object_list", 0 if src is None and group_src is None else src, group_src)
+    given = 0 if src is None and group_src is None else src
+    root = place_in(found, given, group_src, "broadcast_object_list")
     if not isinstance(object_list, list):
         raise ArgumentError(
             f"broadcast_object_list: expected a list of objects, got {type(object_list).__name__}."
         )
+    if found.size() > 1:
+        is_root = found.rank() == root
+        items = _sent(found, object_list if is_root else None, root)
+        if not is_root:
+            object_list[:] = items
 
 
 def scatter_object_list(
@@ -73,25 +97,58 @@ def scatter_object_list(
     group: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Put a copy of the one input into the first place of the output list.
+    """Put one of the objects of one process's list into the first place of each process's list.
 
     Raises:
-        InvalidValueError: there is no group, no input, or no place.
-        ShapeError: another process than 0 is named.
+        InvalidValueError: there is no group, no input for each process, or no place.
+        DistBackendError: as of `broadcast_object_list`.
     """
-    if member_of(group) is NON_GROUP_MEMBER:
+    found = group_of(group)
+    if found is None:
         return
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise InvalidValueError(
             "Expected argument scatter_object_output_list to be a list of size at least 1."
         )
-    check_root("scatter_object_list", 0 if src is None and group_src is None else src, group_src)
-    if not scatter_object_input_list or len(scatter_object_input_list) != 1:
+    given = 0 if src is None and group_src is None else src
+    root = place_in(found, given, group_src, "scatter_object_list")
+    is_root = found.rank() == root
+    items = scatter_object_input_list
+    if is_root and (not items or len(items) != found.size()):
         raise InvalidValueError(
-            "source rank must provide non-None scatter_object_input_list of the world's size, 1"
+            "source rank must provide non-None scatter_object_input_list of the world's size, "
+            f"{found.size()}"
         )
-    scatter_object_output_list[0] = _copied(scatter_object_input_list[0])
+    sent = _sent(found, items if is_root else None, root)
+    scatter_object_output_list[0] = sent[found.rank()]
 
 
-def _copied(item: Any) -> Any:
-    return pickle.loads(pickle.dumps(item))
+def _gathered(group: ProcessGroup, item: Any) -> list[Any]:
+    """The objects of all processes."""
+    content = np.frombuffer(pickle.dumps(item), np.uint8)
+    sizes = np.empty(group.size(), _SIZES)
+    _wait(group, group.channel.all_gather(sizes, np.array([content.size], _SIZES)))
+    # Messages of one size: all_gather knows no others.
+    padded = np.zeros(int(sizes.max()), np.uint8)
+    padded[: content.size] = content
+    rows = np.empty((group.size(), padded.size), np.uint8)
+    _wait(group, group.channel.all_gather(rows, padded))
+    return [
+        pickle.loads(row[:size].tobytes()) for row, size in zip(rows, sizes.tolist(), strict=True)
+    ]
+
+
+def _sent(group: ProcessGroup, item: Any, root: int) -> Any:
+    """A copy of the root's object."""
+    is_root = group.rank() == root
+    content: Array = np.frombuffer(pickle.dumps(item), np.uint8) if is_root else None
+    size = np.array([content.size if is_root else 0], _SIZES)
+    _wait(group, group.channel.broadcast(size, root))
+    if not is_root:
+        content = np.empty(int(size[0]), np.uint8)
+    _wait(group, group.channel.broadcast(content, root))
+    return pickle.loads(content.tobytes())
+
+
+def _wait(group: ProcessGroup, request: Any) -> None:
+    finished(request, None, group.limit, "a collective of objects")

@@ -1,16 +1,21 @@
-"""How values of several processes are joined, and what that says about one: nothing but errors.
+"""How values of several processes are joined.
 
-Contract: `check_reduction` refuses what PyTorch refuses.
+Contract: `check_reduction` refuses what PyTorch refuses. AVG and PREMUL_SUM are sums with a factor;
+engines know the others.
 """
 
 import enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
+from dynajit.core.records import record
+
+if TYPE_CHECKING:
+    from dynajit.eager.tensor.tensor import Tensor
 
 
 class ReduceOp(enum.Enum):
-    """How values of several processes are joined; of one process, none changes a value."""
+    """How values of several processes are joined."""
 
     SUM = 0
     AVG = 1
@@ -26,17 +31,32 @@ class ReduceOp(enum.Enum):
 #: The kinds by themselves, as PyTorch names them.
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
+
+@record
+class PremultipliedSum:
+    """The sum of what processes have, each multiplied by its factor."""
+
+    factor: Any
+
+
+def _make_nccl_premul_sum(factor: "float | Tensor") -> PremultipliedSum:
+    """A sum of values that are multiplied first, by PyTorch's inner name."""
+    return PremultipliedSum(factor)
+
+
 _BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
 
-def check_reduction(tensor: Any, op: Any, name: str) -> None:
+def check_reduction(tensor: "Tensor", op: Any, name: str) -> None:
     """Refuse operations that PyTorch has not for a tensor's dtype.
 
     Raises:
-        ArgumentError: `op` is no member of ReduceOp, or PREMUL_SUM, which has no factor here.
+        ArgumentError: `op` is no member of ReduceOp, or PREMUL_SUM without a factor.
         InvalidValueError: complex numbers have no order; a ValueError, as in PyTorch.
         DTypeError: bits of floating numbers, or a mean of integers.
     """
+    if isinstance(op, PremultipliedSum):
+        return
     if not isinstance(op, ReduceOp) or op is ReduceOp.PREMUL_SUM:
         raise ArgumentError(f"{name}(op={op!r}): incompatible function arguments. Expected a "
                             "member of ReduceOp other than PREMUL_SUM.")  # fmt: skip

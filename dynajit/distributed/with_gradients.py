@@ -7,7 +7,7 @@ from typing import Any
 
 from dynajit.core.errors import ShapeError
 from dynajit.core.process.process_groups import member_of
-from dynajit.distributed.collectives import check_root, check_tensor, only
+from dynajit.distributed.collectives import check_tensor
 from dynajit.distributed.reductions import ReduceOp, check_reduction
 
 
@@ -87,6 +87,20 @@ def _check_shape(output: Any, source: Any) -> None:
             f"an output of shape {tuple(output.shape)} for an input of shape "
             f"{tuple(source.shape)}.  Expected the same shape: there is one process."
         )
+
+
+def check_root(name: str, given: int | None, within_group: int | None) -> None:
+    root = within_group if given is None else given
+    if root != 0:
+        raise ShapeError(f"{name}: invalid root rank: {root}.  Expected 0, the only process.")
+
+
+def only(entries: Any, name: str, what: str) -> Any:
+    if len(entries) != 1:
+        raise ShapeError(
+            f"{name}: invalid {what} (expected length 1, the world size, got {len(entries)})"
+        )
+    return entries[0]
 
 
 __all__ = [

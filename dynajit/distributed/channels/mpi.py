@@ -1,0 +1,261 @@
+"""MPI through mpi4py: processes of one machine or of many, arrays in host memory.
+
+Contract: as `channel.Channel`. Arrays are handed to MPI where they lie. Elements that MPI has no
+type for are sent as bytes; 16-bit floats are joined as float32 and rounded once. mpi4py asks for
+MPI_THREAD_MULTIPLE, so another thread may move requests forward.
+"""
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from dynajit.core.errors import DistBackendError
+from dynajit.core.process import optional
+from dynajit.distributed.channels.channel import Array, Channel, Request
+from dynajit.distributed.reductions import ReduceOp
+
+INSTALL: Final = "dynajit[mpi]"
+
+#: Dtypes that MPI cannot join: they are joined as float32.
+_WIDENED: Final = frozenset((np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)))
+
+_OPERATIONS: Final = {
+    ReduceOp.SUM: ("SUM", "LOR"),
+    ReduceOp.PRODUCT: ("PROD", "LAND"),
+    ReduceOp.MIN: ("MIN", "LAND"),
+    ReduceOp.MAX: ("MAX", "LOR"),
+    ReduceOp.BAND: ("BAND", "LAND"),
+    ReduceOp.BOR: ("BOR", "LOR"),
+    ReduceOp.BXOR: ("BXOR", "LXOR"),
+}
+"""MPI's names: of numbers, and of truth values, whose sum is true where one is."""
+
+
+@functools.cache
+def engine() -> ModuleType:
+    """`mpi4py.MPI`, which starts MPI when it is imported.
+
+    Raises:
+        UnsupportedError: mpi4py or an MPI runtime is missing.
+    """
+    return optional.load("mpi4py.MPI", needed_for="A group of several processes", install=INSTALL)
+
+
+def is_available() -> bool:
+    """Whether mpi4py and an MPI runtime are here; starts MPI if they are."""
+    try:
+        engine()
+    except Exception:
+        return False
+    return True
+
+
+class _Transfer(Request):
+    """A request of MPI's.
+
+    Args:
+        request: MPI's.
+        held: arrays that MPI reads and writes until it is done.
+        finish: called once, when it is done.
+        size: of the group, where the request is a receipt.
+    """
+
+    def __init__(
+        self, request: Any, held: tuple[Array | None, ...], finish: Callable[[], None] | None = None
+    ) -> None:
+        self._request = request
+        self._held = held
+        self._finish = finish
+        self._done = False
+
+    def test(self) -> bool:
+        if self._done:
+            return True
+        try:
+            if not self._request.Test():
+                return False
+        except Exception as error:
+            raise DistBackendError(f"MPI: {error}") from error
+        self._end()
+        return True
+
+    def _end(self) -> None:
+        self._done = True
+        if self._finish is not None:
+            self._finish()
+        self._held = ()
+
+
+class _Receipt(_Transfer):
+    """A message that is to come, from a process that the transfer tells."""
+
+    def test(self) -> bool:
+        if self._done:
+            return True
+        status = engine().Status()
+        try:
+            if not self._request.Test(status):
+                return False
+        except Exception as error:
+            raise DistBackendError(f"MPI: {error}") from error
+        self.source = status.Get_source()
+        self._end()
+        return True
+
+
+class MpiChannel(Channel):
+    """The processes of an MPI communicator.
+
+    Args:
+        communicator: used for nothing else.
+    """
+
+    engine = "mpi"
+
+    def __init__(self, communicator: Any) -> None:
+        self._communicator = communicator
+        self.rank = communicator.Get_rank()
+        self.size = communicator.Get_size()
+
+    def split(self, ranks: Sequence[int]) -> "MpiChannel | None":
+        if self.rank not in ranks:
+            return None
+        group = self._communicator.Get_group().Incl(list(ranks))
+        return MpiChannel(self._communicator.Create_group(group))
+
+    def barrier(self) -> Request:
+        return self._started(self._communicator.Ibarrier)
+
+    def broadcast(self, array: Array, root: int) -> Request:
+        return self._started(self._communicator.Ibcast, _elements(array), root)
+
+    def all_reduce(self, array: Array, op: ReduceOp) -> Request:
+        array, finish = _joinable(array)
+        operation = _operation(op, array)
+        return self._started(
+            self._communicator.Iallreduce, engine().IN_PLACE, array, operation, finish=finish
+        )
+
+    def reduce(self, array: Array, root: int, op: ReduceOp) -> Request:
+        array, finish = _joinable(array)
+        operation = _operation(op, array)
+        if self.rank != root:
+            return self._started(self._communicator.Ireduce, array, None, operation, root)
+        return self._started(
+            self._communicator.Ireduce, engine().IN_PLACE, array, operation, root, finish=finish
+        )
+
+    def all_gather(self, output: Array, source: Array) -> Request:
+        return self._started(self._communicator.Iallgather, _elements(source), _elements(output))
+
+    def gather(self, output: Array | None, source: Array, root: int) -> Request:
+        target = None if output is None else _elements(output)
+        return self._started(self._communicator.Igather, _elements(source), target, root)
+
+    def scatter(self, output: Array, source: Array | None, root: int) -> Request:
+        given = None if source is None else _elements(source)
+        return self._started(self._communicator.Iscatter, given, _elements(output), root)
+
+    def reduce_scatter(self, output: Array, source: Array, op: ReduceOp) -> Request:
+        wide, _ = _joinable(source)
+        target, finish = _joinable(output)
+        operation = _operation(op, wide)
+        return self._started(
+            self._communicator.Ireduce_scatter_block, wide, target, operation, finish=finish
+        )
+
+    def all_to_all(
+        self,
+        output: Array,
+        source: Array,
+        output_counts: Sequence[int],
+        source_counts: Sequence[int],
+    ) -> Request:
+        given, target = _elements(source), _elements(output)
+        width = given.size // source.size if source.size else 1
+        return self._started(
+            self._communicator.Ialltoallv,
+            [given, [width * count for count in source_counts]],
+            [target, [width * count for count in output_counts]],
+        )
+
+    def send(self, array: Array, peer: int, tag: int) -> Request:
+        return self._started(self._communicator.Isend, _elements(array), peer, tag)
+
+    def receive(self, array: Array, peer: int | None, tag: int) -> Request:
+        given = engine().ANY_SOURCE if peer is None else peer
+        target = _elements(array)
+        return _Receipt(self._call(self._communicator.Irecv, target, given, tag), (target,))
+
+    def _started(
+        self,
+        start: Callable[..., Any],
+        *arguments: Any,
+        finish: Callable[[], None] | None = None,
+    ) -> Request:
+        return _Transfer(self._call(start, *arguments), arguments, finish)
+
+    def _call(self, start: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return start(*arguments)
+        except engine().Exception as error:
+            raise DistBackendError(f"MPI: {error}") from error
+
+    def fail(self, reason: str) -> None:
+        print(reason, file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        engine().COMM_WORLD.Abort(1)
+
+
+def world(size: int, rank: int) -> MpiChannel:
+    """The channel of all processes that were started together, in the order of `rank`.
+
+    Raises:
+        UnsupportedError: MPI is missing, or started another number of processes.
+    """
+    communicator = engine().COMM_WORLD
+    found = communicator.Get_size()
+    if found != size:
+        raise DistBackendError(
+            f"init_process_group(world_size={size}): MPI started {found} process"
+            f"{'' if found == 1 else 'es'}.  Expected as many as the group has.  Start the program "
+            f"with: python -m dynajit.distributed.run --nproc-per-node {size} program.py, or by "
+            "multiprocessing.spawn."
+        )
+    return MpiChannel(communicator.Split(0, rank))
+
+
+def announced() -> tuple[int, int] | None:
+    """World size and rank where mpiexec started this process, else None; starts no MPI."""
+    for size, rank in (("PMI_SIZE", "PMI_RANK"), ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")):
+        if size in os.environ and rank in os.environ:
+            return int(os.environ[size]), int(os.environ[rank])
+    return None
+
+
+def _elements(array: Array) -> Array:
+    """The array as MPI takes it: bytes, where it has no type for the elements."""
+    flat = array.reshape(-1)
+    if flat.dtype.isbuiltin == 1 and flat.dtype != np.float16:
+        return flat
+    return flat.view(np.uint8)
+
+
+def _joinable(array: Array) -> tuple[Array, Callable[[], None] | None]:
+    """The array, or a wider copy and what writes it back."""
+    flat = array.reshape(-1)
+    if flat.dtype not in _WIDENED:
+        return flat, None
+    wide = flat.astype(np.float32)
+    return wide, lambda: np.copyto(flat, wide, casting="unsafe")
+
+
+def _operation(op: ReduceOp, array: Array) -> Any:
+    number, truth = _OPERATIONS[op]
+    return getattr(engine(), truth if array.dtype == np.bool_ else number)

@@ -1,0 +1,318 @@
+"""Groups of processes are made and ended here: who belongs to them, and what carries their arrays.
+
+Contract: `core.process.process_groups.STATE` holds the groups; each has a channel of its own, so
+that what one group sends never meets what another does. The backends "mpi", "gloo" and "nccl" are
+names of engines in `channels`; "gloo" is served by MPI. One process needs none of them.
+"""
+
+import datetime
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from dynajit.core.errors import DistBackendError, ExpectationError, InvalidValueError
+from dynajit.core.process import process_groups
+from dynajit.core.process.process_groups import NON_GROUP_MEMBER, STATE, NonMember
+from dynajit.distributed.channels import mpi
+from dynajit.distributed.channels.channel import Channel
+from dynajit.distributed.channels.one_process import OneProcess
+from dynajit.distributed.work import PROGRESS
+
+default_pg_timeout: Final = datetime.timedelta(minutes=30)
+"""How long a process waits for the others where nothing else is said. Source: PyTorch."""
+
+BACKENDS: Final = ("gloo", "nccl", "mpi", "ucc", "xccl", "fake", "undefined")
+"""Names of backends that are accepted."""
+
+
+class ProcessGroup(process_groups.ProcessGroup):
+    """Processes that send each other arrays, as made by `init_process_group` or `new_group`.
+
+    Args:
+        channel: what carries them.
+        ranks, backend, name, description: as of the base class.
+        limit: seconds that a process waits for the others.
+    """
+
+    __slots__ = ("channel", "limit")
+
+    def __init__(
+        self,
+        channel: Channel,
+        ranks: tuple[int, ...],
+        backend: str,
+        name: str,
+        description: str,
+        limit: float,
+    ) -> None:
+        super().__init__(ranks, channel.rank, backend, name, description)
+        self.channel = channel
+        self.limit = limit
+
+
+def group_of(group: Any) -> ProcessGroup | None:
+    """The group that is meant, the default one for None; None where this process is not in it.
+
+    Raises:
+        InvalidValueError: there is no group, or this one was destroyed.
+    """
+    found = process_groups.member_of(group)
+    return found if isinstance(found, ProcessGroup) else None
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: datetime.timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Make the group of all processes.
+
+    The processes must have been started together: by `python -m dynajit.distributed.run`, by
+    `mpiexec`, or by `multiprocessing.spawn`. One process makes a group of one without any engine.
+
+    Args:
+        backend: "mpi", "gloo" (which MPI serves), "nccl", or None for MPI; other names that PyTorch
+            knows are accepted in a group of one.
+        init_method: "env://" (the default) reads RANK and WORLD_SIZE, or what mpiexec says, where
+            they are not given; other URLs may say "?rank=0&world_size=2". Addresses are not used:
+            MPI has its own.
+        timeout: how long a process waits for the others; `default_pg_timeout` if None.
+        world_size, rank: how many processes there are, and the place of this one.
+        store: given in place of `init_method`, with `world_size` and `rank`.
+        group_name: to tell groups apart.
+        pg_options, device_id: accepted.
+
+    Raises:
+        InvalidValueError: there is a group already, or nothing says how many processes there are.
+        ExpectationError: PyTorch knows no such backend.
+        UnsupportedError: there are several processes and MPI is not installed.
+        DistBackendError: another number of processes was started.
+    """
+    if STATE.default is not None:
+        raise InvalidValueError("trying to initialize the default process group twice!")
+    name = _backend_name(backend)
+    size, place = _announced(init_method, store, world_size, rank)
+    if not 0 <= place < size:
+        raise InvalidValueError(
+            f"init_process_group(world_size={size}, rank={place}): expected a rank from 0 to "
+            f"{size - 1}."
+        )
+    channel = OneProcess() if size == 1 else mpi.world(size, place)
+    limit = (timeout or default_pg_timeout).total_seconds()
+    group = ProcessGroup(channel, tuple(range(size)), name, group_name or "0", "default_pg", limit)
+    STATE.default, STATE.groups, STATE.count = group, (group,), 1
+    if size > 1:
+        _end_together(channel)
+
+
+def _end_together(channel: Channel) -> None:
+    """End all processes when an exception ends this one: the others would wait for it."""
+    before = sys.excepthook
+
+    def hook(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        before(kind, error, traceback)
+        if STATE.default is not None and not issubclass(kind, KeyboardInterrupt):
+            channel.fail(f"rank {channel.rank} ended with {kind.__name__}: all processes end.")
+
+    sys.excepthook = hook
+
+
+def _backend_name(backend: str | None) -> str:
+    if backend is None:
+        return "undefined"
+    name = str(backend).lower()
+    for part in name.split(","):
+        if part.rpartition(":")[2] not in BACKENDS:
+            raise ExpectationError(
+                f"Unknown backend type {part.rpartition(':')[2]}.  Expected one of "
+                f"{', '.join(BACKENDS[:-1])}."
+            )
+    return name
+
+
+def _announced(init_method: str | None, store: Any, size: int, place: int) -> tuple[int, int]:
+    """World size and rank, from the arguments, a URL or the environment."""
+    if store is not None:
+        if init_method is not None:
+            raise ExpectationError("Cannot specify both init_method and store.")
+        if size < 0 or place < 0:
+            raise ExpectationError("world_size and rank must be given with a store.")
+        return size, place
+    url = init_method or "env://"
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    ask = _from_environment if parts.scheme == "env" else _missing
+    place = _number(place, query, "rank", ask, parts.scheme)
+    return _number(size, query, "world_size", ask, parts.scheme), place
+
+
+def _number(
+    given: int, query: dict[str, str], name: str, ask: Callable[[str, str], str], scheme: str
+) -> int:
+    if given >= 0:
+        return given
+    return int(query[name] if name in query else ask(name, scheme))
+
+
+def _from_environment(name: str, scheme: str) -> str:
+    found = os.environ.get(name.upper())
+    if found is not None:
+        return found
+    started = mpi.announced()
+    if started is None:
+        raise InvalidValueError(
+            f"Error initializing torch.distributed using env:// rendezvous: environment variable "
+            f"{name.upper()} expected, but not set"
+        )
+    return str(started[0 if name == "world_size" else 1])
+
+
+def _missing(name: str, scheme: str) -> str:
+    raise InvalidValueError(
+        f"Error initializing torch.distributed using {scheme}:// rendezvous: {name} parameter "
+        "missing"
+    )
+
+
+def destroy_process_group(group: Any = None) -> None:
+    """Forget a group; the default one, and all others with it, for None.
+
+    Raises:
+        ExpectationError: there is none.
+        InvalidValueError: it is not known.
+    """
+    if STATE.default is None:
+        raise ExpectationError("Process group cannot be None")
+    found = group_of(group)
+    if found is None:
+        return
+    if found is not STATE.default:
+        STATE.groups = tuple(other for other in STATE.groups if other is not found)
+        return
+    STATE.default, STATE.groups = None, ()
+    PROGRESS.forget()
+
+
+def new_group(
+    ranks: Sequence[int] | None = None,
+    timeout: datetime.timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> ProcessGroup | NonMember:
+    """A group of some of the processes; `GroupMember.NON_GROUP_MEMBER` in the others.
+
+    Args:
+        ranks: which, as all processes count; None for all.
+        timeout, backend: of the default group if None.
+        use_local_synchronization: accepted; only members need to call this in any case, but all
+            must have made the same number of groups before.
+        group_desc: to tell groups apart.
+        sort_ranks: the group counts in rising order, else in the order given.
+        pg_options, device_id: accepted.
+
+    Raises:
+        InvalidValueError: there is no default group, or `ranks` names a process twice, one that
+            there is not, or none.
+    """
+    default = group_of(None)
+    if default is None:
+        raise InvalidValueError(process_groups.MSG_NO_GROUP)
+    members = list(default.ranks if ranks is None else ranks)
+    _check_ranks(members, default.size())
+    if sort_ranks:
+        members.sort()
+    name = default.name() if backend is None else _backend_name(backend)
+    number, STATE.count = STATE.count, STATE.count + 1
+    channel = default.channel.split(members)
+    if channel is None:
+        return NON_GROUP_MEMBER
+    limit = default.limit if timeout is None else timeout.total_seconds()
+    group = ProcessGroup(
+        channel, tuple(members), name, str(number), group_desc or "undefined", limit
+    )
+    STATE.groups = (*STATE.groups, group)
+    return group
+
+
+def _check_ranks(ranks: list[int], size: int) -> None:
+    if not ranks:
+        raise InvalidValueError("new_group(ranks=[]): a group needs a process.")
+    if len(ranks) > size:
+        raise InvalidValueError(
+            "the new group's world size should be less or equal to the world size set by "
+            "init_process_group"
+        )
+    if len(set(ranks)) < len(ranks):
+        raise InvalidValueError(f"new_group(ranks={ranks}): expected each process once.")
+    for rank in ranks:
+        if not 0 <= rank < size:
+            raise InvalidValueError(
+                f"Rank {rank} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})"
+            )
+
+
+def place_in(group: ProcessGroup, given: int | None, within_group: int | None, name: str) -> int:
+    """The place in a group of a process that is named as all count, or as the group does.
+
+    Raises:
+        InvalidValueError: none is named, or both are, or it is not in the group.
+    """
+    if given is None and within_group is None:
+        raise InvalidValueError("Must specify global_rank or group_rank")
+    if given is not None and within_group is not None:
+        raise InvalidValueError("Can't specify both group_rank and global_rank")
+    if given is None:
+        assert within_group is not None
+        if not 0 <= within_group < group.size():
+            raise DistBackendError(
+                f"{name}: invalid root rank: {within_group}.  Expected 0 to {group.size() - 1}."
+            )
+        return within_group
+    if given not in group.ranks:
+        if group.size() == len(STATE.groups[0].ranks):
+            raise DistBackendError(
+                f"{name}: invalid root rank: {given}.  Expected 0 to {group.size() - 1}."
+            )
+        raise InvalidValueError(f"Global rank {given} is not part of group {group!r}")
+    return group.ranks.index(given)
+
+
+def _fail_after_fork() -> None:
+    """A child has its parent's groups, but not its engine."""
+    for group in STATE.groups:
+        if isinstance(group, ProcessGroup) and group.size() > 1:
+            group.channel = _Forked(group.channel)
+
+
+class _Forked(OneProcess):
+    """The channel of a process that was forked after the group was made: it sends nothing."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self.rank, self.size = channel.rank, channel.size
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in Channel.__abstractmethods__:
+            raise DistBackendError(
+                f"{name}: this process was forked after init_process_group, and its parent holds "
+                "the group's engine.  Start processes by the 'spawn' method, or fork before."
+            )
+        return super().__getattribute__(name)
+
+
+os.register_at_fork(after_in_child=_fail_after_fork)

@@ -1,0 +1,177 @@
+"""Messages from one process to another.
+
+Contract: as of `distributed.collectives`; a message is received by the process that it was sent to,
+in the order of sending, by a call with its tag.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynajit.core.errors import InvalidValueError
+from dynajit.distributed.buffers import Incoming, outgoing
+from dynajit.distributed.collectives import check_tensor
+from dynajit.distributed.groups import ProcessGroup, group_of, place_in
+from dynajit.distributed.work import PROGRESS, Work
+from dynajit.eager.tensor.tensor import Tensor
+
+
+def isend(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Send a tensor; the program goes on, and leaves the tensor alone until the `Work` has ended.
+
+    Raises:
+        InvalidValueError: there is no group, or no such process, or it is this one.
+    """
+    check_tensor(tensor, "tensor")
+    found = group_of(group)
+    if found is None:
+        return None
+    peer = _other(found, dst, group_dst, "send", "destination")
+    return _followed(
+        Work(
+            found.channel.send(outgoing(tensor, found), peer, tag),
+            [tensor],
+            None,
+            found.limit,
+            f"send to rank {found.ranks[peer]}",
+        )
+    )
+
+
+def irecv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> Work | None:
+    """Receive a tensor, of the shape and dtype that is sent, from a process, or any for None.
+
+    Raises: as of `isend`.
+    """
+    check_tensor(tensor, "tensor")
+    found = group_of(group)
+    if found is None:
+        return None
+    is_any = src is None and group_src is None
+    peer = None if is_any else _other(found, src, group_src, "recv", "source")
+    arrived = Incoming([tensor], found)
+    return _followed(
+        Work(
+            found.channel.receive(arrived.array, peer, tag),
+            [tensor],
+            arrived.write,
+            found.limit,
+            "recv" if peer is None else f"recv from rank {found.ranks[peer]}",
+        )
+    )
+
+
+def send(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> None:
+    """Send a tensor, and wait until it may be written again.
+
+    Raises: as of `isend`, and DistBackendError where nobody received it in time.
+    """
+    work = isend(tensor, dst, group, tag, group_dst)
+    if work is not None:
+        work.wait()
+
+
+def recv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> int:
+    """Receive a tensor, and give the rank that sent it; -1 outside of the group.
+
+    Raises: as of `send`.
+    """
+    work = irecv(tensor, src, group, tag, group_src)
+    found = group_of(group)
+    if work is None or found is None:
+        return -1
+    work.wait()
+    return found.ranks[work.source_rank()]
+
+
+class P2POp:
+    """One message of `batch_isend_irecv`.
+
+    Args:
+        op: `isend` or `irecv`.
+        tensor: what is sent or written.
+        peer: the other process, as all count.
+        group, tag: as of `isend`.
+        group_peer: the other process, as the group counts.
+
+    Raises:
+        InvalidValueError: `op` is another function, or no process is named.
+    """
+
+    def __init__(
+        self,
+        op: Any,
+        tensor: Tensor,
+        peer: int | None = None,
+        group: Any = None,
+        tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:
+        if op not in (isend, irecv):
+            raise InvalidValueError(
+                "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
+                "``torch.distributed.irecv``."
+            )
+        check_tensor(tensor, "tensor")
+        self.op = op
+        self.tensor = tensor
+        self.peer = peer
+        self.group = group
+        self.tag = tag
+        self.group_peer = group_peer
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
+    """Start several messages, in any order of sending and receiving.
+
+    Raises:
+        InvalidValueError: there are none, or something else is among them.
+    """
+    if not p2p_op_list or not all(isinstance(entry, P2POp) for entry in p2p_op_list):
+        raise InvalidValueError(
+            "Invalid ``p2p_op_list``. Each op is expected to to be of type "
+            "``torch.distributed.P2POp``."
+        )
+    works = [
+        entry.op(entry.tensor, entry.peer, entry.group, entry.tag, entry.group_peer)
+        for entry in p2p_op_list
+    ]
+    return [work for work in works if work is not None]
+
+
+def _other(
+    group: ProcessGroup, given: int | None, within_group: int | None, name: str, what: str
+) -> int:
+    peer = place_in(group, given, within_group, name)
+    if peer == group.rank():
+        raise InvalidValueError(f"Invalid {what} rank: {what} rank should not be the same as the "
+                                "rank of the current process.")  # fmt: skip
+    return peer
+
+
+def _followed(work: Work) -> Work:
+    PROGRESS.add(work)
+    return work
