@@ -6,13 +6,13 @@ tensors are neither read nor written by the program until it was waited for. Out
 nothing happens.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.arrays import any_arrays
+from dynajit.capture.control import is_compiling
 from dynajit.core.errors import (
     ArgumentError,
     DistBackendError,
@@ -20,11 +20,12 @@ from dynajit.core.errors import (
     InvalidValueError,
     ShapeError,
 )
-from dynajit.distributed.buffers import Incoming, joined, outgoing
-from dynajit.distributed.channels.channel import DONE, Array, Request
+from dynajit.distributed import nodes, transfers
+from dynajit.distributed.channels.channel import DONE
 from dynajit.distributed.groups import ProcessGroup, group_of, place_in
-from dynajit.distributed.reductions import PremultipliedSum, ReduceOp, check_reduction
-from dynajit.distributed.work import PROGRESS, Work, finished
+from dynajit.distributed.nodes import NodeWork
+from dynajit.distributed.reductions import ReduceOp, check_reduction
+from dynajit.distributed.work import Work, finished
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 
@@ -39,7 +40,7 @@ MSG_NOT_A_TENSOR: Final = (
 
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Join the values of all processes, in place.
 
     Args:
@@ -58,12 +59,14 @@ def all_reduce(
     found = group_of(group)
     if found is None or found.size() == 1:
         return _nothing(found, [tensor], async_op)
-    return _reduced_everywhere(found, [tensor], op, async_op, "all_reduce")
+    if is_compiling():
+        return nodes.all_reduce(found, [tensor], op).after(async_op)
+    return transfers.all_reduce(found, [tensor], op, async_op)
 
 
 def all_reduce_coalesced(
     tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | NodeWork | None:
     """`all_reduce` of several tensors of one dtype, in one message."""
     _check_list(tensors, "tensors")
     for tensor in tensors:
@@ -72,22 +75,9 @@ def all_reduce_coalesced(
     if found is None or found.size() == 1 or not tensors:
         return _nothing(found, tensors, async_op)
     _check_dtypes(tensors, tensors[0], "all_reduce_coalesced", DTypeError)
-    return _reduced_everywhere(found, tensors, op, async_op, "all_reduce_coalesced")
-
-
-def _reduced_everywhere(
-    group: ProcessGroup, tensors: Sequence[Tensor], op: Any, async_op: bool, name: str
-) -> Work | None:
-    arrived = Incoming(tensors, group, keep=True)
-    kind = _factored(arrived.array, op)
-    return _run(
-        group,
-        name,
-        lambda: group.channel.all_reduce(arrived.array, kind),
-        tensors,
-        _averaged(arrived.array, op, group, arrived.write),
-        async_op,
-    )
+    if is_compiling():
+        return nodes.all_reduce(found, tensors, op).after(async_op)
+    return transfers.all_reduce(found, tensors, op, async_op)
 
 
 def reduce(
@@ -97,7 +87,7 @@ def reduce(
     group: Any = None,
     async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Join values in one process's tensor; those of the others stay as they are.
 
     Raises:
@@ -112,15 +102,7 @@ def reduce(
     root = place_in(found, dst, group_dst, "reduce")
     if found.size() == 1:
         return _nothing(found, [tensor], async_op)
-    arrived = Incoming([tensor], found, keep=True)
-    array = arrived.array
-    if isinstance(op, PremultipliedSum) and found.rank() != root:
-        array = any_arrays.copied(array)
-    kind = _factored(array, op)
-    finish = _averaged(array, op, found, arrived.write) if found.rank() == root else None
-    return _run(
-        found, "reduce", lambda: found.channel.reduce(array, root, kind), [tensor], finish, async_op
-    )
+    return transfers.reduce(found, tensor, root, op, async_op)
 
 
 def broadcast(
@@ -129,7 +111,7 @@ def broadcast(
     group: Any = None,
     async_op: bool = False,
     group_src: int | None = None,
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Write one process's values into the tensors of all.
 
     Raises: as of `reduce`.
@@ -141,19 +123,14 @@ def broadcast(
     root = place_in(found, src, group_src, "broadcast")
     if found.size() == 1:
         return _nothing(found, [tensor], async_op)
-    if found.rank() == root:
-        array, finish = outgoing(tensor, found), None
-    else:
-        arrived = Incoming([tensor], found)
-        array, finish = arrived.array, arrived.write
-    return _run(
-        found, "broadcast", lambda: found.channel.broadcast(array, root), [tensor], finish, async_op
-    )
+    if is_compiling():
+        return nodes.broadcast(found, tensor, root).after(async_op)
+    return transfers.broadcast(found, tensor, root, async_op)
 
 
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Wait until all processes are here.
 
     Raises:
@@ -163,7 +140,11 @@ def barrier(
     found = group_of(group)
     if found is None:
         return None
-    return _run(found, "barrier", found.channel.barrier, [], None, async_op, timeout)
+    if found.size() == 1:
+        return _nothing(found, [], async_op)
+    if is_compiling():
+        return nodes.barrier(found).after(async_op)
+    return transfers.barrier(found, async_op, timeout)
 
 
 def monitored_barrier(
@@ -210,7 +191,7 @@ def monitored_barrier(
 
 def all_gather(
     tensor_list: Any, tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Write every process's tensor into the entry of `tensor_list` that its rank says.
 
     Raises:
@@ -228,26 +209,14 @@ def all_gather(
         _check_alike(entry, tensor, "all_gather")
     if found.size() == 1:
         return _copied(tensor_list, [tensor], async_op)
-    return _gathered(found, tensor_list, tensor, async_op, "all_gather")
-
-
-def _gathered(
-    group: ProcessGroup, outputs: Sequence[Tensor], tensor: Tensor, async_op: bool, name: str
-) -> Work | None:
-    arrived, source = Incoming(outputs, group), outgoing(tensor, group)
-    return _run(
-        group,
-        name,
-        lambda: group.channel.all_gather(arrived.array, source),
-        outputs,
-        arrived.write,
-        async_op,
-    )
+    if is_compiling():
+        return nodes.all_gather(found, tensor_list, tensor).after(async_op)
+    return transfers.all_gather(found, tensor_list, tensor, async_op)
 
 
 def all_gather_coalesced(
     output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | NodeWork | None:
     """`all_gather` of several tensors: one list of outputs per process."""
     _check_list(input_tensor_list, "input_tensor_list")
     found = group_of(group)
@@ -270,7 +239,7 @@ def all_gather_coalesced(
 
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Write the inputs of all processes into the output, one after the other along its first dim.
 
     Args:
@@ -288,7 +257,9 @@ def all_gather_into_tensor(
     _check_parts(output_tensor, input_tensor, found, name, "output", "input")
     if found.size() == 1:
         return _copied([_shaped(output_tensor, input_tensor)], [input_tensor], async_op)
-    return _gathered(found, [output_tensor], input_tensor, async_op, name)
+    if is_compiling():
+        return nodes.all_gather(found, [output_tensor], input_tensor).after(async_op)
+    return transfers.all_gather(found, [output_tensor], input_tensor, async_op)
 
 
 def reduce_scatter(
@@ -297,7 +268,7 @@ def reduce_scatter(
     op: Any = ReduceOp.SUM,
     group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Join the lists of all processes, and write into each process's output the entry of its rank.
 
     Raises: as of `all_gather` and `all_reduce`.
@@ -313,14 +284,14 @@ def reduce_scatter(
         _check_alike(output, entry, "reduce_scatter")
     if found.size() == 1:
         return _copied([output], input_list, async_op)
-    return _reduced_in_parts(
-        found, output, joined(input_list, found), op, async_op, "reduce_scatter"
-    )
+    if is_compiling():
+        return nodes.reduce_scatter(found, output, input_list, op).after(async_op)
+    return transfers.reduce_scatter(found, output, input_list, op, async_op)
 
 
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Join the inputs of all processes, and write the part of each process's rank into its output.
 
     Args:
@@ -339,24 +310,9 @@ def reduce_scatter_tensor(
     _check_parts(input, output, found, name, "input", "output")
     if found.size() == 1:
         return _copied([output], [_shaped(input, output)], async_op)
-    return _reduced_in_parts(found, output, outgoing(input, found), op, async_op, name)
-
-
-def _reduced_in_parts(
-    group: ProcessGroup, output: Tensor, source: Array, op: Any, async_op: bool, name: str
-) -> Work | None:
-    arrived = Incoming([output], group)
-    if isinstance(op, PremultipliedSum):
-        source = any_arrays.copied(source)
-    kind = _factored(source, op)
-    return _run(
-        group,
-        name,
-        lambda: group.channel.reduce_scatter(arrived.array, source, kind),
-        [output],
-        _averaged(arrived.array, op, group, arrived.write),
-        async_op,
-    )
+    if is_compiling():
+        return nodes.reduce_scatter(found, output, [input], op).after(async_op)
+    return transfers.reduce_scatter(found, output, [input], op, async_op)
 
 
 def gather(
@@ -366,7 +322,7 @@ def gather(
     group: Any = None,
     async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Write every process's tensor into the list of one, by rank.
 
     Args:
@@ -399,16 +355,7 @@ def gather(
         )
     if found.size() == 1:
         return _copied(gather_list, [tensor], async_op)
-    source = outgoing(tensor, found)
-    arrived = Incoming(gather_list, found) if found.rank() == root else None
-    return _run(
-        found,
-        "gather",
-        lambda: found.channel.gather(arrived.array if arrived else None, source, root),
-        gather_list or [],
-        arrived.write if arrived else None,
-        async_op,
-    )
+    return transfers.gather(found, gather_list, tensor, root, async_op)
 
 
 def scatter(
@@ -418,7 +365,7 @@ def scatter(
     group: Any = None,
     async_op: bool = False,
     group_src: int | None = None,
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Write the entries of one process's list into the tensors of all, by rank.
 
     Args:
@@ -445,21 +392,12 @@ def scatter(
         )
     if found.size() == 1:
         return _copied([tensor], scatter_list, async_op)
-    arrived = Incoming([tensor], found)
-    source = joined(scatter_list, found) if found.rank() == root else None
-    return _run(
-        found,
-        "scatter",
-        lambda: found.channel.scatter(arrived.array, source, root),
-        [tensor],
-        arrived.write,
-        async_op,
-    )
+    return transfers.scatter(found, tensor, scatter_list, root, async_op)
 
 
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Send entry j of every process's inputs to process j, as the entry of the sender's rank.
 
     Raises: as of `all_gather`.
@@ -476,15 +414,12 @@ def all_to_all(
     _check_alike(output_tensor_list[found.rank()], input_tensor_list[found.rank()], "all_to_all")
     if found.size() == 1:
         return _copied(output_tensor_list, input_tensor_list, async_op)
-    return _exchanged(
-        found,
-        output_tensor_list,
-        joined(input_tensor_list, found),
-        [tensor.numel() for tensor in output_tensor_list],
-        [tensor.numel() for tensor in input_tensor_list],
-        async_op,
-        "all_to_all",
-    )
+    received = [tensor.numel() for tensor in output_tensor_list]
+    sent = [tensor.numel() for tensor in input_tensor_list]
+    outputs, inputs = output_tensor_list, input_tensor_list
+    if is_compiling():
+        return nodes.exchange(found, outputs, inputs, received, sent).after(async_op)
+    return transfers.exchange(found, outputs, inputs, received, sent, async_op)
 
 
 def all_to_all_single(
@@ -494,7 +429,7 @@ def all_to_all_single(
     input_split_sizes: Any = None,
     group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | NodeWork | None:
     """Send part j of every process's input to process j, as the part of the sender's rank.
 
     Args:
@@ -518,28 +453,9 @@ def all_to_all_single(
     if found.size() == 1:
         _check_alike(output, input, "all_to_all_single")
         return _copied([output], [input], async_op)
-    source = outgoing(input, found)
-    return _exchanged(found, [output], source, received, sent, async_op, "all_to_all_single")
-
-
-def _exchanged(
-    group: ProcessGroup,
-    outputs: Sequence[Tensor],
-    source: Array,
-    received: list[int],
-    sent: list[int],
-    async_op: bool,
-    name: str,
-) -> Work | None:
-    arrived = Incoming(outputs, group)
-    return _run(
-        group,
-        name,
-        lambda: group.channel.all_to_all(arrived.array, source, received, sent),
-        outputs,
-        arrived.write,
-        async_op,
-    )
+    if is_compiling():
+        return nodes.exchange(found, [output], [input], received, sent).after(async_op)
+    return transfers.exchange(found, [output], [input], received, sent, async_op)
 
 
 def _split_counts(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
@@ -559,56 +475,18 @@ def _split_counts(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
     return [size * (tensor.numel() // rows if rows else 0) for size in sizes]
 
 
-def _run(
-    group: ProcessGroup,
-    name: str,
-    start: Callable[[], Request],
-    results: Sequence[Tensor],
-    finish: Callable[[], None] | None,
-    async_op: bool,
-    timeout: timedelta | None = None,
-) -> Work | None:
-    """Start a transfer, and wait for it unless the program will."""
-    limit = group.limit if timeout is None else timeout.total_seconds()
-    if not async_op:
-        finished(start(), finish, limit, name)
-        return None
-    work = Work(start(), results, finish, limit, name)
-    PROGRESS.add(work)
-    return work
-
-
-def _factored(array: Array, op: Any) -> ReduceOp:
-    """What the engine does for an operation; elements are multiplied by its factor first."""
-    if isinstance(op, PremultipliedSum):
-        array *= op.factor.array if isinstance(op.factor, Tensor) else op.factor
-        return ReduceOp.SUM
-    return ReduceOp.SUM if op is ReduceOp.AVG else op  # type: ignore[no-any-return]
-
-
-def _averaged(
-    array: Array, op: Any, group: ProcessGroup, write: Callable[[], None]
-) -> Callable[[], None]:
-    """What is done with the sum of all processes: divide it for a mean, and write it."""
-    if op is not ReduceOp.AVG:
-        return write
-
-    def divided() -> None:
-        nonlocal array
-        array /= group.size()
-        write()
-
-    return divided
-
-
-def _nothing(group: ProcessGroup | None, results: Sequence[Tensor], async_op: bool) -> Work | None:
+def _nothing(
+    group: ProcessGroup | None, results: Sequence[Tensor], async_op: bool
+) -> Work | NodeWork | None:
     """The answer of a call that changes nothing."""
     if group is None or not async_op:
         return None
     return Work(DONE, results, None, group.limit, "")
 
 
-def _copied(outputs: Sequence[Tensor], sources: Sequence[Tensor], async_op: bool) -> Work | None:
+def _copied(
+    outputs: Sequence[Tensor], sources: Sequence[Tensor], async_op: bool
+) -> Work | NodeWork | None:
     """The answer of one process, which gets what it sends."""
     with no_grad():
         for output, source in zip(outputs, sources, strict=True):

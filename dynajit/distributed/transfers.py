@@ -1,0 +1,205 @@
+"""Collectives between several processes, as they run: arguments were checked.
+
+Contract: every function here is called by all processes of a group, of more than one. With
+`async_op` the result is a `Work`, else None when it has ended.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TypeAlias
+
+from dynajit.core.arrays import any_arrays
+from dynajit.distributed.buffers import Incoming, joined, outgoing
+from dynajit.distributed.channels.channel import Array, Request
+from dynajit.distributed.groups import ProcessGroup
+from dynajit.distributed.reductions import PremultipliedSum, ReduceOp
+from dynajit.distributed.work import PROGRESS, Work, finished
+from dynajit.eager.tensor.tensor import Tensor
+
+Operation: TypeAlias = ReduceOp | PremultipliedSum
+
+
+def all_reduce(
+    group: ProcessGroup, tensors: Sequence[Tensor], op: Operation, async_op: bool
+) -> Work | None:
+    """Join the tensors, of one dtype, in one message."""
+    arrived = Incoming(tensors, group, keep=True)
+    kind = _factored(arrived.array, op)
+    return _run(
+        group,
+        "all_reduce",
+        lambda: group.channel.all_reduce(arrived.array, kind),
+        tensors,
+        _averaged(arrived.array, op, group, arrived.write),
+        async_op,
+    )
+
+
+def reduce(
+    group: ProcessGroup, tensor: Tensor, root: int, op: Operation, async_op: bool
+) -> Work | None:
+    """Join the tensors in the root's."""
+    arrived = Incoming([tensor], group, keep=True)
+    array, finish = arrived.array, None
+    if group.rank() == root:
+        finish = _averaged(array, op, group, arrived.write)
+    elif isinstance(op, PremultipliedSum):
+        array = any_arrays.copied(array)
+    kind = _factored(array, op)
+    return _run(
+        group, "reduce", lambda: group.channel.reduce(array, root, kind), [tensor], finish, async_op
+    )
+
+
+def broadcast(group: ProcessGroup, tensor: Tensor, root: int, async_op: bool) -> Work | None:
+    """Write the root's tensor into those of all."""
+    if group.rank() == root:
+        array, finish = outgoing(tensor, group), None
+    else:
+        arrived = Incoming([tensor], group)
+        array, finish = arrived.array, arrived.write
+    return _run(
+        group, "broadcast", lambda: group.channel.broadcast(array, root), [tensor], finish, async_op
+    )
+
+
+def barrier(group: ProcessGroup, async_op: bool, timeout: timedelta | None = None) -> Work | None:
+    """Wait until all processes are here."""
+    return _run(group, "barrier", group.channel.barrier, [], None, async_op, timeout)
+
+
+def all_gather(
+    group: ProcessGroup, outputs: Sequence[Tensor], tensor: Tensor, async_op: bool
+) -> Work | None:
+    """Write the tensors of all into the outputs, one after the other."""
+    arrived, source = Incoming(outputs, group), outgoing(tensor, group)
+    return _run(
+        group,
+        "all_gather",
+        lambda: group.channel.all_gather(arrived.array, source),
+        outputs,
+        arrived.write,
+        async_op,
+    )
+
+
+def gather(
+    group: ProcessGroup,
+    outputs: Sequence[Tensor] | None,
+    tensor: Tensor,
+    root: int,
+    async_op: bool,
+) -> Work | None:
+    """Write the tensors of all into the root's outputs."""
+    source = outgoing(tensor, group)
+    arrived = Incoming(outputs, group) if outputs else None
+    return _run(
+        group,
+        "gather",
+        lambda: group.channel.gather(arrived.array if arrived else None, source, root),
+        outputs or [],
+        arrived.write if arrived else None,
+        async_op,
+    )
+
+
+def scatter(
+    group: ProcessGroup,
+    tensor: Tensor,
+    sources: Sequence[Tensor] | None,
+    root: int,
+    async_op: bool,
+) -> Work | None:
+    """Write the root's sources into the tensors of all."""
+    arrived = Incoming([tensor], group)
+    source = joined(sources, group) if sources else None
+    return _run(
+        group,
+        "scatter",
+        lambda: group.channel.scatter(arrived.array, source, root),
+        [tensor],
+        arrived.write,
+        async_op,
+    )
+
+
+def reduce_scatter(
+    group: ProcessGroup, output: Tensor, sources: Sequence[Tensor], op: Operation, async_op: bool
+) -> Work | None:
+    """Join the sources, one after the other, and write one part into each process's output."""
+    arrived = Incoming([output], group)
+    source = outgoing(sources[0], group) if len(sources) == 1 else joined(sources, group)
+    if isinstance(op, PremultipliedSum):
+        source = any_arrays.copied(source)
+    kind = _factored(source, op)
+    return _run(
+        group,
+        "reduce_scatter",
+        lambda: group.channel.reduce_scatter(arrived.array, source, kind),
+        [output],
+        _averaged(arrived.array, op, group, arrived.write),
+        async_op,
+    )
+
+
+def exchange(
+    group: ProcessGroup,
+    outputs: Sequence[Tensor],
+    sources: Sequence[Tensor],
+    received: Sequence[int],
+    sent: Sequence[int],
+    async_op: bool,
+) -> Work | None:
+    """Send a part of the sources to each process; `received` and `sent` count elements."""
+    arrived = Incoming(outputs, group)
+    source = outgoing(sources[0], group) if len(sources) == 1 else joined(sources, group)
+    return _run(
+        group,
+        "all_to_all",
+        lambda: group.channel.all_to_all(arrived.array, source, received, sent),
+        outputs,
+        arrived.write,
+        async_op,
+    )
+
+
+def _run(
+    group: ProcessGroup,
+    name: str,
+    start: Callable[[], Request],
+    results: Sequence[Tensor],
+    finish: Callable[[], None] | None,
+    async_op: bool,
+    timeout: timedelta | None = None,
+) -> Work | None:
+    """Start a transfer, and wait for it unless the program will."""
+    limit = group.limit if timeout is None else timeout.total_seconds()
+    if not async_op:
+        finished(start(), finish, limit, name)
+        return None
+    work = Work(start(), results, finish, limit, name)
+    PROGRESS.add(work)
+    return work
+
+
+def _factored(array: Array, op: Operation) -> ReduceOp:
+    """What the engine does for an operation; elements are multiplied by its factor first."""
+    if isinstance(op, PremultipliedSum):
+        array *= op.factor.array if isinstance(op.factor, Tensor) else op.factor
+        return ReduceOp.SUM
+    return ReduceOp.SUM if op is ReduceOp.AVG else op
+
+
+def _averaged(
+    array: Array, op: Operation, group: ProcessGroup, write: Callable[[], None]
+) -> Callable[[], None]:
+    """What is done with the sum of all processes: divide it for a mean, and write it."""
+    if op is not ReduceOp.AVG:
+        return write
+
+    def divided() -> None:
+        nonlocal array
+        array /= group.size()
+        write()
+
+    return divided
