@@ -11,7 +11,7 @@ from dynajit.capture.library.table import only_captured, replaces
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import _set_grad_enabled
 from dynajit.eager.backward import engine
-from dynajit.eager.tape.handles import Handle
+from dynajit.eager.tape.handles import BEGUN, Handle
 
 
 def begins(outputs, gradients, inputs, keep, is_recorded, accumulates):
@@ -155,6 +155,7 @@ def register_hook(self, hook):
 @replaces(Tensor.register_post_accumulate_grad_hook)
 def register_post_accumulate_grad_hook(self, hook):
     """See `Tensor.register_post_accumulate_grad_hook`."""
+    BEGUN.accumulation = True
     return Handle(hooks_after(self), hook)
 
 

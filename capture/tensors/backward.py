@@ -11,7 +11,7 @@ execution, which raises the error.
 """
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,19 @@ class Stop:
     gradient: graph.Value
 
 
+@record
+class Arrival:
+    """A gradient is complete at a leaf, and hooks wait for that.
+
+    Args:
+        leaf: its heap id.
+        gradient: the sum of all that has arrived.
+    """
+
+    leaf: int
+    gradient: graph.Value
+
+
 class _Needing:
     """The nodes that gradients pass through, as a container."""
 
@@ -92,6 +105,7 @@ class Travel:
         keep: what nodes have saved is not let go of.
         is_recorded: the formulas are recorded on the tape (`create_graph`).
         targets: nodes whose gradients are asked for; None: those of all leaves.
+        is_awaited: whether hooks wait for the gradient of a leaf, by its heap id.
     """
 
     def __init__(
@@ -101,6 +115,7 @@ class Travel:
         keep: bool,
         is_recorded: bool,
         targets: frozenset[Node] | None,
+        is_awaited: Callable[[int], bool],
     ) -> None:
         self.recorder = recorder
         self.builder = recorder.builder
@@ -115,25 +130,36 @@ class Travel:
         #: Gradients that have arrived at leaves, by heap id of the leaf, in order of arrival.
         self.at_leaves: dict[int, graph.Value] = {}
         self.at_targets: dict[Node, graph.Value] = {}
+        #: How many edges lead to leaves that are awaited, by heap id.
+        self.awaited: dict[int, int] = {}
+        self.complete: list[int] = []
         self.stopped_at: Node | None = None
         self.passed: list[Node] = []
         self._refuse_overwritten([node for node, _ in starts])
         for node, gradient in starts:
             self._send(node, gradient)
+        for leaf in self._leaves_behind(self.waiting):
+            if is_awaited(leaf):
+                self.awaited[leaf] = self.awaited.get(leaf, 0) + 1
 
     # -- the walk ----------------------------------------------------------------------------
 
-    def go_on(self) -> Stop | None:
+    def go_on(self) -> Stop | Arrival | None:
         """Walk until the program has a say; None at the end.
 
         Raises:
             GraphBreak: eager execution would refuse, or the run leads out of the graph.
         """
         while self.waiting:
+            while self.complete:
+                leaf = self.complete.pop()
+                if leaf in self.at_leaves:
+                    return Arrival(leaf, self.at_leaves.pop(leaf))
             node = self.waiting[-1]
             gradient = self.gradients.get(node)
             if gradient is None:
                 self.waiting.pop()
+                self._leave(node)
                 continue
             if self.stopped_at is not node and self.recorder.tape.has_a_say(node):
                 self.stopped_at = node
@@ -141,7 +167,28 @@ class Travel:
             self.waiting.pop()
             del self.gradients[node]
             self._pass(node, gradient)
+            self._leave(node)
         return None
+
+    def _leave(self, node: Node) -> None:
+        """Nothing more comes from a node to the leaves behind it."""
+        if not self.awaited:
+            return
+        for leaf in self._leaves_behind((node,)):
+            left = self.awaited.get(leaf)
+            if left is not None:
+                self.awaited[leaf] = left - 1
+                if left == 1:
+                    del self.awaited[leaf]
+                    self.complete.append(leaf)
+
+    def _leaves_behind(self, nodes: Iterable[Node]) -> Iterator[int]:
+        """The leaves that gradients of nodes go to, by heap id, one for each edge."""
+        for node in nodes:
+            for argument in _differentiable(node, self.needing):
+                leaf = self.recorder.leaf_at(argument)
+                if leaf is not None:
+                    yield leaf
 
     def answer(self, node: Node, gradient: graph.Value) -> None:
         """What hooks made of the gradient that has arrived at a node."""
@@ -207,6 +254,9 @@ class Travel:
         self.recorder.set_grad_enabled(before)
         made = [n for n in self.builder.nodes_since(mark) if n in self.needing]
         self.waiting += made
+        for leaf in self._leaves_behind(made) if self.awaited else ():
+            if leaf in self.awaited:
+                self.awaited[leaf] += 1
         if self.leading is not None:
             self.leading |= set(made)
         self._send(result.node, gradient)

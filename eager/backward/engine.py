@@ -31,6 +31,7 @@ from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.operations.execute import eager_dispatch
 from dynajit.eager.tape import anomaly
+from dynajit.eager.tape.handles import BEGUN
 from dynajit.eager.tape.node import (
     MSG_SPARSE,
     AccumulateGrad,
@@ -125,6 +126,8 @@ class _Run:
         self.pending: dict[Node, list[Any]] = {}
         self.captured: dict[tuple[int, int], Any] = {}
         self.leaf_gradients: dict[int, list[Any]] = {}
+        #: How many edges lead to leaves whose hooks wait for gradients, by id of the leaf.
+        self.awaited: dict[int, int] = {}
         self.anomaly = anomaly.is_detecting()
         self.is_overriding = overriding.has_begun()
 
@@ -157,7 +160,41 @@ class _Run:
         """Run every node that a gradient reaches."""
         while self.heap:
             _, node = heapq.heappop(self.heap)
+            if not self.awaited:
+                self.run_node(node, self.pending.pop(node))
+                continue
+            edges = _edges(node)
             self.run_node(node, self.pending.pop(node))
+            self.arrive(edges)
+
+    def await_leaves(self, roots: Iterable[Node | None]) -> None:
+        """Let gradients be accumulated as soon as they are complete, where hooks wait for that: a
+        gradient may travel to other processes while the run goes on.
+        """
+        for node in _below(roots):
+            if self.wanted is None or node in self.wanted:
+                for edge in _edges(node):
+                    if self.is_awaited(edge):
+                        self.awaited[id(edge)] = self.awaited.get(id(edge), 0) + 1
+
+    def is_awaited(self, edge: Any) -> bool:
+        """Whether hooks wait for what an edge leads to."""
+        if edge is None or isinstance(edge, Node) or not self.is_used(edge):
+            return False
+        return bool(edge.__dict__.get("_post_accumulate_hooks"))
+
+    def arrive(self, edges: Sequence[Any]) -> None:
+        """Accumulate at the leaves whose last edge this was."""
+        for edge in edges:
+            left = self.awaited.get(id(edge))
+            if left is None:
+                continue
+            if left > 1:
+                self.awaited[id(edge)] = left - 1
+                continue
+            del self.awaited[id(edge)]
+            if id(edge) in self.leaf_gradients:
+                self.end_at(id(edge))
 
     def run_node(self, node: Node, gradients: list[Any]) -> None:
         """Hooks, the formulas, hooks again; then send the results along the edges."""
@@ -207,6 +244,7 @@ class _Run:
     def unfold(self, node: Node, gradients: list[Any]) -> None:
         """Send what has arrived to the nodes of the operations behind this node."""
         node.unfold()
+        self.awaited = {}  # other edges lead to leaves now: they are reached at the end
         for index in self.captures.pop(node, ()):
             target, place = resolved(node, index)
             self.captures.setdefault(target, set()).add(place)
@@ -254,17 +292,24 @@ class _Run:
     def finish(self, accumulate: bool) -> None:
         """Leaf hooks, then accumulation into `.grad` (or capture, for `grad`)."""
         while self.leaf_gradients:
+            if accumulate:
+                self.end_at(next(reversed(self.leaf_gradients)))
+                continue
             _, (leaf, gradient) = self.leaf_gradients.popitem()
             if leaf.hooks:
                 gradient = _call_tensor_hooks(leaf.hooks.values(), gradient)
-            if not accumulate:
-                self.captured[id(leaf), -1] = gradient
-                continue
-            if leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
-                accumulate_into(leaf, gradient, self.create_graph)
-            del gradient
-            for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
-                hook(leaf)
+            self.captured[id(leaf), -1] = gradient
+
+    def end_at(self, key: int) -> None:
+        """Hooks of the leaf with this id, accumulation into its `.grad`, and hooks after that."""
+        leaf, gradient = self.leaf_gradients.pop(key)
+        if leaf.hooks:
+            gradient = _call_tensor_hooks(leaf.hooks.values(), gradient)
+        if leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
+            accumulate_into(leaf, gradient, self.create_graph)
+        del gradient
+        for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
+            hook(leaf)
 
 
 def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
@@ -440,6 +485,8 @@ def backward(
         raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
     run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
     leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
+    if BEGUN.accumulation:
+        run.await_leaves(made_by(output)[0] for output in outputs)
     with _mode(create_graph, chosen is not None):
         run.run()
         run.finish(accumulate=True)
@@ -642,14 +689,7 @@ def _leading_to(
     roots: Iterable[Node | None], captures: dict[Node, set[int]], leaves: set[int]
 ) -> set[Node]:
     """The nodes below `roots` from which a captured node or a chosen leaf is reached."""
-    found: set[Node] = set()
-    stack = [root for root in roots if root is not None]
-    while stack:
-        node = stack.pop()
-        if node in found:
-            continue
-        found.add(node)
-        stack.extend([edge for edge in _edges(node) if isinstance(edge, Node)])
+    found = _below(roots)
     leading = {
         node
         for node in found
@@ -666,6 +706,19 @@ def _leading_to(
                 leading.add(node)
                 break
     return leading
+
+
+def _below(roots: Iterable[Node | None]) -> set[Node]:
+    """The nodes that are reached from `roots`, and these."""
+    found: set[Node] = set()
+    stack = [root for root in roots if root is not None]
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        stack.extend([edge for edge in _edges(node) if isinstance(edge, Node)])
+    return found
 
 
 def _edges(node: Node) -> Sequence[Any]:

@@ -4,6 +4,20 @@ from collections.abc import Callable
 from typing import Any
 
 
+class Begun:
+    """What programs have asked for at least once: runs need not look for it before. Mutable.
+
+    Attributes:
+        accumulation: a hook that is called after a gradient was accumulated.
+    """
+
+    def __init__(self) -> None:
+        self.accumulation = False
+
+
+BEGUN = Begun()
+
+
 class Handle:
     """Removes a hook: `handle.remove()`, or at the end of a `with` block.
 

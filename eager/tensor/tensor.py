@@ -38,7 +38,7 @@ from dynajit.eager.operations.execute import handle, refresh_view
 from dynajit.eager.operations.inplace import InPlaceMethods
 from dynajit.eager.operations.layout import LayoutMethods
 from dynajit.eager.operations.reshaping import ReshapingMethods
-from dynajit.eager.tape.handles import Handle
+from dynajit.eager.tape.handles import BEGUN, Handle
 from dynajit.eager.tape.node import made_by
 from dynajit.eager.tensor.convert import array_of, dtype_named, filled, pinned_copy, plain_number
 from dynajit.eager.tensor.printing import format_tensor
@@ -271,6 +271,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
                 "post accumulate grad hooks cannot be registered on non-leaf tensors, or on "
                 "tensors that do not require grad"
             )
+        BEGUN.accumulation = True
         return Handle(self.__dict__.setdefault("_post_accumulate_hooks", {}), hook)
 
     def retain_grad(self) -> None:

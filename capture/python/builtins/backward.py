@@ -27,7 +27,7 @@ from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_in_place
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors import memory as tensor_memory
-from dynajit.capture.tensors.backward import Travel, ends_of, fits
+from dynajit.capture.tensors.backward import Arrival, Travel, ends_of, fits
 from dynajit.capture.values.containers import DictValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
@@ -63,10 +63,11 @@ class Run:
         self.travel = travel
         self.chosen = chosen
         self.accumulates = accumulates
-        self.has_arrived = False
+        self.has_ended = False
         #: The node whose hooks were called last.
         self.seen: Node | None = None
-        #: (leaf, its gradient, whether its hooks have seen that), last first.
+        #: Where gradients have arrived: (leaf, gradient, whether hooks have seen that), last
+        #: first.
         self.leaves: list[tuple[TensorValue, graph.Value, bool]] = []
         self.of_leaves: dict[int, graph.Value] = {}
 
@@ -108,7 +109,12 @@ def _begins(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
             raise _refusal("backward(inputs=()) of nothing")
     _guard_leaves(machine, chosen)
     keeps, records, adds = (bool(flag.value) for flag in (keep, is_recorded, accumulates))  # type: ignore[attr-defined]
-    travel = Travel(machine.recorder, starts, keeps, records, targets)
+
+    def is_awaited(identity: int) -> bool:
+        hooks = found_attribute(machine, _leaf(machine, identity), AFTER)
+        return adds and _filled(machine, hooks) is not None
+
+    travel = Travel(machine.recorder, starts, keeps, records, targets, is_awaited)
     return Known(Run(travel, chosen, adds))
 
 
@@ -169,15 +175,23 @@ def _goes_on(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
 
 def _next_stop(machine: Machine, run: Run) -> Value:
     recorder = machine.recorder
-    while not run.has_arrived:
+    while True:
+        at_leaf = _next_leaf(machine, run)
+        if at_leaf is not None:
+            return at_leaf
+        if run.has_ended:
+            return _end(machine, run)
         stop = run.travel.go_on()
         if stop is None:
-            run.has_arrived = True
+            run.has_ended = True
             run.leaves = [
                 (_leaf(machine, identity), gradient, False)
                 for identity, gradient in run.travel.at_leaves.items()
             ]
-            break
+            continue
+        if isinstance(stop, Arrival):
+            run.leaves = [(_leaf(machine, stop.leaf), stop.gradient, False)]
+            continue
         hooks = _filled(machine, recorder.tape.hooks.get(stop.node))
         if hooks is not None and run.seen is not stop.node:
             run.seen = stop.node
@@ -187,7 +201,6 @@ def _next_stop(machine: Machine, run: Run) -> Value:
         if kept is not None:
             assert isinstance(kept, TensorValue)
             _accumulate(machine, kept, stop.gradient, run.travel.is_recorded)
-    return _next_leaf(machine, run)
 
 
 def _stop(machine: Machine, hooks: Value, argument: Value, is_gradient: bool) -> Value:
@@ -199,8 +212,8 @@ def _leaf(machine: Machine, identity: int) -> TensorValue:
     return value
 
 
-def _next_leaf(machine: Machine, run: Run) -> Value:
-    """Accumulate at leaves until hooks have to be called."""
+def _next_leaf(machine: Machine, run: Run) -> Value | None:
+    """Accumulate at leaves until hooks have to be called; None where there are no more."""
     while run.leaves:
         leaf, gradient, was_seen = run.leaves.pop()
         hooks = None if was_seen else _filled(machine, kept_by_leaf(machine, leaf, HOOKS))
@@ -215,7 +228,7 @@ def _next_leaf(machine: Machine, run: Run) -> Value:
         after = _filled(machine, found_attribute(machine, leaf, AFTER))
         if after is not None:
             return _stop(machine, after, leaf, False)
-    return _end(machine, run)
+    return None
 
 
 def _end(machine: Machine, run: Run) -> Value:
@@ -250,7 +263,7 @@ def _answers(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
     run: Run = args[0].object  # type: ignore[attr-defined]
     assert isinstance(args[1], TensorValue)
     gradient = machine.recorder.graph_value(args[1])
-    if not run.has_arrived:
+    if not run.leaves:
         assert run.seen is not None
         run.travel.answer(run.seen, gradient)
         return NONE
