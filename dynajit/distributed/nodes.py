@@ -262,6 +262,7 @@ for _start in (
     _start_barrier,
 ):
     _start.register_fake(_numbered)
+    _start._opoverload.starts = True
 _wait.register_fake(lambda number, like: empty_like(like))
 _wait_for_all.register_fake(lambda number, like, count: like.new_empty((count, *like.shape)))
 

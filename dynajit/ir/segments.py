@@ -1,7 +1,8 @@
 """Cut a graph into parts that run one after the other, by who computes each node.
 
 Contract: `cut(graph, foreign)` gives graphs that alternate between nodes out of `foreign` and all
-others, as few as their order allows; together they compute what the graph computes.
+others, as few as their order allows; together they compute what the graph computes. A foreign node
+that starts something runs before all that comes after it in the graph, which goes on meanwhile.
 """
 
 from collections.abc import Iterator, Set
@@ -12,6 +13,7 @@ from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Node, NodeKind
+from dynajit.ops.table.op_table import Extern
 
 
 @record(eq=False)
@@ -57,10 +59,17 @@ def cut(graph: Graph, foreign: Set[Node]) -> tuple[Segment, ...]:
 def _stages(graph: Graph, foreign: Set[Node]) -> dict[Node, int]:
     """Per computed node the earliest stage: foreign nodes have odd ones."""
     stages: dict[Node, int] = {}
+    first = 0
     for node in graph.calls:
-        stage = max((stages[a] for a in _computed(node)), default=0)
+        stage = max((first, *(stages[a] for a in _computed(node))))
         stages[node] = stage + (stage % 2 != (node in foreign))
+        if _starts(node):
+            first = stages[node] + 1
     return stages
+
+
+def _starts(node: Node) -> bool:
+    return node.op is not None and isinstance(node.op.rule, Extern) and node.op.rule.starts
 
 
 def _computed(node: Node) -> Iterator[Node]:

@@ -203,7 +203,8 @@ class _Rows:
 
         (kind,) = self.results.types
         whole = _Whole(kind)
-        return _row(self.name, self.names, lambda shapes: shapes[0], kind, array, self.vjp(whole))
+        vjp, starts = self.vjp(whole), self.form.overload.starts
+        return _row(self.name, self.names, lambda shapes: shapes[0], kind, array, vjp, starts)
 
     def packed(self) -> Op:
         """The row that gives all results as bytes, without a derivative."""
@@ -285,13 +286,14 @@ def _row(
     kind: TensorType,
     array: Callable[..., Any],
     vjp: Any,
+    starts: bool = False,
 ) -> Op:
     """A row whose result has the shape that `shape` makes of the attribute `shapes`."""
 
     def infer(*types: Any, shapes: Any, sizes: Any) -> TensorType:
         return kind.with_shape(shape(shapes))
 
-    rule = Extern(array, widens=True)
+    rule = Extern(array, widens=True, starts=starts)
     attributes = {"shapes": REQUIRED, "sizes": REQUIRED}
     return Op(name, Kind.EXTERN, names, attributes, infer, rule, vjp, analytic=False, opaque=True)
 

@@ -54,6 +54,9 @@ class OpOverload(GraphCallable):
         is_custom: made by `custom_op` (`definition` is the CustomOpDef): its results must be new,
             and its kernels are no part of the tape. Kernels of other operators are ordinary Python
             where no derivative is registered.
+
+    Attributes:
+        starts: see `ops.table.op_table.Extern`; for operators with one result.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class OpOverload(GraphCallable):
         self.derivative: Derivative | None = None
         self.expression: Any = None
         self.definition: Any = None
+        self.starts = False
 
     @property
     def has_autograd(self) -> bool:

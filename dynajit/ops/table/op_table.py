@@ -254,6 +254,8 @@ class Extern:
         native: see `Composite`.
         refuses: it raises where elements do not fit: a matrix is singular, an index is out of
             range. Compiled code runs such a call whether its result is read or not.
+        starts: it starts what goes on while other nodes run, and another row waits for that. What
+            comes after it in a graph runs after it.
     """
 
     array: Callable[..., Any]
@@ -261,6 +263,7 @@ class Extern:
     direct: Callable[..., Any] | None = None
     native: Callable[..., Any] | None = None
     refuses: bool = False
+    starts: bool = False
 
 
 @record

@@ -4,6 +4,7 @@ import gc
 import resource
 import threading
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -309,6 +310,34 @@ def test_post_accumulate_hooks_run_after_grad_is_set() -> None:
     (x * 2.0).sum().backward()
 
     assert [[2.0]] == seen
+
+
+def order_of_hooks(m: Any) -> list[Any]:
+    """What hooks of leaves and results see, in the order in which they run, with either library."""
+    seen: list[Any] = []
+    x = m.ones(3)
+    weights = [m.full((3,), float(i + 1)).requires_grad_() for i in range(4)]
+    for place, weight in enumerate(weights):
+        weight.register_post_accumulate_grad_hook(
+            lambda w, place=place: seen.append((place, w.grad.tolist()))
+        )
+    for turn in range(2):
+        h = x
+        for place, weight in enumerate(weights):
+            h = h * weight
+            h.register_hook(lambda g, place=place: seen.append(("result", place)))
+        # The last weight is used once more, near the root; the first one near the leaves.
+        (h * weights[3] + weights[0] * 2).sum().backward()
+        seen.append(turn)
+    return seen
+
+
+def test_hooks_run_as_soon_as_the_gradient_of_a_leaf_is_complete() -> None:
+    torch = pytest.importorskip("torch")
+    seen = order_of_hooks(dj)
+    assert order_of_hooks(torch) == seen
+    assert [3, 2, 1, 0] == [first for first, _ in seen[:8] if first != "result"]
+    assert seen == dj.compile(order_of_hooks)(dj)
 
 
 def test_retain_grad_keeps_the_gradient_of_a_non_leaf() -> None:
