@@ -9,7 +9,9 @@ import dynajit as dj
 import dynajit.distributed as dist
 from tests.support.ranks import on_ranks
 
-DTYPES = "float32 float64 float16 bfloat16 int64 int8 uint8 bool complex64".split()
+DTYPES = [
+    "float32", "float64", "float16", "bfloat16", "int64", "int8", "uint8", "bool", "complex64",
+]  # fmt: skip
 
 
 def reduced_of_every_dtype() -> dict[str, Any]:
