@@ -932,6 +932,7 @@ _ELSEWHERE: Final[dict[str, str]] = {
     "masked": "namespaces.masked",
     "multiprocessing": "compat.multiprocessing",
     "nn.modules.utils": "compat.layer_arguments",
+    "nn.parallel.distributed": "distributed.data_parallel.module",
     "nn.utils.rnn": "nn.sequences",
     "overrides": "compat.overrides",
     "quasirandom": "namespaces.quasirandom",

@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from dynajit.core.arrays import any_arrays
@@ -28,6 +28,7 @@ from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import numel
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
+from dynajit.eager.backward.arrivals import WATCHERS
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.operations.execute import eager_dispatch
 from dynajit.eager.tape import anomaly
@@ -160,41 +161,23 @@ class _Run:
         """Run every node that a gradient reaches."""
         while self.heap:
             _, node = heapq.heappop(self.heap)
-            if not self.awaited:
-                self.run_node(node, self.pending.pop(node))
-                continue
-            edges = _edges(node)
             self.run_node(node, self.pending.pop(node))
-            self.arrive(edges)
 
-    def await_leaves(self, roots: Iterable[Node | None]) -> None:
-        """Let gradients be accumulated as soon as they are complete, where hooks wait for that: a
-        gradient may travel to other processes while the run goes on.
+    def await_leaves(self) -> None:
+        """Let gradients be accumulated as soon as they are complete, where somebody waits for that:
+        they may travel to other processes while the run goes on.
         """
-        for node in _below(roots):
+        for node in _below(self.pending):
             if self.wanted is None or node in self.wanted:
                 for edge in _edges(node):
                     if self.is_awaited(edge):
                         self.awaited[id(edge)] = self.awaited.get(id(edge), 0) + 1
 
     def is_awaited(self, edge: Any) -> bool:
-        """Whether hooks wait for what an edge leads to."""
+        """Whether somebody waits for what an edge leads to."""
         if edge is None or isinstance(edge, Node) or not self.is_used(edge):
             return False
-        return bool(edge.__dict__.get("_post_accumulate_hooks"))
-
-    def arrive(self, edges: Sequence[Any]) -> None:
-        """Accumulate at the leaves whose last edge this was."""
-        for edge in edges:
-            left = self.awaited.get(id(edge))
-            if left is None:
-                continue
-            if left > 1:
-                self.awaited[id(edge)] = left - 1
-                continue
-            del self.awaited[id(edge)]
-            if id(edge) in self.leaf_gradients:
-                self.end_at(id(edge))
+        return id(edge) in WATCHERS or bool(edge.__dict__.get("_post_accumulate_hooks"))
 
     def run_node(self, node: Node, gradients: list[Any]) -> None:
         """Hooks, the formulas, hooks again; then send the results along the edges."""
@@ -211,6 +194,10 @@ class _Run:
             return
         if extras is not None and extras.prehooks:
             gradients = _run_prehooks(extras, gradients)
+        parts = self.parts(node, gradients) if self.awaited else None
+        if parts is not None:
+            self.run_parts(node, parts)
+            return
         results = self.apply(node, gradients)
         if extras is not None and extras.hooks:
             results = _run_node_hooks(extras, results, gradients)
@@ -224,6 +211,48 @@ class _Run:
                 edge is not None if self.leaves is None else self.is_used(edge)
             ):
                 self.send(edge, node.indices[position], result)
+        if self.awaited:
+            result = results = None  # type: ignore[assignment]  # leaves may own what was theirs
+            self.settle(_edges(node))
+
+    def parts(self, node: Node, gradients: list[Any]) -> Any:
+        """The gradients of a node's inputs in several goes, where it gives them so and somebody
+        waits for a part of them; else None."""
+        watcher = next((w for edge in node.edges for w in WATCHERS.get(id(edge), ())), None)
+        if watcher is None or self.anomaly is not None or self.is_overriding:
+            return None
+        if node.extras is not None and node.extras.hooks:
+            return None
+        if any(_may_write(edge) for edge in node.edges):
+            return None  # what later parts read
+        return node.apply_in_parts(gradients, watcher.sizes)
+
+    def run_parts(self, node: Node, parts: Any) -> None:
+        """Send each part as it comes; what it completes is told before the next is computed."""
+        for part in parts:
+            for position, result in part:
+                edge = node.edges[position]
+                if result is not None and edge is not None:
+                    self.send(edge, node.indices[position], result)
+            edges = [_edges(node)[position] for position, _ in part]
+            result = part = None
+            self.settle(edges)
+        if not self.keep:
+            node.release()
+
+    def settle(self, edges: Iterable[Any]) -> None:
+        """Note that gradients went along these edges; leaves to which none will come are done."""
+        for edge in edges:
+            key = id(edge)
+            left = self.awaited.get(key)
+            if left is None:
+                continue
+            if left > 1:
+                self.awaited[key] = left - 1
+                continue
+            del self.awaited[key]
+            if key in self.leaf_gradients:
+                self.finish_leaf(key, True)
 
     def is_to_unfold(self, node: Node, gradients: list[Any]) -> bool:
         """Whether somebody wants to see a gradient that passes within this node."""
@@ -243,8 +272,8 @@ class _Run:
 
     def unfold(self, node: Node, gradients: list[Any]) -> None:
         """Send what has arrived to the nodes of the operations behind this node."""
+        self.awaited = {}  # there are other edges now: leaves wait for the end
         node.unfold()
-        self.awaited = {}  # other edges lead to leaves now: they are reached at the end
         for index in self.captures.pop(node, ()):
             target, place = resolved(node, index)
             self.captures.setdefault(target, set()).add(place)
@@ -292,24 +321,23 @@ class _Run:
     def finish(self, accumulate: bool) -> None:
         """Leaf hooks, then accumulation into `.grad` (or capture, for `grad`)."""
         while self.leaf_gradients:
-            if accumulate:
-                self.end_at(next(reversed(self.leaf_gradients)))
-                continue
-            _, (leaf, gradient) = self.leaf_gradients.popitem()
-            if leaf.hooks:
-                gradient = _call_tensor_hooks(leaf.hooks.values(), gradient)
-            self.captured[id(leaf), -1] = gradient
+            self.finish_leaf(next(reversed(self.leaf_gradients)), accumulate)
 
-    def end_at(self, key: int) -> None:
-        """Hooks of the leaf with this id, accumulation into its `.grad`, and hooks after that."""
+    def finish_leaf(self, key: int, accumulate: bool) -> None:
+        """The end of one leaf, to which no further gradient comes."""
         leaf, gradient = self.leaf_gradients.pop(key)
         if leaf.hooks:
             gradient = _call_tensor_hooks(leaf.hooks.values(), gradient)
+        if not accumulate:
+            self.captured[id(leaf), -1] = gradient
+            return
         if leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
             accumulate_into(leaf, gradient, self.create_graph)
         del gradient
         for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
             hook(leaf)
+        for watcher in tuple(WATCHERS.get(key, ())):
+            watcher.arrived(leaf)
 
 
 def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
@@ -348,7 +376,7 @@ def _known_references() -> tuple[int, int]:
     return _references_in_three_calls(value), sys.getrefcount(value)
 
 
-# References to a gradient that only `finish`, `accumulate_into` and `_own` know, and to an object
+# References to a gradient that only `finish_leaf`, `accumulate_into` and `_own` know, and to an object
 # that only `_own` knows. More means that somebody else holds it.
 _KNOWN_REFERENCES, _LOCAL_REFERENCES = _known_references()
 
@@ -485,9 +513,9 @@ def backward(
         raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
     run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
     leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
-    if BEGUN.accumulation:
-        run.await_leaves(made_by(output)[0] for output in outputs)
-    with _mode(create_graph, chosen is not None):
+    if WATCHERS or BEGUN.accumulation:
+        run.await_leaves()
+    with _mode(create_graph, chosen is not None) as mode:
         run.run()
         run.finish(accumulate=True)
         for tensor in chosen or ():
@@ -496,6 +524,7 @@ def backward(
                 gradient = run.captured.get((id(node), index))
                 if gradient is not None:
                     accumulate_into(tensor, gradient, create_graph)
+        mode.end()
 
 
 def _renamed(grad_tensors: Any, grad_variables: Any) -> Any:
@@ -565,9 +594,10 @@ def grad(
                 f"One of the differentiated Tensors does not require grad (inputs[{index}])."
             )
     run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
-    with _mode(create_graph, True):
+    with _mode(create_graph, True) as mode:
         run.run()
         run.finish(accumulate=False)
+        mode.end()
     return tuple(
         _result(run, tensor, index, bool(allow_unused), materialize_grads)
         for index, tensor in enumerate(targets)
@@ -618,9 +648,24 @@ class _Present(threading.local):
     """The backward that runs in this thread. Mutable."""
 
     partial = False
+    callbacks: list[Callable[[], object]] | None = None
 
 
 _present = _Present()
+
+
+def queue_callback(callback: Callable[[], object]) -> None:
+    """Call it when the backward that runs in this thread, the outermost one, has ended well.
+
+    Raises:
+        AutogradError: none runs.
+    """
+    if _present.callbacks is None:
+        raise AutogradError(
+            "Final callbacks can only be installed during backward pass: call queue_callback in a "
+            "hook."
+        )
+    _present.callbacks.append(callback)
 
 
 def is_partial() -> bool:
@@ -635,17 +680,28 @@ class _mode:
     def __init__(self, create_graph: bool, partial: bool) -> None:
         self.create_graph = create_graph
         self.partial = partial
+        self.callbacks: list[Callable[[], object]] | None = None
         self.dispatch = eager_dispatch()
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> "_mode":
         self.dispatch.__enter__()
         self.word = _autocast_word()
         _set_autocast_word(self.word & ~CUDA_ENABLED)
         self.before = _set_grad_enabled(self.create_graph)
         self.partial, _present.partial = _present.partial, self.partial
+        self.callbacks = _present.callbacks
+        if self.callbacks is None:
+            _present.callbacks = []
+        return self
+
+    def end(self) -> None:
+        """What was asked to be done at the end, if this is the outermost run."""
+        while self.callbacks is None and _present.callbacks:
+            _present.callbacks.pop(0)()
 
     def __exit__(self, *error: Any) -> None:
         _present.partial = self.partial
+        _present.callbacks = self.callbacks
         _set_grad_enabled(self.before)
         _set_autocast_word(self.word)
         self.dispatch.__exit__(*error)
@@ -706,6 +762,13 @@ def _leading_to(
                 leading.add(node)
                 break
     return leading
+
+
+def _may_write(edge: Any) -> bool:
+    """Whether the program is called when the gradient of a leaf is complete."""
+    if edge is None or isinstance(edge, Node):
+        return False
+    return bool(edge.hooks or edge.__dict__.get("_post_accumulate_hooks"))
 
 
 def _below(roots: Iterable[Node | None]) -> set[Node]:

@@ -110,6 +110,19 @@ class Node:
         """
         raise NotImplementedError
 
+    def apply_in_parts(
+        self, gradients: list[Any], sizes: tuple[int, int]
+    ) -> "Iterator[Sequence[tuple[int, Any]]] | None":
+        """What `apply` gives, as (position of the input, gradient), in several goes.
+
+        Args:
+            sizes: bytes from which the first part, and each further one, is worth a go.
+
+        Returns:
+            the goes, each computed when it is asked for; None: there is only `apply`.
+        """
+        return None
+
     def release(self) -> None:
         """Drop saved tensors: the graph has been used up."""
 

@@ -1,14 +1,12 @@
 """Modules on several devices by PyTorch's path: without GPUs the module itself runs.
 
-Contract: `DataParallel` passes calls on, as PyTorch's does where there is no GPU,
-`DistributedDataParallel` does in a group of one process; what needs several devices raises.
+Contract: `DataParallel` passes calls on, as PyTorch's does where there is no GPU; what needs several
+devices raises. `DistributedDataParallel` is a class of `dynajit.distributed`, which lies above.
 """
 
 from dynajit.core.process import late
 from dynajit.core.refusals import refused_function
-from dynajit.nn.parallel import distributed
 from dynajit.nn.parallel.data_parallel import DataParallel, data_parallel
-from dynajit.nn.parallel.distributed import DistributedDataParallel
 
 _ONE_DEVICE = "tensors of one module live on one device; there are none to spread it over."
 _NO_GPUS = "dynajit's tensors live on the CPU; there are no GPUs to spread them over."
@@ -30,5 +28,10 @@ __all__ = [
     "scatter",
     "scatter_gather",
 ]
+
+__getattr__ = late.publish(
+    __name__,
+    names={"DistributedDataParallel": "dynajit.distributed.data_parallel.module"},
+)
 
 late.show(__name__)

@@ -1,0 +1,60 @@
+"""Processes agree on a module: the same parameters everywhere, with the values of one.
+
+Contract: every process of a group calls these functions, with modules that may differ; each of them
+raises where one would.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dynajit.core.errors import ShapeError
+from dynajit.distributed.buffers import Incoming, joined
+from dynajit.distributed.groups import ProcessGroup
+from dynajit.distributed.objects import all_gather_object
+from dynajit.distributed.work import finished
+from dynajit.eager.tensor.tensor import Tensor
+
+
+def check_shapes(group: ProcessGroup, named: Sequence[tuple[str, Tensor]]) -> None:
+    """Refuse parameters that differ in number, shape or dtype.
+
+    Raises:
+        ShapeError: they do; in every process.
+    """
+    own = [(name, tuple(tensor.shape), tensor.dtype.name) for name, tensor in named]
+    described: list[Any] = [None] * group.size()
+    all_gather_object(described, own, group)
+    first = described[0]
+    for rank, other in enumerate(described):
+        if len(other) != len(first):
+            raise ShapeError(
+                f"DistributedDataParallel expects the same model across all ranks: rank {rank} has "
+                f"{len(other)} params, while rank 0 has inconsistent {len(first)} params."
+            )
+        for place, (mine, theirs) in enumerate(zip(first, other, strict=True)):
+            if mine[1:] != theirs[1:]:
+                raise ShapeError(
+                    "DistributedDataParallel expects the same model across all ranks: parameter "
+                    f"{place} ({mine[0]}) in rank 0 is {mine[2]} of sizes {list(mine[1])}, and in "
+                    f"rank {rank} ({theirs[0]}) {theirs[2]} of sizes {list(theirs[1])}."
+                )
+
+
+def broadcast_all(group: ProcessGroup, tensors: Iterable[Tensor], root: int) -> None:
+    """The values of one process in the tensors of all; one message for each dtype and device.
+
+    Raises:
+        DistBackendError: the engine failed, or the others did not come in time.
+    """
+    kinds: dict[Any, list[Tensor]] = {}
+    for tensor in tensors:
+        if tensor.numel():
+            kinds.setdefault((tensor.dtype, str(tensor.device)), []).append(tensor.detach())
+    for same in kinds.values():
+        if group.rank() == root:
+            array, finish = joined(same, group), None
+        else:
+            arrived = Incoming(same, group)
+            array, finish = arrived.array, arrived.write
+        request = group.channel.broadcast(array, root)
+        finished(request, finish, group.limit, "broadcast of a module")
