@@ -25,7 +25,7 @@ from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, BackendErro
 from dynajit.core.process import config
 from dynajit.core.records import record
 from dynajit.core.types.value_types import Shape, TensorType
-from dynajit.driver import artefacts, early_compiler
+from dynajit.driver import artefacts, early_compiler, parts
 from dynajit.driver.artefacts import Gradients
 from dynajit.driver.launches import BackgroundLaunch, GraphRecord, Launch, StartedLaunch
 from dynajit.eager.backward.compiled import CompiledCall, VersionCheck
@@ -325,22 +325,22 @@ def _differentiated(
         return None
     joint = replace(joint, graph=record.optimize("joint", joint.graph))
     with record.timed("partition"):
-        parts = partition.partition(
+        cut = partition.partition(
             joint, *_not_to_share(captured, split), budget=record.memory_budget
         )
-    record.made["forward"] = record.optimize("forward", parts.forward)
-    record.made["backward"] = record.optimize("backward", parts.backward)
+    record.made["forward"] = record.optimize("forward", cut.forward)
+    record.made["backward"] = record.optimize("backward", cut.backward)
     return Gradients(
-        differentiable_outputs=parts.differentiable_outputs,
-        saved_inputs=parts.saved_inputs,
-        saved_outputs=parts.saved_outputs,
-        saved_copies=parts.saved_copies,
-        sizes=parts.sizes,
+        differentiable_outputs=cut.differentiable_outputs,
+        saved_inputs=cut.saved_inputs,
+        saved_outputs=cut.saved_outputs,
+        saved_copies=cut.saved_copies,
+        sizes=cut.sizes,
         reached=joint.reached,
         needs=_needs(graph, captured.requires_grad, joint.differentiable_outputs),
-        saved_bytes=parts.saved_bytes,
-        saved=len(parts.saved),
-        recomputed=parts.recomputed,
+        saved_bytes=cut.saved_bytes,
+        saved=len(cut.saved),
+        recomputed=cut.recomputed,
     )
 
 
@@ -371,6 +371,7 @@ def _training(
         saved_copies=gradients.saved_copies,
         writes=tuple(_per_output(captured, split).get(i, 0) for i in range(len(graph.outputs))),
         within=outputs.made_from(graph.calls, roots, roots),
+        in_parts=parts.maker(record),
     )
 
 

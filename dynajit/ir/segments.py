@@ -1,11 +1,13 @@
-"""Cut a graph into parts that run one after the other, by who computes each node.
+"""Cut a graph into parts that run one after the other, by who computes each node, or by results.
 
 Contract: `cut(graph, foreign)` gives graphs that alternate between nodes out of `foreign` and all
-others, as few as their order allows; together they compute what the graph computes. A foreign node
-that starts something runs before all that comes after it in the graph, which goes on meanwhile.
+others, as few as their order allows: a foreign node that starts something runs before all that
+comes after it in the graph, which goes on meanwhile. `cut_by_outputs` gives a graph per group of
+outputs, which computes what the groups before it have not. Together they compute what the graph
+computes.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from dynajit.core.records import record
 from dynajit.core.types.dtypes import Category
@@ -41,18 +43,40 @@ def cut(graph: Graph, foreign: Set[Node]) -> tuple[Segment, ...]:
     Requires: no node depends on itself. Ensures: the inputs of a part are inputs of the graph,
     constants, or results of earlier parts.
     """
-    stages = _stages(graph, foreign)
+    return _cut(graph, _stages(graph, foreign), lambda stage: stage % 2 == 1)
+
+
+def cut_by_outputs(graph: Graph, groups: Sequence[Sequence[int]]) -> tuple[Segment, ...]:
+    """A part per group of outputs, in their order; none for a group that is computed before.
+
+    Args:
+        groups: positions of outputs; each in one group.
+    """
+    stages: dict[Node, int] = {}
+    for stage, group in enumerate(groups):
+        waiting = [graph.outputs[position] for position in group]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Node) and node.kind is NodeKind.CALL and node not in stages:
+                stages[node] = stage
+                waiting.extend(node.args)
+    return _cut(graph, stages, lambda stage: False)
+
+
+def _cut(
+    graph: Graph, stages: Mapping[Node, int], is_foreign: Callable[[int], bool]
+) -> tuple[Segment, ...]:
     users = graph.users()
     wanted = {output for output in graph.outputs if isinstance(output, Node)}
     found = []
     for stage in sorted(set(stages.values())):
-        members = [node for node in graph.calls if stages[node] == stage]
+        members = [node for node in graph.calls if stages.get(node) == stage]
         results = tuple(
             node
             for node in members
-            if node in wanted or any(stages[user] != stage for user in users[node])
+            if node in wanted or any(stages.get(user, stage) != stage for user in users[node])
         )
-        found.append(_segment(graph, members, results, is_foreign=stage % 2 == 1))
+        found.append(_segment(graph, members, results, is_foreign=is_foreign(stage)))
     return tuple(found)
 
 

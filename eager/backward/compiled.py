@@ -50,6 +50,8 @@ MSG_UNPACKED: Final = (
 
 Replay: TypeAlias = Callable[[Sequence[int]], tuple[frozenset[int], Callable[..., Sequence[Any]]]]
 Program: TypeAlias = Callable[..., tuple[Any, ...]]
+Parts: TypeAlias = Iterator[Sequence[tuple[int, Any]]]
+InParts: TypeAlias = Callable[[tuple[int, int], tuple[bool, ...]], Callable[..., Parts] | None]
 
 
 @record
@@ -116,6 +118,10 @@ class Training:
         within: per differentiable output those others (by number) that it is computed from.
         without: `without(numbers)` -> a program like `backward` that computes nothing for these
             differentiable outputs.
+        in_parts: `in_parts(sizes, counted)` -> a program like `backward` that gives its results in
+            several goes, as (number, array) in each: the first goes when `sizes[0]` bytes of those
+            that are counted are there, each further one after `sizes[1]`; None where there would
+            be one.
     """
 
     forward: Program
@@ -135,6 +141,7 @@ class Training:
     saved_copies: tuple[int | None, ...] = ()
     writes: tuple[int, ...] = ()
     within: tuple[frozenset[int], ...] = ()
+    in_parts: InParts | None = None
 
 
 class CompiledCall:
@@ -169,6 +176,7 @@ class CompiledCall:
         saved_copies: Sequence[int | None] = (),
         writes: Sequence[int] = (),
         within: Sequence[frozenset[int]] = (),
+        in_parts: "InParts | None" = None,
     ) -> Callable[..., tuple[Any, ...]]:
         """A call that is one node of the tape where an input requires a gradient.
 
@@ -192,6 +200,7 @@ class CompiledCall:
             tuple(saved_copies),
             tuple(writes),
             tuple(within),
+            in_parts,
         )
         trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
         lean = forward if inference is None else inference
@@ -348,24 +357,56 @@ class CompiledNode(Node):
         self.out_metas = [meta_of(outputs[i]) for i in facts.differentiable_outputs]
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
-        came = {i for i, gradient in enumerate(gradients) if gradient is not None}
-        self.refuse_released(came)
-        self.coming = came
-        self.check(came, wanted)
+        came = self.receive(gradients, wanted)
         if is_grad_enabled() or _tensor.has_levels():
             return self.replayed(gradients, wanted)
-        received = [
-            _zeros(meta) if gradient is None else _contiguous(gradient.array)
-            for gradient, meta in zip(gradients, self.out_metas, strict=True)
-        ]
-        saved = [self.unpacked(value, came) for value in self.saved]
-        arguments = (*saved, *received, *self.sizes)
+        arguments = self.arguments(gradients, came)
         found: Sequence[Any] = self.facts.backward(*arguments)
         if len(came) < self.output_count:
             found = self.partial(found, arguments)
         rest = iter(found)
         results = [next(rest) if flag else None for flag in self.facts.requires_grad]
         return [None if array is None else _tensor.wrap(array) for array in results]
+
+    def apply_in_parts(
+        self, gradients: list[Any], sizes: tuple[int, int]
+    ) -> Iterator[Sequence[tuple[int, Any]]] | None:
+        if self.facts.in_parts is None or is_grad_enabled() or _tensor.has_levels():
+            return None
+        if any(gradient is None for gradient in gradients):
+            return None
+        trained = [i for i, flag in enumerate(self.facts.requires_grad) if flag]
+        counted = tuple(isinstance(self.edges[i], TensorBase) for i in trained)
+        program = self.facts.in_parts(sizes, counted)
+        if program is None:
+            return None
+        came = self.receive(gradients, [edge is not None for edge in self.edges])
+        parts = program(*self.arguments(gradients, came))
+        return (
+            [(trained[i], None if array is None else _tensor.wrap(array)) for i, array in part]
+            for part in parts
+        )
+
+    def receive(self, gradients: list[Any], wanted: Sequence[bool]) -> set[int]:
+        """The outputs whose gradients came; what they need is as it was.
+
+        Raises:
+            AutogradError: it was released, or written to.
+        """
+        came = {i for i, gradient in enumerate(gradients) if gradient is not None}
+        self.refuse_released(came)
+        self.coming = came
+        self.check(came, wanted)
+        return came
+
+    def arguments(self, gradients: list[Any], came: set[int]) -> tuple[Any, ...]:
+        """Those of the backward program."""
+        received = [
+            _zeros(meta) if gradient is None else _contiguous(gradient.array)
+            for gradient, meta in zip(gradients, self.out_metas, strict=True)
+        ]
+        saved = [self.unpacked(value, came) for value in self.saved]
+        return (*saved, *received, *self.sizes)
 
     def refuse_released(self, came: Iterable[int]) -> None:
         """A second backward needs what the first has let go of.
