@@ -11,6 +11,7 @@ from dynajit.capture.library.table import only_captured, replaces
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import _set_grad_enabled
 from dynajit.eager.backward import engine
+from dynajit.eager.backward.arrivals import WATCHERS
 from dynajit.eager.tape.handles import BEGUN, Handle
 
 
@@ -84,12 +85,24 @@ def _travel(run, is_recorded):
             hooks, argument, is_gradient = stop
             if is_gradient:
                 answers(run, _seen_by(hooks, argument))
-            else:
-                for hook in list(hooks.values()):
-                    hook(argument)
+                continue
+            for hook in list(hooks.values()):
+                hook(argument)
+            for watcher in WATCHERS.get(id(argument), ()):
+                watcher.arrived(argument)
     finally:
         lets_go(run)
         _set_grad_enabled(before)
+
+
+_CALLBACKS = []
+"""What hooks have asked for at the end of the backward that runs: captured runs do not nest."""
+
+
+@replaces(engine.queue_callback)
+def queue_callback(callback):
+    """See `eager.backward.engine.queue_callback`."""
+    _CALLBACKS.append(callback)
 
 
 def _several(tensors):
@@ -114,6 +127,8 @@ def backward(
     chosen = None if inputs is None else _several(inputs)
     run = begins(outputs, gradients, chosen, bool(keep), bool(create_graph), True)
     _travel(run, bool(create_graph))
+    while _CALLBACKS:
+        _CALLBACKS.pop(0)()
 
 
 @replaces(Tensor.backward)

@@ -124,7 +124,7 @@ def broadcast(
     if found.size() == 1:
         return _nothing(found, [tensor], async_op)
     if is_compiling():
-        return nodes.broadcast(found, tensor, root).after(async_op)
+        return nodes.broadcast(found, [tensor], root).after(async_op)
     return transfers.broadcast(found, tensor, root, async_op)
 
 

@@ -170,9 +170,7 @@ class Join:
 
 
 def _refuse() -> None:
-    raise ShapeError(
-        "Detected at least one rank that exhausted inputs. Throwing across all ranks."
-    )
+    raise ShapeError("Detected at least one rank that exhausted inputs. Throwing across all ranks.")
 
 
 __all__ = ["Join", "JoinHook", "Joinable"]

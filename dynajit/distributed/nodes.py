@@ -106,24 +106,14 @@ def all_reduce(group: ProcessGroup, tensors: Sequence[Tensor], op: Any) -> NodeW
     """`collectives.all_reduce` of tensors of one dtype, in one message."""
     source = _joined(tensors)
     number = _followed(_start_all_reduce(source, ORDER.last, op.name, group.group_name))
-
-    def write() -> None:
-        arrived, start = _wait(number, source), 0
-        if len(tensors) == 1:
-            tensors[0].copy_(arrived)
-            return
-        for target in tensors:
-            target.copy_(arrived[start : start + target.numel()].view(target.shape))
-            start += target.numel()
-
-    return NodeWork(tensors, write)
+    return NodeWork(tensors, lambda: _write_parts(tensors, _wait(number, source)))
 
 
-def broadcast(group: ProcessGroup, target: Tensor, root: int) -> NodeWork:
-    """`collectives.broadcast`."""
-    source = target.detach()
+def broadcast(group: ProcessGroup, targets: Sequence[Tensor], root: int) -> NodeWork:
+    """`collectives.broadcast` of tensors of one dtype, in one message."""
+    source = _joined(targets)
     number = _followed(_start_broadcast(source, ORDER.last, root, group.group_name))
-    return NodeWork([target], lambda: _write(target, _wait(number, source)))
+    return NodeWork(targets, lambda: _write_parts(targets, _wait(number, source)))
 
 
 def all_gather(group: ProcessGroup, outputs: Sequence[Tensor], tensor: Tensor) -> NodeWork:
@@ -163,17 +153,7 @@ def exchange(
     number = _followed(
         _start_exchange(source, like, ORDER.last, list(received), list(sent), group.group_name)
     )
-
-    def write() -> None:
-        arrived, start = _wait(number, like), 0
-        if len(outputs) == 1:
-            outputs[0].copy_(arrived)
-            return
-        for target in outputs:
-            target.copy_(arrived[start : start + target.numel()].view(target.shape))
-            start += target.numel()
-
-    return NodeWork(outputs, write)
+    return NodeWork(outputs, lambda: _write_parts(outputs, _wait(number, like)))
 
 
 def barrier(group: ProcessGroup) -> NodeWork:
@@ -189,6 +169,17 @@ def _followed(number: Tensor) -> Tensor:
 
 def _write(target: Tensor, arrived: Tensor) -> None:
     target.copy_(arrived)
+
+
+def _write_parts(targets: Sequence[Tensor], arrived: Tensor) -> None:
+    """What arrived for several tensors, one after the other, in each."""
+    if len(targets) == 1:
+        targets[0].copy_(arrived)
+        return
+    start = 0
+    for target in targets:
+        target.copy_(arrived[start : start + target.numel()].view(target.shape))
+        start += target.numel()
 
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:

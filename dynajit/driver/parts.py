@@ -70,9 +70,7 @@ def grouped(
         counted: per output.
     """
     order = {node: place for place, node in enumerate(graph.nodes)}
-    positions = sorted(
-        range(len(graph.outputs)), key=lambda i: _order_of(order, graph.outputs[i])
-    )
+    positions = sorted(range(len(graph.outputs)), key=lambda i: _order_of(order, graph.outputs[i]))
     groups: list[list[int]] = []
     group: list[int] = []
     filled = 0
@@ -150,9 +148,7 @@ def _by_step(
     graph: Graph, steps: Sequence[_Step], groups: Sequence[Sequence[int]]
 ) -> list[list[int]]:
     """Outputs that are there after each step: those that are no results at all after the first."""
-    maker_of = {
-        node: place for place, step in enumerate(steps) for node in step.segment.results
-    }
+    maker_of = {node: place for place, step in enumerate(steps) for node in step.segment.results}
     found: list[list[int]] = [[] for _ in steps]
     for position in (position for group in groups for position in group):
         output = graph.outputs[position]

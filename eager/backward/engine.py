@@ -376,8 +376,8 @@ def _known_references() -> tuple[int, int]:
     return _references_in_three_calls(value), sys.getrefcount(value)
 
 
-# References to a gradient that only `finish_leaf`, `accumulate_into` and `_own` know, and to an object
-# that only `_own` knows. More means that somebody else holds it.
+# References to a gradient that only `finish_leaf`, `accumulate_into` and `_own` know, and to an
+# object that only `_own` knows. More means that somebody else holds it.
 _KNOWN_REFERENCES, _LOCAL_REFERENCES = _known_references()
 
 

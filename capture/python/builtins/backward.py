@@ -32,6 +32,7 @@ from dynajit.capture.values.containers import DictValue, TupleValue
 from dynajit.capture.values.symbolic import NONE, Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.eager import Tensor
+from dynajit.eager.backward.arrivals import WATCHERS
 from dynajit.eager.backward.reach import has_other_leaves
 from dynajit.eager.modes import forward_levels
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
@@ -111,8 +112,9 @@ def _begins(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
     keeps, records, adds = (bool(flag.value) for flag in (keep, is_recorded, accumulates))  # type: ignore[attr-defined]
 
     def is_awaited(identity: int) -> bool:
-        hooks = found_attribute(machine, _leaf(machine, identity), AFTER)
-        return adds and _filled(machine, hooks) is not None
+        leaf = _leaf(machine, identity)
+        hooks = _filled(machine, found_attribute(machine, leaf, AFTER))
+        return adds and (hooks is not None or _is_watched(machine, leaf))
 
     travel = Travel(machine.recorder, starts, keeps, records, targets, is_awaited)
     return Known(Run(travel, chosen, adds))
@@ -226,9 +228,14 @@ def _next_leaf(machine: Machine, run: Run) -> Value | None:
         if needs_gradient(machine, leaf):  # else it was frozen in between: its hooks alone run
             _accumulate(machine, leaf, gradient, run.travel.is_recorded)
         after = _filled(machine, found_attribute(machine, leaf, AFTER))
-        if after is not None:
-            return _stop(machine, after, leaf, False)
+        if after is not None or _is_watched(machine, leaf):
+            return _stop(machine, after or new_dict(machine, []), leaf, False)
     return None
+
+
+def _is_watched(machine: Machine, leaf: TensorValue) -> bool:
+    """Whether somebody is told when the gradient of a leaf is complete; the form guards on it."""
+    return id(machine.recorder.existing_of(leaf)) in WATCHERS
 
 
 def _end(machine: Machine, run: Run) -> Value:

@@ -7,7 +7,9 @@ raises where one would.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dynajit.capture.control import is_compiling
 from dynajit.core.errors import ShapeError
+from dynajit.distributed import nodes
 from dynajit.distributed.buffers import Incoming, joined
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.objects import all_gather_object
@@ -51,6 +53,9 @@ def broadcast_all(group: ProcessGroup, tensors: Iterable[Tensor], root: int) -> 
         if tensor.numel():
             kinds.setdefault((tensor.dtype, str(tensor.device)), []).append(tensor.detach())
     for same in kinds.values():
+        if is_compiling():
+            nodes.broadcast(group, same, root).wait()
+            continue
         if group.rank() == root:
             array, finish = joined(same, group), None
         else:

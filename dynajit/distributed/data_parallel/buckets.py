@@ -11,6 +11,7 @@ from dynajit.core.errors import ArgumentError
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions.creation.creation import zeros
+from dynajit.ops.functions.shapes.index import cat
 
 FIRST_BYTES: Final = 1 << 20
 """Of the first bucket, which shall be on its way soon. Source: PyTorch."""
@@ -55,6 +56,7 @@ class Bucket:
     Attributes:
         buffer: of as many elements as all parameters.
         views: of the buffer, in the shapes of the parameters.
+        parts: gradients of a backward within a graph, which are joined when they are all there.
         pending: how many gradients are still to come.
         answer: what is waited for, once it was started: has `wait()`.
     """
@@ -67,6 +69,7 @@ class Bucket:
         count = sum(parameter.numel() for parameter in parameters)
         self.buffer = zeros(count, dtype=first.dtype, device=first.device)
         self.views: list[Tensor] = []
+        self.parts: list[Tensor] = []
         self.pending = len(self.positions)
         self.answer: Any = None
         self.look(self.buffer)
@@ -79,6 +82,16 @@ class Bucket:
             end = start + parameter.numel()
             self.views.append(buffer[start:end].view(tuple(parameter.shape)))
             start = end
+
+    def join(self) -> Tensor:
+        """The parts in one tensor, of which they are views from now on."""
+        whole = cat([part.reshape(-1) for part in self.parts])
+        self.parts, start = [], 0
+        for parameter in self.parameters:
+            end = start + parameter.numel()
+            self.parts.append(whole[start:end].view(tuple(parameter.shape)))
+            start = end
+        return whole
 
     def take(self, result: Tensor) -> None:
         """What a hook gave in the place of the buffer."""

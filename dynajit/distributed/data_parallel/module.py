@@ -7,11 +7,12 @@ itself is captured.
 """
 
 import contextlib
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from dynajit.capture.control import disable
+from dynajit.capture.control import disable, is_compiling
 from dynajit.core.errors import (
     ArgumentError,
     InvalidValueError,
@@ -128,9 +129,7 @@ class DistributedDataParallel(Module, Joinable):
         self.static_graph = static_graph
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
-        self.parameters_to_ignore = set(
-            getattr(module, "_ddp_params_and_buffers_to_ignore", ())
-        )
+        self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self._bucket_bytes = _bucket_bytes(bucket_cap_mb)
         self._divides_by_all = True
         self._reducer: Reducer | None = None
@@ -180,6 +179,7 @@ class DistributedDataParallel(Module, Joinable):
             self.static_graph,
             self.gradient_as_bucket_view,
         )
+        weakref.finalize(self, self._reducer.stop).atexit = False
         return self._reducer
 
     def _group(self) -> ProcessGroup:
@@ -221,6 +221,11 @@ class DistributedDataParallel(Module, Joinable):
         """
         if self._reducer is None:
             return self.module(*inputs, **kwargs)
+        if is_compiling():
+            self._before()
+            result = self.module(*inputs, **kwargs)
+            self._after(result)
+            return result
         _before(self)
         result = self.module(*inputs, **kwargs)
         _after(self, result)
@@ -313,6 +318,7 @@ class DistributedDataParallel(Module, Joinable):
         """Each backward from now on does what the first one does."""
         self.static_graph = True
         if self._reducer is not None:
+            self._reducer.stop()
             hook, self._reducer = self._reducer.hook, None
             self._make_reducer().hook = hook
 

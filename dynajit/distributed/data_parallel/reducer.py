@@ -7,12 +7,12 @@ order in which process 0 got its gradients.
 """
 
 import warnings
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from dynajit.capture.control import is_compiling
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
 from dynajit.distributed.collectives import all_reduce
 from dynajit.distributed.data_parallel.buckets import Bucket, GradBucket, assigned
@@ -41,8 +41,8 @@ MSG_TWICE: Final = (
     "DistributedDataParallel."
 )
 MSG_RECORDED: Final = (
-    "Using DistributedDataParallel with create_graph=True: gradients of gradients are those of this "
-    "process alone; they are not averaged, and backpropagation does not pass the average."
+    "Using DistributedDataParallel with create_graph=True: gradients of gradients are those of "
+    "this process alone; they are not averaged, and backpropagation does not pass the average."
 )
 
 
@@ -84,15 +84,19 @@ class Reducer:
         self._is_rebuilt = False
         self._usual: list[int] | None = None  # arrivals per parameter, of static graphs
         self._expects = False
+        self._is_joined = False
         self._is_open = False  # a backward has begun, and its averages are not there yet
         self._order: list[int] = []
         self._left: list[int] = []  # arrivals to come, per parameter
-        self._used = np.zeros(len(self.parameters), np.int32)
+        self._used = [0] * len(self.parameters)
         self._everywhere = self._used
         self._next = 0
-        watcher = Watcher(_weakly(self), sizes)
-        watch(list(self.parameters), watcher)
-        weakref.finalize(self, forget, [id(parameter) for parameter in self.parameters], watcher)
+        self._watcher = Watcher(self.arrived, sizes)
+        watch(self.parameters, self._watcher)
+
+    def stop(self) -> None:
+        """Watch the parameters no more: until then backward keeps this object alive."""
+        forget([id(parameter) for parameter in self.parameters], self._watcher)
 
     def _arrange(self, order: list[int]) -> None:
         """Make the buckets of parameters that come in this order."""
@@ -148,14 +152,18 @@ class Reducer:
         self._expects = True
         self._next = 0
         self._order = []
-        self._used[:] = 0
+        self._used = [0] * len(self.parameters)
         self._left = [1] * len(self.parameters) if self._usual is None else list(self._usual)
         if self.find_unused and outputs is not None:
             reached = _leaves_below(outputs)
             self._left = [int(id(parameter) in reached) for parameter in self.parameters]
+        #: Graphs keep gradients in tensors of their own: one that lies in the memory of several
+        #: cannot be followed there.
+        self._is_joined = is_compiling() and self.hook is None and not self._as_views
         for bucket in self._buckets:
             bucket.pending = sum(self._left[i] > 0 for i in bucket.positions)
             bucket.answer = None
+            bucket.parts = list(bucket.parameters) if self._is_joined else []
 
     def expect_nothing(self) -> None:
         """Leave gradients as they are in the backward that follows."""
@@ -206,6 +214,10 @@ class Reducer:
         bucket, k = self._where[place]
         gradient, view = self.parameters[place].grad, bucket.views[k]
         with no_grad():
+            if self._is_joined:
+                known = view.new_zeros(view.shape) if gradient is None else gradient.detach()
+                bucket.parts[k] = known / self._divisor()
+                return
             if gradient is None:
                 view.zero_()
                 return
@@ -238,7 +250,8 @@ class Reducer:
     def _start(self, bucket: Bucket) -> None:
         with no_grad():
             if self.hook is None:
-                bucket.answer = all_reduce(bucket.buffer, group=self.group, async_op=True)
+                whole = bucket.join() if self._is_joined else bucket.buffer
+                bucket.answer = all_reduce(whole, group=self.group, async_op=True)
                 return
             state, hook = self.hook
             bucket.answer = hook(state, GradBucket(bucket, bucket is self._buckets[-1]))
@@ -266,11 +279,14 @@ class Reducer:
         self._share_used()
         for bucket in self._buckets:
             for position, parameter, view in zip(
-                bucket.positions, bucket.parameters, bucket.views, strict=True
+                bucket.positions, bucket.parameters, bucket.parts or bucket.views, strict=True
             ):
                 if self._everywhere[position]:
                     self._hand_out(parameter, view)
+            bucket.parts = []
         self._is_open = self._expects = False
+        if self._is_joined:  # a graph has its order, which all processes know
+            self._is_rebuilt = True
         self._rebuild()
 
     def _receive(self) -> None:
@@ -308,11 +324,12 @@ class Reducer:
     def _share_used(self) -> None:
         """Which parameters some process used."""
         if self.find_unused or (self.is_static and not self._is_rebuilt):
-            self._everywhere = self._used.copy()
-            request = self.group.channel.all_reduce(self._everywhere, ReduceOp.SUM)
+            used = np.array(self._used, np.int32)
+            request = self.group.channel.all_reduce(used, ReduceOp.SUM)
             finished(request, None, self.group.limit, "all_reduce of the parameters in use")
+            self._everywhere = used.tolist()
         elif not self.is_static:
-            self._everywhere = np.ones_like(self._used)
+            self._everywhere = [1] * len(self._used)
 
     def _rebuild(self) -> None:
         """Once: buckets in the order in which process 0 got its gradients."""
@@ -330,7 +347,7 @@ class Reducer:
         """What a process without inputs does while the others run backward: it adds zeros."""
         self._next = 0
         self._order = []
-        self._used[:] = 0
+        self._used = [0] * len(self.parameters)
         for bucket in self._buckets:
             with no_grad():
                 bucket.buffer.zero_()
@@ -339,18 +356,6 @@ class Reducer:
         self._receive()
         self._share_used()
         self._rebuild()
-
-
-def _weakly(reducer: Reducer) -> Callable[[Any], None]:
-    """`reducer.arrived` that does not keep it alive."""
-    reference = weakref.ref(reducer)
-
-    def arrived(leaf: Any) -> None:
-        found = reference()
-        if found is not None:
-            found.arrived(leaf)
-
-    return arrived
 
 
 def _only(value: Any) -> Tensor:

@@ -1,0 +1,93 @@
+"""Whole training steps with `DistributedDataParallel` inside: one graph with its sums, eager's
+numbers, the same parameters in every process."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+import dynajit.distributed as dist
+from tests.support.ranks import Raised, on_ranks
+
+nn, functional = dj.nn, dj.nn.functional
+
+
+class Reader(nn.Module):
+    """Convolution, batch norm, LSTM and dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.norm = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)
+        self.lstm = nn.LSTM(36, 16, batch_first=True)
+        self.head, self.dropout = nn.Linear(16, 5), nn.Dropout(0.1)
+
+    def forward(self, x: Any) -> Any:
+        h = functional.relu(self.norm(self.convolution(x)))
+        states, _ = self.lstm(h.flatten(2))
+        return self.head(self.dropout(states[:, -1]))
+
+
+def perceptron() -> Any:
+    layers = [layer for _ in range(4) for layer in (nn.Linear(64, 64), nn.Tanh())]
+    return nn.Sequential(nn.Flatten(), *layers, nn.Linear(64, 5))
+
+
+MODELS = {"perceptron": perceptron, "reader": Reader}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "small buckets": {"bucket_cap_mb": 0.01},
+    "static": {"static_graph": True},
+    "no buffers": {"broadcast_buffers": False, "bucket_cap_mb": 0.005},
+}
+
+
+def trained(model: str, options: str, compiled: bool) -> Any:
+    """Losses, parameters and buffers after some steps; reasons of breaks."""
+    dj.manual_seed(dist.get_rank())
+    module = MODELS[model]().double()
+    parallel = nn.parallel.DistributedDataParallel(module, **OPTIONS[options])
+    optimizer = dj.optim.AdamW(module.parameters(), 1e-2)
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(parallel(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    whole = options != "static"  # its first backward finds out what is used
+    call = dj.compile(step, fullgraph=whole) if compiled else step
+    dj.manual_seed(dist.get_rank() + 10)
+    batches = [(dj.randn(4, 1, 8, 8, dtype=dj.float64), dj.randint(0, 5, (4,))) for _ in range(5)]
+    losses = [call(x, y).item() for x, y in batches]
+    state = {name: value.detach().numpy() for name, value in module.state_dict().items()}
+    return losses, state
+
+
+CASES = [(model, options) for model in MODELS for options in OPTIONS]
+
+
+@pytest.fixture(scope="module")
+def on_two() -> list[Any]:
+    calls = [
+        functools.partial(trained, *case, compiled) for case in CASES for compiled in (False, True)
+    ]
+    return on_ranks(calls, 2)
+
+
+@pytest.mark.parametrize("place", range(len(CASES)), ids=lambda place: "-".join(CASES[place]))
+def test_a_compiled_step_trains_as_the_plain_one(place: int, on_two: list[Any]) -> None:
+    plain, compiled = on_two[2 * place], on_two[2 * place + 1]
+    for eager, found in zip(plain, compiled, strict=True):
+        assert not isinstance(eager, Raised), eager
+        assert not isinstance(found, Raised), found
+        np.testing.assert_allclose(found[0], eager[0], rtol=1e-9)
+        for name, value in eager[1].items():
+            np.testing.assert_allclose(found[1][name], value, rtol=1e-6, atol=1e-9, err_msg=name)
+    first, second = (found[1] for found in compiled)
+    for name, value in first.items():
+        if "running" not in name:
+            np.testing.assert_array_equal(second[name], value, err_msg=name)
