@@ -1,17 +1,24 @@
 """Processes by PyTorch's path: the standard library's `multiprocessing`, and `spawn`.
 
 Contract: all public names of `multiprocessing` are here. Tensors that are sent between processes
-are copied, unless they are in shared memory (`share_memory_`).
+are copied, unless they are in shared memory (`share_memory_`). `spawn` has MPI start the processes
+where it is installed, so that they can make a group (`dynajit.distributed`); elsewhere they are
+plain processes.
 """
 
 import multiprocessing
 import multiprocessing.connection
+import os
 import signal
 import time
 import traceback
 from collections.abc import Callable
 from multiprocessing import *  # noqa: F403
 from typing import Any
+
+from dynajit.distributed.launching.job import Failure
+from dynajit.distributed.launching.runtimes import why_absent
+from dynajit.distributed.launching.spawned import SpawnedJob
 
 
 class ProcessException(Exception):
@@ -110,20 +117,103 @@ class ProcessContext:
     def _raise(self, number: int, process: Any) -> None:
         code, pid = process.exitcode, process.pid
         process.join()
-        if not self.error_queues[number].empty():
-            raise ProcessRaisedException(
-                f"\n\n-- Process {number} terminated with the following error:\n"
-                f"{self.error_queues[number].get()}",
-                number,
-                pid,
-            )
-        if code < 0:
-            name = signal.Signals(-code).name
-            message = f"process {number} terminated with signal {name}"
-            raise ProcessExitedException(message, number, pid, code, name)
-        raise ProcessExitedException(
-            f"process {number} terminated with exit code {code}", number, pid, code
-        )
+        queue = self.error_queues[number]
+        raise _error_of(number, pid, code, "" if queue.empty() else queue.get())
+
+
+def _error_of(number: int, pid: int, code: int, text: str) -> ProcessException:
+    """How a process ended badly; with the traceback, if it raised."""
+    if text:
+        message = f"\n\n-- Process {number} terminated with the following error:\n{text}"
+        return ProcessRaisedException(message, number, pid)
+    if code < 0:
+        name = signal.Signals(-code).name
+        message = f"process {number} terminated with signal {name}"
+        return ProcessExitedException(message, number, pid, code, name)
+    message = f"process {number} terminated with exit code {code}"
+    return ProcessExitedException(message, number, pid, code)
+
+
+class RankProcess:
+    """One process of `RankContext`, as far as `multiprocessing.Process` is asked about.
+
+    Args:
+        job: all of them.
+        number: of this one.
+    """
+
+    def __init__(self, job: SpawnedJob, number: int) -> None:
+        self._job = job
+        self._number = number
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._job.pids()[self._number]
+
+    @property
+    def exitcode(self) -> int | None:
+        """None while it runs; negative for a signal."""
+        return self._job.codes()[self._number]
+
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self.exitcode is None
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for it: processes of one job end together."""
+        self._job.join(timeout)
+
+    def terminate(self) -> None:
+        """End it by SIGTERM, and the job with it."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it by SIGKILL, and the job with it."""
+        os.kill(self.pid, signal.SIGKILL)
+
+
+class RankContext(ProcessContext):
+    """Processes that MPI started together. Mutable: they end.
+
+    Args:
+        job: the processes.
+        size: how many.
+    """
+
+    def __init__(self, job: SpawnedJob, size: int) -> None:
+        super().__init__([RankProcess(job, number) for number in range(size)], [])
+        self._job = job
+
+    def pids(self) -> list[int]:
+        """Their ids."""
+        return self._job.pids()
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        """Wait until all have ended; the first that ends badly ends the others.
+
+        Args:
+            timeout: in seconds; None: no end.
+            grace_period: not used: the others have three seconds.
+
+        Returns:
+            Whether all have ended.
+
+        Raises: as of `ProcessContext`; a job that ends itself, because processes wait for one that
+            is gone, is a ProcessExitedException.
+        """
+        if not self._job.join(timeout):
+            return False
+        failure = self._job.failure()
+        if failure is not None:
+            raise _error_of_rank(failure)
+        return True
+
+
+def _error_of_rank(failure: Failure) -> ProcessException:
+    if failure.rank is None or failure.is_of_job:
+        return ProcessExitedException(failure.title(), failure.rank or 0, failure.pid, failure.code)
+    return _error_of(failure.rank, failure.pid, failure.code, failure.text)
 
 
 SpawnContext = ProcessContext
@@ -139,6 +229,9 @@ def start_processes(
 ) -> ProcessContext | None:
     """Call `fn(i, *args)` in process i of `nprocs`.
 
+    With "spawn", and where `mpi4py` and an MPI runtime are installed, process i is rank i of MPI;
+    the variable DYNAJIT_LAUNCHED is "spawn" there.
+
     Args:
         join: wait until all have ended; else the processes are returned.
         daemon: they end with this process.
@@ -146,6 +239,27 @@ def start_processes(
 
     Raises: as `ProcessContext.join`.
     """
+    started = _ranks(fn, args, nprocs, daemon) if start_method == "spawn" else None
+    if started is None:
+        started = _plain_processes(fn, args, nprocs, daemon, start_method)
+    if not join:
+        return started
+    started.join()
+    return None
+
+
+def _ranks(
+    fn: Callable[..., Any], args: tuple[Any, ...], nprocs: int, daemon: bool
+) -> ProcessContext | None:
+    """Processes that MPI starts; None where it is not installed, or there is nothing to start."""
+    if nprocs < 1 or why_absent() is not None:
+        return None
+    return RankContext(SpawnedJob(fn, args, nprocs, daemon), nprocs)
+
+
+def _plain_processes(
+    fn: Callable[..., Any], args: tuple[Any, ...], nprocs: int, daemon: bool, start_method: str
+) -> ProcessContext:
     context: Any = multiprocessing.get_context(start_method)
     errors, processes = [], []
     for number in range(nprocs):
@@ -154,11 +268,7 @@ def start_processes(
         process.start()
         errors.append(queue)
         processes.append(process)
-    started = ProcessContext(processes, errors)
-    if not join:
-        return started
-    started.join()
-    return None
+    return ProcessContext(processes, errors)
 
 
 def spawn(

@@ -134,7 +134,7 @@ def _count_others(job: Job) -> None:
         if failure.rank is not None and failure.rank in others and failure.code > 0
     )  # fmt: skip
     if raised:
-        _say(f"ranks {', '.join(map(str, raised))} failed after it; their tracebacks are left out.")
+        _say(f"failed after it, tracebacks left out: ranks {', '.join(map(str, raised))}.")
     if job.first is not None:
         _say(f"all ranks have ended; exit status {job.first.exit_code}.")
 

@@ -59,6 +59,7 @@ class Failure:
         text: the traceback, or empty.
         time_s: when, in seconds since the epoch.
         pid, host: of the program.
+        is_of_job: the rank did nothing wrong by itself: the job ended because of it.
     """
 
     rank: int | None
@@ -68,6 +69,7 @@ class Failure:
     time_s: float
     pid: int = 0
     host: str = ""
+    is_of_job: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -187,7 +189,7 @@ class Job:
             self._kill_at = time.monotonic() + self._settings.grace_s
         if self.first is None:
             name = signal.Signals(number).name
-            self.first = Failure(None, f"was ended by {name}", -number, "", time.time())
+            self.first = Failure(None, f"the job was ended by {name}", -number, "", time.time())
             self._say()
 
     def step(self, timeout: float) -> None:
@@ -308,7 +310,7 @@ class Job:
             rank.number,
             f"has ended without an error while others wait for messages:\n{waits}\n"
             "Every rank has to take part in the same collectives, and to answer what it is sent",
-            1, "", time.time(), rank.pid, rank.host,
+            1, "", time.time(), rank.pid, rank.host, True,
         )  # fmt: skip
 
     def _say(self) -> None:

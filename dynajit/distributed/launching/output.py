@@ -61,13 +61,17 @@ class Pump:
     """Moves what a program writes. Mutable: keeps the beginning of a line.
 
     Args:
-        source: where the program's bytes come out; closed at their end.
+        stream: which one it is.
+        source: where the program's bytes come out.
         shown: a file descriptor, or None.
         prefix: in front of lines that are shown.
         file: a file descriptor, or None.
     """
 
-    def __init__(self, source: int, shown: int | None, prefix: str, file: int | None) -> None:
+    def __init__(
+        self, stream: int, source: int, shown: int | None, prefix: str, file: int | None
+    ) -> None:
+        self.stream = stream
         self.source = source
         self._shown = shown
         self._prefix = prefix.encode()
@@ -90,6 +94,11 @@ class Pump:
         if self._shown is not None:
             self._show(data)
         return bool(data)
+
+    def note(self, text: str) -> None:
+        """Write a text to the file alone."""
+        if self._file is not None:
+            _write(self._file, text.encode(errors="replace"))
 
     def _show(self, data: bytes) -> None:
         if not self._prefix:

@@ -83,7 +83,7 @@ class _Stream:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
             file = os.open(self.route.file, flags, 0o644)
         shown = self.number if self.route.is_shown else None
-        return Pump(self.ends[0], shown, self.route.prefix, file)
+        return Pump(self.number, self.ends[0], shown, self.route.prefix, file)
 
 
 def _connected(settings: Settings | None) -> Link | None:

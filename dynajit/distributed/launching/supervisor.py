@@ -14,8 +14,9 @@ import socket
 import time
 from typing import Any, Final
 
-from dynajit.distributed.launching.messages import ENDED, LEAVE, SIGNAL, STOP, WATCH, Link
+from dynajit.distributed.launching.messages import ENDED, FAILED, LEAVE, SIGNAL, STOP, WATCH, Link
 from dynajit.distributed.launching.output import Pump
+from dynajit.distributed.launching.settings import STDERR
 
 _FORWARDED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -105,6 +106,10 @@ class Supervisor:
         for message in messages or ():
             if self._launcher is not None:
                 self._launcher.send(**message)
+            if message["what"] == FAILED:  # the launcher shows the traceback; files have it, too
+                for pump in self._pumps:
+                    if pump.stream == STDERR:
+                        pump.note(message["text"])
 
     def _obey(self, launcher: Link) -> None:
         messages = launcher.receive()
