@@ -764,6 +764,15 @@ _PLACES: Final[dict[str, Place]] = {
             "distributed.reductions": "ReduceOp",
         },
     ),
+    "distributed.elastic": Place("What starts programs on several processes."),
+    "distributed.elastic.multiprocessing": Place(
+        "What starts programs on several processes: see `distributed.run`.",
+        {"distributed.launching.errors": "record"},
+    ),
+    "distributed.elastic.multiprocessing.errors": Place(
+        "Errors of programs on several processes.",
+        {"distributed.launching.errors": "record"},
+    ),
     "distributed.fsdp": Place(
         "Modules whose parameters lie in several processes.",
         {

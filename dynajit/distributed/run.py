@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             if failure is None or signals.come:
                 break
             if attempt < asked.max_restarts:
-                _say(f"all ranks are started again (restart {attempt + 1} of {asked.max_restarts}).")
+                _say(f"all ranks start again (restart {attempt + 1} of {asked.max_restarts}).")
     return 0 if failure is None else failure.exit_code
 
 

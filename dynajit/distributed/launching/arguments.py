@@ -60,7 +60,7 @@ def _add_places(found: argparse.ArgumentParser) -> None:
     _flag(group, "--node-rank", type=int, default=0, help="0: one launcher serves all machines")
     _flag(group, "--hosts", default=None, help="names of machines, for mpiexec")
     _flag(group, "--hostfile", default=None, help="a file with names of machines, for mpiexec")
-    _flag(group, "--mpiexec", default=None, help="path of mpiexec; else DYNAJIT_MPIEXEC or a search")
+    _flag(group, "--mpiexec", default=None, help="path of mpiexec; DYNAJIT_MPIEXEC, or a search")
     _flag(group, "--mpiexec-args", default="", help="further arguments of mpiexec, in one text")
 
 
@@ -76,7 +76,7 @@ def _add_meeting(found: argparse.ArgumentParser) -> None:
     _flag(group, "--max-restarts", type=int, default=0, help="start all ranks again N times")
     _flag(group, "--monitor-interval", type=float, default=0.1, help="seconds between looks")
     _flag(group, "--start-method", default="spawn", help="accepted: mpiexec starts processes")
-    _flag(group, "--shutdown-grace", type=float, default=3.0, help="seconds from SIGTERM to SIGKILL")
+    _flag(group, "--shutdown-grace", type=float, default=3.0, help="seconds until SIGKILL")
 
 
 def _add_output(found: argparse.ArgumentParser) -> None:
@@ -159,7 +159,7 @@ def request_of(given: argparse.Namespace) -> Request:
 
 def _program(given: argparse.Namespace) -> tuple[str, ...]:
     if given.module and given.no_python:
-        raise InvalidValueError("--module and --no-python exclude each other: expected one of them.")
+        raise InvalidValueError("--module and --no-python exclude each other: expected one.")
     before = ["--module"] * given.module + ["--no-python"] * given.no_python
     return (*before, given.training_script, *given.training_script_args)
 
@@ -206,28 +206,25 @@ def _lines_of(hostfile: str | None) -> int:
         return 1
     try:
         with open(hostfile) as file:
-            names = {line.split("#")[0].split(":")[0].split()[0] for line in file if line.strip("# \n")}
-    except (OSError, IndexError) as error:
+            entries = [line.partition("#")[0].partition(":")[0].split() for line in file]
+    except OSError as error:
         raise InvalidValueError(f"--hostfile={hostfile} cannot be read: {error}") from error
-    return max(1, len(names))
+    return max(1, len({entry[0] for entry in entries if entry}))
 
 
 def _per_machine(text: str) -> int:
-    if text == "cpu" or (text in ("auto", "gpu") and text == "auto" and not _gpus()):
+    gpus = gpu.device_count() if text in ("auto", "gpu") else 0
+    if gpus:
+        return gpus
+    if text == "gpu":
+        raise InvalidValueError("--nproc-per-node=gpu: there is no GPU to use.  Expected cpu.")
+    if text in ("auto", "cpu"):
         return os.cpu_count() or 1
-    if text in ("auto", "gpu"):
-        if not _gpus():
-            raise InvalidValueError("--nproc-per-node=gpu: there is no GPU to use.  Expected cpu.")
-        return _gpus()
     if text.isdigit() and int(text) > 0:
         return int(text)
     raise InvalidValueError(
         f"--nproc-per-node={text}: expected a number of 1 or more, auto, cpu or gpu."
     )
-
-
-def _gpus() -> int:
-    return gpu.device_count()
 
 
 def _meeting(given: argparse.Namespace, placement: Placement) -> tuple[str, int | None]:

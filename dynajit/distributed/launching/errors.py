@@ -21,9 +21,7 @@ ERROR_FILE: Final = "TORCHELASTIC_ERROR_FILE"
 """Variable with the path of the file."""
 
 
-def record(
-    fn: Callable[_P, _R], error_handler: Any = None
-) -> Callable[_P, _R | None]:
+def record(fn: Callable[_P, _R], error_handler: Any = None) -> Callable[_P, _R | None]:
     """A decorator of a program's main function: an exception is written to a file, and goes on.
 
     Args:

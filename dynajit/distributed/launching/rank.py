@@ -21,7 +21,7 @@ from dynajit.distributed.launching import script
 from dynajit.distributed.launching.messages import HELLO, Link
 from dynajit.distributed.launching.numbers import Place, of_environment, variables
 from dynajit.distributed.launching.output import Pump, Route, routes
-from dynajit.distributed.launching.settings import Settings
+from dynajit.distributed.launching.settings import VARIABLE, Settings
 from dynajit.distributed.launching.settings import of_environment as settings_of
 from dynajit.distributed.launching.stalls import Watch
 from dynajit.distributed.launching.supervisor import Supervisor
@@ -38,9 +38,11 @@ def main(arguments: list[str]) -> int:
     """Run one rank; the exit status of this process."""
     settings = settings_of(os.environ)
     place = of_environment(os.environ)
+    os.environ.pop(VARIABLE, None)  # it is for this process alone
     os.environ.update(variables(place, settings))
     launcher = _connected(settings)
-    streams = {stream: _Stream(stream, route) for stream, route in routes(settings, place.rank).items()}
+    found = routes(settings, place.rank)
+    streams = {stream: _Stream(stream, route) for stream, route in found.items()}
     here, there = socket.socketpair()
     parent = os.getpid()
     with warnings.catch_warnings():
@@ -92,9 +94,7 @@ def _connected(settings: Settings | None) -> Link | None:
     return Link(socket.create_connection((settings.host, settings.port), timeout=None))
 
 
-def _become_program(
-    parent: int, launcher: Link | None, streams: dict[int, _Stream]
-) -> None:
+def _become_program(parent: int, launcher: Link | None, streams: dict[int, _Stream]) -> None:
     """In the child: a process group of its own, which ends with the supervisor."""
     os.setpgid(0, 0)
     if sys.platform == "linux":
@@ -107,9 +107,7 @@ def _become_program(
         stream.enter()
 
 
-def _run_program(
-    arguments: list[str], place: Place, settings: Settings | None, link: Link
-) -> int:
+def _run_program(arguments: list[str], place: Place, settings: Settings | None, link: Link) -> int:
     target, *rest = arguments
     if target == NO_PYTHON:
         try:
@@ -129,6 +127,7 @@ def _run_program(
     else:
         program = partial(script.script, target, rest)
     script.run(program, reporter)
+    link.connection.detach()  # `Watch` reads it until the process is gone
     return 0
 
 

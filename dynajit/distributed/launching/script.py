@@ -42,16 +42,17 @@ class Reporter:
         if self._link is not None:
             self._link.send(FINISHED)
 
-    def failed(self, code: int, error: str, text: str) -> None:
+    def failed(self, time_s: float, code: int, error: str, text: str) -> None:
         """The program raised, or called `sys.exit`.
 
         Args:
+            time_s: when, in seconds since the epoch.
             code: exit code.
             error: what happened, in a few words.
             text: the traceback, or empty.
         """
         if self._link is not None:
-            self._link.send(FAILED, time=time.time(), code=code, error=error, text=text)
+            self._link.send(FAILED, time=time_s, code=code, error=error, text=text)
         elif text:
             sys.stderr.write(text)
 
@@ -64,15 +65,17 @@ def run(main: Callable[[], None], reporter: Reporter) -> None:
     try:
         main()
     except SystemExit as request:
+        when = time.time()
         code = _exit_code(request)
         if code:
-            reporter.failed(code, f"called sys.exit({request.code!r})", "")
+            reporter.failed(when, code, f"called sys.exit({request.code!r})", "")
             _leave(code)
     except KeyboardInterrupt as error:
-        reporter.failed(130, "was interrupted (KeyboardInterrupt)", _text_of(error))
+        reporter.failed(time.time(), 130, "was interrupted (KeyboardInterrupt)", _text_of(error))
         _leave(130)
     except BaseException as error:
-        reporter.failed(1, f"raised {type(error).__name__}", _text_of(error))
+        when = time.time()  # before its text is made, which takes a while
+        reporter.failed(when, 1, f"raised {type(error).__name__}", _text_of(error))
         if sys.excepthook is not sys.__excepthook__:  # the program wants to know
             sys.excepthook(type(error), error, _own_part(error.__traceback__))
         _leave(1)

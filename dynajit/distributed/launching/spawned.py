@@ -116,7 +116,8 @@ class SpawnedJob:
 
 def _pickle(path: Path, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        context.set_spawning_popen(_Handover())
+        # Of a process only these two methods are asked while arguments are pickled.
+        context.set_spawning_popen(_Handover())  # type: ignore[arg-type]
         try:
             reduction.dump(spawn.get_preparation_data("spawned"), file)
             reduction.dump((fn, args), file)

@@ -63,7 +63,14 @@ class Supervisor:
             self._launcher.send(ENDED, code=self._code)
             while not self._is_dismissed:
                 self._wait()
+        self._close()
         return self._code
+
+    def _close(self) -> None:
+        signal.set_wakeup_fd(-1)
+        for source in (self._launcher, self._program, self._selector, self._wake, self._wakes):
+            if source is not None:
+                source.close()
 
     def _handle_signals(self) -> None:
         """A signal only wakes the selector; those for the program are passed on."""
@@ -91,7 +98,7 @@ class Supervisor:
             if not source.move():
                 self._selector.unregister(source)
                 self._pumps.remove(source)
-        elif source is self._launcher:
+        elif source is self._launcher and source is not None:
             self._obey(source)
         elif source is self._program:
             self._pass_on()
