@@ -2,8 +2,8 @@
 
 Contract: flags are in `launching/arguments.py`, what happens to ranks in `launching/job.py`. The
 exit status is that of the rank that failed first (128 + n for signal n), or 0. What the launcher
-itself says stands on stderr. SIGTERM, SIGINT and SIGHUP are passed on to all ranks, which have
-`--shutdown-grace` seconds to end. Page: docs/distributed.md.
+itself says stands on stderr. Signals are passed on to all ranks, which have `--shutdown-timeout`
+seconds to end. Page: docs/distributed.md.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import Final
 
 from dynajit.core.errors import InvalidValueError, UnsupportedError
 from dynajit.distributed.launching.arguments import Request, parser, request_of
@@ -23,17 +22,20 @@ from dynajit.distributed.launching.numbers import without_ranks
 from dynajit.distributed.launching.runtimes import Runtime, found
 from dynajit.distributed.launching.settings import Settings
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
 
 class _Signals:
-    """Signals that have come. Mutable; a context in which they are not obeyed at once."""
+    """Signals that have come. Mutable; a context in which they are not obeyed at once.
 
-    def __init__(self) -> None:
+    Args:
+        numbers: which ones.
+    """
+
+    def __init__(self, numbers: Sequence[int]) -> None:
         self.come: list[int] = []
+        self._numbers = numbers
 
     def __enter__(self) -> "_Signals":
-        self._before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        self._before = {number: signal.signal(number, self._note) for number in self._numbers}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     """
     asked = request_of(args)
     runtime = found(f"dynajit.distributed.run with {asked.placement.size} ranks", asked.mpiexec)
-    with _Signals() as signals:
+    with _Signals(asked.signals) as signals:
         for attempt in range(asked.max_restarts + 1):
             failure = _attempt(asked, runtime, attempt, signals)
             if failure is None or signals.come:
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 def _attempt(asked: Request, runtime: Runtime, attempt: int, signals: _Signals) -> Failure | None:
     """Start all ranks once; how they failed, or None."""
     settings = Settings(
-        kind="run", host="", port=0, token="",
+        kind="run", host=asked.local_addr or "", port=0, token="", role=asked.role,
         prefix=asked.prefix, shown=asked.shown, redirects=asked.redirects, tee=asked.tee,
         log_folder=asked.log_folder, run_id=asked.run_id, attempt=attempt,
         max_restarts=asked.max_restarts, master_addr=asked.master_addr,

@@ -8,6 +8,7 @@ is called once, on one machine, and starts the ranks on all.
 import argparse
 import os
 import shlex
+import signal
 import socket
 from typing import Final
 
@@ -41,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     _add_meeting(found)
     _add_output(found)
     _flag(found, "--module", "-m", action="store_true", help="the program is a module's name")
+    _flag(found, "--run-path", action="store_true", help="accepted: scripts run in their rank")
     _flag(found, "--no-python", action="store_true", help="the program is not one of Python")
     found.add_argument("training_script", metavar="program", help="script, module or program")
     found.add_argument("training_script_args", nargs=argparse.REMAINDER, metavar="arguments")
@@ -68,6 +70,7 @@ def _add_meeting(found: argparse.ArgumentParser) -> None:
     group = found.add_argument_group("meeting and restarts")
     _flag(group, "--master-addr", default=None, help="MASTER_ADDR; the first machine if not given")
     _flag(group, "--master-port", type=int, default=None, help="MASTER_PORT; a free one")
+    _flag(group, "--local-addr", default=None, help="address of this machine for other ones")
     _flag(group, "--rdzv-endpoint", default="", help="HOST[:PORT]: MASTER_ADDR and MASTER_PORT")
     _flag(group, "--rdzv-id", default="none", help="TORCHELASTIC_RUN_ID")
     _flag(group, "--rdzv-backend", default="static", help="accepted: ranks meet by MPI")
@@ -76,7 +79,20 @@ def _add_meeting(found: argparse.ArgumentParser) -> None:
     _flag(group, "--max-restarts", type=int, default=0, help="start all ranks again N times")
     _flag(group, "--monitor-interval", type=float, default=0.1, help="seconds between looks")
     _flag(group, "--start-method", default="spawn", help="accepted: mpiexec starts processes")
-    _flag(group, "--shutdown-grace", type=float, default=3.0, help="seconds until SIGKILL")
+    _flag(
+        group,
+        "--shutdown-timeout",
+        type=float,
+        default=3.0,
+        help="seconds from SIGTERM until SIGKILL",
+    )
+    _flag(
+        group,
+        "--signals-to-handle",
+        default="SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        help="signals that are passed on to all ranks",
+    )
+    _flag(group, "--role", default="default", help="ROLE_NAME")
 
 
 def _add_output(found: argparse.ArgumentParser) -> None:
@@ -100,7 +116,9 @@ class Request:
         placement: how many ranks, and where.
         program: arguments of `rank.py`.
         master_addr, master_port: what ranks are told; None: a free port.
-        run_id, max_restarts, poll_s, grace_s, prefix, log_folder: see the flags.
+        local_addr: of this machine for ranks on others, or None for its name.
+        signals: numbers of those that are passed on.
+        role, run_id, max_restarts, poll_s, grace_s, prefix, log_folder: see the flags.
         redirects, tee: rank -> streams; ranks are texts.
         shown: ranks whose output is shown, or None for all.
         mpiexec: path, or None.
@@ -110,6 +128,9 @@ class Request:
     program: tuple[str, ...]
     master_addr: str
     master_port: int | None
+    local_addr: str | None
+    signals: tuple[int, ...]
+    role: str
     run_id: str
     max_restarts: int
     poll_s: float
@@ -144,10 +165,13 @@ def request_of(given: argparse.Namespace) -> Request:
         program=_program(given),
         master_addr=address,
         master_port=port,
+        local_addr=given.local_addr,
+        signals=_signals(given.signals_to_handle),
+        role=given.role,
         run_id=given.rdzv_id,
         max_restarts=given.max_restarts,
         poll_s=min(1.0, max(0.01, given.monitor_interval)),
-        grace_s=given.shutdown_grace,
+        grace_s=given.shutdown_timeout,
         prefix=placement.size > 1 if given.prefix is None else given.prefix,
         log_folder=None if given.log_dir is None else os.path.abspath(given.log_dir),
         redirects=redirects,
@@ -241,6 +265,19 @@ def _meeting(given: argparse.Namespace, placement: Placement) -> tuple[str, int 
     if given.master_port is not None:
         return address, given.master_port
     return address, int(port) or None if port else None
+
+
+def _signals(text: str) -> tuple[int, ...]:
+    """Numbers of signals."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = signal.Signals.__members__
+    unknown = [name for name in names if name not in known or name in ("SIGKILL", "SIGSTOP")]
+    if unknown:
+        raise InvalidValueError(
+            f"--signals-to-handle={text}: {unknown[0]} cannot be handled.  Expected names such as "
+            "SIGTERM,SIGUSR1."
+        )
+    return tuple(int(known[name]) for name in names)
 
 
 def _streams(flag: str, text: str, placement: Placement) -> dict[str, int]:

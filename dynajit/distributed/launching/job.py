@@ -148,7 +148,7 @@ class Job:
         self._listener = socket.create_server((host, 0), backlog=max(16, len(self.ranks)))
         self._selector.register(self._listener, selectors.EVENT_READ, self._listener)
         self._token = secrets.token_hex(16)
-        settings = self._filled_in(host or socket.gethostname())
+        settings = self._filled_in(host or self._settings.host or socket.gethostname())
         environ = {**self._environ, VARIABLE: settings.text()}
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         python = [sys.executable, *flags, "-m", RANK_MODULE, *self._program]

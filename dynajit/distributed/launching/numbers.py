@@ -106,7 +106,7 @@ def variables(place: Place, settings: Settings | None) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": place.local_size,
         "GROUP_RANK": group,
         "GROUP_WORLD_SIZE": -(-place.size // max(1, place.local_size)),
-        "ROLE_NAME": "default",
+        "ROLE_NAME": "default" if settings is None else settings.role,
         "ROLE_RANK": place.rank,
         "ROLE_WORLD_SIZE": place.size,
     }

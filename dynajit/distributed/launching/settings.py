@@ -28,7 +28,7 @@ class Settings:
 
     Args:
         kind: what `LAUNCHED` is to say.
-        host, port: where the launcher listens.
+        host, port: where the launcher listens; the launcher fills in what is empty.
         token: proves that a rank belongs to this launcher.
         prefix: `[rank] ` stands in front of lines.
         shown: ranks whose output is shown; None: all.
@@ -37,6 +37,7 @@ class Settings:
         log_folder: of those files.
         payload: folder with what `spawn` is to call, one file per rank.
         run_id, attempt, max_restarts: as TORCHELASTIC_* say them.
+        role: ROLE_NAME.
         master_addr, master_port: for stores.
         grace_s: seconds between SIGTERM and SIGKILL.
     """
@@ -53,6 +54,7 @@ class Settings:
     payload: str | None = None
     run_id: str = "none"
     attempt: int = 0
+    role: str = "default"
     max_restarts: int = 0
     master_addr: str = "127.0.0.1"
     master_port: int = 0
