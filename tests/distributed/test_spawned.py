@@ -10,7 +10,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.multiprocessing as mp
-from tests.support.launching import launched, needs_mpi
+from tests.support.launching import Start, launched, needs_mpi
 
 
 class Box:
@@ -86,6 +86,27 @@ def test_processes_end_with_the_program_that_spawned_them(tmp_path: Path) -> Non
 
     assert (0, "") == (done.returncode, done.stderr)
     assert (tmp_path / "done").exists()
+
+
+@needs_mpi
+def test_an_interrupt_ends_spawned_processes(tmp_path: Path) -> None:
+    """It is passed on, and the program that spawned them gets it, too."""
+    text = (
+        "import pathlib, signal\n"
+        "import dynajit.multiprocessing as mp\n"
+        "def waits(rank):\n"
+        "    pathlib.Path('runs').touch()\n"
+        "    signal.pause()\n"
+        "if __name__ == '__main__':\n"
+        "    mp.spawn(waits, nprocs=1)\n"
+    )
+    start = Start(tmp_path, text, module=None)
+    start.wait_for(tmp_path / "runs")
+    start.process.send_signal(signal.SIGINT)
+    done = start.done()
+
+    assert "KeyboardInterrupt" in done.stderr
+    assert [] == start.left()
 
 
 def _tell(rank: int, queue: Any) -> None:

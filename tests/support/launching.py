@@ -31,18 +31,20 @@ class Start:
         text: the script.
         flags: of the launcher.
         arguments: of the script.
-        module: which launcher.
+        module: which launcher; None: Python alone.
+        program: what to start in place of the script.
     """
 
     def __init__(
         self, folder: Path, text: str, *flags: str, arguments: tuple[str, ...] = (),
-        module: str = "dynajit.distributed.run", program: tuple[str, ...] | None = None,
+        module: str | None = "dynajit.distributed.run", program: tuple[str, ...] | None = None,
     ) -> None:  # fmt: skip
         script = folder / "program.py"
         script.write_text(text)
         self.mark = uuid.uuid4().hex
+        launcher = [] if module is None else ["-m", module]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *flags, *(program or (str(script),)), *arguments],
+            [sys.executable, *launcher, *flags, *(program or (str(script),)), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -42,8 +42,8 @@ _SETTLE_S: Final = 0.2
 _QUIET_S: Final = 0.1
 """No output of the ranks for so long: all of it has passed through `mpiexec`."""
 
-_LEAVE_S: Final = 3.0
-"""For `mpiexec` to end after its processes."""
+_LEAVE_S: Final = 2.0
+"""For supervisors to end what was killed, and for `mpiexec` to end after its processes."""
 
 RANK_MODULE: Final = "dynajit.distributed.launching.rank"
 
@@ -138,6 +138,7 @@ class Job:
         self._selector = selectors.DefaultSelector()
         self._strangers: set[Link] = set()
         self._kill_at: float | None = None
+        self._give_up_at: float | None = None
         self._leave_by: float | None = None
         self._last_output = time.monotonic()
         self._pumps: list[threading.Thread] = []
@@ -204,7 +205,9 @@ class Job:
         if self.first is None:
             self._judge()
         if self._kill_at is not None and now >= self._kill_at:
-            self._kill_at = now + self._settings.grace_s
+            self._kill_at = None
+            if self._give_up_at is None:
+                self._give_up_at = now + _LEAVE_S
             self._order(STOP, grace_s=0.0)
         self._look_for_end(now)
 
@@ -270,7 +273,7 @@ class Job:
         rank.link = None
         if rank.code is None:
             rank.code = -int(signal.SIGKILL)
-            self._fail(rank, "ended without a word: its supervisor was killed", rank.code)
+            self._fail(rank, "ended without a word: its supervisor, or mpiexec, was killed", rank.code)
 
     def _fail(
         self, rank: Rank, reason: str, code: int, text: str = "", time_s: float | None = None
@@ -295,8 +298,8 @@ class Job:
         if self.first is not None:
             self._say()
             self._order(STOP, grace_s=self._settings.grace_s)
-            # Supervisors kill by themselves; this is for one that does not answer.
-            self._kill_at = time.monotonic() + self._settings.grace_s + 1.0
+            # Supervisors kill by themselves; what follows is for one that does not answer.
+            self._kill_at = time.monotonic() + self._settings.grace_s
 
     def _stall(self) -> Failure | None:
         """Every rank that still runs waits for others, and one that could answer has ended."""
@@ -336,7 +339,7 @@ class Job:
 
     def _look_for_end(self, now: float) -> None:
         if self._leave_by is None:
-            is_hopeless = self._kill_at is not None and now > self._kill_at + _LEAVE_S
+            is_hopeless = self._give_up_at is not None and now > self._give_up_at
             if not is_hopeless and not self._are_all_over():
                 return
             if self.failures and self.first is None:

@@ -56,7 +56,10 @@ class Link:
             return
 
     def receive(self) -> list[Message] | None:
-        """Whole messages that have come, waiting for more bytes; None: the other end is gone."""
+        """Whole messages that have come, waiting for more bytes.
+
+        None: the other end is gone, or does not speak this language.
+        """
         try:
             data = self.connection.recv(1 << 16)
         except OSError:
@@ -64,7 +67,12 @@ class Link:
         if not data:
             return None
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+        try:
+            messages = [json.loads(line) for line in lines]
+        except ValueError:
+            return None
+        are_messages = all(isinstance(message, dict) and "what" in message for message in messages)
+        return messages if are_messages else None
 
     def close(self) -> None:
         """Close the socket."""

@@ -11,6 +11,7 @@ import os
 import pickle
 import runpy
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -79,6 +80,9 @@ def run(main: Callable[[], None], reporter: Reporter) -> None:
         if sys.excepthook is not sys.__excepthook__:  # the program wants to know
             sys.excepthook(type(error), error, _own_part(error.__traceback__))
         _leave(1)
+    for thread in threading.enumerate():  # as Python does: they may still answer other ranks
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
     reporter.finished()
 
 

@@ -8,6 +8,7 @@ thread of its own. Each rank has a pickle of its own: connections in it can be t
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 import threading
 from collections.abc import Callable
@@ -96,8 +97,13 @@ class SpawnedJob:
         return [rank.code for rank in self._job.ranks]
 
     def join(self, timeout: float | None) -> bool:
-        """Wait for the end of all; whether it came."""
-        self._thread.join(timeout)
+        """Wait for the end of all; whether it came. An interrupt from the keyboard is passed on."""
+        try:
+            self._thread.join(timeout)
+        except KeyboardInterrupt:
+            self.signal(signal.SIGINT)
+            self._thread.join()
+            raise
         return not self._thread.is_alive()
 
     def failure(self) -> Failure | None:
