@@ -273,7 +273,8 @@ class Job:
         rank.link = None
         if rank.code is None:
             rank.code = -int(signal.SIGKILL)
-            self._fail(rank, "ended without a word: its supervisor, or mpiexec, was killed", rank.code)
+            reason = "ended without a word: its supervisor, or mpiexec, was killed"
+            self._fail(rank, reason, rank.code)
 
     def _fail(
         self, rank: Rank, reason: str, code: int, text: str = "", time_s: float | None = None
