@@ -16,6 +16,9 @@ ENGINES = ("eager", "capture", "codegen")
 # What the eager rows in C are made of: loops, once for each set of instructions.
 LOOPS = "dynajit/ops/native/loops"
 
+# Matrix products, and what their callers say to them.
+PRODUCTS = "dynajit/core/arrays"
+
 # Loops over elements: each operation is rounded, and what is not chosen may be computed.
 ROUNDED_AS_NUMPY = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 COMPILE_ARGS = ["-O2", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
@@ -26,7 +29,9 @@ def extension(name: str, sources: list[str], depends: list[str], *args: str) -> 
     return Extension(
         name,
         sources,
-        include_dirs=[numpy.get_include(), "eager", "capture/native", "codegen/headers", LOOPS],
+        include_dirs=[
+            *(numpy.get_include(), "eager", "capture/native", "codegen/headers", LOOPS, PRODUCTS)
+        ],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         depends=depends,
         extra_compile_args=[*COMPILE_ARGS, *args],
@@ -93,6 +98,20 @@ setup(
             ],
             *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
             *("-Wno-unused-function", "-Wno-unknown-pragmas"),
+        ),
+        extension(
+            "dynajit.ops.native._recurrent",
+            [
+                "dynajit/ops/native/_recurrent.c",
+                *(f"{LOOPS}/recurrent_{name}.c" for name in ("avx2", "avx512")),
+            ],
+            [
+                *(f"{LOOPS}/{name}.h" for name in ("recurrent_loops", "recurrent_cells")),
+                f"{PRODUCTS}/multiply.h",
+                *(f"codegen/headers/{name}.h" for name in ("vecmath", "vecmath_f64")),
+            ],
+            *("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
+            *("-fno-thread-jumps", "-Wno-unused-function"),  # as _vecmath
         ),
         extension(
             "dynajit.ops.native._sums",
@@ -171,7 +190,10 @@ setup(
             ["dynajit/core/arrays/_products.c"],
             [
                 f"dynajit/core/arrays/{name}.h"
-                for name in ("product_loops", "few_products", "product_arrays", "helper_threads")
+                for name in (
+                    *("product_loops", "few_products", "product_arrays", "helper_threads"),
+                    "multiply",
+                )
             ],
             "-ffp-contract=fast",  # products are sums of fused multiplications
         ),

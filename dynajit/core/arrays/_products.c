@@ -18,8 +18,7 @@
 #include <string.h>
 
 #include "helper_threads.h"
-
-enum { KEPT_BYTES = 1 << 21 }; /* packed columns for other rows: they lie in the third cache */
+#include "multiply.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_PRODUCTS 1
@@ -36,15 +35,6 @@ enum {
     AHEAD = 4,               /* rows that are fetched before they are packed */
     SCRATCH_BYTES = 1 << 22,
 };
-
-static inline int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
-
-/* `length` is cut into as few parts of at most `most` as there can be, and they are even. */
-static inline int64_t parts(int64_t length, int64_t most) { return (length + most - 1) / most; }
-static inline int64_t part(int64_t length, int64_t count, int64_t index) {
-    if (count == 1) return length * index; /* divisions would be a third of small products */
-    return length / count * index + least(index, length % count);
-}
 
 /* How much of k is multiplied next, where `left` of it is left, `most` at most. MKL cuts sums there,
  * too: most of float32 have the bits of PyTorch's, so units of a network that are near a kink fall to
@@ -64,15 +54,6 @@ static inline int64_t as_on_this_cpu(int64_t k, int64_t left, int64_t most) {
 }
 
 enum { FEW_ROWS = 4, FEW_COLUMNS = 12 }; /* below which MKL leaves products to other loops */
-
-/* What `multiply` is told. */
-enum How {
-    IS_PACKED = 1, /* columns of b are in the scratch */
-    IS_FEW = 2,    /* the whole product has few rows or columns, of which this is all or a part, */
-    IS_BESIDE = 4, /* not the leftmost one. Parts begin at multiples of 4 rows and columns */
-    IN_ORDER = 8,  /* terms are added in the order of k, if it IS_FEW */
-    ADDS = 16,     /* to what c holds */
-};
 
 static pthread_key_t scratch_key;
 static int has_key;
@@ -193,9 +174,7 @@ static PyObject *addresses(PyObject *module, PyObject *unused) {
 }
 
 static PyObject *numpy_matmul, *name_dot;
-#ifdef HAS_PRODUCTS
 static Multiply multiply[2]; /* float32, float64; NULL where this CPU has none */
-#endif
 
 /* For two matrices NumPy's method: a ufunc needs half a microsecond more to find the same product. */
 static PyObject *matmul(PyObject *module, PyObject *const *operands, Py_ssize_t count) {
@@ -286,5 +265,9 @@ PyMODINIT_FUNC PyInit__products(void) {
     if (module && (!together || PyModule_AddObjectRef(module, "run_together", together) < 0))
         Py_CLEAR(module);
     Py_XDECREF(together);
+    PyObject *functions = PyCapsule_New(multiply, MULTIPLY, NULL);
+    if (module && (!functions || PyModule_AddObjectRef(module, "multiply", functions) < 0))
+        Py_CLEAR(module);
+    Py_XDECREF(functions);
     return module;
 }

@@ -6,9 +6,6 @@
  * PyTorch has on CPUs of AMD (few_products.h).
  */
 
-typedef int (*Multiply)(const void *, int64_t, int64_t, const void *, int64_t, int64_t, void *,
-                        int64_t, int64_t, int64_t, int64_t, int64_t, int);
-
 enum {
     MOST_DIMS = 32,          /* of arrays that are multiplied here */
     QUIET_WORK = 1 << 20,    /* multiplications up to which others may wait for the interpreter, */

@@ -29,7 +29,7 @@ import numpy as np
 from dynajit.core.arrays import products
 from dynajit.core.errors import DTypeError
 from dynajit.core.types.value_types import Size, TensorType, ValueType
-from dynajit.ops.native import _vecmath
+from dynajit.ops.native import _recurrent, _vecmath
 from dynajit.ops.rows.array_forms import is_plain
 from dynajit.ops.rows.composites import as_rows, narrow, wide
 from dynajit.ops.rows.linear_algebra import transposed
@@ -428,12 +428,18 @@ def _are_plain(arrays: Sequence[Any]) -> bool:
 def _states_form(xp: Any, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool) -> Any:
     if xp is not np or not _are_plain(operands):
         return NotImplemented
+    found = _recurrent.states(operands, mode, batch_sizes, is_reversed, products.thread_count())
+    if found is not NotImplemented:
+        return found
     return _states(_Arrays, mode, operands, batch_sizes, is_reversed)
 
 
 def _slopes_form(xp: Any, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool) -> Any:
     if xp is not np or not _are_plain(operands):
         return NotImplemented
+    found = _recurrent.slopes(operands, mode, batch_sizes, is_reversed, products.thread_count())
+    if found is not NotImplemented:
+        return found
     g, out, *others = operands
     return _slopes(_Arrays, mode, g, out, others, batch_sizes, is_reversed)
 
