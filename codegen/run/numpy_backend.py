@@ -25,6 +25,7 @@ class NumpyProgram:
 
     def __init__(self, graph: Graph, name: str, reason: str = "") -> None:
         self.graph = graph
+        self._walk = interpret.Walk.of_rows(graph)
         self.name = name
         self.kernels: tuple[Any, ...] = ()
         self.source = str(graph)
@@ -41,7 +42,7 @@ class NumpyProgram:
             value if isinstance(node.type, ScalarType) else np.asarray(value)
             for node, value in zip(self.graph.inputs, arguments, strict=True)
         ]
-        results = interpret.run(self.graph, operands)
+        results = interpret.run_again(self._walk, operands)
         given = {id(operand) for operand in operands}
         return tuple(
             _own(result, given) if _is_computed(output) else result

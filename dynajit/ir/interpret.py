@@ -6,7 +6,7 @@ values of another builder.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InternalError
+from dynajit.core.records import record
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Builder, Graph
@@ -46,15 +47,47 @@ def run(
     Raises:
         InternalError: the number of inputs is wrong.
     """
-    if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
-        graph = expand_composites(graph)
+    return run_again(Walk.of_rows(graph), inputs, evaluate)
+
+
+@record(eq=False)
+class Walk:
+    """What running a graph needs to know of it, for any number of runs.
+
+    Args:
+        graph: the graph.
+        places: where inputs have the values of its symbols.
+        uses: for each node the values that nothing needs after it.
+    """
+
+    graph: Graph
+    places: Mapping[str, sizes.Place]
+    uses: Mapping[Node, Sequence[Node]]
+
+    @classmethod
+    def of(cls, graph: Graph) -> "Walk":
+        """The walk over a graph as it is."""
+        return cls(graph, sizes.symbol_places(graph), last_uses(graph))
+
+    @classmethod
+    def of_rows(cls, graph: Graph) -> "Walk":
+        """The walk over a graph whose composites are expanded, as `run` does."""
+        if any(node.op is not None and node.op.kind is Kind.COMPOSITE for node in graph.nodes):
+            graph = expand_composites(graph)
+        return cls.of(graph)
+
+
+def run_again(
+    walk: Walk, inputs: Sequence[Any], evaluate: Callable[..., Any] = evaluate_row
+) -> tuple[Any, ...]:
+    """`run` of a graph that was looked at before, see `Walk.of_rows`."""
 
     def run_row(op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         if op.kind is not Kind.COMPOSITE:
             return evaluate(op, args, named)
         return _composite(op, args, named, evaluate)
 
-    return _walk(graph, inputs, run_row, lambda array: array)
+    return _walk(walk, inputs, run_row, lambda array: array)
 
 
 def _composite(
@@ -65,8 +98,8 @@ def _composite(
     if found is not None and found is not NotImplemented:
         return found
     types = tuple(map(_type_of, args))
-    graph = _rows_of(op, types, tuple(named.items()))
-    return _walk(graph, [x for x in args if x is not None], evaluate, lambda array: array)[0]
+    walk = _rows_of(op, types, tuple(named.items()))
+    return _walk(walk, [x for x in args if x is not None], evaluate, lambda array: array)[0]
 
 
 def _type_of(operand: Any) -> ValueType | None:
@@ -81,7 +114,7 @@ def _type_of(operand: Any) -> ValueType | None:
 @functools.lru_cache(maxsize=256)
 def _rows_of(
     op: Op, types: tuple[ValueType | None, ...], named: tuple[tuple[str, Any], ...]
-) -> Graph:
+) -> Walk:
     """The rows that a composite stands for, of operands with known sizes."""
     builder = Builder(op.name)
     operands = [
@@ -89,7 +122,7 @@ def _rows_of(
     ]
     with dispatch.recording(builder.handle):
         result = op.rule.function(TABLE, *operands, **dict(named))
-    return expand_composites(builder.finish([result]))
+    return Walk.of_rows(builder.finish([result]))
 
 
 def replay(
@@ -105,28 +138,28 @@ def replay(
     Raises:
         InternalError: the number of operands is wrong.
     """
-    return _walk(graph, operands, lambda op, args, named: op(*args, **named), constant)
+    return _walk(Walk.of(graph), operands, lambda op, args, named: op(*args, **named), constant)
 
 
 def _walk(
-    graph: Graph,
+    walk: Walk,
     inputs: Sequence[Any],
     evaluate: Callable[..., Any],
     constant: Callable[[Any], Any],
 ) -> tuple[Any, ...]:
+    graph = walk.graph
     placeholders = graph.inputs
     if len(inputs) != len(placeholders):
         raise InternalError(f"{graph.name} has {len(placeholders)} inputs; {len(inputs)} given")
     known: dict[Node, Any] = dict(zip(placeholders, inputs, strict=True))
-    numbers = sizes.bind(sizes.symbol_places(graph), inputs)
-    uses = last_uses(graph)
+    numbers = sizes.bind(walk.places, inputs)
     for node in graph.nodes:
         if node.kind is NodeKind.CONSTANT:
             known[node] = constant(node.value)
         elif node.kind is NodeKind.CALL:
             args = tuple(known[a] if isinstance(a, Node) else a for a in node.args)
             known[node] = evaluate(node.op, args, sizes.attributes(node.attributes, numbers))
-        for argument in uses.get(node, ()):
+        for argument in walk.uses.get(node, ()):
             del known[argument]
     return tuple(known[o] if isinstance(o, Node) else o for o in graph.outputs)
 
