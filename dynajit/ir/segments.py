@@ -43,7 +43,7 @@ def cut(graph: Graph, foreign: Set[Node]) -> tuple[Segment, ...]:
     Requires: no node depends on itself. Ensures: the inputs of a part are inputs of the graph,
     constants, or results of earlier parts.
     """
-    return _cut(graph, _stages(graph, foreign), lambda stage: stage % 2 == 1)
+    return _cut(graph, _stages(graph, foreign, graph.users()), lambda stage: stage % 2 == 1)
 
 
 def cut_by_outputs(graph: Graph, groups: Sequence[Sequence[int]]) -> tuple[Segment, ...]:
@@ -80,8 +80,12 @@ def _cut(
     return tuple(found)
 
 
-def _stages(graph: Graph, foreign: Set[Node]) -> dict[Node, int]:
-    """Per computed node the earliest stage: foreign nodes have odd ones."""
+def _stages(
+    graph: Graph, foreign: Set[Node], users: Mapping[Node, Sequence[Node]]
+) -> dict[Node, int]:
+    """Per computed node its stage: foreign nodes have odd ones. It is the earliest, but what
+    follows from inputs alone waits for its first user: it can share that one's kernel, and does
+    not lie in memory until then."""
     stages: dict[Node, int] = {}
     first = 0
     for node in graph.calls:
@@ -89,6 +93,9 @@ def _stages(graph: Graph, foreign: Set[Node]) -> dict[Node, int]:
         stages[node] = stage + (stage % 2 != (node in foreign))
         if _starts(node):
             first = stages[node] + 1
+    for node in reversed(graph.calls):
+        if stages[node] == 0 and users[node]:
+            stages[node] = min(stages[user] - stages[user] % 2 for user in users[node])
     return stages
 
 
