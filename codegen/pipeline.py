@@ -7,6 +7,7 @@ and for graphs that have no native lowering, the NumPy backend is used, with a w
 
 import functools
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -148,7 +149,7 @@ def start_compile(
         if any(node.op is not None and not node.op.opaque for node in foreign):
             warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
-    return _start_mixed(graph, name, segments, reasons, verify)
+    return _start_mixed(graph, name, segments, reasons, {} if verify else written, verify)
 
 
 def _why_not_compiled() -> str | None:
@@ -198,14 +199,21 @@ def _why_not_in_parts(segments: Sequence[Segment]) -> str | None:
 
 
 def _start_mixed(
-    graph: Graph, name: str, segments: Sequence[Segment], reasons: Sequence[str], verify: bool
+    graph: Graph,
+    name: str,
+    segments: Sequence[Segment],
+    reasons: Sequence[str],
+    written: Mapping[int, int],
+    verify: bool,
 ) -> Started:
-    """Programs for the parts of a graph, all started before the first is waited for."""
+    """Programs for the parts of a graph, all started before the first is waited for. The last one
+    may write inputs: nothing reads them later, and rows that refuse their operands have run."""
 
     def started(segment: Segment) -> Started:
         if segment.is_foreign:
             return Started(functools.partial(NumpyProgram, segment.graph, name))
-        started = _start_native(split_complex_numbers(segment.graph), name, {}, verify)
+        own = _written_by(segment, graph, written) if segment is segments[-1] else {}
+        started = _start_native(split_complex_numbers(segment.graph), name, own, verify)
         return _or_by_numpy(started, segment.graph, name)
 
     parts = [started(segment) for segment in segments]
@@ -215,6 +223,18 @@ def _start_mixed(
         return MixedProgram(graph, name, steps, reasons)
 
     return Started(finish)
+
+
+def _written_by(segment: Segment, graph: Graph, written: Mapping[int, int]) -> dict[int, int]:
+    """`written` of a graph, by positions of a part: what nobody else gets, before or after."""
+    outputs = Counter(output for output in graph.outputs if isinstance(output, Node))
+    found = {}
+    for position, place in written.items():
+        output, source = graph.outputs[position], graph.inputs[place]
+        is_own = output in segment.results and source in segment.inputs
+        if is_own and outputs[output] == 1 and not outputs[source]:
+            found[segment.results.index(output)] = segment.inputs.index(source)
+    return found
 
 
 def _or_by_numpy(started: Started, graph: Graph, name: str) -> Started:

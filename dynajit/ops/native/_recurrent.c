@@ -290,9 +290,10 @@ static int has_shape(PyArrayObject *x, int64_t rows, int64_t columns) {
 /* The operands, row-major. 0 for what is not ours, -1 with an exception. */
 static int hold(PyObject *given, Held *held) {
     held->count = 0;
-    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) > MOST_OPERANDS) return 0;
-    const int type = PyArray_Check(PyTuple_GET_ITEM(given, 0))
-                         ? PyArray_TYPE((PyArrayObject *)PyTuple_GET_ITEM(given, 0)) : -1;
+    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) < 1 ||
+        PyTuple_GET_SIZE(given) > MOST_OPERANDS || !PyArray_Check(PyTuple_GET_ITEM(given, 0)))
+        return 0;
+    const int type = PyArray_TYPE((PyArrayObject *)PyTuple_GET_ITEM(given, 0));
     if ((type != NPY_FLOAT && type != NPY_DOUBLE) || !products[type == NPY_DOUBLE]) return 0;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++) {
         PyArrayObject *x = (PyArrayObject *)PyTuple_GET_ITEM(given, i);

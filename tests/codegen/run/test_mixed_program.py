@@ -11,6 +11,7 @@ from dynajit.codegen import pipeline
 from dynajit.codegen.run.mixed_program import MixedProgram
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
+from dynajit.ir.graph import Builder
 from dynajit.ops.table.op_table import TABLE as ops
 
 pytestmark = pytest.mark.c_only
@@ -101,3 +102,58 @@ def test_parts_are_named_in_the_program(codegen: Any) -> None:
     assert [False, True, False] == [step.segment.is_foreign for step in program.steps]
     assert ("inverse has no native lowering.",) == program.reasons
     assert 2 == len(program.kernels)
+
+
+def _refilled(size: int = 6) -> tuple[Any, list[np.ndarray]]:
+    """(state, x) -> state * 0.5 + inverse(x) and its half, a graph, and arguments for it."""
+    builder = Builder("refilled")
+    type = TensorType((size, size), dtypes.float64)
+    state, x = builder.placeholder("state", type), builder.placeholder("x", type)
+    new = state * 0.5 + ops.inverse(x)
+    return builder.finish([new, new * 0.5]), [np.ones((size, size)), matrix().numpy().copy()]
+
+
+def test_the_last_part_writes_an_input_itself() -> None:
+    """What the caller would copy there lies there already; what inputs alone give waits for it."""
+    graph, (state, x) = _refilled()
+    expected = state * 0.5 + np.linalg.inv(x)
+
+    program = pipeline.start_compile(graph, written={0: 0})()
+    found, half = program(state, x)
+
+    assert isinstance(program, MixedProgram)
+    assert [True, False] == [step.segment.is_foreign for step in program.steps]
+    assert found is state
+    np.testing.assert_allclose(state, expected)
+    np.testing.assert_allclose(half, expected * 0.5)
+
+
+def test_an_input_is_not_written_where_a_row_refuses_its_operand() -> None:
+    """The row has run before; the state is what it was."""
+    graph, (state, _) = _refilled()
+    program = pipeline.start_compile(graph, written={0: 0})()
+
+    with pytest.raises(dj.errors.LinAlgError):
+        program(state, np.zeros((6, 6)))
+    assert (state == 1).all()
+
+
+def test_an_input_that_is_given_out_is_not_written() -> None:
+    """Nor one whose new value has another reader, nor by a part that is not the last."""
+    type = TensorType((6, 6), dtypes.float64)
+    for outputs in (
+        lambda state, new, x: [new, state],
+        lambda state, new, x: [new, new],
+        lambda state, new, x: [state * 2, ops.inverse(ops.inverse(x) + state * 2)],
+    ):
+        builder = Builder("given out")
+        state, x = builder.placeholder("state", type), builder.placeholder("x", type)
+        graph = builder.finish(outputs(state, state * 0.5 + ops.inverse(x), x))
+        old, given = np.ones((6, 6)), matrix().numpy().copy()
+
+        program = pipeline.start_compile(graph, written={0: 0})()
+        found = program(old, given)
+
+        assert isinstance(program, MixedProgram)
+        assert found[0] is not old
+        assert (old == 1).all()
