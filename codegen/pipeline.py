@@ -231,8 +231,9 @@ def _written_by(segment: Segment, graph: Graph, written: Mapping[int, int]) -> d
     found = {}
     for position, place in written.items():
         output, source = graph.outputs[position], graph.inputs[place]
-        is_own = output in segment.results and source in segment.inputs
-        if is_own and outputs[output] == 1 and not outputs[source]:
+        if not isinstance(output, Node) or outputs[output] > 1 or outputs[source]:
+            continue
+        if output in segment.results and source in segment.inputs:
             found[segment.results.index(output)] = segment.inputs.index(source)
     return found
 

@@ -14,7 +14,8 @@ after `gates` and `weight` (G, hidden) are
 The result is the state after each step, for the LSTM the hidden state and the cell side by side.
 The derivative computes the gates of all steps again, in one product, and saves only the states.
 A graph unrolls up to `MOST_STEPS` steps; more of them, or a symbolic number, are one call of the
-loop that eager execution has.
+loop that eager execution has: that of `ops.native._recurrent`, or where this CPU has no products
+for it, NumPy's step by step.
 Every function here is written once, for rows and for arrays: `_Arrays` has the few rows they use.
 
 Source: S. Hochreiter and J. Schmidhuber (1997); K. Cho et al., arXiv:1406.1078.
