@@ -29,6 +29,7 @@ from dynajit.capture.values.symbolic import UNBOUND, Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.eager import Tensor
+from dynajit.eager._tensor import bump_version
 from dynajit.eager.operations.inplace import write_back
 from dynajit.ops.table import overriding
 
@@ -486,23 +487,30 @@ class AttributeEffect(Effect):
 
 @record
 class DataEffect(Effect):
-    """`target.data = view` of each pair, all views taken before."""
+    """`target.data = view` of each, all views taken before.
 
-    stored: tuple[tuple[TensorValue, Value], ...]
+    Args:
+        stored: (target, view, writes that count in the target's version from then on).
+    """
+
+    stored: tuple[tuple[TensorValue, Value, int], ...]
 
     @property
     def values(self) -> list[Value]:
-        return [value for pair in self.stored for value in pair]
+        return [value for target, view, _ in self.stored for value in (target, view)]
 
     def replay(self, emitter: Any) -> None:
+        counts = tuple(count for _, _, count in self.stored)
         given = [functools.partial(emitter.load_value, value) for value in self.values]
-        emitter.call(_set_data, *given)
+        emitter.call(_set_data, lambda: emitter.load_constant(counts), *given)
         emitter.pop()
 
 
-def _set_data(*pairs: Any) -> None:
-    for target, view in zip(pairs[::2], pairs[1::2], strict=True):
+def _set_data(counts: tuple[int, ...], *pairs: Any) -> None:
+    for target, view, count in zip(pairs[::2], pairs[1::2], counts, strict=True):
         target.data = view
+        for _ in range(count):
+            bump_version(target)
 
 
 def of_memory(recorder: Any, memory: MemoryContents) -> TensorEffect:

@@ -593,7 +593,7 @@ def _guard_moved(recorder: Recorder) -> list[TensorValue]:
     Raises:
         NotRebuildable: their memory is that of others.
     """
-    moved = [target for target, _ in _moved(recorder)]
+    moved = [target for target, _, _ in _moved(recorder)]
     tensors = recorder.lifted_tensors
     if len(moved) * len(tensors) <= _MOST_PAIRS:
         for target in moved:
@@ -653,13 +653,14 @@ def _set_unasked(blocks: int) -> None:
     ask_no_class(blocks - ask_no_class(0))
 
 
-def _moved(recorder: Recorder) -> Iterator[tuple[TensorValue, Value]]:
-    """The existing tensors whose `data` was replaced, with what they look at now."""
+def _moved(recorder: Recorder) -> Iterator[tuple[TensorValue, Value, int]]:
+    """The existing tensors whose `data` was replaced, what they look at now, and how often they
+    were written since."""
     for handle in recorder.handles():
         if isinstance(handle, TensorValue):
             contents = recorder.heap[handle.identity]
             if contents.has_new_data:
-                yield handle, contents.attributes["data"]
+                yield handle, contents.attributes["data"], contents.writes_since
 
 
 def _refuse_left_memory(recorder: Recorder, reached: list[Value]) -> None:
@@ -668,7 +669,7 @@ def _refuse_left_memory(recorder: Recorder, reached: list[Value]) -> None:
     Raises:
         NotRebuildable: it looks at other memory by then.
     """
-    early = {view.object_id for _, view in _moved(recorder)}  # made before any of them moves
+    early = {view.object_id for _, view, _ in _moved(recorder)}  # made before any of them moves
     for value in reached:
         if not isinstance(value, TensorValue) or recorder.heap.is_adopted(value.identity):
             continue

@@ -229,12 +229,22 @@ def replace_data(recorder: "Recorder", value: TensorValue, given: TensorValue) -
     recorder.graph_value(value, is_detached=True)
     view = data_of(recorder, given, Tensor)
     seen: TensorContents = recorder.heap[view.identity]
+    *before, last = seen.steps
+    steps = (*before, replace(last, counted_by=value.identity))
     contents: TensorContents = recorder.heap[value.identity]
     attributes = contents.attributes
     if recorder.existing(value) is not None:
         attributes = {**attributes, "data": view}
-    now = replace(seen, tensor=contents.tensor, attributes=attributes, has_new_data=True)
+    now = replace(
+        seen,
+        tensor=contents.tensor,
+        steps=steps,
+        attributes=attributes,
+        has_new_data=True,
+        writes_since=contents.writes_since,
+    )
     recorder.heap.write(value.identity, now)
+    recorder.owners[seen.value.node] = value.identity  # views that follow are views of this tensor
 
 
 def memory_of(recorder: "Recorder", value: TensorValue) -> int:
@@ -337,6 +347,16 @@ def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bo
             has_history=has_history,
         ),
     )
+    _count_for_moved(recorder, steps)
+
+
+def _count_for_moved(recorder: "Recorder", steps: tuple[Step, ...]) -> None:
+    """A write through a tensor whose `data` was assigned counts in the version of that tensor."""
+    through = [step.counted_by for step in steps if step.is_data]
+    if through and through[-1]:
+        contents: TensorContents = recorder.heap[through[-1]]
+        now = replace(contents, writes_since=contents.writes_since + 1)
+        recorder.heap.write(through[-1], now)
 
 
 def refuse_partial_overlap(

@@ -29,6 +29,8 @@ class Step:
         is_data: made by `.data`: writes through it are not counted.
         numbers: the numbers of `index`, a tensor that nobody else sees.
         is_part: one of several views that one call gave.
+        counted_by: heap id of the tensor that looks at the memory since its `data` was assigned: a
+            write through it counts in its version, and in no other.
     """
 
     op: Op
@@ -37,6 +39,7 @@ class Step:
     is_data: bool = False
     numbers: "TensorValue | None" = None
     is_part: bool = False
+    counted_by: int = 0
 
 
 @record
@@ -52,6 +55,7 @@ class TensorContents:
         version: number of writes to the memory when `value` was read.
         attributes: what was stored in it by name.
         has_new_data: `data` was assigned: it looks at memory of another tensor from then on.
+        writes_since: number of writes through it from then on.
         is_new_leaf: the captured code has made a leaf of it that requires a gradient.
         is_frozen: the captured code has made a leaf of it that requires none.
     """
@@ -63,6 +67,7 @@ class TensorContents:
     version: int = 0
     attributes: Mapping[str, Value] = field(default_factory=dict)
     has_new_data: bool = False
+    writes_since: int = 0
     is_new_leaf: bool = False
     is_frozen: bool = False
 
