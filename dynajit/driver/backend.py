@@ -372,6 +372,7 @@ def _training(
         writes=tuple(_per_output(captured, split).get(i, 0) for i in range(len(graph.outputs))),
         within=outputs.made_from(graph.calls, roots, roots),
         in_parts=parts.maker(record),
+        written=captured.written,
     )
 
 

@@ -8,7 +8,7 @@ views of inputs are the caller's business.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.arrays import any_arrays
@@ -122,6 +122,7 @@ class Training:
             several goes, as (number, array) in each: the first goes when `sizes[0]` bytes of those
             that are counted are there, each further one after `sizes[1]`; None where there would
             be one.
+        written: positions of the inputs that hold other elements after the call.
     """
 
     forward: Program
@@ -142,6 +143,7 @@ class Training:
     writes: tuple[int, ...] = ()
     within: tuple[frozenset[int], ...] = ()
     in_parts: InParts | None = None
+    written: frozenset[int] = frozenset()
 
 
 class CompiledCall:
@@ -177,6 +179,7 @@ class CompiledCall:
         writes: Sequence[int] = (),
         within: Sequence[frozenset[int]] = (),
         in_parts: "InParts | None" = None,
+        written: Collection[int] = (),
     ) -> Callable[..., tuple[Any, ...]]:
         """A call that is one node of the tape where an input requires a gradient.
 
@@ -201,6 +204,7 @@ class CompiledCall:
             tuple(writes),
             tuple(within),
             in_parts,
+            frozenset(written),
         )
         trained = tuple(i for i, flag in enumerate(requires_grad) if flag)
         lean = forward if inference is None else inference
@@ -301,6 +305,7 @@ class CompiledNode(Node):
         "inputs",
         "out_metas",
         "output_count",
+        "reached",
         "saved",
         "sizes",
         "unfolded",
@@ -314,6 +319,7 @@ class CompiledNode(Node):
             indices,
         )
         self.facts = facts
+        self.reached = facts.reached
         self.output_count = len(facts.differentiable_outputs)
         self.inputs: list[Any] | None = [
             SavedTensor(x, False) if isinstance(x, TensorBase) else x for x in inputs
@@ -357,6 +363,13 @@ class CompiledNode(Node):
         self.out_metas = [meta_of(outputs[i]) for i in facts.differentiable_outputs]
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        gradients = [
+            gradient if gradient is not None and self.leads(i, wanted) else None
+            for i, gradient in enumerate(gradients)
+        ]
+        if all(gradient is None for gradient in gradients):
+            self.coming = set()
+            return [None] * len(self.edges)
         came = self.receive(gradients, wanted)
         if is_grad_enabled() or _tensor.has_levels():
             return self.replayed(gradients, wanted)
@@ -407,6 +420,10 @@ class CompiledNode(Node):
         ]
         saved = [self.unpacked(value, came) for value in self.saved]
         return (*saved, *received, *self.sizes)
+
+    def leads(self, output: int, wanted: Sequence[bool]) -> bool:
+        """Whether the gradient of an output reaches an input whose gradient is wanted."""
+        return not self.reached or any(wanted[position] for position in self.reached[output])
 
     def refuse_released(self, came: Iterable[int]) -> None:
         """A second backward needs what the first has let go of.
@@ -592,7 +609,7 @@ class CompiledNode(Node):
         if not isinstance(saved, SavedTensor):
             return saved
         array = saved.array
-        if saved.storage.version != saved.version:
+        if saved.storage.version != saved.version or position in self.facts.written:
             copies = dict(zip(self.facts.saved_copies, self.saved, strict=False))
             if position not in copies and is_needed:
                 dtype = saved.tensor.dtype.name

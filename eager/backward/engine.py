@@ -279,7 +279,7 @@ class _Run:
             self.captures.setdefault(target, set()).add(place)
         came = [index for index, gradient in enumerate(gradients) if gradient is not None]
         if self.wanted is not None:
-            roots = [resolved(node, index)[0] for index in came]
+            roots = [resolved(node, index) for index in came]
             self.wanted |= _leading_to(roots, self.captures, self.leaves or set())
         for index in came:
             self.send(node, index, gradients[index])
@@ -726,7 +726,7 @@ def _prepare(
             if tensor.grad_fn is not None:
                 made, place = made_by(tensor)
                 captures.setdefault(made, set()).add(place)
-        wanted = _leading_to([made_by(t)[0] for t in outputs], captures, leaves)
+        wanted = _leading_to([made_by(t) for t in outputs], captures, leaves)
     run = _Run(create_graph, keep, wanted, captures, leaves)
     for index, (tensor, start) in enumerate(zip(outputs, starts, strict=True)):
         if not tensor.requires_grad:
@@ -742,26 +742,48 @@ _age = operator.attrgetter("sequence")
 
 
 def _leading_to(
-    roots: Iterable[Node | None], captures: dict[Node, set[int]], leaves: set[int]
+    roots: Iterable[tuple[Node | None, int]], captures: dict[Node, set[int]], leaves: set[int]
 ) -> set[Node]:
-    """The nodes below `roots` from which a captured node or a chosen leaf is reached."""
-    found = _below(roots)
+    """The nodes below `roots` (node, output) that lead to captured nodes or chosen leaves.
+
+    Of a node that knows which inputs an output reaches, only the outputs that are met count.
+    """
+    found: dict[Node, set[int]] = {}
+    stack = [(node, index) for node, index in roots if node is not None]
+    while stack:
+        node, index = stack.pop()
+        met = found.setdefault(node, set())
+        index = index if node.reached else 0
+        if index not in met:
+            met.add(index)
+            stack.extend([end for end in _ends(node, index) if isinstance(end[0], Node)])
     leading = {
-        node
-        for node in found
+        (node, index)
+        for node, met in found.items()
         if node.may_hide and any(view in captures for view, _ in node.hidden_views())
+        for index in met
     }
     for node in sorted(found, key=_age):
-        for edge in _edges(node):
-            hit = (
-                edge in leading or edge in captures
-                if isinstance(edge, Node)
-                else id(edge) in leaves
-            )
-            if hit:
-                leading.add(node)
-                break
-    return leading
+        for index in found[node]:
+            for edge, place in _ends(node, index):
+                hit = (
+                    (edge, place if edge.reached else 0) in leading or edge in captures
+                    if isinstance(edge, Node)
+                    else id(edge) in leaves
+                )
+                if hit:
+                    leading.add((node, index))
+                    break
+    return {node for node, _ in leading}
+
+
+def _ends(node: Node, output: int) -> Sequence[tuple[Any, int]]:
+    """Where gradients go that an output of a node sends on."""
+    edges, indices = node.edges, node.indices
+    ends: Sequence[tuple[Any, int]] = list(zip(edges, indices, strict=True))
+    if node.reached:
+        ends = [ends[position] for position in node.reached[output]]
+    return [resolved(*end) for end in ends]
 
 
 def _may_write(edge: Any) -> bool:

@@ -11,7 +11,7 @@ import inspect
 import itertools
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.errors import AutogradError, UnsupportedError
@@ -90,6 +90,9 @@ class Node:
     #: True for a node that stands for many operations, and whose gradients may pass through values
     #: of them that others have: see `hides`, `hidden_views` and `unfold`.
     may_hide = False
+    #: Per output the positions of the inputs that get a gradient from it; empty: each gets one from
+    #: every output.
+    reached: "Sequence[Collection[int]]" = ()
     #: True for a node whose derivative the program wrote.
     runs_user_code = False
     #: Where gradients of the outputs go instead, (node, index) each; None: they come here.
