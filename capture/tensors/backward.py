@@ -6,8 +6,9 @@ the order in which `eager.backward.engine` would, and records the derivative for
 the gradients are ordinary values of the graph. It stops wherever the program has a say (`Stop`);
 `capture.library.backward` runs the hooks there.
 
-What a run lets go of is remembered in the heap (`Tape`): a second run through it is left to eager
-execution, which raises the error.
+What a run lets go of is remembered in the heap (`Tape`). A run that eager execution would refuse
+on its way (a second one through that, or one that finds what it needs written since) has the whole
+frame run as plain Python: hooks see, and tensors keep, what arrives before the error.
 """
 
 import math
@@ -16,7 +17,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from dynajit.capture import breaks
-from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.tensors.saved_memory import SavedMemory
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.tensors import MemoryContents
@@ -148,7 +149,8 @@ class Travel:
         """Walk until the program has a say; None at the end.
 
         Raises:
-            GraphBreak: eager execution would refuse, or the run leads out of the graph.
+            GraphBreak: the run leads out of the graph.
+            SkipFrame: eager execution would refuse.
         """
         while self.waiting:
             while self.complete:
@@ -201,7 +203,7 @@ class Travel:
         if self.leading is not None and node not in self.leading:
             return
         if node in self.recorder.tape.spent and self._saves(node):
-            raise GraphBreak(breaks.AUTOGRAD_CALL, "backward through a graph a second time")
+            raise _refused("backward through a graph a second time")
         self.passed.append(node)
         self.builder.location = node.location
         if node.op is not None and node.op.kind is Kind.COMPOSITE and not node.op.vjp:
@@ -310,7 +312,7 @@ class Travel:
         """Leave a run to eager execution that finds a saved tensor written since.
 
         Raises:
-            GraphBreak: so it is.
+            SkipFrame: so it is.
         """
         recorder = self.recorder
         if not any(isinstance(c, MemoryContents) and c.version for _, c in recorder.heap.objects()):
@@ -321,7 +323,11 @@ class Travel:
         for use in saved.uses:
             memory = memories.memory_of(use)
             if memory is not None and (memory.counted != memory.total or memory.is_overwritten):
-                raise GraphBreak(breaks.AUTOGRAD_CALL, "backward needs what was written since")
+                raise _refused("backward needs what was written since")
+
+
+def _refused(what: str) -> SkipFrame:
+    return SkipFrame(f"eager execution refuses it: {what}", permanent=False, even_whole=True)
 
 
 def _differentiable(node: Node, needing: Container[object]) -> Iterator[Node]:

@@ -172,3 +172,39 @@ def test_hooks_of_the_node_itself_are_refused() -> None:
     first.retain_grad()
     with pytest.raises(AutogradError, match="hooks of its own"):
         last.backward()
+
+
+def two_ways(w: Any, x: Any) -> Any:
+    """Two results: one of them from `x` alone, the loss from both."""
+    moved = x.sin()
+    return moved * x, (moved * w).square().sum()
+
+
+def test_a_run_to_chosen_inputs_passes_results_that_lead_there_only() -> None:
+    """The first run has let go of what the second would need, if it went along `moved`."""
+
+    def seen(function: Any) -> Any:
+        w, x, v = leaf(), leaf(), leaf()
+        moved, loss = function(w, x)
+        moved.retain_grad()
+        loss.backward()
+        dj.autograd.backward((moved * v).sum(), inputs=[v, w])
+        assert dj.autograd.grad(moved.sum(), [w], allow_unused=True) == (None,)
+        return rounded([w.grad, x.grad, v.grad, moved.grad])
+
+    assert seen(two_ways) == seen(dj.compile(two_ways, fullgraph=True))
+
+
+def test_a_second_derivative_reads_no_input_that_the_function_wrote_through_data() -> None:
+    """What it read before is computed again, from a copy that backward kept, or not at all."""
+
+    def function(w: Any, x: Any) -> Any:
+        w.data.add_(0.5)
+        return (w * x).sin() * w
+
+    def seen(called: Any) -> Any:
+        w, x = leaf(), leaf()
+        (found,) = dj.autograd.grad(called(w, x).sum(), [w], create_graph=True)
+        return rounded(found)
+
+    assert seen(function) == seen(dj.compile(function, fullgraph=True))

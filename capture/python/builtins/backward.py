@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dynajit.capture import breaks
-from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.library import backward as forms
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import at_once, is_none
@@ -171,8 +171,14 @@ def _guard_leaves(machine: Machine, chosen: Sequence[TensorValue] | None) -> Non
 @at_once
 def _goes_on(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     run: Run = args[0].object  # type: ignore[attr-defined]
-    with word_set(machine.recorder.autocast_word & ~CUDA_ENABLED):
-        return _next_stop(machine, run)
+    try:
+        with word_set(machine.recorder.autocast_word & ~CUDA_ENABLED):
+            return _next_stop(machine, run)
+    except GraphBreak as stop:
+        if run.travel.is_recorded and tensor_memory.written(machine.recorder):
+            # Behind the break formulas would be recorded from inputs that are no longer as before.
+            raise SkipFrame(f"{stop}, and that is recorded") from None
+        raise
 
 
 def _next_stop(machine: Machine, run: Run) -> Value:
@@ -408,10 +414,10 @@ def _results(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
 def _result(
     machine: Machine, run: Run, tensor: TensorValue, allow_unused: bool, materialize: bool
 ) -> Value:
-    node = machine.recorder.graph_value(tensor).node
-    gradient = run.travel.at_targets.get(node)
+    gradient = run.of_leaves.get(tensor.identity)  # of all values that the leaf has held
     if gradient is None:
-        gradient = run.of_leaves.get(tensor.identity)
+        node = machine.recorder.graph_value(tensor).node
+        gradient = run.travel.at_targets.get(node)
     if gradient is not None:
         found: Value = machine.recorder.new_tensor(gradient)
         return found

@@ -7,10 +7,11 @@ are part of a tensor's heap contents and are stored after the launch.
 from dataclasses import replace
 
 from dynajit.capture import breaks
-from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.guards.facts import MemoryUse
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.places import sources
 from dynajit.capture.python.basic import is_none
@@ -168,10 +169,28 @@ def is_leaf(machine: Machine, value: TensorValue) -> Constant:
 
 
 def grad_fn_of(machine: Machine, value: TensorValue) -> Value:
-    """`value.grad_fn`, where it is None."""
-    if not is_leaf(machine, value).value:
-        raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad_fn of a tensor that has one")
-    return NONE
+    """`value.grad_fn`: None, or something else where that is all that the program asks.
+
+    Raises:
+        GraphBreak: it is the node of a tensor from outside.
+        SkipFrame: it is the node of a result, which compiled code does not make.
+    """
+    if is_leaf(machine, value).value:
+        return NONE
+    if _is_compared_with_none(machine.frames[-1]):
+        return constant(True)
+    if machine.recorder.existing(value) is None:
+        raise SkipFrame("the program looks at the grad_fn of a result", permanent=False)
+    raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad_fn of a tensor that has one")
+
+
+def _is_compared_with_none(frame: Frame) -> bool:
+    """Whether the instruction after this one only asks whether what this one gave is None."""
+    following, test = frame.body.instructions[frame.index : frame.index + 2]
+    if following.operation in ("POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE"):
+        return True
+    is_none_loaded = following.operation == "LOAD_CONST" and following.argument is None
+    return is_none_loaded and test.operation == "IS_OP"
 
 
 def requires_grad_method(

@@ -337,6 +337,37 @@ def gradient_not_laid_out_by_rows(t: Tensors) -> Any:
     return t.w.grad.stride()
 
 
+@program
+def gradient_of_a_leaf_that_is_written_in_between(t: Tensors) -> Any:
+    h = t.x @ t.w
+    with dj.no_grad():
+        t.w[0].add_(2)
+    (found,) = autograd.grad(((t.x @ t.w) * h).tanh().sum(), [t.w])
+    return found
+
+
+@program
+def nodes_compared_with_none(t: Tensors) -> Any:
+    h = t.x @ t.w
+    h.sum().backward()
+    if h.grad_fn is None or t.w.grad_fn is not None:
+        return 1
+    return h.grad_fn is not None, t.w.grad_fn is None, h.detach().grad_fn is None
+
+
+@program
+def writes_after_data_was_assigned(t: Tensors) -> Any:
+    t.w.data = t.w.data * 0.9
+    with dj.no_grad():
+        t.w.mul_(2)
+        t.w[0].add_(0.5)
+        t.w.data.add_(1)
+    given = dj.zeros(3)
+    t.b.data = given
+    given.add_(1)
+    return given
+
+
 def leaves_of(found: Any) -> Iterator[Any]:
     if isinstance(found, (tuple, list)):
         for item in found:
@@ -439,6 +470,67 @@ def test_a_leaf_that_is_given_away_gets_its_gradient() -> None:
     loss.backward()
 
     assert [1, 1, 1] == x.grad.tolist() == w.grad.tolist()
+
+
+def test_what_hooks_and_tensors_see_before_an_error_is_seen() -> None:
+    def function(w: Any, seen: list[Any]) -> None:
+        h = w.exp()
+        h.sum().backward()
+        further = h * 2
+        further.retain_grad()
+        seen.append(further)
+        further.register_hook(lambda g: seen.append(g.sum()))
+        (further * w).sum().backward()
+
+    outcomes = []
+    for called in (function, dj.compile(function)):
+        w = dj.ones(3, requires_grad=True)
+        seen: list[Any] = []
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            called(w, seen)
+        outcomes.append([*elements(seen[0].grad), *elements(seen[1]), *elements(w)])
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_hook_on_the_node_of_a_result_sees_the_gradients_of_that_operation() -> None:
+    def function(w: Any, seen: list[Any]) -> None:
+        h = w.exp() * 2
+        h.grad_fn.register_hook(
+            lambda given, got: seen.append((given[0].tolist(), got[0].tolist()))
+        )
+        (h * w).tanh().sum().backward()
+
+    outcomes = []
+    for called in (function, dj.compile(function)):
+        seen: list[Any] = []
+        called(dj.ones(3, requires_grad=True), seen)
+        outcomes.append(seen)
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) == 1
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_a_second_derivative_behind_a_write_is_that_of_the_new_elements(is_counted: bool) -> None:
+    """The write is in the graph, the rest of the run behind it."""
+
+    def function(w: Any, x: Any) -> Any:
+        if is_counted:
+            with dj.no_grad():
+                w.add_(0.5)
+        else:
+            w.data.add_(0.5)
+        h = (w * x).tanh()
+        (found,) = autograd.grad(h.square().sum(), [w], create_graph=True)
+        return found, h
+
+    outcomes = []
+    for called in (function, dj.compile(function)):
+        w = dj.ones(3, dtype=dj.float64, requires_grad=True)
+        y = dj.full((3,), 0.7, dtype=dj.float64, requires_grad=True)
+        found, h = called(w, y * 2)
+        (found.sum() + h.sum()).backward()
+        outcomes.append([*elements(found), *elements(w), *elements(y)])
+    assert pytest.approx(outcomes[0], rel=1e-9) == outcomes[1]
 
 
 def test_a_hook_that_raises_leaves_what_eager_execution_leaves() -> None:
