@@ -126,6 +126,13 @@ def view_of_sizes(
     return op(base, **known_attributes(attributes, known))
 
 
+def _one_of_several(view: Callable[..., Any], tensor: Any, *numbers: Any) -> Any:
+    """A view that the program was given together with others."""
+    made = view(tensor, *numbers)
+    tensor._note_parts((made,))
+    return made
+
+
 def _view_of_elements(view: Callable[..., Any], tensor: Any, *numbers: Any) -> Any:
     """A view of a tensor of a derived class, which is not asked."""
     with overriding.classes_unasked():
@@ -260,10 +267,12 @@ class Rebuilder:
             view = functools.partial(view_by_numbers, step.attributes["dims"])
         if step.is_data:
             view = operator.attrgetter("data")
+        if step.is_part:
+            view = functools.partial(_one_of_several, view)
+        if self.recorder.grad_mode_at_entry_and_end != (step.is_recorded, step.is_recorded):
+            view = (enable_grad if step.is_recorded else no_grad)()(view)
         if isinstance(base, TensorValue) and base.cls is not Tensor:
             view = functools.partial(_view_of_elements, view)
-        elif self.recorder.grad_mode_at_entry_and_end != (step.is_recorded, step.is_recorded):
-            view = (enable_grad if step.is_recorded else no_grad)()(view)
         told = [self.pusher(self.recorder.sizes.scalar(name), emitter) for name in names]
         told += [self.pusher(step.numbers, emitter)] if step.numbers is not None else []
         emitter.call(view, functools.partial(self._steps, base, steps[:-1], emitter), *told)

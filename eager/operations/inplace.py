@@ -233,6 +233,37 @@ def refuse_inference(tensor: Any, name: str) -> None:
         raise AutogradError(MSG_INFERENCE.format(name=name))
 
 
+def refuse_recorded(tensor: Any, name: str) -> None:
+    """Refuse what a gradient could not follow, while gradients are recorded: a write to a leaf that
+    requires one, or to a view of one, or to a view of what requires one that was not recorded.
+
+    Raises:
+        AutogradError: that is the case.
+    """
+    if not is_grad_enabled():
+        return
+    if tensor.requires_grad and tensor.is_leaf:
+        raise AutogradError(MSG_LEAF.format(name=name))
+    base = tensor._base
+    if base is None:
+        return
+    # A view with a gradient of what has none looks at a leaf that is a view itself.
+    if base.is_leaf if base.requires_grad else tensor.requires_grad:
+        raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
+    if base.requires_grad and tensor._replay is None:
+        raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
+
+
+def refuse_part(tensor: Any, name: str) -> None:
+    """Refuse a write, which is recorded, to one of several views that one call returned.
+
+    Raises:
+        AutogradError: it is one.
+    """
+    if tensor._is_part:
+        raise AutogradError(MSG_PARTS.format(name=name))
+
+
 def check_writable(tensor: Any, name: str) -> None:
     """Refuse writes that would lose a gradient or that the memory does not allow.
 
@@ -245,15 +276,7 @@ def check_writable(tensor: Any, name: str) -> None:
     if _tensor.are_writes_checked():
         write_limits.check_write(tensor, name)
     refuse_inference(tensor, name)
-    if is_grad_enabled():
-        if tensor.requires_grad and tensor.is_leaf:
-            raise AutogradError(MSG_LEAF.format(name=name))
-        base = tensor._base
-        if base is not None:
-            if base.requires_grad and base.is_leaf:
-                raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
-            if base.requires_grad and tensor._replay is None:
-                raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
+    refuse_recorded(tensor, name)
     array = tensor._memory
     if array.flags.c_contiguous and any_arrays.is_writable(array):
         return
@@ -500,8 +523,7 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     base, steps = tensor._base, tensor._replay
     if steps is None:
         raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
-    if tensor._is_part:
-        raise AutogradError(MSG_PARTS.format(name=name))
+    refuse_part(tensor, name)
     if was_reshaped(base):
         raise AutogradError(MSG_RESHAPED.format(name=name))
     edges, indices = edges_of([base, result])

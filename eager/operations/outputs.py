@@ -48,7 +48,9 @@ def write_into(
                 "eager tensor, and a tuple of them to a function with several results."
             )
     given = list(_tensors((out, operands)))
-    recorded = is_grad_enabled() and any(t.requires_grad for t in given)
+    recorded = is_grad_enabled() and (
+        any(t.requires_grad for t in given) or any(_views_recorded(t) for t in targets)
+    )
     if is_dual(given):
         raise UnsupportedError(
             f"Trying to use forward AD with {name}_out that does not support it because it is an "
@@ -73,6 +75,12 @@ def write_into(
         return out
     make = getattr(type(result), "_make", tuple)  # a named tuple, or a plain one
     return make(targets)
+
+
+def _views_recorded(tensor: Any) -> bool:
+    """Whether a tensor looks at what requires a gradient, itself not recorded."""
+    base = tensor._base
+    return base is not None and base.requires_grad
 
 
 def _tensors(value: Any) -> Iterator[Any]:

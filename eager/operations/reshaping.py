@@ -24,10 +24,11 @@ from dynajit.eager.modes import write_limits
 from dynajit.eager.operations import duals
 from dynajit.eager.operations.inplace import (
     MSG_LEAF,
-    MSG_VIEW_OF_LEAF,
     RESHAPED,
     rebase_keeping_hooks,
     refuse_inference,
+    refuse_part,
+    refuse_recorded,
 )
 from dynajit.eager.operations.storages import bytes_of
 from dynajit.ops.calls import arguments
@@ -45,12 +46,10 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
     if _tensor.are_writes_checked():
         write_limits.check_write(tensor, name)
     refuse_inference(tensor, name)
+    refuse_recorded(tensor, name)
     base = tensor._base
-    if is_grad_enabled():
-        if tensor.requires_grad and tensor.is_leaf:
-            raise AutogradError(MSG_LEAF.format(name=name))
-        if base is not None and base.requires_grad and base.is_leaf:
-            raise AutogradError(MSG_VIEW_OF_LEAF.format(name=name))
+    if is_grad_enabled() and tensor.requires_grad:
+        refuse_part(tensor, name)
     view = function(tensor, *arguments)
     if view is not tensor:
         duals.move(view, tensor)

@@ -231,7 +231,7 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         Raises:
             AutogradError: it is a view (its base keeps the history).
         """
-        if self._base is not None and self.requires_grad:
+        if self._base is not None:
             raise AutogradError("detach_: Can't detach views in-place. Use detach() instead.")
         _tensor.rebase(self, None, 0)
         duals.drop(self)

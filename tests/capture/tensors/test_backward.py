@@ -641,3 +641,18 @@ def test_a_leaf_that_is_made_cannot_be_written_while_gradients_are_recorded(
     for called in (function, compiled):
         with pytest.raises(RuntimeError, match="leaf"):
             called(dj.ones(2, 2), True)
+
+
+@pytest.mark.parametrize("make", [dj.nn.Parameter, lambda t: t.requires_grad_()])
+def test_a_view_has_its_history_behind_a_break_under_no_grad(make: Any) -> None:
+    def function(w: Any) -> Any:
+        row = w[0]
+        with dj.no_grad():
+            looked_at(row)
+        return row * 2
+
+    looked_at = dj.disable(lambda t: None)
+    w = make(dj.ones(2, 2))
+    dj.compile(function)(w).sum().backward()
+
+    assert [[2, 2], [0, 0]] == w.grad.tolist()
