@@ -85,8 +85,6 @@ def jacobian(
 
 
 CASES = {"MLP": mlp, "attention": attention, "gradients": gradients, "Jacobian": jacobian}
-#: What graphs do not capture.
-_EAGER_ONLY = ("gradients", "Jacobian")
 
 
 def agreed(name: str, **sizes: int) -> bool:
@@ -103,13 +101,14 @@ def agreed(name: str, **sizes: int) -> bool:
 def candidates(name: str, **sizes: int) -> dict[str, Program]:
     """The programs of a case by dynajit."""
     mapped, by_hand, inputs = CASES[name](dj, **sizes)
-    found = {"hand": lambda: by_hand(*inputs), "vmap": lambda: mapped(*inputs)}
-    if name not in _EAGER_ONLY:
-        compiled_hand = dj.compile(lambda *args: by_hand(*args), fullgraph=True)
-        compiled = dj.compile(lambda *args: mapped(*args), fullgraph=True)
-        found["compiled hand"] = lambda: compiled_hand(*inputs)
-        found["compiled vmap"] = lambda: compiled(*inputs)
-    return found
+    compiled_hand = dj.compile(lambda *args: by_hand(*args), fullgraph=True)
+    compiled = dj.compile(lambda *args: mapped(*args), fullgraph=True)
+    return {
+        "hand": lambda: by_hand(*inputs),
+        "vmap": lambda: mapped(*inputs),
+        "compiled hand": lambda: compiled_hand(*inputs),
+        "compiled vmap": lambda: compiled(*inputs),
+    }
 
 
 def main(compare: Sequence[str] = ()) -> None:

@@ -748,42 +748,45 @@ def _leading_to(
 
     Of a node that knows which inputs an output reaches, only the outputs that are met count.
     """
-    found: dict[Node, set[int]] = {}
+    met: dict[Node, set[int]] = {}
     stack = [(node, index) for node, index in roots if node is not None]
     while stack:
         node, index = stack.pop()
-        met = found.setdefault(node, set())
-        index = index if node.reached else 0
-        if index not in met:
-            met.add(index)
-            stack.extend([end for end in _ends(node, index) if isinstance(end[0], Node)])
+        outputs = met.get(node)
+        if outputs is None:
+            met[node] = {index}
+        elif not node.reached or index in outputs:
+            continue
+        else:
+            outputs.add(index)
+        if node.reached:
+            stack += [end for end in _ends(node, (index,)) if isinstance(end[0], Node)]
+        else:
+            edges = zip(_edges(node), node.indices, strict=True)
+            stack += [end for end in edges if isinstance(end[0], Node)]
     leading = {
-        (node, index)
-        for node, met in found.items()
+        node
+        for node in met
         if node.may_hide and any(view in captures for view, _ in node.hidden_views())
-        for index in met
     }
-    for node in sorted(found, key=_age):
-        for index in found[node]:
-            for edge, place in _ends(node, index):
-                hit = (
-                    (edge, place if edge.reached else 0) in leading or edge in captures
-                    if isinstance(edge, Node)
-                    else id(edge) in leaves
-                )
-                if hit:
-                    leading.add((node, index))
-                    break
-    return {node for node, _ in leading}
+    for node in sorted(met, key=_age):
+        edges = [end for end, _ in _ends(node, met[node])] if node.reached else _edges(node)
+        for edge in edges:
+            hit = (
+                edge in leading or edge in captures
+                if isinstance(edge, Node)
+                else id(edge) in leaves
+            )
+            if hit:
+                leading.add(node)
+                break
+    return leading
 
 
-def _ends(node: Node, output: int) -> Sequence[tuple[Any, int]]:
-    """Where gradients go that an output of a node sends on."""
-    edges, indices = node.edges, node.indices
-    ends: Sequence[tuple[Any, int]] = list(zip(edges, indices, strict=True))
-    if node.reached:
-        ends = [ends[position] for position in node.reached[output]]
-    return [resolved(*end) for end in ends]
+def _ends(node: Node, outputs: Iterable[int]) -> list[tuple[Any, int]]:
+    """Where gradients go that these outputs of a node send on."""
+    positions = set().union(*(node.reached[output] for output in outputs))
+    return [resolved(node.edges[i], node.indices[i]) for i in sorted(positions)]
 
 
 def _may_write(edge: Any) -> bool:
