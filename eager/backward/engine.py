@@ -762,8 +762,8 @@ def _leading_to(
         if node.reached:
             stack += [end for end in _ends(node, (index,)) if isinstance(end[0], Node)]
         else:
-            edges = zip(_edges(node), node.indices, strict=True)
-            stack += [end for end in edges if isinstance(end[0], Node)]
+            ends = zip(_edges(node), node.indices, strict=True)
+            stack += [end for end in ends if isinstance(end[0], Node)]
     leading = {
         node
         for node in met
