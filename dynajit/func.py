@@ -238,6 +238,7 @@ def jvp(
 
 
 replaces(jvp)(forward_mode.jvp)
+replaces(_cut)(forward_mode.without_history)
 
 
 def _check_tangent(x: Any, v: Any) -> None:
@@ -286,7 +287,6 @@ def _require_tangents(
     return vectors
 
 
-@disable
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """The value of `func` at the primals, and a function of tangents that gives its Jacobian there
     times them.
@@ -312,7 +312,6 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         outputs, out_structure = _tensors_of(output, "linearize")
         watched = _is_watched(outer, outputs, tracked)
 
-    @disable
     def jvp_fn(*tangents: Any) -> Any:
         vectors = _require_tangents(tangents, leaves, structure)
         with enable_grad():
@@ -404,17 +403,17 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """A function that returns the Jacobian of `func`, as `jacrev`, column by column; in a graph row
-    by row, as `jacrev`.
+    """A function that returns the Jacobian of `func`, as `jacrev`, column by column; with
+    `has_aux` in a graph row by row, as `jacrev`.
 
     Args:
         randomness: see `vmap`: of calls of `func`, one for each element of the arguments.
     """
 
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        if is_recording():
-            return jacrev(func, argnums, has_aux=has_aux)(*args, **kwargs)
         leaves, structure = flatten(_chosen(args, argnums))
+        if has_aux and is_recording():  # nothing else that `func` gives leaves the mapped function
+            return jacrev(func, argnums, has_aux=True)(*args, **kwargs)
         kept: list[Any] = []
 
         def columns(place: int, direction: Tensor) -> Any:
@@ -425,30 +424,35 @@ def jacfwd(
                 replaced = _replaced(args, argnums, unflatten(several, structure))
                 return func(*replaced, **kwargs)
 
-            output, tangent, *aux = jvp(moved, (leaves[place],), (direction,), has_aux=has_aux)
-            kept[:] = [flatten(output), aux[0] if aux else None]
+            _, tangent, *aux = jvp(moved, (leaves[place],), (direction,), has_aux=has_aux)
+            if has_aux:
+                kept[:] = aux
             return tangent
 
         found = [_by_columns(columns, i, x, randomness) for i, x in enumerate(leaves)]
-        (outputs, out_structure), aux = kept
-        rows = [unflatten([part[k] for part in found], structure) for k in range(len(outputs))]
-        result = unflatten(rows, out_structure)
-        return (result, aux) if has_aux else result
+        parts, out_structures = zip(*found, strict=True)
+        rows = [unflatten(list(row), structure) for row in zip(*parts, strict=True)]
+        result = unflatten(rows, out_structures[0])
+        return (result, kept[0]) if has_aux else result
 
     return transformed
 
 
-def _by_columns(columns: Callable[..., Any], place: int, x: Any, randomness: str) -> list[Tensor]:
-    """The Jacobians of all outputs by one leaf."""
+def _by_columns(
+    columns: Callable[..., Any], place: int, x: Any, randomness: str
+) -> tuple[list[Tensor], Any]:
+    """The Jacobians of all outputs by one leaf, and the structure of the outputs."""
     if not isinstance(x, Tensor):
         raise ArgumentValueError(f"jacfwd: expected tensors, got {type(x).__name__}")
     count = x.numel()
     if not count:
-        tangents = flatten(columns(place, functions.zeros_like(x)))[0]
-        return [t.new_zeros((*t.shape, *x.shape)) for t in tangents]
+        tangents, structure = flatten(columns(place, functions.zeros_like(x)))
+        return [t.new_zeros((*t.shape, *x.shape)) for t in tangents], structure
     unit = functions.eye(count, dtype=x.dtype, device=x.device).reshape((count, *x.shape))
-    tangents = vmap(lambda v: columns(place, v), randomness=randomness)(unit)
-    return [t.movedim(0, -1).reshape((*t.shape[1:], *x.shape)) for t in flatten(tangents)[0]]
+    found = vmap(lambda v: columns(place, v), randomness=randomness)(unit)
+    tangents, structure = flatten(found)
+    by_column = [t.movedim(0, -1).reshape((*t.shape[1:], *x.shape)) for t in tangents]
+    return by_column, structure
 
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:

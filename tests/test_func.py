@@ -397,7 +397,42 @@ CAPTURED: dict[str, Any] = {
     "grad of grad": lambda: func.grad(lambda v: func.grad(_energy)(v).sum())(_ROWS[0]),
     "vjp": lambda: func.vjp(lambda v: (_MATRIX @ v).tanh(), _ROWS[0])[1](_ROWS[1]),
     "jvp": lambda: func.jvp(lambda v: (_MATRIX @ v).tanh(), (_ROWS[0],), (_ROWS[1],)),
+    "jvp of a gradient": lambda: func.jvp(func.grad(_energy), (_ROWS[0],), (_ROWS[1],)),
+    "jvp of a gradient by two": lambda: func.jvp(
+        func.grad(lambda v, w: _energy(v * w) + (w**3).sum(), argnums=(0, 1)),
+        (_ROWS[0], _ROWS[1]),
+        (_ROWS[2], _ROWS[3]),
+    ),
+    "jvp of a jvp of a gradient": lambda: func.jvp(
+        lambda v: func.jvp(func.grad(_energy), (v,), (_ROWS[1] * v,))[1], (_ROWS[0],), (_ROWS[2],)
+    ),
+    "gradient of a jvp of a gradient": lambda: func.grad(
+        lambda v: func.jvp(func.grad(_energy), (v,), (_ROWS[1],))[1].sum()
+    )(_ROWS[0]),
+    "jvp of a gradient of samples": lambda: func.vmap(
+        lambda v: func.jvp(func.grad(_energy), (v,), (v * 2,))[1]
+    )(_ROWS),
+    "jvp of nests": lambda: func.jvp(
+        lambda d, v: {"sum": d["a"] * v, "both": (d["a"], d["b"].sin())},
+        ({"a": _ROWS[0], "b": _ROWS[1]}, _ROWS[2]),
+        ({"a": _ROWS[3], "b": _ROWS[4]}, _ROWS[5]),
+    ),
+    "jvp past detached parts": lambda: func.jvp(
+        lambda v: v * v.detach() + v.sin().detach(), (_ROWS[0],), (_ROWS[1],)
+    ),
+    "jvp of what computes without gradients": lambda: func.jvp(
+        dj.no_grad()(_energy), (_ROWS[0],), (_ROWS[1],)
+    ),
+    "linearize": lambda: [
+        part
+        for value, along in (func.linearize(func.grad(_energy), _ROWS[0]),)
+        for part in (value, along(_ROWS[1]), along(_ROWS[2]))
+    ],
     "jacrev": lambda: func.jacrev(lambda v: (_MATRIX @ v).tanh())(_ROWS[0]),
+    "jacfwd of nests": lambda: func.jacfwd(
+        lambda d, v: {"product": d["a"] * v, "sum": d["b"].sum()}, argnums=(0, 1)
+    )({"a": _ROWS[0], "b": _ROWS[1]}, _ROWS[2]),
+    "jacfwd, aux": lambda: func.jacfwd(lambda v: (v * v, v + 1), has_aux=True)(_ROWS[0]),
     "jacfwd": lambda: func.jacfwd(lambda v: (_MATRIX @ v).tanh())(_ROWS[0]),
     "hessian": lambda: func.hessian(_energy)(_ROWS[0]),
     "vmap of grad": lambda: func.vmap(func.grad(_energy))(_ROWS),
@@ -421,3 +456,28 @@ def test_transforms_are_captured_whole(name: str) -> None:
         assert (
             pytest.approx(wanted.flatten().tolist(), rel=1e-5, abs=1e-5) == given.flatten().tolist()
         )
+
+
+def test_tangents_of_a_gradient_with_a_history_outside_are_left_to_eager_execution() -> None:
+    """The weights require gradients; the Hessian times a vector is differentiated by them."""
+
+    def function(w: Any, v: Any) -> Any:
+        return func.jvp(func.grad(lambda x: ((w @ x).tanh() ** 2).sum()), (v,), (v + 1,))[1]
+
+    outcomes = []
+    for called in (function, dj.compile(function)):
+        w = _MATRIX.clone().requires_grad_()
+        product = called(w, _ROWS[0])
+        product.sum().backward()
+        outcomes.append((product.tolist(), w.grad.flatten().tolist()))
+    for expected, found in zip(*outcomes, strict=True):
+        assert pytest.approx(expected, rel=1e-5, abs=1e-6) == found
+
+
+def test_a_jacobian_in_forward_mode_is_one_pass_in_a_graph() -> None:
+    """Many outputs, few inputs: a product with three columns, no 500 rows."""
+    wide = dj.randn(500, 3)
+    compiled = dj.explain(func.jacfwd(lambda v: (wide @ v).sin()))(dj.ones(3))
+
+    assert "[500, 500]" not in str(compiled)
+    assert "[500, 500]" in str(dj.explain(func.jacrev(lambda v: (wide @ v).sin()))(dj.ones(3)))

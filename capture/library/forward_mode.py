@@ -2,13 +2,13 @@
 
 The function is inlined on stand-ins for the primals; then the nodes that it recorded get tangents
 (`capture.python.builtins.forward_mode`, where the functions below that only captured code calls
-have their meaning). What has no form here, nests of tensors among it, breaks the graph at the call,
-which runs as plain Python.
+have their meaning). What has no form here breaks the graph at the call, which runs as plain Python.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 from dynajit.capture.library.table import only_captured
+from dynajit.core.pytree import flatten, unflatten
 from dynajit.eager import Tensor
 
 
@@ -22,6 +22,11 @@ def tangents_end(begun, outputs):
     only_captured(begun, outputs)
 
 
+def without_history(tensor):
+    """A tensor cut off from gradients, not from tangents."""
+    only_captured(tensor)
+
+
 def leave_to_eager(function):
     """Break the graph: the call has no form here."""
     only_captured(function)
@@ -31,24 +36,25 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """See `dynajit.func`."""
     if strict or type(primals) is not tuple or type(tangents) is not tuple:
         leave_to_eager(func)
-    if not primals or len(primals) != len(tangents):
+    leaves, structure = flatten(primals)
+    vectors, given = flatten(tangents)
+    if not leaves or given != structure:
         leave_to_eager(func)
-    for given in (*primals, *tangents):
-        if not isinstance(given, Tensor):
+    for value in (*leaves, *vectors):
+        if not isinstance(value, Tensor):
             leave_to_eager(func)
-    moved, begun = tangents_begin(primals, tangents)
-    output = func(*moved)
+    moved, begun = tangents_begin(tuple(leaves), tuple(vectors))
+    output = func(*unflatten(list(moved), structure))
     aux = None
     if has_aux:
         if type(output) is not tuple or len(output) != 2:
             leave_to_eager(func)
         output, aux = output
-    outputs = output if type(output) is tuple else (output,)
-    for given in outputs:
-        if not isinstance(given, Tensor):
-            leave_to_eager(func)
+    outputs, nest = flatten(output)
     if not outputs:
         leave_to_eager(func)
-    found = tangents_end(begun, outputs)
-    tangent = found if type(output) is tuple else found[0]
+    for value in outputs:
+        if not isinstance(value, Tensor):
+            leave_to_eager(func)
+    tangent = unflatten(list(tangents_end(begun, tuple(outputs))), nest)
     return (output, tangent, aux) if has_aux else (output, tangent)

@@ -41,6 +41,9 @@ class Builder(graph.Builder):
         self._strides: dict[graph.Node, Shape | None] = {}
         #: Nodes that stand for operands read while grad mode is off.
         self.automatic: set[graph.Node] = set()
+        #: Nodes that cut gradients off, but no tangents: the automatic ones, leaves, and what
+        #: transforms of functions differentiate by.
+        self.passes_tangents: set[graph.Node] = set()
         #: Node that a leaf holds which the captured code made -> heap id of the leaf.
         self.leaves: dict[graph.Node, int] = {}
         #: Views that one call gave.
@@ -231,6 +234,7 @@ class Builder(graph.Builder):
             detached = self.call(TABLE.detach, [operand], TABLE.detach.bind({}))
             self._needs_gradient[detached.node] = False
             self.automatic.add(detached.node)
+            self.passes_tangents.add(detached.node)
             return detached
         return operand
 
@@ -239,6 +243,7 @@ class Builder(graph.Builder):
         node = self.call(TABLE.detach, [value], {}).node
         self._needs_gradient[node] = True
         self.leaves[node] = identity
+        self.passes_tangents.add(node)
         return graph.Value(self, node)
 
     def view(self, step: Step, value: graph.Value) -> graph.Value:

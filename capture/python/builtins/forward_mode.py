@@ -3,10 +3,12 @@
 `capture.library.forward_mode` inlines the function; here are the functions that it calls around it.
 A primal is stood for by a node of its own, since it moves in this call alone. What the function
 computes from it gets tangents afterwards (`ir.transforms.tangents`), whose nodes are ordinary
-nodes, so that calls may be nested. Where eager execution would give tensors that share memory with
-the primals, or other histories, the graph breaks at the call.
+nodes, so that calls may be nested, and gradients within the function moved. Where eager execution
+would give tensors that share memory with the primals, or other histories, the graph breaks at the
+call.
 """
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from dynajit.capture import breaks
@@ -16,6 +18,7 @@ from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import at_once
 from dynajit.capture.python.builtins.table import special
 from dynajit.capture.python.tensors.facts import tensor_type
+from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.symbolic import Known, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
@@ -52,7 +55,18 @@ def _refusal(what: str) -> GraphBreak:
 @special(forward_mode.leave_to_eager)
 @at_once
 def _leave_to_eager(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> NoReturn:
-    raise _refusal("nests, or arguments that it refuses")
+    raise _refusal("arguments that it refuses, or strict=True")
+
+
+@special(forward_mode.without_history)
+@at_once
+def _without_history(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    (tensor,) = args
+    assert isinstance(tensor, TensorValue)
+    cut: Value = native_call(machine, TABLE.detach, [tensor], {})
+    assert isinstance(cut, TensorValue)
+    machine.recorder.builder.passes_tangents.add(machine.recorder.graph_value(cut).node)
+    return cut
 
 
 @special(forward_mode.tangents_begin)
@@ -98,15 +112,22 @@ def _tangents_end(machine: Machine, args: list[Value], keywords: dict[str, Value
     ]
     nodes = builder.nodes_since(begun.mark)
     for node in nodes:
-        _check_node(builder, node)
-    tangents = append_tangents(builder, nodes, begun.seeds)
-    return TupleValue(tuple(_result(machine, begun, value, tangents) for value in values))
+        _check_node(node)
+    is_cut = any(node in builder.automatic for node in nodes)
+    if is_cut:
+        _check_histories(builder, begun, nodes, values)
+    tangents = append_tangents(builder, nodes, begun.seeds, builder.passes_tangents)
+    return TupleValue(tuple(_result(machine, begun, value, tangents, is_cut) for value in values))
 
 
 def _result(
-    machine: Machine, begun: Begun, value: graph.Value, tangents: dict[Any, graph.Value]
+    machine: Machine,
+    begun: Begun,
+    value: graph.Value,
+    tangents: dict[Any, graph.Value],
+    is_cut: bool,
 ) -> Value:
-    """The tangent of an output, as a tensor."""
+    """The tangent of an output, as a tensor; with `is_cut` one without a history."""
     builder = machine.recorder.builder
     found = tangents.get(value.node)
     if found is None:
@@ -115,6 +136,8 @@ def _result(
         found = TABLE.clone(found)
     if builder.strides_of(found) != builder.strides_of(value):
         raise _refusal("a tangent that lies in memory in another way than its output")
+    if is_cut:
+        found = builder.without_gradient(found)
     made: Value = machine.recorder.new_tensor(found)
     return made
 
@@ -139,16 +162,33 @@ def _check_memory(machine: Machine, begun: Begun, outputs: tuple[Value, ...]) ->
             raise _refusal("the function gives back what it is given")
 
 
-def _check_node(builder: Any, node: Node) -> None:
+def _check_histories(
+    builder: Any, begun: Begun, nodes: Sequence[Node], outputs: Sequence[graph.Value]
+) -> None:
+    """Refuse a function that computes a part without gradients, if that may be seen in tangents.
+
+    Those that eager execution computes there have no history; none of the others has one either if
+    only leaves that the function has made require gradients, and no output.
+
+    Raises:
+        GraphBreak: it is not so.
+    """
+    own = {*nodes, *begun.seeds}
+    outside = {x for node in nodes for x in node.args if isinstance(x, Node) and x not in own}
+    outside |= {value.node for value in (*outputs, *begun.seeds.values())}
+    outside |= set(begun.seeds)
+    if any(map(builder.node_needs_gradient, outside)):
+        raise _refusal("the function computes without gradients of what requires them")
+
+
+def _check_node(node: Node) -> None:
     """Refuse what eager execution follows in another way.
 
     Raises:
-        GraphBreak: a row that the program wrote, or a value that gradients were cut off from.
+        GraphBreak: a row that the program wrote.
     """
     op: Any = node.op
     if op is None:
         return
     if op.opaque or op in (TABLE.with_derivative, TABLE.with_derivative_of_result):
         raise _refusal("the function calls operations with derivatives of the program's own")
-    if node in builder.automatic:
-        raise _refusal("the function computes without gradients of what requires them")

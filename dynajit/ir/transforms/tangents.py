@@ -6,7 +6,7 @@ What it appends are ordinary nodes, which may be walked, or differentiated, agai
 to be transposed are recorded at a gradient that nothing reads in the end, and walked backwards.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from dynajit.ir.autodiff import (
@@ -33,7 +33,10 @@ from dynajit.ops.table.tangents import (
 
 
 def append_tangents(
-    builder: Builder, nodes: Iterable[Node], seeds: Mapping[Argument, Value]
+    builder: Builder,
+    nodes: Iterable[Node],
+    seeds: Mapping[Argument, Value],
+    passed: Container[Node] = (),
 ) -> dict[Argument, Value]:
     """The tangents of all nodes that move.
 
@@ -41,6 +44,7 @@ def append_tangents(
         builder: holds `nodes` already.
         nodes: in order.
         seeds: tangents that come from outside, in the types of their nodes.
+        passed: nodes that cut gradients off, and have the tangents of what they are given.
     """
     tangents = dict(seeds)
     location = builder.location
@@ -49,20 +53,26 @@ def append_tangents(
             if node.kind is not NodeKind.CALL or node in tangents:
                 continue
             builder.location = node.location
-            found = _tangent(builder, node, tangents)
+            found = (
+                tangents.get(node.args[0])
+                if node in passed
+                else _tangent(builder, node, tangents, passed)
+            )
             if found is not None:
                 tangents[node] = found
     builder.location = location
     return tangents
 
 
-def _tangent(builder: Builder, node: Node, tangents: Mapping[Argument, Value]) -> Value | None:
+def _tangent(
+    builder: Builder, node: Node, tangents: Mapping[Argument, Value], passed: Container[Node]
+) -> Value | None:
     op: Any = node.op
     given = [tangents.get(x) if isinstance(x, Node) else None for x in node.args]
     if not is_continuous(node.type) or all(tangent is None for tangent in given):
         return None
     if op.kind is Kind.COMPOSITE and not is_followed_whole(op):
-        return _by_parts(builder, node, tangents)
+        return _by_parts(builder, node, tangents, passed)
     if not has_tangents(op):
         return None
 
@@ -78,13 +88,15 @@ def _tangent(builder: Builder, node: Node, tangents: Mapping[Argument, Value]) -
     return found
 
 
-def _by_parts(builder: Builder, node: Node, tangents: Mapping[Argument, Value]) -> Value | None:
+def _by_parts(
+    builder: Builder, node: Node, tangents: Mapping[Argument, Value], passed: Container[Node]
+) -> Value | None:
     """The tangent of a composite as the rows that it is made of, which are recorded once more."""
     mark = builder.snapshot()
     op: Any = node.op
     inputs = [as_operand(builder, x) for x in node.args]
     result = op.rule.function(TABLE, *inputs, **node.attributes)
-    known = append_tangents(builder, builder.nodes_since(mark), tangents)
+    known = append_tangents(builder, builder.nodes_since(mark), tangents, passed)
     return known.get(result.node) if isinstance(result, Value) else None
 
 
