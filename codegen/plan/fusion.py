@@ -59,7 +59,7 @@ from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ir.graph import Graph, symbol_places
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.sizes import symbols
-from dynajit.ops.table.op_table import Kind
+from dynajit.ops.table.op_table import TABLE, Kind
 from dynajit.ops.table.scalar import SCALARS
 
 LONGEST_CHAIN = 48
@@ -247,6 +247,7 @@ class _Planner:
         self.stored = set(extra) | set(self.outputs)
         self._operands: dict[Node, tuple[Node, Node]] = {}
         self._sources: dict[Node, frozenset[Any]] = {}
+        self._read_again: dict[Node, frozenset[Any]] = {}
         self._mark_operands()
         self._mark_long_chains()
         self.stored |= repeated_reads.worth_storing(self.live, graph.inputs, self.stored)
@@ -305,6 +306,17 @@ class _Planner:
                     unit = self.unit_of.get(argument)
                     units |= {unit} if unit is not None else self.sources(argument)
             found = self._sources[node] = frozenset(units)
+        return found
+
+    def read_again(self, node: Node) -> frozenset[Any]:
+        """Those of the sources whose kernels shall not compute `node` (`ir.recomputation`)."""
+        if node.op is TABLE.read_again:
+            return self.sources(node)
+        found = self._read_again.get(node)
+        if found is None:
+            inlined = (a for a in node.args if isinstance(a, Node) and a not in self.unit_of)
+            found = frozenset().union(*map(self.read_again, inlined))
+            self._read_again[node] = found
         return found
 
     def _enter(self, node: Node, unit: Unit) -> None:
@@ -421,11 +433,12 @@ class _Planner:
     def _candidates(self, node: Node) -> list[Region]:
         """Regions that `node` reads and that could take it without a cycle, latest first."""
         sources = self.sources(node)
+        allowed = sources - self.read_again(node)
         return [
             unit
             for unit in reversed(self.units)
             if isinstance(unit, Region)
-            and unit in sources
+            and unit in allowed
             and not self._would_cycle(unit, sources)
             and not self._would_divide(unit, node)
         ]
@@ -474,7 +487,11 @@ class _Planner:
             for second in (regions[other] for other in sorted(sharing) if other > number):
                 if (first, second) in apart:
                     continue
-                if first.columns != second.columns or not _similar(first, second):
+                if (
+                    first.columns != second.columns
+                    or not _similar(first, second)
+                    or _reads_again(first) != _reads_again(second)
+                ):
                     apart.add((first, second))
                     continue
                 try:
@@ -636,6 +653,11 @@ def _ordered(units: Sequence[Unit]) -> list[Unit]:
     for unit in units:
         visit(unit)
     return order
+
+
+def _reads_again(region: Region) -> bool:
+    """Whether a region computes values once more, late."""
+    return any(node.op is TABLE.read_again for node in region.elements.inlined)
 
 
 def _similar(first: Region, second: Region) -> bool:

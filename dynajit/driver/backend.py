@@ -295,7 +295,9 @@ def _make_graphs(
     """Make the graphs that code is generated for; None if no output depends on a trained input."""
     gradients = _differentiated(record, split, captured)
     if gradients is None:
-        record.made["forward"] = record.optimize("forward", split.graph)
+        record.made["forward"] = record.within_budget(
+            "forward", record.optimize("forward", split.graph)
+        )
     return gradients
 
 

@@ -212,7 +212,8 @@ def compile(
             explains. Slow; for finding out which kernel is wrong. Only with backend "native".
             `{"activation_memory_budget": 0.5}`: training saves at most so much of the bytes that
             it would save for backward, where computing values again can bring that about; from 0
-            to 1. Gradients may differ by roundings.
+            to 1. In a function that runs backward itself, so much is kept where it keeps most; only
+            what is cheap is computed again there. Gradients may differ by roundings.
             `{"async": True}`: calls run op by op while code for their version is generated and
             compiled, which begins with the second one or a second after the first, and compiled
             from the first call after it is done. A process that ends before waits for the
@@ -458,13 +459,16 @@ def _recompiles(records: "Iterable[Recompile]") -> Iterable[history.Recompile]:
             )
 
 
-def explain(model: Any, *, backend: Any = "native") -> "Callable[..., Explanation]":
+def explain(
+    model: Any, *, backend: Any = "native", options: dict[str, Any] | None = None
+) -> "Callable[..., Explanation]":
     """`explain(fn)(*args)`: compile one call afresh, run it, and say everything that was done.
 
     Args:
         model: as for `compile`; something already compiled is compiled again from its original.
-        backend: as for `compile`.
+        backend, options: as for `compile`.
     """
+    _check_options(None, None, options)
 
     def run(*args: Any, **kwargs: Any) -> "Explanation":
         compilations: list[tuple[str, Compilation]] = []
@@ -472,7 +476,7 @@ def explain(model: Any, *, backend: Any = "native") -> "Callable[..., Explanatio
         def listen(name: str, compilation: "Compilation") -> None:
             compilations.append((name, compilation))
 
-        compiler = Compiler(backends.make_backend(backend), listener=listen)
+        compiler = Compiler(_backend(backend, options), listener=listen)
         compiled = _compile_any(_original(model), compiler)
         compiled(*args, **kwargs)
         found: Explanation = explanations.explanation_of(_name_of(model), compilations)

@@ -31,6 +31,7 @@ from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import pipeline
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
+from dynajit.ir.recomputation import recompute
 
 
 @record
@@ -165,6 +166,18 @@ class GraphRecord:
         with self.timed("passes"):
             keeps = code.keeps_native if self.backend in ("native", "cuda") else None
             return pipeline.optimize(graph, keeps=keeps, observe=observe)
+
+    def within_budget(self, role: str, graph: Graph) -> Graph:
+        """The graph with values computed again, if less may be kept; recorded as a pass."""
+        if self.memory_budget >= 1:
+            return graph
+        start = time.perf_counter()
+        with self.timed("partition"):
+            after = recompute(graph, self.memory_budget)
+        if self.is_observed:
+            milliseconds = 1e3 * (time.perf_counter() - start)
+            self.observed.append(PassRecord(role, "recompute", graph, after, milliseconds))
+        return after
 
     def start(self, written: Mapping[int, int] = MappingProxyType({})) -> dict[str, code.Started]:
         """Programs of the graphs made, by role; their compilers run at the same time."""

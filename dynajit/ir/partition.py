@@ -111,10 +111,10 @@ def partition(
     dependent = _dependent_on_gradients(joint)
     candidates = [node for node in joint.graph.nodes if node in needed and node not in dependent]
     used = _used_by_backward(joint, needed, dependent)
-    saved, recomputed = _choose(candidates, used, volatile, public)
+    saved, recomputed = choose(candidates, used, volatile, public)
     if budget < 1:
-        choose = functools.partial(_choose, candidates, used, volatile, public)
-        saved, recomputed = _within(budget * _stored_bytes(saved), choose, len(candidates))
+        choice = functools.partial(choose, candidates, used, volatile, public)
+        saved, recomputed = within(budget * stored_bytes(saved), choice, len(candidates))
     forward = _forward_graph(joint, saved, public)
     backward = _backward_graph(joint, saved, needed)
     hidden = sorted(symbols(backward) - symbol_places(backward).keys())
@@ -123,7 +123,7 @@ def partition(
         forward=forward,
         backward=_with_sizes(backward, hidden),
         saved=saved,
-        saved_bytes=_stored_bytes(saved),
+        saved_bytes=stored_bytes(saved),
         recomputed=sum(node.kind is NodeKind.CALL for node in recomputed),
         saved_inputs=_positions(saved, joint.graph.inputs[: joint.input_count]),
         saved_outputs=_output_positions(
@@ -156,7 +156,7 @@ def size_bytes(type: ValueType) -> int:
     return size
 
 
-def _stored_bytes(saved: Iterable[Node]) -> int:
+def stored_bytes(saved: Iterable[Node]) -> int:
     """Bytes of saved values that are no inputs."""
     return sum(size_bytes(node.type) for node in saved if node.kind is not NodeKind.PLACEHOLDER)
 
@@ -200,18 +200,20 @@ def recompute_cost(node: Node) -> int | None:
     return None
 
 
-def _choose(
+def choose(
     candidates: list[Node],
     used: set[Node],
     volatile: set[Node],
     public: set[Node],
     price: int = 1,
     unpriced: int | None = None,
+    *,
+    may_call: bool = True,
 ) -> _Choice:
     """(saved, recomputed) among the candidates, by minimum cut.
 
     Volatile ones are not saved. Of public ones a copy is: they have to be in memory anyway. With a
-    price a saved byte counts so many times, and library calls may run again.
+    price a saved byte counts so many times, and library calls may run again, if `may_call`.
 
     Vertices: 0 is the source, 1 the sink; candidate i enters at 2 + 2 i and leaves at 3 + 2 i.
     Cutting the edge in between saves the value; cutting source -> entry recomputes it.
@@ -226,7 +228,7 @@ def _choose(
         factor *= price if is_priced else 1
         edges[enter, leave] = saving if saving == UNLIMITED else saving * factor
         cost = recompute_cost(node)
-        if cost is None and is_priced:
+        if cost is None and is_priced and may_call:
             cost = library_cost(node)
         edges[0, enter] = UNLIMITED if cost is None else cost
         for argument in node.args:
@@ -244,7 +246,7 @@ def _choose(
     return saved, recomputed
 
 
-def _within(allowed: float, choose: Callable[[int, int], _Choice], count: int) -> _Choice:
+def within(allowed: float, choose: Callable[[int, int], _Choice], count: int) -> _Choice:
     """The choice that saves as many bytes as are allowed, or as few as can be.
 
     Equal layers have one price, at which all of them are computed again or none. So many nodes from
@@ -252,7 +254,7 @@ def _within(allowed: float, choose: Callable[[int, int], _Choice], count: int) -
     """
     for price in _PRICES:
         choice = choose(price, 0)
-        if _stored_bytes(choice[0]) <= allowed:
+        if stored_bytes(choice[0]) <= allowed:
             break
     else:
         return choice
@@ -260,7 +262,7 @@ def _within(allowed: float, choose: Callable[[int, int], _Choice], count: int) -
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
         other = choose(price, middle)
-        if _stored_bytes(other[0]) <= allowed:
+        if stored_bytes(other[0]) <= allowed:
             fits, choice = middle, other
         else:
             too_many = middle

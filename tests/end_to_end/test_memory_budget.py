@@ -88,3 +88,53 @@ def test_a_budget_that_is_no_part_is_refused(wrong: Any) -> None:
 def test_a_backend_that_saves_nothing_has_no_budget(backend: Any) -> None:
     with pytest.raises(dj.errors.ArgumentError, match="what is saved for backward"):
         dj.compile(model(), backend=backend, options={"activation_memory_budget": 0.5})
+
+
+def whole_step(layers: int, is_dropping: bool = True) -> tuple[Any, nn.Module]:
+    """A training step as one function, and its network."""
+    dj.manual_seed(0)
+    drop = nn.Dropout(0.25) if is_dropping else nn.Identity()
+    blocks = [(nn.Linear(32, 32), nn.GELU(), drop, nn.LayerNorm(32)) for _ in range(layers)]
+    network = nn.Sequential(*(layer for block in blocks for layer in block))
+    optimizer = dj.optim.SGD(network.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = network(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step, network
+
+
+def after_steps(x: Any, budget: float) -> list[Any]:
+    """Losses and parameters of a step that is trained three times."""
+    step, network = whole_step(3)
+    options = {"activation_memory_budget": budget}
+    compiled = dj.compile(step, fullgraph=True, options=options)
+    losses = [compiled(x).numpy() for _ in range(3)]
+    return [*losses, *(parameter.detach().numpy().copy() for parameter in network.parameters())]
+
+
+@pytest.mark.parametrize("budget", [0.5, 0])
+def test_whole_steps_with_a_budget_train_alike(budget: float) -> None:
+    """Random bits are those of the step that keeps everything."""
+    x = dj.randn(64, 32)
+    for expected, found in zip(after_steps(x, 1), after_steps(x, budget), strict=True):
+        np.testing.assert_allclose(expected, found, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.c_only
+def test_less_is_needed_at_the_peak_of_a_whole_step_and_explained(tmp_path: Path) -> None:
+    x = dj.randn(512, 32)
+    peaks = []
+    with config.override(cache_dir=tmp_path):
+        for budget in (1, 0.5):
+            step, _ = whole_step(6)
+            options = {"activation_memory_budget": budget}
+            text = str(dj.explain(step, options=options)(x))
+            peaks.append(int(text.split(" bytes of results and ")[-1].split(" of temporaries")[0]))
+
+    assert peaks[1] < 0.6 * peaks[0]
+    assert "recompute:" in text

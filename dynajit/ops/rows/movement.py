@@ -499,6 +499,20 @@ def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
 
 
 @movement(
+    infer=lambda x: _tensor("read_again", x).with_shape(x.shape),
+    array=lambda xp, x: x,
+    view=True,
+    vjp={"x": lambda g: g},
+    rearranges=True,
+    shown=("x",),
+    samples=sample_rules.leading,
+)
+def read_again(m: Any, load: Any, index: Any, types: Any) -> Any:
+    """x, read by what shall not be computed by the kernels that make x: see `ir.recomputation`."""
+    return load(0, index)
+
+
+@movement(
     infer=lambda x: _tensor("clone", x).with_shape(x.shape),
     array=lambda xp, x: xp.array(x, order="C" if x.flags.c_contiguous else "K"),
     vjp={"x": lambda g: g},

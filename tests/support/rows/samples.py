@@ -360,7 +360,7 @@ def _cat(op: Op, values: Values) -> Iterator[Sample]:
         yield Sample("with empty", (values(2, 3), values(0, 3)), {"dim": 0})
 
 
-@special("detach", "clone", "to_device")
+@special("detach", "clone", "read_again", "to_device")
 def _copies(op: Op, values: Values) -> Iterator[Sample]:
     yield from _each_layout(values, {})
     yield Sample("zero-dim", (values(),))
