@@ -58,8 +58,6 @@ _NO_ONNX: Final = (
 _NOT_SEVERAL: Final = (
     "dynajit runs in one process; there are no tensors of several.  Use tensors as they are."
 )
-_NO_RECEIVER: Final = "dynajit runs in one process; there is nobody to send gradients to."
-_NO_OTHER_MODELS: Final = "dynajit runs in one process; there are no other models."
 _NOT_SHARDED: Final = (
     "dynajit runs in one process; nothing is sharded.  Use dynajit.save and dynajit.load."
 )
@@ -673,12 +671,17 @@ _PLACES: Final[dict[str, Place]] = {
         "Modules whose activations are computed again.",
     ),
     "distributed.algorithms.ddp_comm_hooks": Place(
-        "How gradients of several processes are compressed.",
+        "How gradients of several processes are averaged.",
+        {"distributed.data_parallel.hooks": "DDPCommHookType register_ddp_comm_hook"},
+    ),
+    "distributed.algorithms.ddp_comm_hooks.debugging_hooks": Place(
+        "Hooks of distributed modules for measurements.",
+        {"distributed.data_parallel.hooks": "noop_hook"},
     ),
     "distributed.algorithms.ddp_comm_hooks.default_hooks": Place(
         "Hooks of distributed modules.",
-        refused={
-            _NO_RECEIVER: (
+        {
+            "distributed.data_parallel.hooks": (
                 "allreduce_hook bf16_compress_hook bf16_compress_wrapper fp16_compress_hook "
                 "fp16_compress_wrapper"
             )
@@ -686,18 +689,30 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "distributed.algorithms.ddp_comm_hooks.post_localSGD_hook": Place(
         "Local SGD.",
-        refused={_NO_RECEIVER: ("PostLocalSGDState post_localSGD_hook")},
+        {"distributed.data_parallel.averaging": "PostLocalSGDState post_localSGD_hook"},
     ),
     "distributed.algorithms.ddp_comm_hooks.powerSGD_hook": Place(
         "PowerSGD.",
-        refused={_NO_RECEIVER: ("PowerSGDState batched_powerSGD_hook powerSGD_hook")},
+        {
+            "distributed.data_parallel.power_sgd": (
+                "PowerSGDState batched_powerSGD_hook powerSGD_hook"
+            )
+        },
     ),
     "distributed.algorithms.model_averaging": Place(
         "Averages of several processes' models.",
     ),
     "distributed.algorithms.model_averaging.averagers": Place(
         "Averages of several processes' models.",
-        refused={_NO_OTHER_MODELS: ("ModelAverager PeriodicModelAverager")},
+        {"distributed.data_parallel.averaging": "ModelAverager PeriodicModelAverager"},
+    ),
+    "distributed.algorithms.model_averaging.utils": Place(
+        "Averages of several processes' models.",
+        {
+            "distributed.data_parallel.averaging": (
+                "average_parameters average_parameters_or_parameter_groups get_params_to_average"
+            )
+        },
     ),
     "distributed.checkpoint": Place(
         "Checkpoints of several processes.",
@@ -812,6 +827,7 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "distributed.optim": Place(
         "Optimisers of several processes.",
+        {"distributed.data_parallel.averaging": "PostLocalSGDOptimizer"},
         refused={_NO_GROUPS: ("ZeroRedundancyOptimizer")},
     ),
     "distributed.rpc": Place(

@@ -43,6 +43,7 @@ from dynajit.distributed.collectives import (
     reduce_scatter_tensor,
     scatter,
 )
+from dynajit.distributed.data_parallel.statistics import rows_of
 from dynajit.distributed.groups import (
     BACKENDS,
     ProcessGroup,
@@ -207,6 +208,8 @@ def get_pg_count() -> int:
     """How many groups there are."""
     return len(STATE.groups)
 
+
+STATE.rows = rows_of
 
 _all_gather_base = all_gather_into_tensor
 _reduce_scatter_base = reduce_scatter_tensor

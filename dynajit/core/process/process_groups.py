@@ -4,6 +4,7 @@ Contract: `STATE` is the one mutable place. `dynajit.distributed` makes and ends
 `utils.data` ask the same questions below it.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.core.errors import InvalidValueError
@@ -72,14 +73,17 @@ class State:
         default: the group of all processes, or None.
         groups: all groups that were made and not destroyed, the default one first.
         count: of groups made since the default one, which names the next one.
+        rows: `rows(tensor, group)` -> a row for each process with its tensor, one dim, through
+            which gradients pass; None until the package of groups was imported.
     """
 
-    __slots__ = ("count", "default", "groups")
+    __slots__ = ("count", "default", "groups", "rows")
 
     def __init__(self) -> None:
         self.default: ProcessGroup | None = None
         self.groups: tuple[ProcessGroup, ...] = ()
         self.count = 0
+        self.rows: Callable[[Any, ProcessGroup], Any] | None = None
 
 
 STATE: Final = State()

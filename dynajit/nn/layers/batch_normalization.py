@@ -4,8 +4,10 @@ LocalResponseNorm."""
 import warnings
 from typing import Any, ClassVar
 
+from dynajit.core.process import process_groups
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
+from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty, tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
@@ -140,15 +142,16 @@ class _BatchNorm(_Norm):
                 factor = averaging_factor(self.num_batches_tracked)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         uses_running = not self.training or self.track_running_stats
+        mean = self.running_mean if uses_running else None
+        variance = self.running_var if uses_running else None
+        return self._normalised(input, mean, variance, by_batch, factor)
+
+    def _normalised(
+        self, input: Tensor, mean: Any, variance: Any, by_batch: bool, factor: Any
+    ) -> Tensor:
+        """By the batch, which moves the running statistics, or by these."""
         return F.batch_norm(
-            input,
-            self.running_mean if uses_running else None,
-            self.running_var if uses_running else None,
-            self.weight,
-            self.bias,
-            by_batch,
-            factor,
-            self.eps,
+            input, mean, variance, self.weight, self.bias, by_batch, factor, self.eps
         )
 
 
@@ -168,11 +171,14 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over all processes of a group. There is one process, so it normalises
-    over its batch, as PyTorch's does without a process group; any number of dims from 2 on.
+    """Batch normalisation over the batches of all processes of a group, which may differ in size
+    (Chan et al. (1979) for the variance of all from those of parts); any number of dims from 2 on.
+
+    In evaluation, in one process and without groups it normalises over its own batch, as PyTorch's
+    does. All processes of a group call it in training equally often, and run backward.
 
     Args:
-        process_group: kept, without effect.
+        process_group: None for that of all processes.
     """
 
     def __init__(
@@ -192,6 +198,37 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def _normalised(
+        self, input: Tensor, mean: Any, variance: Any, by_batch: bool, factor: Any
+    ) -> Tensor:
+        group = self._several() if by_batch and self.training else None
+        if group is None:
+            return super()._normalised(input, mean, variance, by_batch, factor)
+        rows = process_groups.STATE.rows
+        assert rows is not None, "there is a group of several processes"
+        wide = input.float() if input.element_size() < 4 else input
+        count, total = _moments(rows(_own_moments(wide), group), self.num_features)
+        if mean is not None:
+            _move(mean, total[0], factor)
+            _move(variance, total[1] * (count / (count - 1)), factor)
+        shape = (1, self.num_features, *[1] * (input.dim() - 2))
+        scale = (total[1] + self.eps).rsqrt().reshape(shape)
+        result = (wide - total[0].reshape(shape)) * scale
+        if self.weight is not None:
+            result = result * self.weight.reshape(shape)
+        if self.bias is not None:
+            result = result + self.bias.reshape(shape)
+        return result.to(input.dtype)
+
+    def _several(self) -> process_groups.ProcessGroup | None:
+        """The group, if it has several processes."""
+        if not process_groups.is_initialized():
+            return None
+        group = process_groups.member_of(self.process_group)
+        if isinstance(group, process_groups.NonMember) or group.size() == 1:
+            return None
+        return group
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
@@ -215,6 +252,34 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return converted
+
+
+def _own_moments(input: Tensor) -> Tensor:
+    """Per channel the mean, and the sum of squared differences from it; then how many there are."""
+    dims = [dim for dim in range(input.dim()) if dim != 1]
+    count = input.numel() // max(input.shape[1], 1)
+    total = input.sum(dims)
+    mean = total / max(count, 1)
+    shape = [1, -1] + [1] * (input.dim() - 2)
+    squares = (input - mean.reshape(shape)).square().sum(dims)
+    return cat([mean, squares, total.new_full((1,), count)])
+
+
+def _moments(rows: Tensor, channels: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """How many elements of a channel all processes have; mean and biased variance of them."""
+    counts = rows[:, 2 * channels :]
+    count = counts.sum()
+    means = rows[:, :channels]
+    mean = (counts * means).sum(0) / count
+    squares = rows[:, channels : 2 * channels].sum(0)
+    between = (counts * (means - mean).square()).sum(0)
+    return count, (mean, (squares + between) / count)
+
+
+def _move(running: Tensor, batch: Tensor, factor: Any) -> None:
+    """Give a batch its share in running statistics."""
+    with no_grad():
+        running.lerp_(batch.detach().to(running.dtype), factor)
 
 
 class _InstanceNorm(_Norm):

@@ -1,0 +1,42 @@
+"""What layers that normalise over processes tell each other: one row of each.
+
+Contract: gradients pass; backward is a collective, too. In compiled code a graph ends here.
+"""
+
+from typing import Any
+
+from dynajit.capture.control import disable
+from dynajit.core.process.process_groups import ProcessGroup
+from dynajit.distributed.collectives import all_gather_into_tensor, all_reduce
+from dynajit.eager.backward.function import Function
+from dynajit.eager.tensor.tensor import Tensor
+
+
+class _Rows(Function):
+    """Every process's row, in all of them."""
+
+    @staticmethod
+    def forward(ctx: Any, row: Tensor, group: ProcessGroup) -> Tensor:
+        ctx.group = group
+        rows = row.new_empty((group.size(), row.numel()))
+        all_gather_into_tensor(rows, row.contiguous(), group)
+        return rows
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        summed = gradients[0].contiguous().clone()
+        all_reduce(summed, group=ctx.group)
+        return summed[ctx.group.rank()].clone(), None
+
+
+@disable
+def rows_of(row: Tensor, group: ProcessGroup) -> Tensor:
+    """A row for each process, in the order of the group.
+
+    Args:
+        row: one dim, of the same size everywhere.
+
+    Raises:
+        DistBackendError: the others did not come in time.
+    """
+    return _Rows.apply(row, group)  # type: ignore[no-any-return]
