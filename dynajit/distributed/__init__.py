@@ -229,6 +229,7 @@ __all__ = [
     "DistNetworkError",
     "DistStoreError",
     "FileStore",
+    "GradBucket",
     "GroupMember",
     "HashStore",
     "P2POp",
@@ -296,7 +297,8 @@ __all__ = [
 
 __getattr__ = late.publish(
     __name__,
-    names=dict.fromkeys(("DeviceMesh", "init_device_mesh"), "dynajit.distributed.device_mesh"),
+    names=dict.fromkeys(("DeviceMesh", "init_device_mesh"), "dynajit.distributed.device_mesh")
+    | {"GradBucket": "dynajit.distributed.data_parallel.buckets"},
 )
 
 late.show(__name__)
