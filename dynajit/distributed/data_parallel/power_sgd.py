@@ -15,6 +15,7 @@ from dynajit.distributed.data_parallel.buckets import GradBucket
 from dynajit.distributed.data_parallel.hooks import allreduce_hook, group_or_default, sum_of
 from dynajit.eager.modes.random import Generator
 from dynajit.eager.tensor.tensor import Tensor
+from dynajit.linalg import qr
 from dynajit.ops.functions.creation.creation import empty, randn
 from dynajit.ops.functions.shapes.index import cat
 
@@ -181,7 +182,16 @@ def _right_factors(state: PowerSGDState, index: int, matrices: list[Tensor]) -> 
 
 
 def orthogonalize(matrix: Tensor, epsilon: float = 0) -> None:
-    """Make the columns orthogonal, of length 1, one after the other (Gram-Schmidt), in place."""
+    """Make the columns orthogonal, of length 1, in place: by Householder reflections, which also give
+    columns for those that depend on others; with an epsilon one after the other (Gram-Schmidt).
+
+    Args:
+        matrix: (n, m) with m <= n.
+        epsilon: added to lengths that columns are divided by.
+    """
+    if epsilon == 0 and matrix.element_size() >= 4:
+        matrix.copy_(qr(matrix)[0])
+        return
     for place in range(matrix.shape[1]):
         column = matrix[:, place : place + 1]
         length = column.norm() + epsilon
