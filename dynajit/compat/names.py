@@ -623,7 +623,7 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "nn.parallel.scatter_gather": Place(
         "Tensors spread over GPUs and collected.",
-        {"nn.parallel": "gather scatter scatter_kwargs"},
+        {"nn.parallel.spreading": "gather scatter scatter_kwargs"},
     ),
     "nn.utils.clip_grad": Place(
         "Clipping.",

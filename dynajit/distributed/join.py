@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from dynajit.core.errors import InvalidValueError, ShapeError
+from dynajit.core.process.process_groups import is_initialized
 from dynajit.core.records import record
 from dynajit.core.types.device import Device
 from dynajit.distributed.collectives import all_reduce
@@ -105,7 +106,7 @@ class Join:
         groups = [getattr(joinable, "join_process_group", None) for joinable in joinables]
         if any(group is not groups[0] for group in groups):
             raise InvalidValueError("Using join context manager with multiple process groups")
-        self._group = group_of(groups[0])
+        self._group = group_of(groups[0]) if is_initialized() else None
         for place, joinable in enumerate(joinables):
             joinable._join_config = JoinSettings(enable, self._throws, place == 0)
 
@@ -156,8 +157,10 @@ class Join:
             ShapeError: a process has ended, and that shall be an error; a RuntimeError.
         """
         settings = getattr(joinable, "_join_config", _NOT_JOINED)
-        group = group_of(joinable.join_process_group) if settings.enable else None
-        if not settings.is_first_joinable or group is None or group.size() == 1:
+        if not (settings.enable and settings.is_first_joinable and is_initialized()):
+            return None
+        group = group_of(joinable.join_process_group)
+        if group is None or group.size() == 1:
             return None
         count = tensor(1.0)
         work = all_reduce(count, group=group, async_op=True)

@@ -1,4 +1,4 @@
-"""Backward programs that give their gradients in several goes, for those who send them on meanwhile.
+"""Backward programs that give gradients in several goes, for those who send them on meanwhile.
 
 Contract: the goes of a program together compute what the backward program computes, in an order in
 which each computes what the ones before it have not. They are compiled when a backward asks for

@@ -1,8 +1,8 @@
 """Leaves whose gradients somebody awaits while backward goes on.
 
 Contract: backward tells a watcher of a leaf as soon as its gradient is complete and in `.grad`,
-with what post-accumulate hooks made of it; leaves that nobody watches are done at the end.
-`WATCHERS` is the one mutable place.
+after post-accumulate hooks; leaves that nobody waits for are done at the end. `WATCHERS` is the one
+mutable place.
 """
 
 from collections.abc import Callable

@@ -11,6 +11,7 @@ import pytest
 import dynajit as dj
 import dynajit.distributed as dist
 from dynajit.core.errors import UnsupportedError
+from dynajit.futures import Future
 from dynajit.nn.parallel import DistributedDataParallel
 from dynajit.utils.data.distributed import DistributedSampler
 
@@ -306,6 +307,12 @@ def test_compiled_code_sees_whether_there_is_a_group() -> None:
     assert [1.0, 1.0] == compiled(x).tolist()
 
 
+def _doubled(bucket: Any) -> Any:
+    future: Any = Future()
+    future.set_result(bucket.buffer() * 2)
+    return future
+
+
 @pytest.mark.usefixtures("one_process")
 def test_distributed_data_parallel_is_its_module() -> None:
     """With the prefix of its parameters; a training step is the module's."""
@@ -325,8 +332,12 @@ def test_distributed_data_parallel_is_its_module() -> None:
     outer.load_state_dict(outer.state_dict())
     with outer.join():
         pass
-    with pytest.raises(NotImplementedError, match="register_comm_hook"):
+    with pytest.raises(TypeError, match="must be callable"):
         outer.register_comm_hook(None, None)
+    outer.register_comm_hook(None, lambda state, bucket: _doubled(bucket))
+    inner.zero_grad()
+    outer(x).sum().backward()
+    np.testing.assert_allclose(inner.weight.grad.numpy(), np.full((2, 3), 8.0))
     with pytest.raises(ValueError, match="device_ids"):
         DistributedDataParallel(inner, device_ids=[0])
     with pytest.raises(RuntimeError, match="not needed"):
@@ -381,6 +392,14 @@ def test_nobody_is_waited_for_where_inputs_are_uneven() -> None:
     class Part(Joinable):
         def join_hook(self, **kwargs: Any) -> JoinHook:
             return Hook()
+
+        @property
+        def join_device(self) -> Any:
+            return dj.device("cpu")
+
+        @property
+        def join_process_group(self) -> Any:
+            return None
 
     with Join([Part()]):
         Join.notify_join_context(None)

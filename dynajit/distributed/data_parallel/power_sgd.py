@@ -182,8 +182,9 @@ def _right_factors(state: PowerSGDState, index: int, matrices: list[Tensor]) -> 
 
 
 def orthogonalize(matrix: Tensor, epsilon: float = 0) -> None:
-    """Make the columns orthogonal, of length 1, in place: by Householder reflections, which also give
-    columns for those that depend on others; with an epsilon one after the other (Gram-Schmidt).
+    """Make the columns orthogonal, of length 1, in place: by Householder reflections, which also
+    give columns for those that depend on others; with an epsilon one after the other
+    (Gram-Schmidt).
 
     Args:
         matrix: (n, m) with m <= n.

@@ -1,8 +1,8 @@
-"""Training programs that run with dynajit and with PyTorch: what they give depends on the library.
+"""Training programs that run with dynajit and with PyTorch.
 
-Contract: `run(name, t, wrapped, rank, size)` trains a few steps on this rank's part of the inputs and
-gives parameters and buffers as NumPy arrays. `wrapped` makes a module parallel; without it, and with
-rank 0 of 1, the program is that of one process on all inputs.
+Contract: `PROGRAMS[name](t, wrapped, rank, size)` trains a few steps on this rank's part of the
+inputs, with the library `t`, and gives parameters and buffers as NumPy arrays. `wrapped` makes a
+module parallel. `trained` with rank 0 of 1 is training in one process on all inputs.
 """
 
 from collections.abc import Callable
@@ -218,9 +218,7 @@ def mixed(t: Any, wrapped: Callable[..., Any], rank: int, size: int) -> dict[str
     return state(module)
 
 
-def hooked(
-    t: Any, wrapped: Callable[..., Any], rank: int, size: int, hook: Any
-) -> dict[str, Any]:
+def hooked(t: Any, wrapped: Callable[..., Any], rank: int, size: int, hook: Any) -> dict[str, Any]:
     """A hook averages the buckets."""
     module = wrapped(filled(t, mlp(t)), bucket_cap_mb=0.001)
     module.register_comm_hook(None, hook(t))

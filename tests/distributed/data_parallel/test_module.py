@@ -174,9 +174,7 @@ def within_a_group() -> Any:
     """Of the even ranks, or the odd ones."""
     size, rank = dist.get_world_size(), dist.get_rank()
     groups = [dist.new_group(list(range(start, size, 2))) for start in (0, 1)]
-    module = DistributedDataParallel(
-        dj.nn.Linear(1, 1, bias=False), process_group=groups[rank % 2]
-    )
+    module = DistributedDataParallel(dj.nn.Linear(1, 1, bias=False), process_group=groups[rank % 2])
     module(dj.full((1, 1), float(rank))).sum().backward()
     return float(module.module.weight.grad)
 
