@@ -67,7 +67,7 @@ class Bucket:
         self.parameters = tuple(parameters)
         first = parameters[0]
         count = sum(parameter.numel() for parameter in parameters)
-        self.buffer = zeros(count, dtype=first.dtype, device=first.device)
+        self.buffer: Tensor = zeros(count, dtype=first.dtype, device=first.device)
         self.views: list[Tensor] = []
         self.parts: list[Tensor] = []
         self.pending = len(self.positions)

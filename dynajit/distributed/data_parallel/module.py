@@ -248,7 +248,6 @@ class DistributedDataParallel(Module, Joinable):
         reducer = self._reducer
         assert reducer is not None
         if not (is_grad_enabled() and self.require_backward_grad_sync):
-            reducer.expect_nothing()
             self.require_forward_param_sync = False
             return
         self.require_forward_param_sync = True

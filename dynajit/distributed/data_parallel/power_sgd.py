@@ -106,7 +106,8 @@ def batched_powerSGD_hook(state: PowerSGDState, bucket: GradBucket) -> Future:
 
 
 def _compressed(state: PowerSGDState, bucket: GradBucket, gradients: list[Tensor]) -> Future:
-    matrices, others = [], []
+    matrices: list[Tensor] = []
+    others: list[Tensor] = []
     for gradient in gradients:
         matrix = gradient.view(gradient.shape[0], -1) if gradient.dim() > 1 else gradient
         is_matrix = gradient.dim() > 1 and state.is_worth_it(matrix)
@@ -205,9 +206,9 @@ def orthogonalize(matrix: Tensor, epsilon: float = 0) -> None:
 
 
 def _joined(tensors: list[Tensor], like: Tensor) -> Tensor:
-    if not tensors:
-        return empty(0, dtype=like.dtype, device=like.device)
-    return cat([tensor.reshape(-1) for tensor in tensors])
+    none: Tensor = empty(0, dtype=like.dtype, device=like.device)
+    joined: Tensor = cat([none, *(tensor.reshape(-1) for tensor in tensors)])
+    return joined
 
 
 def _split(flat: Tensor, tensors: list[Tensor]) -> None:

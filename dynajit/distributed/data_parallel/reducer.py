@@ -165,10 +165,6 @@ class Reducer:
             bucket.answer = None
             bucket.parts = list(bucket.parameters) if self._is_joined else []
 
-    def expect_nothing(self) -> None:
-        """Leave gradients as they are in the backward that follows."""
-        self._expects = False
-
     def arrived(self, leaf: Tensor) -> None:
         """The gradient of a parameter is complete.
 
