@@ -706,6 +706,10 @@ _PLACES: Final[dict[str, Place]] = {
         "Averages of several processes' models.",
         {"distributed.data_parallel.averaging": "ModelAverager PeriodicModelAverager"},
     ),
+    "distributed.algorithms.model_averaging.hierarchical_model_averager": Place(
+        "Averages of several processes' models, of more of them less often.",
+        {"distributed.data_parallel.averaging": "HierarchicalModelAverager"},
+    ),
     "distributed.algorithms.model_averaging.utils": Place(
         "Averages of several processes' models.",
         {
@@ -892,8 +896,13 @@ _PLACES: Final[dict[str, Place]] = {
         {"distributed.placements": "Partial Placement Replicate Shard (_StridedShard)"},
     ),
     "distributed.utils": Place(
-        "What distributed modules do when they are made: nothing in one process.",
-        {"compat.answers": "_sync_module_states _verify_param_shape_across_processes"},
+        "What distributed modules do when they are made.",
+        {
+            "distributed.data_parallel.agreement": (
+                "_sync_module_states=sync_module_states "
+                "_verify_param_shape_across_processes=verify_param_shape_across_processes"
+            )
+        },
     ),
     "utils.data._utils": Place(
         "What programs import to collate batches themselves.",

@@ -1,13 +1,15 @@
-"""A graph cut by who computes each node."""
+"""A graph cut by who computes each node, or by its outputs: the parts compute the whole together."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType
+from dynajit.ir import interpret
 from dynajit.ir.graph import Builder
-from dynajit.ir.segments import Segment, cut
+from dynajit.ir.segments import Segment, cut, cut_by_outputs
 from dynajit.ops.table.op_table import TABLE as ops
 from dynajit.ops.table.op_table import Extern, Kind, Op
 
@@ -70,3 +72,36 @@ def test_what_comes_after_a_row_that_starts_something_runs_after_it(starts: bool
         assert [["exp"], ["noted"], ["sin"], ["noted"], ["add"]] == list(map(names, found))
     else:
         assert [["exp", "sin"], ["noted", "noted"], ["add"]] == list(map(names, found))
+
+
+def chain() -> Any:
+    """x -> exp -> sin -> cos, each an output, and the exponential's negative, which is none's."""
+    builder = Builder("chain")
+    x = builder.placeholder("x", TensorType((3,), dtypes.float64))
+    a = builder.call(ops.exp, [x], {})
+    b = builder.call(ops.sin, [a], {})
+    c = builder.call(ops.cos, [b], {})
+    builder.call(ops.neg, [a], {})
+    return builder.finish([c, a, b, x])
+
+
+def test_each_part_computes_what_is_new() -> None:
+    graph = chain()
+    c, a, b, x = graph.outputs
+    first, second = cut_by_outputs(graph, [[1, 3], [2, 0]])
+    assert (x,) == first.inputs and (a,) == first.results
+    assert (a,) == second.inputs and {b, c} == set(second.results)
+    assert 1 == len(first.graph.calls) and 2 == len(second.graph.calls)
+
+    given = np.array([0.1, 0.2, 0.3])
+    (made,) = interpret.run(first.graph, [given])
+    later = dict(zip(second.results, interpret.run(second.graph, [made]), strict=True))
+    np.testing.assert_array_equal(np.exp(given), made)
+    np.testing.assert_allclose(later[c], np.cos(np.sin(np.exp(given))))
+
+
+def test_groups_that_are_computed_before_have_no_part() -> None:
+    graph = chain()
+    (only,) = cut_by_outputs(graph, [[0], [1], [2, 3]])
+    assert 3 == len(only.graph.calls)
+    assert set(graph.outputs[:3]) == set(only.results)

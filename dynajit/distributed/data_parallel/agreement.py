@@ -4,17 +4,19 @@ Contract: every process of a group calls these functions, with modules that may 
 raises where one would.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from dynajit.capture.control import is_compiling
 from dynajit.core.errors import ShapeError
+from dynajit.core.process.process_groups import is_initialized
 from dynajit.distributed import nodes
 from dynajit.distributed.buffers import Incoming, joined
-from dynajit.distributed.groups import ProcessGroup
+from dynajit.distributed.groups import ProcessGroup, group_of
 from dynajit.distributed.objects import all_gather_object
 from dynajit.distributed.work import finished
 from dynajit.eager.tensor.tensor import Tensor
+from dynajit.nn.module import Module
 
 
 def check_shapes(group: ProcessGroup, named: Sequence[tuple[str, Tensor]]) -> None:
@@ -63,3 +65,48 @@ def broadcast_all(group: ProcessGroup, tensors: Iterable[Tensor], root: int) -> 
             array, finish = arrived.array, arrived.write
         request = group.channel.broadcast(array, root)
         finished(request, finish, group.limit, "broadcast of a module")
+
+
+def sync_module_states(
+    module: Module,
+    process_group: Any,
+    broadcast_bucket_size: int,
+    src: int,
+    params_and_buffers_to_ignore: Container[str],
+    broadcast_buffers: bool = True,
+) -> None:
+    """Give every process the parameters and buffers of one.
+
+    Args:
+        broadcast_bucket_size: changes nothing: there is one message for each dtype.
+        src: the place of the process in the group.
+        params_and_buffers_to_ignore: names of what stays as it is.
+    """
+    group = group_of(process_group) if is_initialized() else None
+    if group is None or group.size() == 1:
+        return
+    buffers = module.named_buffers() if broadcast_buffers else ()
+    both: Iterable[tuple[str, Tensor]] = (*module.named_parameters(), *buffers)
+    chosen = [value for name, value in both if name not in params_and_buffers_to_ignore]
+    broadcast_all(group, chosen, src)
+
+
+def verify_param_shape_across_processes(
+    process_group: Any, tensors: Sequence[Tensor], logger: Any = None
+) -> None:
+    """Refuse parameters that differ between processes.
+
+    Raises:
+        ShapeError: they do; in every process.
+    """
+    group = group_of(process_group) if is_initialized() else None
+    if group is not None and group.size() > 1:
+        check_shapes(group, [(str(place), tensor) for place, tensor in enumerate(tensors)])
+
+
+__all__ = [
+    "broadcast_all",
+    "check_shapes",
+    "sync_module_states",
+    "verify_param_shape_across_processes",
+]

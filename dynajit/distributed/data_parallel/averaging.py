@@ -7,7 +7,8 @@ steps after a time of averaged gradients.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from dynajit.compat.futures import Future
@@ -15,6 +16,7 @@ from dynajit.core.errors import InvalidValueError
 from dynajit.distributed.collectives import all_reduce
 from dynajit.distributed.data_parallel.buckets import GradBucket
 from dynajit.distributed.data_parallel.hooks import allreduce_hook, group_or_default, known
+from dynajit.distributed.groups import new_group
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions.shapes.index import cat
@@ -98,6 +100,71 @@ class PeriodicModelAverager(ModelAverager):
         is_late = self.step >= self.warmup_steps
         if is_late and (self.step - self.warmup_steps) % self.period == 0:
             average_parameters_or_parameter_groups(params, self.process_group)
+        self.step += 1
+
+
+class HierarchicalModelAverager(ModelAverager):
+    """Averages within small groups often, within larger ones less often.
+
+    Of the periods that divide a step after the first `warmup_steps` the largest counts: its group
+    holds the smaller ones. Every process makes the groups.
+
+    Args:
+        period_group_size_dict: period -> size of its groups: both rise, each size divides the next
+            one, and the last is that of the whole group. Groups are of neighbouring ranks.
+        warmup_steps: at which nothing is averaged.
+        process_group: None for that of all processes; others have no groups within them here.
+
+    Raises:
+        InvalidValueError: the dict is empty, does not rise, or does not fit the group.
+
+    Source: J. Wang et al., "Hierarchical SGD", arXiv:2010.12998.
+    """
+
+    def __init__(
+        self,
+        period_group_size_dict: Mapping[int, int] | None = None,
+        warmup_steps: int = 0,
+        process_group: Any = None,
+    ) -> None:
+        super().__init__(process_group)
+        if not period_group_size_dict:
+            raise InvalidValueError("Arg ``period_group_size_dict`` must not be empty.")
+        if warmup_steps < 0:
+            raise InvalidValueError("Arg ``warmup_steps`` must be a non-negative number.")
+        self.warmup_steps = warmup_steps
+        periods, sizes = list(period_group_size_dict), list(period_group_size_dict.values())
+        whole = self.process_group.size()
+        rises = periods == sorted(set(periods)) and periods[0] > 0
+        divides = all(big % small == 0 for small, big in pairwise(sizes))
+        if not rises or not divides or sizes[-1] != whole or min(sizes) < 1:
+            raise InvalidValueError(
+                f"HierarchicalModelAverager({dict(period_group_size_dict)}): expected rising "
+                "periods, and sizes of groups of which each divides the next one; the last is "
+                f"the size of the whole group, {whole}."
+            )
+        self.period_process_group_dict = {
+            period: self._group_of_size(size) for period, size in zip(periods, sizes, strict=True)
+        }
+
+    def _group_of_size(self, size: int) -> Any:
+        if size == self.process_group.size():
+            return self.process_group
+        own = None
+        for start in range(0, self.process_group.size(), size):
+            members = [self.process_group.ranks[i] for i in range(start, start + size)]
+            made = new_group(members)
+            if start <= self.process_group.rank() < start + size:
+                own = made
+        return own
+
+    def average_parameters(self, params: Iterable[Any]) -> None:
+        """Count a step, and average within the largest group whose turn it is."""
+        number = self.step - self.warmup_steps
+        due = [period for period in self.period_process_group_dict if number % period == 0]
+        if number >= 0 and due:
+            group = self.period_process_group_dict[max(due)]
+            average_parameters_or_parameter_groups(params, group)
         self.step += 1
 
 
@@ -185,6 +252,7 @@ class PostLocalSGDOptimizer(Optimizer):
 
 
 __all__ = [
+    "HierarchicalModelAverager",
     "ModelAverager",
     "PeriodicModelAverager",
     "PostLocalSGDOptimizer",

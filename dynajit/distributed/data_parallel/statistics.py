@@ -18,7 +18,7 @@ class _Rows(Function):
     @staticmethod
     def forward(ctx: Any, row: Tensor, group: ProcessGroup) -> Tensor:
         ctx.group = group
-        rows = row.new_empty((group.size(), row.numel()))
+        rows: Tensor = row.new_empty((group.size(), row.numel()))
         all_gather_into_tensor(rows, row.contiguous(), group)
         return rows
 

@@ -15,6 +15,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.distributed as dist
+from dynajit.distributed import utils
 from dynajit.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from dynajit.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import (
     PostLocalSGDState,
@@ -22,6 +23,9 @@ from dynajit.distributed.algorithms.ddp_comm_hooks.post_localSGD_hook import (
 )
 from dynajit.distributed.algorithms.join import Join
 from dynajit.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from dynajit.distributed.algorithms.model_averaging.hierarchical_model_averager import (
+    HierarchicalModelAverager,
+)
 from dynajit.distributed.optim import PostLocalSGDOptimizer
 from dynajit.driver import parts
 from dynajit.nn.parallel import DistributedDataParallel
@@ -420,9 +424,36 @@ def test_batches_are_normalised_as_one() -> None:
     np.testing.assert_allclose(np.concatenate([f[4] for f in found]), expected[0], atol=5e-3)
 
 
+def averaged_in_steps() -> list[float]:
+    """A parameter that is this rank's place before each step."""
+    averager = HierarchicalModelAverager({1: 2, 2: 4}, warmup_steps=1)
+    parameter = dj.nn.Parameter(dj.zeros(1))
+    parameter.grad = dj.zeros(1)
+    found = []
+    for _ in range(4):
+        parameter.data.fill_(float(dist.get_rank()))
+        averager.average_parameters([parameter])
+        found.append(float(parameter.detach()))
+    return found
+
+
+def states_sent() -> list[float]:
+    """Those of rank 2, but for what stays."""
+    module = dj.nn.BatchNorm1d(1)
+    for value in (*module.parameters(), module.running_mean, module.running_var):
+        value.data.fill_(float(dist.get_rank()))
+    utils._sync_module_states(module, None, 1 << 20, 2, {"bias", "running_var"})
+    return [float(value) for value in (*module.parameters(), *list(module.buffers())[:2])]
+
+
 def test_groups_within_four_processes() -> None:
-    (found,) = on_ranks([within_a_group], 4)
-    assert [1.0, 2.0, 1.0, 2.0] == found
+    functions = [within_a_group, averaged_in_steps, states_sent]
+    within, steps, states = on_ranks(functions, 4)
+    assert [1.0, 2.0, 1.0, 2.0] == within
+    for rank, found in enumerate(steps):
+        assert [rank, 1.5, 0.5 + rank // 2 * 2, 1.5] == found
+    for rank, found in enumerate(states):
+        assert [2.0, rank, 2.0, rank] == found
 
 
 FAILING = """
