@@ -1,4 +1,4 @@
-"""A graph cut by who computes each node, or by its outputs: the parts compute the whole together."""
+"""A graph cut by who computes each node, or by its outputs: parts compute the whole together."""
 
 from typing import Any
 
