@@ -126,7 +126,8 @@ def test_modules_and_other_programs_run(tmp_path: Path) -> None:
     done = Start(tmp_path, "", "--nproc=1", "-m", program=("package.part", "-x")).done()
     assert ("__main__ package.part ['-x']\n", "") == (done.stdout, done.stderr)
 
-    shell = ("/bin/sh", "-c", "echo $RANK; exit $((RANK * 5))")
+    text = "echo $RANK; touch at_$RANK; while [ ! -e at_0 ]; do :; done; exit $((RANK * 5))"
+    shell = ("/bin/sh", "-c", text)
     done = Start(tmp_path, "", "--nproc=2", "--no-python", program=shell).done()
     assert ["[0] 0", "[1] 1"] == sorted(done.stdout.splitlines())
     assert 5 == done.returncode
@@ -260,8 +261,13 @@ def test_restarted_programs_resume_from_their_checkpoints(tmp_path: Path) -> Non
 def test_output_goes_to_files(tmp_path: Path) -> None:
     """`--redirects` alone, `--tee` too; tracebacks stand there as well. Rank 1 is not shown."""
     text = (
-        "import os, sys\nprint('out', os.environ['RANK'])\nprint('err', file=sys.stderr)\n"
-        "if os.environ['RANK'] == '1': raise ValueError('kept')"
+        "import os, pathlib, sys\n"
+        "rank = os.environ['RANK']\n"
+        "print('out', rank)\n"
+        "print('err', file=sys.stderr)\n"
+        "pathlib.Path('at_' + rank).touch()\n"
+        "while not os.path.exists('at_0'): pass\n"
+        "if rank == '1': raise ValueError('kept')\n"
     )
     flags = ("--nproc=2", "--log-dir", "logs", "--redirects=1:2", "--tee=0:1,1:1")
     flags = (*flags, "--local-ranks-filter=0")
