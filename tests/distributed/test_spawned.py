@@ -100,6 +100,7 @@ def test_an_interrupt_ends_spawned_processes(tmp_path: Path) -> None:
         "if __name__ == '__main__':\n"
         "    mp.spawn(waits, nprocs=1)\n"
     )
+    text = f"import tempfile\ntempfile.tempdir = {str(tmp_path)!r}\n{text}"
     start = Start(tmp_path, text, module=None)
     start.wait_for(tmp_path / "runs")
     start.process.send_signal(signal.SIGINT)
@@ -107,6 +108,7 @@ def test_an_interrupt_ends_spawned_processes(tmp_path: Path) -> None:
 
     assert "KeyboardInterrupt" in done.stderr
     assert [] == start.left()
+    assert [] == list(tmp_path.glob("dynajit-spawn-*"))
 
 
 def _tell(rank: int, queue: Any) -> None:

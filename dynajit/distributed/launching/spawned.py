@@ -65,25 +65,34 @@ class SpawnedJob:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         self._changed = threading.Condition()
+        # Not the thread's end: a `Thread.join` that is interrupted takes it to have come.
+        self._over = threading.Event()
         self._is_given_up = False
         self._signal: int | None = None
         self._thread = threading.Thread(target=self._watch, name="dynajit-spawn", daemon=True)
         self._thread.start()
-        atexit.register(self.stop if daemon else self._thread.join)
+        atexit.register(self.stop if daemon else self._over.wait)
 
     def _watch(self) -> None:
-        job = self._job
-        while not job.is_over:
-            if self._is_given_up:
-                job.close()
-            elif self._signal is not None:
-                number, self._signal = self._signal, None
-                job.signal(number)
-            else:
-                job.step(_STEP_S)
-            with self._changed:
-                self._changed.notify_all()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            while not self._job.is_over:
+                self._step()
+                with self._changed:
+                    self._changed.notify_all()
+        finally:
+            self._job.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._over.set()
+
+    def _step(self) -> None:
+        """Do what was asked for since the last step, or handle what has happened."""
+        if self._is_given_up:
+            self._job.close()
+        elif self._signal is not None:
+            number, self._signal = self._signal, None
+            self._job.signal(number)
+        else:
+            self._job.step(_STEP_S)
 
     def pids(self) -> list[int]:
         """Ids of the processes, which are known when all have started."""
@@ -99,12 +108,11 @@ class SpawnedJob:
     def join(self, timeout: float | None) -> bool:
         """Wait for the end of all; whether it came. An interrupt from the keyboard is passed on."""
         try:
-            self._thread.join(timeout)
+            return self._over.wait(timeout)
         except KeyboardInterrupt:
             self.signal(signal.SIGINT)
-            self._thread.join()
+            self._over.wait()
             raise
-        return not self._thread.is_alive()
 
     def failure(self) -> Failure | None:
         """Of the first rank that failed, once all have ended."""
@@ -117,7 +125,7 @@ class SpawnedJob:
     def stop(self) -> None:
         """End all ranks now."""
         self._is_given_up = True
-        self._thread.join()
+        self._over.wait()
 
 
 def _pickle(path: Path, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
