@@ -9,7 +9,6 @@ import pytest
 import dynajit as dj
 
 REFUSED = [
-    "distributed.send", "distributed.irecv", "distributed.TCPStore",
     "distributed.fsdp.FullyShardedDataParallel", "distributed.fsdp.FullStateDictConfig",
     "distributed.optim.ZeroRedundancyOptimizer",
     "hub.load",

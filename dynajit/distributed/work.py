@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.compat.futures import Future
 from dynajit.core.errors import DistBackendError
-from dynajit.distributed.channels.channel import Request
+from dynajit.distributed.channels.channel import DONE, Request
 
 if TYPE_CHECKING:
     from dynajit.eager.tensor.tensor import Tensor
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 _TESTS_AT_ONCE: Final = 50
 _SECONDS_AWAKE: Final = 0.1
 _NAP: Final = 50e-6
+
+MSG_LATE: Final = (
+    "{called}: not done after {limit:g} s.  Another process has not called it, has called "
+    "something else, or has ended.  TORCH_DISTRIBUTED_DEBUG=DETAIL tells what each process called; "
+    "init_process_group(timeout=...) gives it more time."
+)
+
+#: Transfers that nobody waits for any more: the engine may still write their arrays.
+_UNFINISHED: Final[list[Request]] = []
 
 
 class Work:
@@ -77,14 +86,17 @@ class Work:
         """
         limit = self._limit if timeout is None else timeout.total_seconds()
         if not _waited(self.advance, limit):
-            self._error = DistBackendError(
-                f"{self._called}: not done after {limit:g} s.  Another process has not called it, "
-                "has called something else, or has ended.  TORCH_DISTRIBUTED_DEBUG=DETAIL tells "
-                "what each process called; init_process_group(timeout=...) gives it more time."
-            )
+            self._give_up(limit)
         if self._error is not None:
             raise self._error
         return True
+
+    def _give_up(self, limit: float) -> None:
+        with self._lock:
+            if not self._ended:
+                _UNFINISHED.append(self._request)
+                self._error = DistBackendError(MSG_LATE.format(called=self._called, limit=limit))
+                self._ended, self._finish = True, None
 
     def is_completed(self) -> bool:
         """Whether it ended."""
@@ -109,6 +121,27 @@ class Work:
     def get_future(self) -> "WorkFuture":
         """A future of the tensors."""
         return WorkFuture(self.wait, self.result)
+
+
+class EndedWork(Work):
+    """A work that ended when it was started: there was nobody to send to.
+
+    Args:
+        results: the tensors that it wrote.
+    """
+
+    def __init__(self, results: "Sequence[Tensor]") -> None:
+        self._request = DONE
+        self._results = list(results)
+        self._error = None
+
+    def advance(self) -> bool:
+        """True."""
+        return True
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """True, at once."""
+        return True
 
 
 class WorkFuture(Future):
@@ -157,11 +190,15 @@ class WorkFuture(Future):
 def finished(
     request: Request, finish: Callable[[], None] | None, limit: float, called: str
 ) -> None:
-    """Wait for a transfer in this thread.
+    """Wait for a transfer in this thread, which nobody else knows of.
 
     Raises: as of `Work.wait`.
     """
-    Work(request, (), finish, limit, called).wait()
+    if not _waited(request.test, limit):
+        _UNFINISHED.append(request)
+        raise DistBackendError(MSG_LATE.format(called=called, limit=limit))
+    if finish is not None:
+        finish()
 
 
 def _waited(test: Callable[[], bool], limit: float) -> bool:

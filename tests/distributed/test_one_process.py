@@ -2,6 +2,9 @@
 
 import copy
 import importlib
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -185,15 +188,34 @@ def test_a_group_answers() -> None:
     assert not dist.is_initialized()
 
 
-@pytest.mark.parametrize(
-    ("size", "rank"), [(2, 0), (2, 1), (1, 1), (8, 0)],
-)  # fmt: skip
-def test_more_processes_are_refused_by_name(size: int, rank: int, environment: Any) -> None:
-    environment.setenv("RANK", str(rank))
-    environment.setenv("WORLD_SIZE", str(size))
-    for options in ({}, {"world_size": size, "rank": rank, "init_method": "tcp://localhost:1"}):
-        with pytest.raises(UnsupportedError, match=f"world_size={size}, rank={rank}"):
-            dist.init_process_group("gloo", **options)
+def test_more_processes_than_were_started_are_refused() -> None:
+    """By a process of its own: MPI starts when it is asked, and not twice."""
+    pytest.importorskip("mpi4py")
+    program = """
+import dynajit.distributed as dist
+for options in ({}, {"init_method": "tcp://localhost:1", "world_size": 8, "rank": 0}):
+    try:
+        dist.init_process_group("gloo", **options)
+    except dist.DistBackendError as error:
+        print(error)
+print(dist.is_initialized())
+"""
+    environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2"}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    lines = ended.stdout.splitlines()
+    assert 3 == len(lines), ended.stderr
+    for size, line in zip((2, 8), lines[:2], strict=True):
+        assert line.startswith(f"init_process_group(world_size={size}): MPI started 1 process.")
+        assert f"--nproc-per-node {size}" in line
+    assert "False" == lines[2]
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+def test_a_rank_that_is_not_in_the_group_is_refused(rank: int) -> None:
+    with pytest.raises(ValueError, match=f"rank={rank}.*from 0 to 0"):
+        dist.init_process_group("gloo", world_size=1, rank=rank)
     assert not dist.is_initialized()
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from dynajit.core.errors import DistBackendError
+from dynajit.core.errors import DistBackendError, UnsupportedError
 from dynajit.core.process import optional
 from dynajit.distributed.channels.channel import Array, Channel, Request
 from dynajit.distributed.reductions import ReduceOp
@@ -44,7 +44,15 @@ def engine() -> ModuleType:
     Raises:
         UnsupportedError: mpi4py or an MPI runtime is missing.
     """
-    return optional.load("mpi4py.MPI", needed_for="A group of several processes", install=INSTALL)
+    try:
+        return optional.load(
+            "mpi4py.MPI", needed_for="A group of several processes", install=INSTALL
+        )
+    except RuntimeError as error:  # mpi4py is here, and the library that it loads is not
+        raise UnsupportedError(
+            f"A group of several processes needs an MPI library, which mpi4py cannot load "
+            f"({' '.join(str(error).split())}).  Install one with: pip install {INSTALL!r}"
+        ) from error
 
 
 def is_available() -> bool:
