@@ -66,7 +66,8 @@ _WHOLE_GRADIENTS: Final = (
 )
 _NOBODY: Final = "dynajit runs in one process; there is nobody to call.  Call the function."
 _NO_MESH: Final = (
-    "dynajit runs in one process; there is no mesh of devices.  Use tensors as they are."
+    "no tensor is spread over processes.  Use tensors as they are, and groups: "
+    "DeviceMesh.get_group()."
 )
 _NO_PIPELINE: Final = (
     "dynajit runs in one process; there are no stages of others.  Call the module itself."
@@ -767,10 +768,6 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "distributed.constants": Place(
         "Constants of process groups.", {"distributed.groups": "default_pg_timeout"}
-    ),
-    "distributed.device_mesh": Place(
-        "Meshes of devices.",
-        refused={_NO_MESH: ("DeviceMesh init_device_mesh")},
     ),
     "distributed.distributed_c10d": Place(
         "The functions of `dynajit.distributed`.",

@@ -56,6 +56,7 @@ file and line).
     |   |-- DistBackendError            the engine failed, or did not finish in time
     |   |-- DistNetworkError            a process cannot be reached
     |   `-- DistStoreError              a store has no such key, or not in time
+    |-- UnknownKeyError (KeyError)      nothing has this name
     |-- CodegenError    (RuntimeError)  no kernel could be made
     |   |-- ToolchainError              the C or CUDA compiler is missing or failed
     |   |   `-- CompilerTimeoutError    it did not finish in time
@@ -260,6 +261,13 @@ class DynamicSizeError(CaptureError):
 
 class BackendError(CaptureError):
     """A backend that the program gave to `compile` raised, or what it made breaks its contract."""
+
+
+class UnknownKeyError(DynajitError, KeyError):
+    """Nothing has this name, where PyTorch raises KeyError."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
 
 
 class DistError(DynajitError, RuntimeError):

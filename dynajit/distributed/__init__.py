@@ -44,6 +44,7 @@ from dynajit.distributed.collectives import (
     scatter,
 )
 from dynajit.distributed.data_parallel.statistics import rows_of
+from dynajit.distributed.device_mesh import DeviceMesh, init_device_mesh
 from dynajit.distributed.groups import (
     BACKENDS,
     ProcessGroup,
@@ -57,7 +58,9 @@ from dynajit.distributed.objects import (
     all_gather_object,
     broadcast_object_list,
     gather_object,
+    recv_object_list,
     scatter_object_list,
+    send_object_list,
 )
 from dynajit.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from dynajit.distributed.reductions import ReduceOp
@@ -286,12 +289,14 @@ __all__ = [
     "nn",
     "optim",
     "recv",
+    "recv_object_list",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",
     "send",
+    "send_object_list",
     "utils",
 ]
 
@@ -300,5 +305,6 @@ __getattr__ = late.publish(
     names=dict.fromkeys(("DeviceMesh", "init_device_mesh"), "dynajit.distributed.device_mesh")
     | {"GradBucket": "dynajit.distributed.data_parallel.buckets"},
 )
+__getattr__ = late.publish(__name__)
 
 late.show(__name__)

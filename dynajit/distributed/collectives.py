@@ -458,8 +458,12 @@ def all_to_all_single(
     return transfers.exchange(found, [output], [input], received, sent, async_op)
 
 
-def _split_counts(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
-    """The elements of each part of a tensor that is split along its first dim."""
+def split_sizes(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
+    """The size of each process's part along the first dim of a tensor.
+
+    Raises:
+        ShapeError: the sizes do not add up, or there are no equal ones.
+    """
     rows = tensor.shape[0] if tensor.dim() else 1
     if not sizes:
         if rows % group.size():
@@ -467,12 +471,19 @@ def _split_counts(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
                 f"all_to_all_single: Tensor's dim 0 does not divide equally across group size: "
                 f"{rows} for {group.size()}."
             )
-        return [tensor.numel() // group.size()] * group.size()
+        return [rows // group.size()] * group.size()
     if len(sizes) != group.size() or sum(sizes) != rows:
         raise ShapeError(
             f"all_to_all_single: Split sizes doesn't match total dim 0 size: {sizes} for {rows}."
         )
-    return [size * (tensor.numel() // rows if rows else 0) for size in sizes]
+    return list(sizes)
+
+
+def _split_counts(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
+    """The elements of each process's part."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    per_row = tensor.numel() // rows if rows else 0
+    return [size * per_row for size in split_sizes(tensor, sizes, group)]
 
 
 def _nothing(

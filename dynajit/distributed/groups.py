@@ -292,6 +292,23 @@ def place_in(group: ProcessGroup, given: int | None, within_group: int | None, n
     return group.ranks.index(given)
 
 
+def other_place(
+    group: ProcessGroup, given: int | None, within_group: int | None, name: str, what: str
+) -> int:
+    """The place of another process, as `place_in`.
+
+    Raises:
+        InvalidValueError: as of `place_in`, or it is this process.
+    """
+    peer = place_in(group, given, within_group, name)
+    if peer == group.rank():
+        raise InvalidValueError(
+            f"Invalid {what} rank: {what} rank should not be the same as the rank of the current "
+            "process."
+        )
+    return peer
+
+
 def _fail_after_fork() -> None:
     """A child has its parent's groups, but not its engine."""
     for group in STATE.groups:

@@ -5,16 +5,19 @@ program trust each other.
 """
 
 import pickle
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dynajit.core.errors import ArgumentError, InvalidValueError
 from dynajit.distributed.channels.channel import Array
-from dynajit.distributed.groups import ProcessGroup, group_of, place_in
+from dynajit.distributed.groups import ProcessGroup, group_of, other_place, place_in
 from dynajit.distributed.work import finished
 
 _SIZES = np.int64
+
+#: The tag of messages of objects, which programs do not use.
+_OBJECTS: Final = 32_001
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
@@ -121,6 +124,73 @@ def scatter_object_list(
         )
     sent = _sent(found, items if is_root else None, root)
     scatter_object_output_list[0] = sent[found.rank()]
+
+
+def send_object_list(
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:
+    """Send objects to one process, which receives them by `recv_object_list`.
+
+    Args:
+        device, use_batch: accepted.
+
+    Raises:
+        InvalidValueError: there is no group, or it is sent to this process.
+        DistBackendError: nobody received it in time, or there is no such process.
+    """
+    found = group_of(group)
+    if found is None:
+        return
+    peer = other_place(found, dst, group_dst, "send_object_list", "destination")
+    content = np.frombuffer(pickle.dumps(object_list), np.uint8)
+    size = np.array([content.size], _SIZES)
+    _wait(found, found.channel.send(size, peer, _OBJECTS))
+    _wait(found, found.channel.send(content, peer, _OBJECTS))
+
+
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:
+    """Put what a process, any for None, sends into the list, and give its rank; -1 outside of the
+    group.
+
+    Args:
+        object_list: as long as what is sent.
+        device, use_batch: accepted.
+
+    Raises:
+        InvalidValueError: there is no group, it is received from this process, or the list is of
+            another length.
+        DistBackendError: nothing came in time, or there is no such process.
+    """
+    found = group_of(group)
+    if found is None:
+        return -1
+    is_any = src is None and group_src is None
+    peer = None if is_any else other_place(found, src, group_src, "recv_object_list", "source")
+    size = np.zeros(1, _SIZES)
+    request = found.channel.receive(size, peer, _OBJECTS)
+    _wait(found, request)
+    content = np.empty(int(size[0]), np.uint8)
+    _wait(found, found.channel.receive(content, request.source, _OBJECTS))
+    items = pickle.loads(content.tobytes())
+    if len(items) != len(object_list):
+        raise InvalidValueError(
+            f"recv_object_list: {len(items)} objects for a list of {len(object_list)}.  Expected "
+            "a list of as many places."
+        )
+    object_list[:] = items
+    return found.ranks[request.source]
 
 
 def _gathered(group: ProcessGroup, item: Any) -> list[Any]:

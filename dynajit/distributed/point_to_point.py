@@ -10,7 +10,7 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError
 from dynajit.distributed.buffers import Incoming, outgoing
 from dynajit.distributed.collectives import check_tensor
-from dynajit.distributed.groups import ProcessGroup, group_of, place_in
+from dynajit.distributed.groups import group_of, other_place
 from dynajit.distributed.work import PROGRESS, Work
 from dynajit.eager.tensor.tensor import Tensor
 
@@ -31,7 +31,7 @@ def isend(
     found = group_of(group)
     if found is None:
         return None
-    peer = _other(found, dst, group_dst, "send", "destination")
+    peer = other_place(found, dst, group_dst, "send", "destination")
     return _followed(
         Work(
             found.channel.send(outgoing(tensor, found), peer, tag),
@@ -59,7 +59,7 @@ def irecv(
     if found is None:
         return None
     is_any = src is None and group_src is None
-    peer = None if is_any else _other(found, src, group_src, "recv", "source")
+    peer = None if is_any else other_place(found, src, group_src, "recv", "source")
     arrived = Incoming([tensor], found)
     return _followed(
         Work(
@@ -160,16 +160,6 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
         for entry in p2p_op_list
     ]
     return [work for work in works if work is not None]
-
-
-def _other(
-    group: ProcessGroup, given: int | None, within_group: int | None, name: str, what: str
-) -> int:
-    peer = place_in(group, given, within_group, name)
-    if peer == group.rank():
-        raise InvalidValueError(f"Invalid {what} rank: {what} rank should not be the same as the "
-                                "rank of the current process.")  # fmt: skip
-    return peer
 
 
 def _followed(work: Work) -> Work:

@@ -12,6 +12,17 @@ from tests.support.ranks import on_ranks
 DTYPES = [
     "float32", "float64", "float16", "bfloat16", "int64", "int8", "uint8", "bool", "complex64",
 ]  # fmt: skip
+DTYPES = "float32 float64 float16 bfloat16 int64 int8 uint8 bool complex64".split()  # noqa: SIM905
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int8",
+    "uint8",
+    "bool",
+    "complex64",
+]
 
 
 def reduced_of_every_dtype() -> dict[str, Any]:

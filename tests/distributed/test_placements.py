@@ -38,5 +38,5 @@ def test_placements_of_the_same_contents_are_equal() -> None:
 
 def test_no_tensor_is_distributed() -> None:
     assert not isinstance(dj.ones(1), tensor.DTensor)
-    with pytest.raises(UnsupportedError, match="mesh"):
+    with pytest.raises(UnsupportedError, match="spread over processes"):
         tensor.distribute_tensor(dj.ones(1), None, [tensor.Shard(0)])

@@ -4,6 +4,7 @@ Contract: `on_ranks` starts one job for all that it is given; a job is a second 
 module gives it many functions at once. Tests are skipped where there is no MPI.
 """
 
+import datetime
 import functools
 import importlib
 import importlib.util
@@ -22,6 +23,9 @@ import pytest
 
 LIMIT_S = 120
 """Seconds after which a job is given up: it hangs."""
+
+GROUP_LIMIT_S = 20
+"""Seconds that processes wait for each other."""
 
 
 @functools.cache
@@ -83,7 +87,7 @@ def on_ranks(
 def _run(folder: str) -> None:
     import dynajit.distributed as dist
 
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=GROUP_LIMIT_S))
     results = []
     for module, name, args, keywords in pickle.loads(Path(folder, "functions").read_bytes()):
         function = getattr(importlib.import_module(module), name)
