@@ -24,7 +24,6 @@ from dynajit.core.process.process_groups import (
     is_initialized,
     member_of,
 )
-from dynajit.core.refusals import refused_class
 from dynajit.distributed.channels import mpi
 from dynajit.distributed.collectives import (
     all_gather,
@@ -64,6 +63,8 @@ from dynajit.distributed.objects import (
 )
 from dynajit.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from dynajit.distributed.reductions import ReduceOp
+from dynajit.distributed.rendezvous import rendezvous
+from dynajit.distributed.stores.store import FileStore, HashStore, PrefixStore, Store, TCPStore
 from dynajit.distributed.work import Work
 
 
@@ -217,13 +218,6 @@ STATE.rows = rows_of
 _all_gather_base = all_gather_into_tensor
 _reduce_scatter_base = reduce_scatter_tensor
 
-_STORES = 'dynajit runs in one process, which needs no store.  Give init_method="env://" instead.'
-FileStore = refused_class("distributed.FileStore", _STORES)
-HashStore = refused_class("distributed.HashStore", _STORES)
-PrefixStore = refused_class("distributed.PrefixStore", _STORES)
-Store = refused_class("distributed.Store", _STORES)
-TCPStore = refused_class("distributed.TCPStore", _STORES)
-
 __all__ = [
     "Backend",
     "DeviceMesh",
@@ -293,6 +287,7 @@ __all__ = [
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",
+    "rendezvous",
     "scatter",
     "scatter_object_list",
     "send",

@@ -19,6 +19,7 @@ from dynajit.core.process.process_groups import NON_GROUP_MEMBER, STATE, NonMemb
 from dynajit.distributed.channels import mpi
 from dynajit.distributed.channels.channel import Channel
 from dynajit.distributed.channels.one_process import OneProcess
+from dynajit.distributed.stores.store import Store
 from dynajit.distributed.work import PROGRESS
 
 default_pg_timeout: Final = datetime.timedelta(minutes=30)
@@ -69,7 +70,7 @@ def init_process_group(
     timeout: datetime.timedelta | None = None,
     world_size: int = -1,
     rank: int = -1,
-    store: Any = None,
+    store: Store | None = None,
     group_name: str = "",
     pg_options: Any = None,
     device_id: Any = None,
@@ -87,7 +88,8 @@ def init_process_group(
             MPI has its own.
         timeout: how long a process waits for the others; `default_pg_timeout` if None.
         world_size, rank: how many processes there are, and the place of this one.
-        store: given in place of `init_method`, with `world_size` and `rank`.
+        store: given in place of `init_method`, with `world_size` and `rank`; it stays the
+            program's, for MPI has its own ways to meet.
         group_name: to tell groups apart.
         pg_options, device_id: accepted.
 
@@ -100,7 +102,10 @@ def init_process_group(
     if STATE.default is not None:
         raise InvalidValueError("trying to initialize the default process group twice!")
     name = _backend_name(backend)
-    size, place = _announced(init_method, store, world_size, rank)
+    if store is None:
+        size, place = announced(init_method or "env://", world_size, rank)
+    else:
+        size, place = _of_store(init_method, world_size, rank)
     if not 0 <= place < size:
         raise InvalidValueError(
             f"init_process_group(world_size={size}, rank={place}): expected a rank from 0 to "
@@ -141,20 +146,26 @@ def _backend_name(backend: str | None) -> str:
     return name
 
 
-def _announced(init_method: str | None, store: Any, size: int, place: int) -> tuple[int, int]:
-    """World size and rank, from the arguments, a URL or the environment."""
-    if store is not None:
-        if init_method is not None:
-            raise ExpectationError("Cannot specify both init_method and store.")
-        if size < 0 or place < 0:
-            raise ExpectationError("world_size and rank must be given with a store.")
-        return size, place
-    url = init_method or "env://"
+def announced(url: str, size: int, place: int) -> tuple[int, int]:
+    """World size and rank, as given, or where they are negative from a URL or the environment.
+
+    Raises:
+        InvalidValueError: nothing says them.
+    """
     parts = urlsplit(url)
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     ask = _from_environment if parts.scheme == "env" else _missing
     place = _number(place, query, "rank", ask, parts.scheme)
     return _number(size, query, "world_size", ask, parts.scheme), place
+
+
+def _of_store(init_method: str | None, size: int, place: int) -> tuple[int, int]:
+    """World size and rank, which are given with a store."""
+    if init_method is not None:
+        raise ExpectationError("Cannot specify both init_method and store.")
+    if size < 0 or place < 0:
+        raise ExpectationError("world_size and rank must be given with a store.")
+    return size, place
 
 
 def _number(

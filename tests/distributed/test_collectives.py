@@ -13,16 +13,6 @@ DTYPES = [
     "float32", "float64", "float16", "bfloat16", "int64", "int8", "uint8", "bool", "complex64",
 ]  # fmt: skip
 DTYPES = "float32 float64 float16 bfloat16 int64 int8 uint8 bool complex64".split()  # noqa: SIM905
-    "float32",
-    "float64",
-    "float16",
-    "bfloat16",
-    "int64",
-    "int8",
-    "uint8",
-    "bool",
-    "complex64",
-]
 
 
 def reduced_of_every_dtype() -> dict[str, Any]:
