@@ -24,6 +24,12 @@ from dynajit.core.process.process_groups import (
     is_initialized,
     member_of,
 )
+from dynajit.distributed.agreement import (
+    DebugLevel,
+    get_debug_level,
+    set_debug_level,
+    set_debug_level_from_env,
+)
 from dynajit.distributed.channels import mpi
 from dynajit.distributed.collectives import (
     all_gather,
@@ -220,6 +226,7 @@ _reduce_scatter_base = reduce_scatter_tensor
 
 __all__ = [
     "Backend",
+    "DebugLevel",
     "DeviceMesh",
     "DistBackendError",
     "DistError",
@@ -257,6 +264,7 @@ __all__ = [
     "gather",
     "gather_object",
     "get_backend",
+    "get_debug_level",
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
@@ -292,6 +300,8 @@ __all__ = [
     "scatter_object_list",
     "send",
     "send_object_list",
+    "set_debug_level",
+    "set_debug_level_from_env",
     "utils",
 ]
 

@@ -5,9 +5,12 @@ that what one group sends never meets what another does. The backends "mpi", "gl
 names of engines in `channels`; "gloo" is served by MPI. One process needs none of them.
 """
 
+import atexit
 import datetime
+import functools
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final
@@ -25,6 +28,9 @@ from dynajit.distributed.work import PROGRESS
 default_pg_timeout: Final = datetime.timedelta(minutes=30)
 """How long a process waits for the others where nothing else is said. Source: PyTorch."""
 
+#: Seconds until a process that fails ends the others, which may be about to say why they fail.
+_GRACE_S: Final = 0.5
+
 BACKENDS: Final = ("gloo", "nccl", "mpi", "ucc", "xccl", "fake", "undefined")
 """Names of backends that are accepted."""
 
@@ -36,9 +42,13 @@ class ProcessGroup(process_groups.ProcessGroup):
         channel: what carries them.
         ranks, backend, name, description: as of the base class.
         limit: seconds that a process waits for the others.
+
+    Attributes:
+        agreed: collectives that all processes were found to call alike.
+        failure: what went wrong, after which the group sends nothing any more; None before.
     """
 
-    __slots__ = ("channel", "limit")
+    __slots__ = ("_aside", "agreed", "channel", "failure", "limit")
 
     def __init__(
         self,
@@ -52,6 +62,39 @@ class ProcessGroup(process_groups.ProcessGroup):
         super().__init__(ranks, channel.rank, backend, name, description)
         self.channel = channel
         self.limit = limit
+        self.agreed: set[tuple[Any, ...]] = set()
+        self.failure: str | None = None
+        self._aside: Channel | None = None
+
+    def aside(self) -> Channel:
+        """A channel of the same processes, on which they tell each other what they are about to
+        do; all ask for it at the same time."""
+        if self._aside is None:
+            self._aside = self.channel.split(range(self.size()))
+            assert self._aside is not None
+        return self._aside
+
+    def refuse_after_failure(self, name: str) -> None:
+        """Refuse a call where one failed before.
+
+        Raises:
+            DistBackendError: one did.
+        """
+        if self.failure is not None:
+            raise DistBackendError(
+                f"{name}: the group failed before ({self.failure}).  Its processes no longer "
+                "follow each other: end the program, and start it again."
+            )
+
+    def fail(self, error: Exception) -> None:
+        """Send nothing any more: processes wait for each other, or have got different things.
+
+        The engine cannot end in an orderly way then, so the job ends when this process does.
+        """
+        if self.failure is None:
+            self.failure = str(error).partition("\n")[0]
+            channel, text = self.channel, self.failure
+            atexit.register(lambda: channel.fail(f"rank {channel.rank} ends after: {text}"))
 
 
 def group_of(group: Any) -> ProcessGroup | None:
@@ -116,10 +159,11 @@ def init_process_group(
     group = ProcessGroup(channel, tuple(range(size)), name, group_name or "0", "default_pg", limit)
     STATE.default, STATE.groups, STATE.count = group, (group,), 1
     if size > 1:
-        _end_together(channel)
+        _end_together()
 
 
-def _end_together(channel: Channel) -> None:
+@functools.cache
+def _end_together() -> None:
     """End all processes when an exception ends this one: the others would wait for it."""
     before = sys.excepthook
 
@@ -127,8 +171,13 @@ def _end_together(channel: Channel) -> None:
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
         before(kind, error, traceback)
-        if STATE.default is not None and not issubclass(kind, KeyboardInterrupt):
-            channel.fail(f"rank {channel.rank} ended with {kind.__name__}: all processes end.")
+        default = STATE.default
+        if isinstance(default, ProcessGroup) and not issubclass(kind, KeyboardInterrupt):
+            sys.stderr.flush()
+            time.sleep(_GRACE_S)
+            default.channel.fail(
+                f"rank {default.rank()} ended with {kind.__name__}: all processes end."
+            )
 
     sys.excepthook = hook
 
@@ -335,7 +384,7 @@ class _Forked(OneProcess):
         self.rank, self.size = channel.rank, channel.size
 
     def __getattribute__(self, name: str) -> Any:
-        if name in Channel.__abstractmethods__:
+        if name in Channel.__abstractmethods__ and name != "fail":
             raise DistBackendError(
                 f"{name}: this process was forked after init_process_group, and its parent holds "
                 "the group's engine.  Start processes by the 'spawn' method, or fork before."

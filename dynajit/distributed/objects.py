@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.errors import ArgumentError, InvalidValueError
+from dynajit.core.errors import ArgumentError, DistBackendError, InvalidValueError
+from dynajit.distributed import agreement
 from dynajit.distributed.channels.channel import Array
 from dynajit.distributed.groups import ProcessGroup, group_of, other_place, place_in
 from dynajit.distributed.work import finished
@@ -146,6 +147,7 @@ def send_object_list(
     found = group_of(group)
     if found is None:
         return
+    found.refuse_after_failure("send_object_list")
     peer = other_place(found, dst, group_dst, "send_object_list", "destination")
     content = np.frombuffer(pickle.dumps(object_list), np.uint8)
     size = np.array([content.size], _SIZES)
@@ -176,6 +178,7 @@ def recv_object_list(
     found = group_of(group)
     if found is None:
         return -1
+    found.refuse_after_failure("recv_object_list")
     is_any = src is None and group_src is None
     peer = None if is_any else other_place(found, src, group_src, "recv_object_list", "source")
     size = np.zeros(1, _SIZES)
@@ -195,6 +198,9 @@ def recv_object_list(
 
 def _gathered(group: ProcessGroup, item: Any) -> list[Any]:
     """The objects of all processes."""
+    if group.size() == 1:
+        return [pickle.loads(pickle.dumps(item))]
+    agreement.check(group, "all_gather_object", None)
     content = np.frombuffer(pickle.dumps(item), np.uint8)
     sizes = np.empty(group.size(), _SIZES)
     _wait(group, group.channel.all_gather(sizes, np.array([content.size], _SIZES)))
@@ -210,6 +216,9 @@ def _gathered(group: ProcessGroup, item: Any) -> list[Any]:
 
 def _sent(group: ProcessGroup, item: Any, root: int) -> Any:
     """A copy of the root's object."""
+    if group.size() == 1:
+        return pickle.loads(pickle.dumps(item))
+    agreement.check(group, "broadcast_object_list", None, root)
     is_root = group.rank() == root
     content: Array = np.frombuffer(pickle.dumps(item), np.uint8) if is_root else None
     size = np.array([content.size if is_root else 0], _SIZES)
@@ -221,4 +230,8 @@ def _sent(group: ProcessGroup, item: Any, root: int) -> Any:
 
 
 def _wait(group: ProcessGroup, request: Any) -> None:
-    finished(request, None, group.limit, "a collective of objects")
+    try:
+        finished(request, None, group.limit, "a message of objects")
+    except DistBackendError as error:
+        group.fail(error)
+        raise

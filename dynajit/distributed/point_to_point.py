@@ -31,6 +31,7 @@ def isend(
     found = group_of(group)
     if found is None:
         return None
+    found.refuse_after_failure("send")
     peer = other_place(found, dst, group_dst, "send", "destination")
     return _followed(
         Work(
@@ -39,6 +40,7 @@ def isend(
             None,
             found.limit,
             f"send to rank {found.ranks[peer]}",
+            found.fail,
         )
     )
 
@@ -58,6 +60,7 @@ def irecv(
     found = group_of(group)
     if found is None:
         return None
+    found.refuse_after_failure("recv")
     is_any = src is None and group_src is None
     peer = None if is_any else other_place(found, src, group_src, "recv", "source")
     arrived = Incoming([tensor], found)
@@ -68,6 +71,7 @@ def irecv(
             arrived.write,
             found.limit,
             "recv" if peer is None else f"recv from rank {found.ranks[peer]}",
+            found.fail,
         )
     )
 

@@ -43,6 +43,7 @@ class Work:
         finish: what is to be done with what arrived: called once, at the end.
         limit: seconds that `wait` takes at most.
         called: what the program asked for, for messages.
+        failed: called with the error if it ends with one.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class Work:
         finish: Callable[[], None] | None,
         limit: float,
         called: str,
+        failed: Callable[[Exception], None] | None = None,
     ) -> None:
         self._request = request
         self._results = list(results)
         self._finish = finish
         self._limit = limit
         self._called = called
+        self._failed = failed
         self._lock = threading.Lock()
         self._ended = False
         self._error: Exception | None = None
@@ -73,10 +76,15 @@ class Work:
                 if self._finish is not None:
                     self._finish()
             except Exception as error:
-                self._error = error
+                self._end_badly(error)
             self._ended = True
             self._finish = None
             return True
+
+    def _end_badly(self, error: Exception) -> None:
+        self._error = error
+        if self._failed is not None:
+            self._failed(error)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """True, when it has ended.
@@ -95,7 +103,7 @@ class Work:
         with self._lock:
             if not self._ended:
                 _UNFINISHED.append(self._request)
-                self._error = DistBackendError(MSG_LATE.format(called=self._called, limit=limit))
+                self._end_badly(DistBackendError(MSG_LATE.format(called=self._called, limit=limit)))
                 self._ended, self._finish = True, None
 
     def is_completed(self) -> bool:

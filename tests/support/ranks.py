@@ -53,6 +53,35 @@ class Raised:
         return self.text
 
 
+def run_program(text: str, size: int, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """A program on several processes, to its end: for what ends processes.
+
+    Args:
+        text: of the program.
+        environment: variables in addition.
+    """
+    starter = _needed_mpiexec()
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "program.py")
+        program.write_text(text)
+        return _started([starter, "-n", str(size), sys.executable, str(program)], environment)
+
+
+def _needed_mpiexec() -> str:
+    starter = mpiexec()
+    if starter is None:
+        pytest.skip("mpi4py or mpiexec is not installed: pip install mpi4py mpich")
+    return starter
+
+
+def _started(command: list[str], environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    root = Path(__file__).parents[2]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root), **environment}
+    return subprocess.run(
+        command, cwd=root, env=variables, capture_output=True, text=True, timeout=LIMIT_S
+    )
+
+
 def on_ranks(
     functions: Sequence[Callable[[], Any]], size: int, **environment: str
 ) -> list[list[Any]]:
@@ -63,9 +92,7 @@ def on_ranks(
             other in a group of `size` processes (backend "gloo"), with a barrier in between.
         environment: variables in addition.
     """
-    starter = mpiexec()
-    if starter is None:
-        pytest.skip("mpi4py or mpiexec is not installed: pip install mpi4py mpich")
+    starter = _needed_mpiexec()
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder, "functions")
         calls = [functools.partial(function) for function in functions]  # flat, if it is one
@@ -73,11 +100,7 @@ def on_ranks(
             pickle.dumps([(c.func.__module__, c.func.__name__, c.args, c.keywords) for c in calls])
         )
         command = [starter, "-n", str(size), sys.executable, "-m", "tests.support.ranks", folder]
-        root = Path(__file__).parents[2]
-        variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-        ended = subprocess.run(
-            command, cwd=root, env=variables, capture_output=True, text=True, timeout=LIMIT_S
-        )
+        ended = _started(command, environment)
         found = [Path(folder, f"results{rank}") for rank in range(size)]
         assert all(path.exists() for path in found), ended.stdout + ended.stderr
         by_rank = [pickle.loads(path.read_bytes()) for path in found]

@@ -71,7 +71,6 @@ class _Transfer(Request):
         request: MPI's.
         held: arrays that MPI reads and writes until it is done.
         finish: called once, when it is done.
-        size: of the group, where the request is a receipt.
     """
 
     def __init__(
@@ -101,7 +100,16 @@ class _Transfer(Request):
 
 
 class _Receipt(_Transfer):
-    """A message that is to come, from a process that the transfer tells."""
+    """A message that is to come, from a process that the transfer tells.
+
+    Args:
+        request: MPI's.
+        target: gets the elements: as many as are sent.
+    """
+
+    def __init__(self, request: Any, target: Array) -> None:
+        super().__init__(request, (target,))
+        self._size_bytes = target.nbytes
 
     def test(self) -> bool:
         if self._done:
@@ -110,8 +118,19 @@ class _Receipt(_Transfer):
         try:
             if not self._request.Test(status):
                 return False
-        except Exception as error:
-            raise DistBackendError(f"MPI: {error}") from error
+        except engine().Exception as error:
+            if error.Get_error_class() != engine().ERR_TRUNCATE:
+                raise DistBackendError(f"MPI: {error}") from error
+            raise DistBackendError(
+                f"recv: the message is longer than the tensor, which has {self._size_bytes} bytes."
+                "  Expected a tensor of the size and dtype that is sent."
+            ) from error
+        received = status.Get_count(engine().BYTE)
+        if received != self._size_bytes:
+            raise DistBackendError(
+                f"recv: a message of {received} bytes for a tensor of {self._size_bytes}.  "
+                "Expected a tensor of the size and dtype that is sent."
+            )
         self.source = status.Get_source()
         self._end()
         return True
@@ -199,7 +218,7 @@ class MpiChannel(Channel):
     def receive(self, array: Array, peer: int | None, tag: int) -> Request:
         given = engine().ANY_SOURCE if peer is None else peer
         target = _elements(array)
-        return _Receipt(self._call(self._communicator.Irecv, target, given, tag), (target,))
+        return _Receipt(self._call(self._communicator.Irecv, target, given, tag), target)
 
     def _started(
         self,
