@@ -8,7 +8,7 @@ CPU, and `python -m benchmarks --gpu [--help]` that of a GPU, with options of th
 import argparse
 import sys
 
-from benchmarks import cpu, eager, gpu, guards, kernels, mapped, overhead, steps
+from benchmarks import collectives, cpu, eager, gpu, guards, kernels, mapped, overhead, steps
 
 BENCHMARKS = {
     "eager": eager.main,
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "kernels": kernels.main,
     "mapped": mapped.main,
     "steps": steps.main,
+    "collectives": collectives.main,
 }
 
 

@@ -45,12 +45,13 @@ class Incoming:
     def __init__(self, tensors: Sequence[Tensor], group: ProcessGroup, keep: bool = False) -> None:
         self._tensors = tensors
         first = tensors[0]
+        self.array: Array = first.array
         self._is_direct = (
-            len(tensors) == 1 and _is_reached(first, group) and any_arrays.is_writable(first.array)
+            len(tensors) == 1 and _is_reached(first, group) and any_arrays.is_writable(self.array)
         )
         if self._is_direct:
-            self.array = first.array
-        elif keep:
+            return
+        if keep:
             copied = joined(tensors, group)
             self.array = copied.copy() if copied is first.array else copied
         else:

@@ -27,6 +27,9 @@ class ReduceOp(enum.Enum):
     BXOR = 7
     PREMUL_SUM = 8
 
+    #: Of the member itself: that of enumerations is computed from the name by Python.
+    __hash__ = object.__hash__
+
 
 #: The kinds by themselves, as PyTorch names them.
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
@@ -55,7 +58,7 @@ def check_reduction(tensor: "Tensor", op: Any, name: str) -> None:
         InvalidValueError: complex numbers have no order; a ValueError, as in PyTorch.
         DTypeError: bits of floating numbers, or a mean of integers.
     """
-    if isinstance(op, PremultipliedSum):
+    if op is ReduceOp.SUM or isinstance(op, PremultipliedSum):
         return
     if not isinstance(op, ReduceOp) or op is ReduceOp.PREMUL_SUM:
         raise ArgumentError(f"{name}(op={op!r}): incompatible function arguments. Expected a "

@@ -202,7 +202,7 @@ def finished(
 
     Raises: as of `Work.wait`.
     """
-    if not _waited(request.test, limit):
+    if not (request.test() or _waited(request.test, limit)):
         _UNFINISHED.append(request)
         raise DistBackendError(MSG_LATE.format(called=called, limit=limit))
     if finish is not None:

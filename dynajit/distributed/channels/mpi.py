@@ -22,8 +22,8 @@ from dynajit.distributed.reductions import ReduceOp
 
 INSTALL: Final = "dynajit[mpi]"
 
-#: Dtypes that MPI cannot join: they are joined as float32.
-_WIDENED: Final = frozenset((np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)))
+#: Characters of dtypes that MPI cannot join: they are joined as float32.
+_WIDENED: Final = frozenset((np.dtype(np.float16).char, np.dtype(ml_dtypes.bfloat16).char))
 
 _OPERATIONS: Final = {
     ReduceOp.SUM: ("SUM", "LOR"),
@@ -67,6 +67,8 @@ def is_available() -> bool:
 class _Transfer(Request):
     """A request of MPI's.
 
+    Small arrays take no longer than Python takes: what runs in every call is kept short.
+
     Args:
         request: MPI's.
         held: arrays that MPI reads and writes until it is done.
@@ -76,7 +78,7 @@ class _Transfer(Request):
     def __init__(
         self, request: Any, held: tuple[Array | None, ...], finish: Callable[[], None] | None = None
     ) -> None:
-        self._request = request
+        self._test = request.Test
         self._held = held
         self._finish = finish
         self._done = False
@@ -85,7 +87,7 @@ class _Transfer(Request):
         if self._done:
             return True
         try:
-            if not self._request.Test():
+            if not self._test():
                 return False
         except Exception as error:
             raise DistBackendError(f"MPI: {error}") from error
@@ -116,7 +118,7 @@ class _Receipt(_Transfer):
             return True
         status = engine().Status()
         try:
-            if not self._request.Test(status):
+            if not self._test(status):
                 return False
         except engine().Exception as error:
             if error.Get_error_class() != engine().ERR_TRUNCATE:
@@ -226,7 +228,10 @@ class MpiChannel(Channel):
         *arguments: Any,
         finish: Callable[[], None] | None = None,
     ) -> Request:
-        return _Transfer(self._call(start, *arguments), arguments, finish)
+        try:
+            return _Transfer(start(*arguments), arguments, finish)
+        except engine().Exception as error:
+            raise DistBackendError(f"MPI: {error}") from error
 
     def _call(self, start: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -276,13 +281,19 @@ def _elements(array: Array) -> Array:
 
 def _joinable(array: Array) -> tuple[Array, Callable[[], None] | None]:
     """The array, or a wider copy and what writes it back."""
+    if array.dtype.char not in _WIDENED:
+        return array, None
     flat = array.reshape(-1)
-    if flat.dtype not in _WIDENED:
-        return flat, None
     wide = flat.astype(np.float32)
     return wide, lambda: np.copyto(flat, wide, casting="unsafe")
 
 
 def _operation(op: ReduceOp, array: Array) -> Any:
-    number, truth = _OPERATIONS[op]
-    return getattr(engine(), truth if array.dtype == np.bool_ else number)
+    return _operations()[array.dtype.char == "?"][op]
+
+
+@functools.cache
+def _operations() -> tuple[dict[ReduceOp, Any], dict[ReduceOp, Any]]:
+    """MPI's operations, of numbers and of truth values."""
+    numbers = {op: getattr(engine(), names[0]) for op, names in _OPERATIONS.items()}
+    return numbers, {op: getattr(engine(), names[1]) for op, names in _OPERATIONS.items()}
