@@ -30,7 +30,7 @@ from dynajit.distributed.agreement import (
     set_debug_level,
     set_debug_level_from_env,
 )
-from dynajit.distributed.channels import mpi
+from dynajit.distributed.channels import mpi, nccl
 from dynajit.distributed.collectives import (
     all_gather,
     all_gather_coalesced,
@@ -68,7 +68,8 @@ from dynajit.distributed.objects import (
     send_object_list,
 )
 from dynajit.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
-from dynajit.distributed.reductions import ReduceOp, _make_nccl_premul_sum
+from dynajit.distributed.reductions import ReduceOp
+from dynajit.distributed.reductions import _make_nccl_premul_sum as _make_nccl_premul_sum
 from dynajit.distributed.rendezvous import rendezvous
 from dynajit.distributed.stores.store import FileStore, HashStore, PrefixStore, Store, TCPStore
 from dynajit.distributed.work import Work
@@ -123,8 +124,8 @@ def is_backend_available(backend: str) -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether NCCL is here: False."""
-    return False
+    """Whether NCCL is here: a GPU, CuPy, and NCCL's library."""
+    return nccl.why_not() is None
 
 
 def is_gloo_available() -> bool:

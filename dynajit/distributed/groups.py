@@ -16,11 +16,17 @@ from types import TracebackType
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from dynajit.core.errors import DistBackendError, ExpectationError, InvalidValueError
+from dynajit.core.errors import (
+    DistBackendError,
+    ExpectationError,
+    InvalidValueError,
+    UnsupportedError,
+)
 from dynajit.core.process import process_groups
 from dynajit.core.process.process_groups import NON_GROUP_MEMBER, STATE, NonMember
-from dynajit.distributed.channels import mpi
+from dynajit.distributed.channels import mpi, nccl
 from dynajit.distributed.channels.channel import Channel
+from dynajit.distributed.channels.nccl import NcclChannel
 from dynajit.distributed.channels.one_process import OneProcess
 from dynajit.distributed.stores.store import Store
 from dynajit.distributed.work import PROGRESS
@@ -124,8 +130,9 @@ def init_process_group(
     `mpiexec`, or by `multiprocessing.spawn`. One process makes a group of one without any engine.
 
     Args:
-        backend: "mpi", "gloo" (which MPI serves), "nccl", or None for MPI; other names that PyTorch
-            knows are accepted in a group of one.
+        backend: "mpi", "gloo" (which MPI serves), "nccl", which carries tensors on GPUs, one with
+            the other ("cpu:gloo,cuda:nccl"), or None for MPI; other names that PyTorch knows mean
+            MPI.
         init_method: "env://" (the default) reads RANK and WORLD_SIZE, or what mpiexec says, where
             they are not given; other URLs may say "?rank=0&world_size=2". Addresses are not used:
             MPI has its own.
@@ -139,7 +146,8 @@ def init_process_group(
     Raises:
         InvalidValueError: there is a group already, or nothing says how many processes there are.
         ExpectationError: PyTorch knows no such backend.
-        UnsupportedError: there are several processes and MPI is not installed.
+        UnsupportedError: there are several processes and MPI, or NCCL if asked for, is not
+            installed.
         DistBackendError: another number of processes was started.
     """
     if STATE.default is not None:
@@ -154,7 +162,9 @@ def init_process_group(
             f"init_process_group(world_size={size}, rank={place}): expected a rank from 0 to "
             f"{size - 1}."
         )
-    channel = OneProcess() if size == 1 else mpi.world(size, place)
+    channel: Channel = OneProcess() if size == 1 else mpi.world(size, place)
+    if size > 1 and _uses_nccl(name):
+        channel = NcclChannel(channel)
     limit = (timeout or default_pg_timeout).total_seconds()
     group = ProcessGroup(channel, tuple(range(size)), name, group_name or "0", "default_pg", limit)
     STATE.default, STATE.groups, STATE.count = group, (group,), 1
@@ -180,6 +190,23 @@ def _end_together() -> None:
             )
 
     sys.excepthook = hook
+
+
+def _uses_nccl(name: str) -> bool:
+    """Whether a backend carries arrays on GPUs by NCCL: "nccl" alone, or for "cuda".
+
+    Raises:
+        UnsupportedError: it does, and NCCL is not here.
+    """
+    if "nccl" not in [part.removeprefix("cuda:") for part in name.split(",")]:
+        return False
+    reason = nccl.why_not()
+    if reason is not None:
+        raise UnsupportedError(
+            f"init_process_group({name!r}): NCCL is not here: {reason}  Use the backend 'gloo', "
+            "which carries tensors on GPUs over the host."
+        )
+    return True
 
 
 def _backend_name(backend: str | None) -> str:

@@ -225,6 +225,21 @@ def extensions() -> Any:
     return load("cupyx", needed_for="linear algebra on a GPU", install="cupy")
 
 
+def nccl() -> Any:
+    """CuPy's module for NCCL, which sends arrays from GPU to GPU.
+
+    Raises:
+        UnsupportedError: NCCL is not installed.
+        NoGpuError: as of `module`.
+    """
+    module()
+    return load(
+        "cupy.cuda.nccl",
+        needed_for="The backend 'nccl'",
+        install="nvidia-nccl-cu13' or 'nvidia-nccl-cu12",
+    )
+
+
 def is_loaded() -> bool:
     """True once a GPU was found: before, no array of this process is on one through us."""
     return bool(_found) and _found[0].cupy is not None
