@@ -15,7 +15,7 @@ from dynajit.core.errors import (
     InvalidValueError,
     ShapeError,
 )
-from dynajit.core.process import late
+from dynajit.core.process import late, process_groups
 from dynajit.core.process.process_groups import (
     NON_GROUP_MEMBER,
     STATE,
@@ -98,7 +98,7 @@ class _Group(type):
     """Lets the class answer for the default group."""
 
     @property
-    def WORLD(cls) -> ProcessGroup | None:
+    def WORLD(cls) -> process_groups.ProcessGroup | None:
         """The group of all processes, or None."""
         return STATE.default
 

@@ -30,7 +30,7 @@ _OPERATIONS: Final = {
 }
 
 
-def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:
+def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Any:
     """The values of all processes joined.
 
     Args:
@@ -45,13 +45,13 @@ def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor
 
 def all_reduce_coalesced(
     self: Sequence[Tensor], reduceOp: str, group: Any, tag: str = ""
-) -> list[Tensor]:
+) -> list[Any]:
     """`all_reduce` of several tensors."""
     found = resolved(group)
     return [all_reduce(tensor, reduceOp, found) for tensor in self]
 
 
-def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
+def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Any:
     """The tensors of all processes, one after the other along a dim.
 
     Raises: as of `all_reduce`.
@@ -61,7 +61,7 @@ def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") 
 
 def all_gather_into_tensor_coalesced(
     self: Sequence[Tensor], group: Any, tag: str = ""
-) -> list[Tensor]:
+) -> list[Any]:
     """`all_gather_tensor` of several tensors along their first dims."""
     found = resolved(group)
     return [all_gather_tensor(tensor, 0, found) for tensor in self]
@@ -69,7 +69,7 @@ def all_gather_into_tensor_coalesced(
 
 def reduce_scatter_tensor(
     self: Tensor, reduceOp: str, scatter_dim: int, group: Any, tag: str = ""
-) -> Tensor:
+) -> Any:
     """The part of each process's rank, along a dim, of what joins the tensors of all.
 
     Raises:
@@ -90,7 +90,7 @@ def reduce_scatter_tensor(
 
 def reduce_scatter_tensor_coalesced(
     inputs: Sequence[Tensor], reduceOp: str, scatter_dim: Sequence[int], group: Any, tag: str = ""
-) -> list[Tensor]:
+) -> list[Any]:
     """`reduce_scatter_tensor` of several tensors, each with its dim."""
     found = resolved(group)
     return [
@@ -99,7 +99,7 @@ def reduce_scatter_tensor_coalesced(
     ]
 
 
-def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
+def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Any:
     """The values of the process that has rank `src` in the group.
 
     Raises: as of `all_reduce`.
@@ -117,7 +117,7 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None,
     group: Any,
     tag: str = "",
-) -> Tensor:
+) -> Any:
     """Part j of every process's tensor in process j, one after the other along the first dim.
 
     Args:
@@ -140,7 +140,7 @@ def all_to_all_single(
     )
 
 
-def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = "") -> Tensor:
+def permute_tensor(self: Tensor, src_dst: Sequence[int], group: Any, tag: str = "") -> Any:
     """The tensor of the process that sends to this one; entry i says where process i sends to.
 
     Raises:
@@ -165,7 +165,7 @@ all_to_all_single_autograd = all_to_all_single
 reduce_scatter_tensor_autograd = reduce_scatter_tensor
 
 
-def wait_tensor(tensor: Tensor) -> Tensor:
+def wait_tensor(tensor: Tensor) -> Any:
     """The tensor itself: it is there."""
     return tensor
 

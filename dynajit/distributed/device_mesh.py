@@ -276,7 +276,8 @@ class _Rows:
         self._dims = dims
 
     def __getitem__(self, coordinate: tuple[int, ...]) -> npt.NDArray[np.int64]:
-        return self._ranks[tuple(coordinate[dim] for dim in self._dims)]
+        part: npt.NDArray[np.int64] = self._ranks[tuple(coordinate[dim] for dim in self._dims)]
+        return part
 
     def flat(self, size: int) -> npt.NDArray[np.int64]:
         """All parts, of `size` processes each."""

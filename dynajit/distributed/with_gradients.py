@@ -14,7 +14,7 @@ from dynajit.distributed import collectives
 from dynajit.distributed.collectives import check_tensor
 from dynajit.distributed.groups import ProcessGroup, group_of, place_in
 from dynajit.distributed.reductions import PremultipliedSum, ReduceOp, check_reduction
-from dynajit.eager.backward.function import Function, FunctionContext
+from dynajit.eager.backward.function import Function
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.functions import cat, empty, stack, zeros_like
 
@@ -27,14 +27,14 @@ class _Reduced(Function):
     """A sum in all processes; its gradient is the sum of theirs."""
 
     @staticmethod
-    def forward(context: FunctionContext, group: ProcessGroup, tensor: Tensor) -> Tensor:
+    def forward(context: Any, group: ProcessGroup, tensor: Tensor) -> Any:
         context.group = group
         output = _copy(tensor)
         collectives.all_reduce(output, ReduceOp.SUM, group)
         return output
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         return None, _Reduced.apply(context.group, gradients[0])
 
 
@@ -42,9 +42,7 @@ class _Selected(Function):
     """The least or largest value of all processes; those that have it share its gradient."""
 
     @staticmethod
-    def forward(
-        context: FunctionContext, group: ProcessGroup, op: ReduceOp, tensor: Tensor
-    ) -> Tensor:
+    def forward(context: Any, group: ProcessGroup, op: ReduceOp, tensor: Tensor) -> Any:
         context.group = group
         output = _copy(tensor)
         collectives.all_reduce(output, op, group)
@@ -55,7 +53,7 @@ class _Selected(Function):
         return output
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         (share,) = context.saved_tensors
         return None, None, _Reduced.apply(context.group, gradients[0]) * share
 
@@ -64,14 +62,14 @@ class _Sent(Function):
     """One process's tensor in all; its gradient is the sum of theirs."""
 
     @staticmethod
-    def forward(context: FunctionContext, group: ProcessGroup, root: int, tensor: Tensor) -> Tensor:
+    def forward(context: Any, group: ProcessGroup, root: int, tensor: Tensor) -> Any:
         context.group, context.root = group, root
         output = _copy(tensor)
         collectives.broadcast(output, group=group, group_src=root)
         return output
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         return None, None, _SummedAt.apply(context.group, context.root, gradients[0])
 
 
@@ -80,14 +78,14 @@ class _SummedAt(Function):
     nowhere."""
 
     @staticmethod
-    def forward(context: FunctionContext, group: ProcessGroup, root: int, tensor: Tensor) -> Tensor:
+    def forward(context: Any, group: ProcessGroup, root: int, tensor: Tensor) -> Any:
         context.group, context.root = group, root
         output = _copy(tensor)
         collectives.reduce(output, group=group, group_dst=root)
         return output if group.rank() == root else output.zero_()
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         return None, None, _Sent.apply(context.group, context.root, gradients[0])
 
 
@@ -95,14 +93,14 @@ class _GatheredEverywhere(Function):
     """The tensors of all processes, one after the other; the gradient of each part is summed."""
 
     @staticmethod
-    def forward(context: FunctionContext, group: ProcessGroup, tensor: Tensor) -> Tensor:
+    def forward(context: Any, group: ProcessGroup, tensor: Tensor) -> Any:
         context.group = group
         output = empty((group.size(), *tensor.shape), dtype=tensor.dtype, device=tensor.device)
         collectives.all_gather_into_tensor(output, tensor, group)
         return output
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         return None, _SummedInParts.apply(context.group, gradients[0])
 
 
@@ -110,14 +108,14 @@ class _SummedInParts(Function):
     """Part i of the sum of all processes' tensors in process i; its gradient goes to all."""
 
     @staticmethod
-    def forward(context: FunctionContext, group: ProcessGroup, parts: Tensor) -> Tensor:
+    def forward(context: Any, group: ProcessGroup, parts: Tensor) -> Any:
         context.group = group
         output = empty(parts.shape[1:], dtype=parts.dtype, device=parts.device)
         collectives.reduce_scatter_tensor(output, parts, ReduceOp.SUM, group)
         return output
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         return None, _GatheredEverywhere.apply(context.group, gradients[0])
 
 
@@ -125,9 +123,7 @@ class _GatheredAt(Function):
     """The tensors of all processes in one; zeros elsewhere, whose gradients go nowhere."""
 
     @staticmethod
-    def forward(
-        context: FunctionContext, group: ProcessGroup, root: int, tensor: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(context: Any, group: ProcessGroup, root: int, tensor: Tensor) -> Any:
         context.group, context.root = group, root
         outputs = [zeros_like(tensor) for _ in group.ranks]
         entries = outputs if group.rank() == root else None
@@ -135,7 +131,7 @@ class _GatheredAt(Function):
         return tuple(outputs)
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         return None, None, _Scattered.apply(context.group, context.root, *gradients)
 
 
@@ -143,9 +139,7 @@ class _Scattered(Function):
     """One of the tensors of one process in each; the gradients go back to it."""
 
     @staticmethod
-    def forward(
-        context: FunctionContext, group: ProcessGroup, root: int, *tensors: Tensor
-    ) -> Tensor:
+    def forward(context: Any, group: ProcessGroup, root: int, *tensors: Tensor) -> Any:
         context.group, context.root = group, root
         output = zeros_like(tensors[group.rank()])
         entries = [tensor.detach() for tensor in tensors] if group.rank() == root else None
@@ -153,7 +147,7 @@ class _Scattered(Function):
         return output
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         return None, None, *_GatheredAt.apply(context.group, context.root, gradients[0])
 
 
@@ -161,9 +155,7 @@ class _Exchanged(Function):
     """Tensor j of every process in process j; gradients go back. `shapes` are those of results."""
 
     @staticmethod
-    def forward(
-        context: FunctionContext, group: ProcessGroup, shapes: Sequence[Any], *tensors: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(context: Any, group: ProcessGroup, shapes: Sequence[Any], *tensors: Tensor) -> Any:
         context.group, context.shapes = group, [tuple(tensor.shape) for tensor in tensors]
         like = tensors[0]
         outputs = [empty(tuple(shape), dtype=like.dtype, device=like.device) for shape in shapes]
@@ -171,11 +163,11 @@ class _Exchanged(Function):
         return tuple(outputs)
 
     @staticmethod
-    def backward(context: FunctionContext, *gradients: Tensor) -> Gradients:
+    def backward(context: Any, *gradients: Tensor) -> Gradients:
         return None, None, *_Exchanged.apply(context.group, context.shapes, *gradients)
 
 
-def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
+def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Any:
     """The values of all processes joined.
 
     The gradient of a sum is the sum of the gradients of all processes. Processes whose value is the
@@ -208,7 +200,7 @@ def _is_sum(op: Any) -> bool:
     return op is ReduceOp.SUM or op is ReduceOp.AVG or isinstance(op, PremultipliedSum)
 
 
-def _scaled(tensor: Tensor, op: Any, group: ProcessGroup | None) -> Tensor:
+def _scaled(tensor: Tensor, op: Any, group: ProcessGroup | None) -> Any:
     """What is summed for an operation that is a sum with a factor."""
     if isinstance(op, PremultipliedSum):
         return tensor * op.factor
@@ -217,7 +209,7 @@ def _scaled(tensor: Tensor, op: Any, group: ProcessGroup | None) -> Tensor:
     return tensor
 
 
-def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
+def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Any:
     """The values of all processes joined in one; zeros in the others.
 
     Raises:
@@ -244,7 +236,7 @@ def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) 
     return output if found.rank() == root else output.zero_()
 
 
-def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
+def broadcast(tensor: Tensor, src: int, group: Any = None) -> Any:
     """One process's values, which gets the sum of all gradients; others give a tensor alike.
 
     Raises: as of `collectives.broadcast`.
@@ -257,7 +249,7 @@ def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
     return tensor.clone() if found.size() == 1 else _Sent.apply(found, root, tensor)
 
 
-def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
+def all_gather(tensor: Tensor, group: Any = None) -> Any:
     """The tensors of all processes, by rank.
 
     Raises: as of `collectives.all_gather`.
@@ -269,7 +261,7 @@ def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
     return tuple(_GatheredEverywhere.apply(found, tensor).unbind(0))
 
 
-def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
+def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> Any:
     """The tensors of all processes, by rank, in one; as many zeros in the others.
 
     Raises: as of `collectives.gather`.
@@ -282,7 +274,7 @@ def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...
     return (tensor.clone(),) if found.size() == 1 else _GatheredAt.apply(found, root, tensor)
 
 
-def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
+def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Any:
     """The entry of each process's rank of what one process has; others give tensors alike.
 
     Raises: as of `collectives.scatter`.
@@ -297,7 +289,7 @@ def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tenso
 
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None
-) -> Tensor:
+) -> Any:
     """The entry of each process's rank of what joins the lists of all.
 
     Args:
@@ -322,7 +314,7 @@ def reduce_scatter(
 
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None
-) -> tuple[Tensor, ...]:
+) -> Any:
     """Tensor j of every process in process j, by the sender's rank.
 
     Args:
@@ -348,7 +340,7 @@ def all_to_all_single(
     output_split_sizes: Sequence[int] | None = None,
     input_split_sizes: Sequence[int] | None = None,
     group: Any = None,
-) -> Tensor:
+) -> Any:
     """Part j of every process's input in process j, one after the other along the first dim.
 
     Args:
@@ -369,7 +361,7 @@ def all_to_all_single(
     return cat(_Exchanged.apply(found, shapes, *input.split(sent)), 0)
 
 
-def _copy(tensor: Tensor) -> Tensor:
+def _copy(tensor: Tensor) -> Any:
     """A contiguous copy without history."""
     return tensor.detach().clone(memory_format=contiguous_format)
 
