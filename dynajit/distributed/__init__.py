@@ -307,10 +307,7 @@ __all__ = [
 ]
 
 __getattr__ = late.publish(
-    __name__,
-    names=dict.fromkeys(("DeviceMesh", "init_device_mesh"), "dynajit.distributed.device_mesh")
-    | {"GradBucket": "dynajit.distributed.data_parallel.buckets"},
+    __name__, names={"GradBucket": "dynajit.distributed.data_parallel.buckets"}
 )
-__getattr__ = late.publish(__name__)
 
 late.show(__name__)

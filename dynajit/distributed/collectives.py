@@ -21,11 +21,10 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.distributed import nodes, transfers
-from dynajit.distributed.channels.channel import DONE
 from dynajit.distributed.groups import ProcessGroup, group_of, place_in
 from dynajit.distributed.nodes import NodeWork
 from dynajit.distributed.reductions import ReduceOp, check_reduction
-from dynajit.distributed.work import Work, finished
+from dynajit.distributed.work import EndedWork, Work, finished
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 
@@ -164,6 +163,15 @@ def monitored_barrier(
     if found is None or found.size() == 1:
         return
     limit = found.limit if timeout is None else timeout.total_seconds()
+    try:
+        _meet(found, limit, wait_all_ranks)
+    except DistBackendError as error:
+        found.fail(error)
+        raise
+
+
+def _meet(found: ProcessGroup, limit: float, wait_all_ranks: bool) -> None:
+    """Tell the first process that this one is there, and wait until it has heard of all."""
     token = np.zeros(1, np.int8)
     if found.rank() != 0:
         finished(found.channel.send(token, 0, _MONITORED), None, limit, "monitored_barrier")
@@ -492,7 +500,7 @@ def _nothing(
     """The answer of a call that changes nothing."""
     if group is None or not async_op:
         return None
-    return Work(DONE, results, None, group.limit, "")
+    return EndedWork(results)
 
 
 def _copied(
@@ -502,7 +510,7 @@ def _copied(
     with no_grad():
         for output, source in zip(outputs, sources, strict=True):
             output.copy_(source)
-    return Work(DONE, outputs, None, 0.0, "") if async_op else None
+    return EndedWork(outputs) if async_op else None
 
 
 def _shaped(tensor: Tensor, other: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from dynajit.core.arrays import any_arrays
+from dynajit.core.errors import DistBackendError
+from dynajit.distributed import agreement
 from dynajit.distributed.buffers import Incoming, joined, outgoing
 from dynajit.distributed.channels.channel import Array, Request
 from dynajit.distributed.groups import ProcessGroup
@@ -23,11 +25,14 @@ def all_reduce(
     group: ProcessGroup, tensors: Sequence[Tensor], op: Operation, async_op: bool
 ) -> Work | None:
     """Join the tensors, of one dtype, in one message."""
+    name = "all_reduce" if len(tensors) == 1 else "all_reduce_coalesced"
+    others = (f"{tensor.numel()} elements" for tensor in tensors[1:])
+    agreement.check(group, name, tensors[0], _kind(op), *others)
     arrived = Incoming(tensors, group, keep=True)
     kind = _factored(arrived.array, op)
     return _run(
         group,
-        "all_reduce",
+        name,
         lambda: group.channel.all_reduce(arrived.array, kind),
         tensors,
         _averaged(arrived.array, op, group, arrived.write),
@@ -39,6 +44,7 @@ def reduce(
     group: ProcessGroup, tensor: Tensor, root: int, op: Operation, async_op: bool
 ) -> Work | None:
     """Join the tensors in the root's."""
+    agreement.check(group, "reduce", tensor, _kind(op), root)
     arrived = Incoming([tensor], group, keep=True)
     array, finish = arrived.array, None
     if group.rank() == root:
@@ -53,6 +59,7 @@ def reduce(
 
 def broadcast(group: ProcessGroup, tensor: Tensor, root: int, async_op: bool) -> Work | None:
     """Write the root's tensor into those of all."""
+    agreement.check(group, "broadcast", tensor, root)
     if group.rank() == root:
         array, finish = outgoing(tensor, group), None
     else:
@@ -65,17 +72,20 @@ def broadcast(group: ProcessGroup, tensor: Tensor, root: int, async_op: bool) ->
 
 def barrier(group: ProcessGroup, async_op: bool, timeout: timedelta | None = None) -> Work | None:
     """Wait until all processes are here."""
+    agreement.check(group, "barrier", None)
     return _run(group, "barrier", group.channel.barrier, [], None, async_op, timeout)
 
 
 def all_gather(
     group: ProcessGroup, outputs: Sequence[Tensor], tensor: Tensor, async_op: bool
 ) -> Work | None:
-    """Write the tensors of all into the outputs, one after the other."""
+    """Write the tensors of all into the outputs, or into one, one after the other."""
+    name = "all_gather_into_tensor" if len(outputs) == 1 else "all_gather"
+    agreement.check(group, name, tensor)
     arrived, source = Incoming(outputs, group), outgoing(tensor, group)
     return _run(
         group,
-        "all_gather",
+        name,
         lambda: group.channel.all_gather(arrived.array, source),
         outputs,
         arrived.write,
@@ -91,6 +101,7 @@ def gather(
     async_op: bool,
 ) -> Work | None:
     """Write the tensors of all into the root's outputs."""
+    agreement.check(group, "gather", tensor, root)
     source = outgoing(tensor, group)
     arrived = Incoming(outputs, group) if outputs else None
     return _run(
@@ -111,6 +122,7 @@ def scatter(
     async_op: bool,
 ) -> Work | None:
     """Write the root's sources into the tensors of all."""
+    agreement.check(group, "scatter", tensor, root)
     arrived = Incoming([tensor], group)
     source = joined(sources, group) if sources else None
     return _run(
@@ -126,7 +138,9 @@ def scatter(
 def reduce_scatter(
     group: ProcessGroup, output: Tensor, sources: Sequence[Tensor], op: Operation, async_op: bool
 ) -> Work | None:
-    """Join the sources, one after the other, and write one part into each process's output."""
+    """Join the sources, or the parts of one, and write one part into each process's output."""
+    name = "reduce_scatter_tensor" if len(sources) == 1 else "reduce_scatter"
+    agreement.check(group, name, output, _kind(op))
     arrived = Incoming([output], group)
     source = outgoing(sources[0], group) if len(sources) == 1 else joined(sources, group)
     if isinstance(op, PremultipliedSum):
@@ -134,7 +148,7 @@ def reduce_scatter(
     kind = _factored(source, op)
     return _run(
         group,
-        "reduce_scatter",
+        name,
         lambda: group.channel.reduce_scatter(arrived.array, source, kind),
         [output],
         _averaged(arrived.array, op, group, arrived.write),
@@ -151,6 +165,7 @@ def exchange(
     async_op: bool,
 ) -> Work | None:
     """Send a part of the sources to each process; `received` and `sent` count elements."""
+    agreement.check(group, "all_to_all", None, outputs[0].dtype)
     arrived = Incoming(outputs, group)
     source = outgoing(sources[0], group) if len(sources) == 1 else joined(sources, group)
     return _run(
@@ -174,12 +189,22 @@ def _run(
 ) -> Work | None:
     """Start a transfer, and wait for it unless the program will."""
     limit = group.limit if timeout is None else timeout.total_seconds()
-    if not async_op:
-        finished(start(), finish, limit, name)
-        return None
-    work = Work(start(), results, finish, limit, name)
+    try:
+        request = start()
+        if not async_op:
+            finished(request, finish, limit, name)
+            return None
+    except DistBackendError as error:
+        group.fail(error)
+        raise
+    work = Work(request, results, finish, limit, name, group.fail)
     PROGRESS.add(work)
     return work
+
+
+def _kind(op: Operation) -> ReduceOp:
+    """What processes agree on of an operation: factors may differ."""
+    return ReduceOp.PREMUL_SUM if isinstance(op, PremultipliedSum) else op
 
 
 def _factored(array: Array, op: Operation) -> ReduceOp:

@@ -13,7 +13,6 @@ import pytest
 
 import dynajit as dj
 import dynajit.distributed as dist
-from dynajit.core.errors import UnsupportedError
 from dynajit.futures import Future
 from dynajit.nn.parallel import DistributedDataParallel
 from dynajit.utils.data.distributed import DistributedSampler
