@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dynajit.core.refusals import refused_class, refused_function
-from dynajit.distributed.sharding import WHY
 from dynajit.nn.module import Module
 
 
@@ -75,8 +74,8 @@ def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
     yield
 
 
-CustomPolicy = refused_class("distributed.fsdp.wrap.CustomPolicy", WHY)
-wrap = refused_function("distributed.fsdp.wrap.wrap", WHY)
+CustomPolicy = refused_class("distributed.fsdp.wrap.CustomPolicy", "x")
+wrap = refused_function("distributed.fsdp.wrap.wrap", "x")
 
 __all__ = [
     "CustomPolicy",

@@ -1,0 +1,48 @@
+"""Values of sharded parameters that had none: modules that were made on the device "meta".
+
+Contract: after `to_empty`, `reset_parameters()` of a module whose parameters are parts computes
+whole values, as on one process, and every process keeps its part. Processes draw the same numbers
+if their generators are in the same state (`manual_seed`).
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dynajit.distributed.sharding.units import Unit
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.creation import empty
+from dynajit.nn.module import Module
+
+
+def keep_resetting(units: Iterable[Unit]) -> None:
+    """Let `reset_parameters` of modules that have parts on "meta" see whole parameters."""
+    by_module: dict[Module, list[tuple[Unit, int, str]]] = {}
+    for unit in units:
+        for index, (entry, leaf) in enumerate(zip(unit.entries, unit.leaves, strict=True)):
+            if leaf.is_meta:
+                for module, name in entry.owners:
+                    by_module.setdefault(module, []).append((unit, index, name))
+    for module, held in by_module.items():
+        reset = getattr(module, "reset_parameters", None)
+        if reset is not None:
+            object.__setattr__(
+                module, "reset_parameters", functools.partial(_reset, module, held, reset)
+            )
+
+
+def _reset(
+    module: Any, held: list[tuple[Unit, int, str]], reset: Callable[[], None]
+) -> None:
+    parts = dict(module._parameters)
+    for unit, index, name in held:
+        module._parameters[name] = empty(unit.entries[index].shape, dtype=parts[name].dtype)
+    try:
+        reset()
+        wholes = dict(module._parameters)
+    finally:
+        module._parameters.update(parts)
+    with no_grad():
+        for unit, index, name in held:
+            if not unit.leaves[index].is_meta:
+                unit.leaves[index].copy_(unit.part_of(index, wholes[name]))

@@ -1,0 +1,146 @@
+"""What state dicts of sharded modules hold: whole tensors, or parts that know their places.
+
+Contract: while `state_dict` and `load_state_dict` look at a sharded module, it has what the kind of
+state dict asks for in place of parts; hence names, hooks and shared parameters are as always.
+Loading takes either kind, as the entries are.
+"""
+
+from typing import Any
+
+from dynajit.core.errors import ExpectationError
+from dynajit.distributed.sharding.calls import ShardedState
+from dynajit.distributed.sharding.settings import StateDictType
+from dynajit.distributed.sharding.units import Unit
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.creation import empty
+from dynajit.eager.tensor.tensor import Tensor
+from dynajit.nn.hooks import add_hook
+
+
+class ShardedTensor(Tensor):
+    """This process's part of a tensor, in order of elements; what parts state dicts hold.
+
+    Attributes:
+        unit, index: the parameter that it is of, or belongs to.
+    """
+
+    unit: Unit
+    index: int
+
+    @classmethod
+    def of(cls, part: Tensor, unit: Unit, index: int) -> "ShardedTensor":
+        """A part, whose memory is shared."""
+        made = part.detach().as_subclass(cls)
+        made.unit, made.index = unit, index
+        return made
+
+    @property
+    def full_shape(self) -> tuple[int, ...]:
+        """Of the whole."""
+        return self.unit.entries[self.index].shape
+
+    @property
+    def start(self) -> int:
+        """Where the part begins in the whole, in elements."""
+        return self.unit.span(self.index)[0]
+
+    def detach(self) -> "ShardedTensor":
+        """The same memory, without history."""
+        return ShardedTensor.of(self.as_subclass(Tensor), self.unit, self.index)
+
+    def clone(self, *args: Any, **kwargs: Any) -> "ShardedTensor":  # type: ignore[override]
+        """A copy of the part."""
+        return ShardedTensor.of(self.to_local().clone(), self.unit, self.index)
+
+    def to_local(self) -> Tensor:
+        """The part as a plain tensor."""
+        return self.as_subclass(Tensor).detach()
+
+    def full_tensor(self) -> Tensor:
+        """The whole; every process of the group calls this."""
+        parts: list[Tensor | None] = []
+        for index, entry in enumerate(self.unit.entries):
+            length = self.unit.span(index)[2] if entry else 0
+            parts.append(self.to_local() if index == self.index else empty(length, dtype=self.dtype).zero_())
+        found = self.unit.joined(parts)[self.index]
+        assert found is not None
+        return found
+
+
+def watch_state_dicts(state: ShardedState, kind: StateDictType) -> None:
+    """Let a module's state dicts be of a kind, which `vars(module)["_state_kind"]` may change."""
+    vars(state.module).setdefault("_state_kind", kind)
+    watch = _Watch(state)
+    module: Any = state.module
+    add_hook(module._state_dict_pre_hooks, watch.before_saving)
+    module._register_state_dict_hook(watch.after_saving)
+    module.register_load_state_dict_pre_hook(watch.before_loading)
+    module.register_load_state_dict_post_hook(watch.after_loading)
+
+
+class _Watch:
+    """Hooks of one module. Mutable: it holds what is being loaded."""
+
+    def __init__(self, state: ShardedState) -> None:
+        self._state = state
+        self._wholes: list[tuple[Unit, tuple[Tensor, ...]]] = []
+
+    def before_saving(self, module: Any, prefix: str, keep_vars: bool) -> None:
+        """The module has what is to be saved."""
+        kind = vars(module)["_state_kind"]
+        for unit in self._state.needed():
+            if kind is StateDictType.FULL_STATE_DICT:
+                unit.lay(tensor.clone() for tensor in unit.views(unit.gathered()))
+                unit.free()
+            else:
+                unit.lay(_parts(unit))
+
+    def after_saving(self, module: Any, saved: Any, prefix: str, local: Any) -> None:
+        """The module has parts again."""
+        for unit in self._state.needed():
+            unit.lay_parts()
+
+    def before_loading(self, module: Any, entries: Any, prefix: str, *rest: Any) -> None:
+        """The module has what entries are copied into."""
+        below = [v for k, v in entries.items() if k.startswith(prefix)]
+        has_parts = any(isinstance(value, ShardedTensor) for value in below)
+        for unit in self._state.needed():
+            if has_parts:
+                _check_places(unit, below)
+                unit.lay(_parts(unit))
+            else:
+                laid = _whole_copies(unit)
+                self._wholes.append((unit, laid))
+                unit.lay(laid)
+
+    def after_loading(self, module: Any, keys: Any) -> None:
+        """Parts of what was loaded are kept."""
+        for unit, _ in self._wholes:
+            wholes = [owner._parameters[name] for (owner, name) in (e.owners[0] for e in unit.entries)]
+            unit.take_over(wholes)
+        self._wholes = []
+        for unit in self._state.needed():
+            unit.lay_parts()
+
+
+def _parts(unit: Unit) -> list[ShardedTensor]:
+    return [ShardedTensor.of(leaf, unit, index) for index, leaf in enumerate(unit.leaves)]
+
+
+def _whole_copies(unit: Unit) -> tuple[Tensor, ...]:
+    """What a state dict is loaded into: the values now, where not all may be there."""
+    if unit.leaves[0].is_meta:
+        return tuple(empty(entry.shape, dtype=unit.dtype) for entry in unit.entries)
+    with no_grad():
+        copies = tuple(view.clone() for view in unit.views(unit.gathered()))
+    unit.free()
+    return copies
+
+
+def _check_places(unit: Unit, values: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, ShardedTensor) and value.unit.parts != unit.parts:
+            raise ExpectationError(
+                f"load_state_dict: parts of {value.unit.parts} processes for a module that is "
+                f"sharded over {unit.parts}.  Use distributed.checkpoint, or a full state dict."
+            )

@@ -1,0 +1,376 @@
+"""A unit: parameters that lie in one flat tensor, of which every process has an even part.
+
+Contract: outside of calls modules have the parts, which are leaves that optimizers step. A call
+gathers the flat tensor into memory of its own and lays views of it into the modules; afterwards
+nothing refers to that memory but who kept a view. It is never written: what was saved for backward
+is right for as long as it lives, and a parameter that is not gathered is an error, never a number.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core.errors import AutogradError, ExpectationError, ShapeError, UnsupportedError
+from dynajit.core.records import record
+from dynajit.core.types.dtypes import DType, uint8
+from dynajit.distributed.groups import ProcessGroup
+from dynajit.distributed.sharding.transfers import Gathering, Reduction
+from dynajit.eager import _tensor
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.tensor.creation import empty, tensor
+from dynajit.eager.tensor.tensor import Tensor
+from dynajit.nn.module import Module
+from dynajit.nn.parameter import Parameter
+from dynajit.ops.functions.creation.creation import zeros
+
+MSG_WRITTEN: Final = (
+    "the parameters of a sharded module ({names}) were written while they were gathered, as by an "
+    "optimizer's step between forward and backward, or before reshard().  Run the forward again, "
+    "or call reshard() first."
+)
+MSG_NOT_GATHERED: Final = (
+    "{module}: its parameter {name!r} is not gathered: this process has a part of it alone.  Call "
+    "the module that was given to fully_shard or FullyShardedDataParallel, whose call gathers it; "
+    "for another method register_fsdp_forward_method, for reading unshard() or "
+    "summon_full_params()."
+)
+MSG_ON_META: Final = (
+    "the parameter {name!r} of a sharded module is on the device 'meta'.  Call "
+    "model.to_empty(device='cpu') and give it values before the first forward."
+)
+
+
+class PartOfParameter(Parameter):
+    """This process's part of a parameter: one-dimensional, maybe empty; a leaf.
+
+    Attributes:
+        unit: where it belongs.
+        index: which of the unit's parameters it is of.
+    """
+
+    unit: "Unit"
+    index: int
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "PartOfParameter":
+        raise UnsupportedError(
+            "deepcopy of a sharded module: the copy would need process groups of its own.  Copy "
+            "the module before it is sharded, or load its state dict into another one."
+        )
+
+    def full_tensor(self) -> Tensor:
+        """The whole parameter; every process of the group calls this."""
+        return self.unit.whole(self.index)
+
+    def to_local(self) -> Tensor:
+        """The part, without history."""
+        return self.detach()
+
+
+@record(eq=False)
+class Entry:
+    """A parameter of a unit.
+
+    Args:
+        owners: modules and the names that they have it under; grows where other units' modules
+            share it.
+        shape: of the whole.
+        start: of its first element in the flat tensor.
+    """
+
+    owners: list[tuple[Module, str]]
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+    @property
+    def name(self) -> str:
+        """What its module calls it."""
+        return self.owners[0][1]
+
+
+class Unit:
+    """Parameters of one dtype, sharded evenly. Mutable: it is gathered and freed.
+
+    Args:
+        found: whole parameters, equal in all processes, and who has them.
+        group: whose processes have a part each.
+        parts: the group's size, or 1: every process has the whole (`NO_SHARD`).
+        dtypes: of what is gathered and of what is reduced; None for the parameters' own.
+    """
+
+    def __init__(
+        self,
+        found: Sequence[tuple[Parameter, list[tuple[Module, str]]]],
+        group: ProcessGroup,
+        parts: int,
+        dtypes: tuple[DType | None, DType | None] = (None, None),
+    ) -> None:
+        self.group = group
+        self.parts = parts
+        self.rank = group.rank() if parts > 1 else 0
+        self.gathered_dtype, self.reduced_dtype = dtypes
+        self.entries: list[Entry] = []
+        start = 0
+        for parameter, owners in found:
+            self.entries.append(Entry(owners, tuple(parameter.shape), start))
+            start += parameter.numel()
+        self.count = start
+        self.part_count = -(-start // parts)
+        self.reshards = True
+        self.syncs = True
+        self.depth = 0
+        self.token: Tensor | None = None
+        self._shard = self._first_part([parameter for parameter, _ in found])
+        self.leaves = [self._leaf(index, p.requires_grad) for index, (p, _) in enumerate(found)]
+        self.full: Tensor | None = None
+        self._gathering: Gathering | None = None
+        self._stamp: tuple[int, ...] = ()
+        self._laid: tuple[Tensor, ...] = ()
+        self._gradients: Tensor | None = None
+        self._arrived = [False] * len(found)
+        self.lay_parts()
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def span(self, index: int, rank: int | None = None) -> tuple[int, int, int]:
+        """Of a parameter's part in a process: where it begins in the parameter and in the
+        process's part, and its length."""
+        begin = (self.rank if rank is None else rank) * self.part_count
+        entry = self.entries[index]
+        first = min(max(begin, entry.start), entry.start + entry.count)
+        last = max(min(begin + self.part_count, entry.start + entry.count), first)
+        return first - entry.start, max(first - begin, 0), last - first
+
+    def _first_part(self, parameters: Sequence[Parameter]) -> Tensor:
+        first = parameters[0]
+        shard = zeros(self.part_count, dtype=first.dtype, device=first.device)
+        if not first.is_meta:
+            with no_grad():
+                for index, parameter in enumerate(parameters):
+                    inside, at, length = self.span(index)
+                    flat = parameter.detach().reshape(-1)
+                    shard[at : at + length].copy_(flat[inside : inside + length])
+        return shard
+
+    def _leaf(self, index: int, requires_grad: bool) -> PartOfParameter:
+        _, at, length = self.span(index)
+        leaf = PartOfParameter(self._shard[at : at + length].detach(), requires_grad)
+        leaf.unit, leaf.index = self, index
+        return leaf
+
+    def _rejoin(self) -> None:
+        """Parts that were replaced (`.data = x`, `to`, `to_empty`) lie in the unit's memory
+        again."""
+        first = self.leaves[0]
+        for leaf, entry in zip(self.leaves, self.entries, strict=True):
+            if leaf.is_meta:
+                raise ExpectationError(MSG_ON_META.format(name=entry.name))
+            if leaf.dtype is not first.dtype:
+                raise ExpectationError(
+                    f"the parameter {entry.name!r} of a sharded module became {leaf.dtype}, "
+                    f"others are {first.dtype}.  Expected one dtype."
+                )
+        is_new = self._shard.is_meta or self._shard.dtype is not first.dtype
+        if is_new:
+            self._shard = zeros(self.part_count, dtype=first.dtype, device=first.device)
+        with no_grad():
+            for index, leaf in enumerate(self.leaves):
+                _, at, length = self.span(index)
+                home = self._shard[at : at + length].detach()
+                if tuple(leaf.shape) != (length,):
+                    raise ShapeError(
+                        f"the part of {self.entries[index].name!r} got the shape "
+                        f"{tuple(leaf.shape)}.  Expected ({length},), as fully_shard gave it."
+                    )
+                if length and leaf.data_ptr() != home.data_ptr():
+                    home.copy_(leaf.detach())
+                    leaf.data = home
+
+    @property
+    def dtype(self) -> DType:
+        """Of the parts."""
+        return self.leaves[0].dtype
+
+    def names(self) -> str:
+        """The parameters, for messages."""
+        return ", ".join(entry.name for entry in self.entries)
+
+    # -- gathering -----------------------------------------------------------------------------
+
+    def _versions(self) -> tuple[int, ...]:
+        return tuple(leaf._version for leaf in self.leaves)
+
+    def start_gathering(self) -> None:
+        """Let the parts travel, unless they do or are here; every process calls this."""
+        if self.full is not None or self._gathering is not None:
+            return
+        self._rejoin()
+        self._stamp = self._versions()
+        part = self._shard.detach()
+        if self.gathered_dtype is not None:
+            part = part.to(self.gathered_dtype)
+        if self.parts == 1:
+            self.full = part
+        else:
+            self._gathering = Gathering(part, self.group)
+
+    def gathered(self) -> Tensor:
+        """All parts, one after the other.
+
+        Raises:
+            AutogradError: parts were written since they were gathered.
+        """
+        self.start_gathering()
+        if self._gathering is not None:
+            self.full, self._gathering = self._gathering.wait(), None
+        if self._stamp != self._versions():
+            raise AutogradError(MSG_WRITTEN.format(names=self.names()))
+        assert self.full is not None
+        return self.full
+
+    def stamp(self) -> tuple[int, ...]:
+        """Tells what was gathered from what is later."""
+        return self._stamp
+
+    def free(self) -> None:
+        """Forget what was gathered."""
+        if self._gathering is not None:
+            self._gathering.wait()
+            self._gathering = None
+        self.full = None
+
+    def views(self, full: Tensor) -> tuple[Tensor, ...]:
+        """The parameters within a flat tensor, each without history."""
+        flat = full.array
+        return tuple(
+            _tensor.wrap(flat[e.start : e.start + e.count].reshape(e.shape)) for e in self.entries
+        )
+
+    def whole(self, index: int) -> Tensor:
+        """A copy of one parameter; every process calls this."""
+        was_here = self.full is not None
+        found = self.views(self.gathered())[index].clone()
+        if not was_here and self.depth == 0:
+            self.free()
+        return found
+
+    # -- what modules have ---------------------------------------------------------------------
+
+    def lay(self, tensors: Iterable[Any]) -> None:
+        """Let modules have these, one for each parameter."""
+        for entry, laid in zip(self.entries, tensors, strict=True):
+            for module, name in entry.owners:
+                module._parameters[name] = laid
+
+    def lay_parts(self) -> None:
+        """Let modules have the parts."""
+        self._laid = ()
+        self.lay(self.leaves)
+
+    def lay_gathered(self, tensors: tuple[Tensor, ...]) -> None:
+        """Let modules have views of what was gathered, until `lay_parts`."""
+        self._laid = tensors
+        self.lay(tensors)
+
+    def is_laid(self) -> bool:
+        """Whether modules have whole parameters."""
+        return bool(self._laid)
+
+    def leave(self) -> None:
+        """Modules have the parts, and what was gathered is forgotten."""
+        self.depth = 0
+        if self._laid:
+            self.lay_parts()
+        self.free()
+
+    # -- gradients -----------------------------------------------------------------------------
+
+    def is_trained(self) -> bool:
+        """Whether a part requires a gradient."""
+        return any(leaf.requires_grad for leaf in self.leaves)
+
+    def add_gradients(self, gradients: Sequence[Tensor | None]) -> None:
+        """Gradients of whole parameters that arrived in this process."""
+        if self._gradients is None:
+            dtype = self.reduced_dtype or self.gathered_dtype or self.dtype
+            self._gradients = zeros(self.part_count * self.parts, dtype=dtype)
+        with no_grad():
+            for index, gradient in enumerate(gradients):
+                if gradient is None:
+                    continue
+                entry = self.entries[index]
+                place = self._gradients[entry.start : entry.start + entry.count].view(entry.shape)
+                place.add_(gradient) if self._arrived[index] else place.copy_(gradient)
+                self._arrived[index] = True
+
+    def started_reduction(self) -> Reduction | None:
+        """The gradients on their way; None if there are none."""
+        flat, self._gradients = self._gradients, None
+        if flat is None:
+            return None
+        used = tensor(self._arrived, dtype=uint8)
+        self._arrived = [False] * len(self.entries)
+        return Reduction(flat, used, self.group, self.parts)
+
+    def gradients_of_leaves(self, reduction: Reduction) -> list[Tensor | None]:
+        """What arrived, one for each leaf; None where no process had a gradient."""
+        part, used = reduction.wait()
+        part = part.to(self.dtype)
+        found: list[Tensor | None] = []
+        for index, is_used in enumerate(used):
+            _, at, length = self.span(index)
+            found.append(part[at : at + length] if is_used else None)
+        return found
+
+    # -- state ---------------------------------------------------------------------------------
+
+    def joined(self, parts: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Whole tensors of which every process has parts as of the parameters; all call this.
+
+        Args:
+            parts: one for each parameter, None where no process has one.
+        """
+        first = next((part for part in parts if part is not None), None)
+        if first is None:
+            return [None] * len(parts)
+        own = zeros(self.part_count, dtype=first.dtype)
+        with no_grad():
+            for index, part in enumerate(parts):
+                if part is not None:
+                    _, at, length = self.span(index)
+                    own[at : at + length].copy_(part)
+            full = own if self.parts == 1 else Gathering(own, self.group).wait()
+            whole = self.views(full)
+            return [None if p is None else w.clone() for w, p in zip(whole, parts, strict=True)]
+
+    def part_of(self, index: int, whole: Tensor) -> Tensor:
+        """This process's part of a tensor as large as a parameter."""
+        inside, _, length = self.span(index)
+        return whole.detach().reshape(-1)[inside : inside + length].clone()
+
+    def take_over(self, wholes: Sequence[Tensor]) -> None:
+        """Write whole parameters into the parts."""
+        with no_grad():
+            for index, (leaf, whole) in enumerate(zip(self.leaves, wholes, strict=True)):
+                if leaf.is_meta:
+                    _, at, length = self.span(index)
+                    leaf.data = empty(length, dtype=leaf.dtype)
+                leaf.copy_(self.part_of(index, whole).to(leaf.dtype))
+
+    def holds(self, array: Any) -> int | None:
+        """Where an array begins in what was gathered, in bytes; None if it lies elsewhere."""
+        if self.full is None or not isinstance(array, np.ndarray):
+            return None
+        flat = self.full.array
+        offset = _address(array) - _address(flat)
+        return offset if 0 <= offset < flat.nbytes else None
+
+
+def _address(array: Any) -> int:
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
