@@ -649,6 +649,7 @@ class _Present(threading.local):
 
     partial = False
     callbacks: list[Callable[[], object]] | None = None
+    depth = 0
 
 
 _present = _Present()
@@ -673,6 +674,11 @@ def is_partial() -> bool:
     return _present.partial
 
 
+def is_running() -> bool:
+    """Whether a backward runs now in this thread."""
+    return _present.depth > 0
+
+
 class _mode:
     """Grad mode on or off, and eager dispatch, while formulas run, on a GPU in the dtypes of the
     forward pass whatever autocast says. Mutable: one use."""
@@ -689,6 +695,7 @@ class _mode:
         _set_autocast_word(self.word & ~CUDA_ENABLED)
         self.before = _set_grad_enabled(self.create_graph)
         self.partial, _present.partial = _present.partial, self.partial
+        _present.depth += 1
         self.callbacks = _present.callbacks
         if self.callbacks is None:
             _present.callbacks = []
@@ -700,6 +707,7 @@ class _mode:
             _present.callbacks.pop(0)()
 
     def __exit__(self, *error: Any) -> None:
+        _present.depth -= 1
         _present.partial = self.partial
         _present.callbacks = self.callbacks
         _set_grad_enabled(self.before)

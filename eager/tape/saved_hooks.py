@@ -48,6 +48,12 @@ def current() -> Hooks | None:
     return stack[-1] if stack else None
 
 
+def is_suspended() -> bool:
+    """Whether the innermost block of this thread lets tensors be saved as they are."""
+    stack = _blocks.stack
+    return bool(stack) and stack[-1] is None
+
+
 def enter(hooks: Hooks | None) -> None:
     """Open a block.
 

@@ -2,9 +2,9 @@
 
 Contract: `enter` and `leave` stand around each call; the outermost one begins an `Iteration`, whose
 nodes on the tape see to gradients: `_Begin` (one, the oldest, which runs last in backward) waits for
-all reductions and hands gradients to the parts; `_Reduce` (one for each unit) starts the unit's
-reduction when nothing newer can add to it; `_Use` (one for each time that a unit is gathered) has
-the whole parameters as its outputs. What is saved for backward of gathered memory is kept as a
+all reductions and hands gradients to the parts; the oldest `_Reduce` of a unit starts its
+reduction, since nothing newer can add to it; each time that a unit is gathered, a `_Use` has the
+whole parameters as its outputs. What is saved for backward of gathered memory is kept as a
 place in its unit, and gathered again when backward asks.
 """
 
@@ -21,6 +21,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.distributed.sharding.transfers import Reduction
 from dynajit.distributed.sharding.units import MSG_NOT_GATHERED, MSG_WRITTEN, Unit
 from dynajit.eager import _tensor
+from dynajit.eager.backward import engine as tape
 from dynajit.eager.backward.function import Function, once_differentiable
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tape import saved_hooks
@@ -62,6 +63,7 @@ class ShardedState:
         self.forward_prefetch: list[ShardedState] = []
         self.backward_prefetch: list[ShardedState] = []
         self.order: tuple[ShardedState, ...] = ()
+        self.iteration: Iteration | None = None
         for unit in units:
             for entry in unit.entries:
                 for owner, name in entry.owners:
@@ -89,8 +91,19 @@ def guard(unit: Unit, module: Module, name: str) -> None:
 
 
 def _refuse_parts(unit: Unit, name: str, module: Module, args: Any) -> None:
-    if not unit.is_laid():
+    if unit.is_laid():
+        return
+    if not _laid_for_backward(unit):
         raise ExpectationError(MSG_NOT_GATHERED.format(module=type(module).__name__, name=name))
+
+
+def _laid_for_backward(unit: Unit) -> bool:
+    """Whether backward computes something again, for which modules have whole parameters now."""
+    if not tape.is_running() or unit.iteration is None:
+        return False
+    with enable_grad():
+        unit.iteration.lay(unit)
+    return True
 
 
 # -- the tape ----------------------------------------------------------------------------------
@@ -112,18 +125,22 @@ class _Begin(Function):
 
 
 class _Reduce(Function):
-    """The token of a unit; in backward, when all gradients are there, their reduction starts."""
+    """A token of a unit, made of the one before; in backward, when the first is reached, all
+    gradients are there, and their reduction starts."""
 
     @staticmethod
-    def forward(ctx: Any, iteration: "Iteration", unit: Unit, before: Tensor) -> Any:
-        ctx.iteration, ctx.unit = iteration, unit
+    def forward(
+        ctx: Any, iteration: "Iteration", unit: Unit, before: Tensor, is_first: bool
+    ) -> Any:
+        ctx.iteration, ctx.unit, ctx.is_first = iteration, unit, is_first
         return zeros(())
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Any) -> Any:
-        ctx.iteration.reduce(ctx.unit)
-        return None, None, gradient
+        if ctx.is_first:
+            ctx.iteration.reduce(ctx.unit)
+        return None, None, gradient, None
 
 
 class _Use(Function):
@@ -245,7 +262,7 @@ class Iteration:
         self._reductions: dict[Unit, Reduction] = {}
         self._last: Reduction | None = None
         for unit in self.units:
-            unit.token = None
+            unit.token, unit.iteration = None, self
             if unit.reshards:
                 unit.leave()
         if is_grad_enabled():
@@ -262,8 +279,11 @@ class Iteration:
     def lay(self, unit: Unit) -> None:
         """Let modules have a unit's whole parameters, with their history where one is kept."""
         if is_grad_enabled() and unit.is_trained() and unit in self._befores:
-            if unit.token is None:
-                unit.token = _Reduce.apply(self, unit, self._befores[unit])
+            before = unit.token
+            is_first = before is None
+            unit.token = _Reduce.apply(
+                self, unit, self._befores[unit] if before is None else before, is_first
+            )
             unit.lay_gathered(_Use.apply(unit, unit.token))
         else:
             unit.lay_gathered(unit.views(unit.gathered()))
@@ -339,10 +359,16 @@ class Call:
     def __init__(self, state: ShardedState) -> None:
         self._state = state
         self._is_outermost = _current.iteration is None
+        self._is_again = tape.is_running()
         if _current.iteration is None:
-            _current.iteration = Iteration(state)
+            _current.iteration = self._again() or Iteration(state)
         self._iteration = _current.iteration
         self._is_open = False
+
+    def _again(self) -> Iteration | None:
+        """The iteration whose backward computes this call again, if it had another root."""
+        known = self._state.iteration
+        return known if self._is_again and known and known.root is not self._state else None
 
     def enter(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """The arguments, cast; parameters are gathered."""
@@ -351,14 +377,16 @@ class Call:
         needed = state.needed()
         for unit in needed:
             unit.start_gathering()
-        if state not in iteration.order:
-            iteration.order.append(state)
-        iteration.prefetch(state, 1)
+        if not self._is_again:
+            state.iteration = iteration
+            if state not in iteration.order:
+                iteration.order.append(state)
+            iteration.prefetch(state, 1)
         for unit in needed:
             if unit.depth == 0:
                 iteration.lay(unit)
             unit.depth += 1
-        if is_grad_enabled():
+        if is_grad_enabled() and not saved_hooks.is_suspended():
             saved_hooks.enter(_hooks_of(iteration.units))
             self._is_open = True
         return args, kwargs
@@ -380,7 +408,7 @@ class Call:
             for leaf in tree_leaves(result):
                 if isinstance(leaf, Tensor) and leaf.requires_grad:
                     leaf.register_hook(told)
-        if self._is_outermost:
+        if self._is_outermost and not self._is_again:
             self._state.order = tuple(self._iteration.order)
         return result
 
@@ -389,7 +417,7 @@ class Call:
             saved_hooks.leave()
             self._is_open = False
         keeps = self._state.reshards is False or (
-            self._state.reshards is None and self._is_outermost
+            self._state.reshards is None and self._iteration.root is self._state
         )
         for unit in self._state.needed():
             unit.depth = max(unit.depth - 1, 0)

@@ -126,6 +126,7 @@ class Unit:
         self.syncs = True
         self.depth = 0
         self.token: Tensor | None = None
+        self.iteration: Any = None
         self._shard = self._first_part([parameter for parameter, _ in found])
         self.leaves = [self._leaf(index, p.requires_grad) for index, (p, _) in enumerate(found)]
         self.full: Tensor | None = None
