@@ -1,14 +1,13 @@
-"""Which modules would be sharded, by PyTorch's path.
+"""Which modules are sharded, by PyTorch's path.
 
-Contract: policies are functions of a module and can be made, joined and asked; wrapping by one is
-refused.
+Contract: policies are functions of a module; `wrapped_below` asks one of all modules below another.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dynajit.core.refusals import refused_class, refused_function
 from dynajit.nn.module import Module
 
 
@@ -68,14 +67,86 @@ class ModuleWrapPolicy:
         return f"ModuleWrapPolicy({set(self._module_classes)})"
 
 
+class CustomPolicy:
+    """Modules that a function chooses.
+
+    Args:
+        lambda_fn: of a module, True or False, or a dict of arguments of the wrapper.
+    """
+
+    def __init__(self, lambda_fn: Callable[[Module], bool | dict[str, Any]]) -> None:
+        self._lambda_fn = lambda_fn
+
+    def __call__(self, module: Module, recurse: bool, *args: Any, **kwargs: Any) -> Any:
+        return recurse or self._lambda_fn(module)
+
+
+class _Wrapping(threading.local):
+    """What `wrap` does in this thread. Mutable."""
+
+    wrapper: tuple[Any, dict[str, Any]] | None = None
+
+
+_wrapping = _Wrapping()
+
+
 @contextlib.contextmanager
 def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
-    """A block in which `wrap` wraps: refused where it would."""
-    yield
+    """A block in which `wrap` wraps by a class with these arguments."""
+    before, _wrapping.wrapper = _wrapping.wrapper, (wrapper_cls, wrapper_kwargs)
+    try:
+        yield
+    finally:
+        _wrapping.wrapper = before
 
 
-CustomPolicy = refused_class("distributed.fsdp.wrap.CustomPolicy", "x")
-wrap = refused_function("distributed.fsdp.wrap.wrap", "x")
+def wrap(module: Module, **wrap_overrides: Any) -> Module:
+    """The module, wrapped as the block of `enable_wrap` around says; itself outside of one.
+
+    Args:
+        wrap_overrides: arguments in place of the block's.
+    """
+    if _wrapping.wrapper is None:
+        return module
+    wrapper, kwargs = _wrapping.wrapper
+    return wrapper(module, **{**kwargs, **wrap_overrides})  # type: ignore[no-any-return]
+
+
+def wrapped_below(
+    module: Module,
+    policy: Callable[..., Any],
+    wrapper: Callable[..., Module],
+    ignored: frozenset[Module],
+    counted: set[int],
+    is_root: bool = True,
+) -> tuple[Module, int]:
+    """Wrap modules in place, inner ones first, as a policy says; the root stays as it is.
+
+    Args:
+        policy: of `module`, `recurse` and `nonwrapped_numel`; a dict is more arguments.
+        wrapper: what is called with a module.
+        ignored: modules that are passed over.
+        counted: ids of parameters that were counted before.
+
+    Returns:
+        What takes the module's place, and how many numbers below are wrapped.
+    """
+    numel = sum(p.numel() for p in module.parameters() if id(p) not in counted)
+    if not policy(module=module, recurse=True, nonwrapped_numel=numel):
+        return module, 0
+    wrapped = 0
+    for name, child in module.named_children():
+        if child in ignored:
+            continue
+        taken, count = wrapped_below(child, policy, wrapper, ignored, counted, False)
+        setattr(module, name, taken)
+        wrapped += count
+    rest = numel - wrapped
+    chosen = not is_root and policy(module=module, recurse=False, nonwrapped_numel=rest)
+    if not chosen:
+        return module, wrapped
+    return wrapper(module, **(chosen if isinstance(chosen, dict) else {})), numel
+
 
 __all__ = [
     "CustomPolicy",

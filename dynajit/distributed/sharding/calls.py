@@ -85,16 +85,24 @@ def states_below(module: Module) -> list[ShardedState]:
     return [state for state in found if state is not None]
 
 
+_HELD: Final = "_sharded_parameters"
+_GUARD: Final = -1
+"""The number of the hook that refuses: one for all modules, so that compiled code is one for all."""
+
+
 def guard(unit: Unit, module: Module, name: str) -> None:
     """Let a module refuse to compute with a part."""
-    module.register_forward_pre_hook(functools.partial(_refuse_parts, unit, name))
+    held = vars(module).get(_HELD, ())
+    object.__setattr__(module, _HELD, (*held, (unit, name)))
+    module._made_call_hooks().forward_pre[_GUARD] = _refuse_parts
 
 
-def _refuse_parts(unit: Unit, name: str, module: Module, args: Any) -> None:
-    if unit.is_laid():
-        return
-    if not _laid_for_backward(unit):
-        raise ExpectationError(MSG_NOT_GATHERED.format(module=type(module).__name__, name=name))
+def _refuse_parts(module: Module, args: Any) -> None:
+    for unit, name in vars(module)[_HELD]:
+        if not unit.is_laid() and not _laid_for_backward(unit):
+            raise ExpectationError(
+                MSG_NOT_GATHERED.format(module=type(module).__name__, name=name)
+            )
 
 
 def _laid_for_backward(unit: Unit) -> bool:

@@ -9,10 +9,37 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dynajit.core.errors import ExpectationError
+from dynajit.distributed.sharding.collecting import own_modules
 from dynajit.distributed.sharding.units import Unit
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty
 from dynajit.nn.module import Module
+
+
+def materialized(module: Module, give_values: Callable[[Module], None] | None) -> None:
+    """Give values to what lies on "meta", of modules that are not sharded yet.
+
+    Args:
+        give_values: of a module; its `to_empty` and `reset_parameters` if None.
+
+    Raises:
+        ExpectationError: neither is there.
+    """
+    for below in own_modules(module):
+        own = [*below._parameters.values(), *below._buffers.values()]
+        if not any(x is not None and x.is_meta for x in own):
+            continue
+        if give_values is not None:
+            give_values(below)
+            continue
+        if not hasattr(below, "reset_parameters"):
+            raise ExpectationError(
+                f"{type(below).__name__} lies on the device 'meta' and has no reset_parameters.  "
+                "Give param_init_fn, which gives it values."
+            )
+        below.to_empty(device="cpu", recurse=False)
+        below.reset_parameters()
 
 
 def keep_resetting(units: Iterable[Unit]) -> None:

@@ -5,7 +5,7 @@ state dict asks for in place of parts; hence names, hooks and shared parameters 
 Loading takes either kind, as the entries are.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core.errors import ExpectationError
 from dynajit.distributed.sharding.calls import ShardedState
@@ -15,6 +15,10 @@ from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.hooks import add_hook
+
+
+KIND: Final = "_state_kind"
+"""The attribute of a sharded module that has the kind of its state dicts."""
 
 
 class ShardedTensor(Tensor):
@@ -68,8 +72,8 @@ class ShardedTensor(Tensor):
 
 
 def watch_state_dicts(state: ShardedState, kind: StateDictType) -> None:
-    """Let a module's state dicts be of a kind, which `vars(module)["_state_kind"]` may change."""
-    vars(state.module).setdefault("_state_kind", kind)
+    """Let a module's state dicts be of a kind, which `vars(module)[KIND]` may change."""
+    vars(state.module).setdefault(KIND, kind)
     watch = _Watch(state)
     module: Any = state.module
     add_hook(module._state_dict_pre_hooks, watch.before_saving)
@@ -87,7 +91,7 @@ class _Watch:
 
     def before_saving(self, module: Any, prefix: str, keep_vars: bool) -> None:
         """The module has what is to be saved."""
-        kind = vars(module)["_state_kind"]
+        kind = vars(module)[KIND]
         for unit in self._state.needed():
             if kind is StateDictType.FULL_STATE_DICT:
                 unit.lay(tensor.clone() for tensor in unit.views(unit.gathered()))

@@ -15,7 +15,9 @@ import numpy as np
 from dynajit.core.errors import AutogradError, ExpectationError, ShapeError, UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.types.dtypes import DType, uint8
+from dynajit.distributed.collectives import all_reduce
 from dynajit.distributed.groups import ProcessGroup
+from dynajit.distributed.reductions import ReduceOp
 from dynajit.distributed.sharding.transfers import Gathering, Reduction
 from dynajit.eager import _tensor
 from dynajit.eager.modes.grad_mode import no_grad
@@ -23,6 +25,7 @@ from dynajit.eager.tensor.creation import empty, tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
+from dynajit.nn.utils.gradients_and_vectors import get_total_norm
 from dynajit.ops.functions.creation.creation import zeros
 
 MSG_WRITTEN: Final = (
@@ -66,6 +69,32 @@ class PartOfParameter(Parameter):
     def to_local(self) -> Tensor:
         """The part, without history."""
         return self.detach()
+
+    @staticmethod
+    def total_norm_of(
+        parameters: Sequence[Tensor], order: float, error_if_nonfinite: bool
+    ) -> Tensor:
+        """The norm of all gradients, in all processes; every process calls this with its parts.
+
+        Args:
+            parameters: parts, and whole parameters, which count once.
+            order: of the norm.
+            error_if_nonfinite: refuse a norm that is not finite.
+        """
+        whole: list[Tensor] = []
+        shared: dict[ProcessGroup, list[Tensor]] = {}
+        for parameter in parameters:
+            is_part = isinstance(parameter, PartOfParameter) and parameter.unit.parts > 1
+            if is_part:
+                listed = shared.setdefault(parameter.unit.group, [])  # type: ignore[attr-defined]
+            else:
+                listed = whole
+            if parameter.grad is not None and parameter.grad.numel():
+                listed.append(parameter.grad)
+        totals = [get_total_norm(whole, order)] if whole else []
+        for group, gradients in shared.items():
+            totals.append(_joined_norm(get_total_norm(gradients, order), order, group))
+        return get_total_norm(totals, order, error_if_nonfinite)
 
 
 @record(eq=False)
@@ -371,6 +400,17 @@ class Unit:
         flat = self.full.array
         offset = _address(array) - _address(flat)
         return offset if 0 <= offset < flat.nbytes else None
+
+
+def _joined_norm(norm: Tensor, order: float, group: ProcessGroup) -> Tensor:
+    """The norm of everything of which this process has found the norm of its part."""
+    with no_grad():
+        if math.isinf(order):
+            all_reduce(norm, ReduceOp.MAX if order > 0 else ReduceOp.MIN, group=group)
+            return norm
+        power = norm**order
+        all_reduce(power, group=group)
+        return power ** (1.0 / order)
 
 
 def _address(array: Any) -> int:

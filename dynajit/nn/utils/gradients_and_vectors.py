@@ -82,7 +82,11 @@ def clip_grad_norm_(
         RuntimeError: the norm is not finite and `error_if_nonfinite`.
     """
     listed = _all_of(parameters)
-    total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
+    parts = next((each for each in listed if hasattr(type(each), "total_norm_of")), None)
+    if parts is None:
+        total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
+    else:  # parts of parameters: other processes have the others
+        total = parts.total_norm_of(listed, float(norm_type), error_if_nonfinite)  # type: ignore[attr-defined]
     clip_grads_with_norm_(listed, max_norm, total)
     return total
 
