@@ -72,9 +72,6 @@ _NO_MESH: Final = (
 _NO_PIPELINE: Final = (
     "dynajit runs in one process; there are no stages of others.  Call the module itself."
 )
-_NO_GROUPS: Final = (
-    "dynajit runs in one process; there are no process groups.  Use the optimizer itself."
-)
 
 _DISTRIBUTED_TENSORS: Final = (
     "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor"
@@ -827,9 +824,11 @@ _PLACES: Final[dict[str, Place]] = {
         },
     ),
     "distributed.optim": Place(
-        "Optimisers of several processes.",
-        {"distributed.data_parallel.averaging": "PostLocalSGDOptimizer"},
-        refused={_NO_GROUPS: ("ZeroRedundancyOptimizer")},
+        "Optimizers of several processes.",
+        {
+            "distributed.data_parallel.averaging": "PostLocalSGDOptimizer",
+            "distributed.sharding.zero_redundancy": "ZeroRedundancyOptimizer",
+        },
     ),
     "distributed.rpc": Place(
         "Calls of other processes.",
@@ -956,6 +955,7 @@ _ELSEWHERE: Final[dict[str, str]] = {
     "distributed.algorithms.join": "distributed.join",
     "distributed.fsdp.fully_sharded_data_parallel": "distributed.sharding",
     "distributed.fsdp.wrap": "distributed.wrapping",
+    "distributed.optim.zero_redundancy_optimizer": "distributed.sharding.zero_redundancy",
     "distributed.nn.functional": "distributed.with_gradients",
     "futures": "compat.futures",
     "fx.experimental.symbolic_shapes": "compat.symbolic_shapes",
