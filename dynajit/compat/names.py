@@ -59,7 +59,8 @@ _NOT_SEVERAL: Final = (
     "dynajit runs in one process; there are no tensors of several.  Use tensors as they are."
 )
 _NOT_SHARDED: Final = (
-    "dynajit runs in one process; nothing is sharded.  Use dynajit.save and dynajit.load."
+    "checkpoints are folders of files of their own.  Use distributed.checkpoint.save and load, or "
+    "get_optimizer_state_dict."
 )
 _WHOLE_GRADIENTS: Final = (
     "dynajit runs in one process; gradients are whole.  Use dynajit.amp.GradScaler."
@@ -716,16 +717,6 @@ _PLACES: Final[dict[str, Place]] = {
             )
         },
     ),
-    "distributed.checkpoint": Place(
-        "Checkpoints of several processes.",
-        refused={
-            _NOT_SHARDED: (
-                "FileSystemReader FileSystemWriter DefaultLoadPlanner DefaultSavePlanner "
-                "LoadPlanner Metadata SavePlanner StorageReader StorageWriter async_save load "
-                "load_sharded_optimizer_state_dict load_state_dict save save_state_dict"
-            )
-        },
-    ),
     "distributed.checkpoint.default_planner": Place(
         "Plans of sharded checkpoints.",
         {"distributed.checkpoint": "DefaultLoadPlanner DefaultSavePlanner"},
@@ -734,34 +725,20 @@ _PLACES: Final[dict[str, Place]] = {
         "Files of sharded checkpoints.",
         refused={_NOT_SHARDED: "consolidate_safetensors_files"},
     ),
-    "distributed.checkpoint.format_utils": Place(
-        "Files of sharded checkpoints.",
-        refused={
-            _NOT_SHARDED: "_EmptyStateDictLoadPlanner dcp_to_torch_save torch_save_to_dcp",
-        },
-    ),
     "distributed.checkpoint.hf_storage": Place(
         "Files of sharded checkpoints.",
         refused={_NOT_SHARDED: "HuggingFaceStorageReader HuggingFaceStorageWriter"},
     ),
     "distributed.checkpoint.state_dict_loader": Place(
-        "Sharded checkpoints.", refused={_NOT_SHARDED: "_load_state_dict load load_state_dict"}
+        "Sharded checkpoints.", {"distributed.checkpoint.saving": "load load_state_dict"}
     ),
     "distributed.checkpoint.state_dict_saver": Place(
-        "Sharded checkpoints.", refused={_NOT_SHARDED: "async_save save save_state_dict"}
+        "Sharded checkpoints.",
+        {"distributed.checkpoint.saving": "async_save save save_state_dict"},
     ),
     "distributed.checkpoint.optimizer": Place(
         "Optimisers of sharded modules.",
         refused={_NOT_SHARDED: ("load_sharded_optimizer_state_dict")},
-    ),
-    "distributed.checkpoint.state_dict": Place(
-        "State dicts of sharded modules.",
-        refused={
-            _NOT_SHARDED: (
-                "StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict "
-                "set_model_state_dict set_optimizer_state_dict set_state_dict"
-            )
-        },
     ),
     "distributed.constants": Place(
         "Constants of process groups.", {"distributed.groups": "default_pg_timeout"}

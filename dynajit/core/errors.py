@@ -209,6 +209,10 @@ class FileFormatError(DynajitError, RuntimeError):
     """A file that should hold saved tensors is damaged or of another kind."""
 
 
+class CheckpointException(FileFormatError):
+    """A checkpoint of several processes cannot be written or read. Named as in PyTorch."""
+
+
 class EmptyFileError(FileFormatError, EOFError):
     """A file that should hold saved tensors has nothing where it is read from."""
 

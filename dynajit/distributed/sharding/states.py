@@ -5,6 +5,8 @@ state dict asks for in place of parts; hence names, hooks and shared parameters 
 Loading takes either kind, as the entries are.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Final
 
 from dynajit.core.errors import ExpectationError
@@ -15,6 +17,7 @@ from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.hooks import add_hook
+from dynajit.nn.module import Module
 
 
 KIND: Final = "_state_kind"
@@ -69,6 +72,20 @@ class ShardedTensor(Tensor):
         found = self.unit.joined(parts)[self.index]
         assert found is not None
         return found
+
+
+@contextlib.contextmanager
+def state_dicts_of(model: Module, kind: StateDictType) -> Iterator[None]:
+    """A block in which state dicts of a model are of a kind."""
+    modules = [module for module in model.modules() if KIND in vars(module)]
+    before = [vars(module)[KIND] for module in modules]
+    for module in modules:
+        vars(module)[KIND] = kind
+    try:
+        yield
+    finally:
+        for module, known in zip(modules, before, strict=True):
+            vars(module)[KIND] = known
 
 
 def watch_state_dicts(state: ShardedState, kind: StateDictType) -> None:
