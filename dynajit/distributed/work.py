@@ -253,13 +253,18 @@ class Progress:
             with self._wake:
                 while not self._works:
                     self._wake.wait()
-                works = list(self._works)
-            ended = [work for work in works if work.advance()]
-            if ended:
-                with self._wake:
-                    self._works = [work for work in self._works if work not in ended]
-            else:
+            if not self._advance_all():
                 time.sleep(_NAP)
+
+    def _advance_all(self) -> bool:
+        """Whether a work ended. None of them is referred to from here afterwards: results of works
+        may be large."""
+        with self._wake:
+            works = list(self._works)
+        ended = [work for work in works if work.advance()]
+        with self._wake:
+            self._works = [work for work in self._works if work not in ended]
+        return bool(ended)
 
     def forget(self) -> None:
         """Leave all works where they are: the engine ends, or this process was forked."""

@@ -278,6 +278,28 @@ class _PackedArray:
         return found if found.strides == self.strides else _in_order(found, self.strides)
 
 
+class _InputElsewhere(SavedTensor):
+    """An input that its owner frees meanwhile, and has again when it is asked for.
+
+    Args:
+        saved: the input as it was kept.
+        place: gives the tensor.
+    """
+
+    __slots__ = ("place",)
+
+    def __init__(self, saved: SavedTensor, place: saved_hooks.Place) -> None:
+        self.storage, self.version, self.place = saved.storage, saved.version, place
+
+    @property
+    def tensor(self) -> Any:  # type: ignore[override]
+        return self.place.found()
+
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        return self.place.found().array
+
+
 def _packed(value: Any, hooks: saved_hooks.Hooks) -> Any:
     """A saved value as the program packs it; numbers, and what has gaps, stay as they are."""
     array = value.array if isinstance(value, (SavedTensor, _SavedArray)) else value
@@ -285,6 +307,14 @@ def _packed(value: Any, hooks: saved_hooks.Hooks) -> Any:
         return value
     is_input = isinstance(value, SavedTensor) and value.tensor.array is array
     return _PackedArray(array, hooks, value.tensor if is_input else None)
+
+
+def _kept_elsewhere(
+    kept: Any, place_of: Callable[[Any], saved_hooks.Place | None]
+) -> SavedTensor | Any:
+    """An input of a call, without its memory where an owner gives that again."""
+    place = place_of(kept.tensor) if isinstance(kept, SavedTensor) else None
+    return kept if place is None else _InputElsewhere(kept, place)
 
 
 def _in_order(array: Any, strides: tuple[int, ...]) -> Any:
@@ -360,6 +390,8 @@ class CompiledNode(Node):
         hooks = saved_hooks.current() if saved_hooks.OPEN else None
         if hooks is not None:
             self.saved = [_packed(value, hooks) for value in self.saved]
+            if isinstance(hooks, saved_hooks.HooksOfOwner):
+                self.inputs = [_kept_elsewhere(x, hooks.place_of) for x in inputs or ()]
         self.out_metas = [meta_of(outputs[i]) for i in facts.differentiable_outputs]
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:

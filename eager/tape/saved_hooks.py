@@ -11,13 +11,31 @@ Source: semantics of `torch.autograd.graph.saved_tensors_hooks` in PyTorch 2.x.
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from dynajit.core.errors import ArgumentError, AutogradError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, _set_grad_enabled
 
 Hooks: TypeAlias = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+class Place(Protocol):
+    """Where a tensor is that its owner frees, and has again when it is asked for."""
+
+    def found(self) -> Any:
+        """The tensor."""
+
+
+class HooksOfOwner(tuple[Callable[[Any], Any], Callable[[Any], Any]]):
+    """Functions for saved tensors, of somebody who frees memory that they lie in.
+
+    Compiled calls keep all their inputs, for derivatives of derivatives; those of which `place_of`
+    knows the place are kept as such.
+    """
+
+    place_of: Callable[[Any], Place | None]
+
 
 MSG_WRITTEN: Final = (
     "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack "

@@ -231,7 +231,7 @@ def _hooks_of(units: Sequence[Unit]) -> saved_hooks.Hooks:
     """Functions for saved tensors while a call goes on, around those that are there."""
     outer = saved_hooks.current()
 
-    def pack(saved: Any) -> _Place | _Kept | _Passed:
+    def place_of(saved: Any) -> _Place | None:
         array = saved._held
         for unit in units:
             offset = unit.holds(array)
@@ -239,11 +239,19 @@ def _hooks_of(units: Sequence[Unit]) -> saved_hooks.Hooks:
                 return _Place(
                     unit, unit.stamp(), offset, array.shape, array.strides, array.dtype
                 )
+        return None
+
+    def pack(saved: Any) -> _Place | _Kept | _Passed:
+        place = place_of(saved)
+        if place is not None:
+            return place
         if outer is not None:
             return _Passed(outer[0](saved), outer[1])
         return _Kept(saved, saved._version)
 
-    return pack, _found
+    hooks = saved_hooks.HooksOfOwner((pack, _found))
+    hooks.place_of = place_of
+    return hooks
 
 
 def _found(packed: _Place | _Kept | _Passed) -> Tensor:
