@@ -100,48 +100,53 @@ def watch_state_dicts(state: ShardedState, kind: StateDictType) -> None:
 
 
 class _Watch:
-    """Hooks of one module. Mutable: it holds what is being loaded."""
+    """Hooks of one module. A unit that inner modules look at, too, is theirs until the outermost
+    one has ended."""
 
     def __init__(self, state: ShardedState) -> None:
         self._state = state
-        self._wholes: list[tuple[Unit, tuple[Tensor, ...]]] = []
 
     def before_saving(self, module: Any, prefix: str, keep_vars: bool) -> None:
         """The module has what is to be saved."""
         kind = vars(module)[KIND]
         for unit in self._state.needed():
-            if kind is StateDictType.FULL_STATE_DICT:
-                unit.lay(tensor.clone() for tensor in unit.views(unit.gathered()))
-                unit.free()
-            else:
-                unit.lay(_parts(unit))
+            if unit.shows == 0:
+                if kind is StateDictType.FULL_STATE_DICT:
+                    unit.lay(tensor.clone() for tensor in unit.views(unit.gathered()))
+                    unit.free()
+                else:
+                    unit.lay(_parts(unit))
+            unit.shows += 1
 
     def after_saving(self, module: Any, saved: Any, prefix: str, local: Any) -> None:
         """The module has parts again."""
         for unit in self._state.needed():
-            unit.lay_parts()
+            unit.shows -= 1
+            if unit.shows == 0:
+                unit.lay_parts()
 
     def before_loading(self, module: Any, entries: Any, prefix: str, *rest: Any) -> None:
         """The module has what entries are copied into."""
-        below = [v for k, v in entries.items() if k.startswith(prefix)]
+        below = [value for key, value in entries.items() if key.startswith(prefix)]
         has_parts = any(isinstance(value, ShardedTensor) for value in below)
         for unit in self._state.needed():
-            if has_parts:
+            if unit.shows == 0 and has_parts:
                 _check_places(unit, below)
                 unit.lay(_parts(unit))
-            else:
-                laid = _whole_copies(unit)
-                self._wholes.append((unit, laid))
-                unit.lay(laid)
+            elif unit.shows == 0:
+                unit.lay(_whole_copies(unit))
+            unit.shows += 1
 
     def after_loading(self, module: Any, keys: Any) -> None:
         """Parts of what was loaded are kept."""
-        for unit, _ in self._wholes:
-            wholes = [owner._parameters[name] for (owner, name) in (e.owners[0] for e in unit.entries)]
-            unit.take_over(wholes)
-        self._wholes = []
         for unit in self._state.needed():
-            unit.lay_parts()
+            unit.shows -= 1
+            if unit.shows == 0:
+                owners = (entry.owners[0] for entry in unit.entries)
+                laid: list[Any] = [owner._parameters[name] for owner, name in owners]
+                if not isinstance(laid[0], ShardedTensor):
+                    unit.take_over(laid)
+                unit.lay_parts()
 
 
 def _parts(unit: Unit) -> list[ShardedTensor]:

@@ -154,6 +154,7 @@ class Unit:
         self.reshards = True
         self.syncs = True
         self.depth = 0
+        self.shows = 0
         self.token: Tensor | None = None
         self.iteration: Any = None
         self._shard = self._first_part([parameter for parameter, _ in found])
@@ -314,9 +315,8 @@ class Unit:
 
     def leave(self) -> None:
         """Modules have the parts, and what was gathered is forgotten."""
-        self.depth = 0
-        if self._laid:
-            self.lay_parts()
+        self.depth = self.shows = 0
+        self.lay_parts()
         self.free()
 
     # -- gradients -----------------------------------------------------------------------------

@@ -148,7 +148,7 @@ class FullyShardedDataParallel(Module):
         reshards = strategy is ShardingStrategy.FULL_SHARD
         state = ShardedState(self, units, borrowed, reshards, (cast, root_cast or cast, None))
         vars(self)[STATE] = state
-        vars(self)["_strategy"] = strategy
+        vars(self)["_strategy"], vars(self)["_group"] = strategy, group
         vars(self)["_configs"] = (StateDictConfig(), OptimStateDictConfig())
         _cast_buffers(module, precision)
         watch_state_dicts(state, StateDictType.FULL_STATE_DICT)
@@ -390,8 +390,7 @@ def _renamed(entries: dict[str, Any], old: str, new: str) -> None:
 def _without_prefix(module: Any, saved: dict[str, Any], prefix: str, *rest: Any) -> None:
     _renamed(saved, prefix + _PREFIX, prefix)
     config = vars(module)["_configs"][0]
-    group = vars(module)[STATE].units[0].group if vars(module)[STATE].units else None
-    if getattr(config, "rank0_only", False) and group is not None and group.rank() != 0:
+    if getattr(config, "rank0_only", False) and vars(module)["_group"].rank() != 0:
         for name in [name for name in saved if name.startswith(prefix)]:
             del saved[name]
 
