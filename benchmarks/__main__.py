@@ -8,7 +8,18 @@ CPU, and `python -m benchmarks --gpu [--help]` that of a GPU, with options of th
 import argparse
 import sys
 
-from benchmarks import collectives, cpu, eager, gpu, guards, kernels, mapped, overhead, steps
+from benchmarks import (
+    collectives,
+    cpu,
+    eager,
+    gpu,
+    guards,
+    kernels,
+    mapped,
+    overhead,
+    sharding,
+    steps,
+)
 
 BENCHMARKS = {
     "eager": eager.main,
@@ -17,19 +28,21 @@ BENCHMARKS = {
     "kernels": kernels.main,
     "mapped": mapped.main,
     "steps": steps.main,
-    "collectives": collectives.main,
 }
+SEVERAL = {"collectives": collectives.main, "sharding": sharding.main}
+"""Those that start several processes, and are run where they are named."""
+KNOWN = {**BENCHMARKS, **SEVERAL}
 
 
 def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(KNOWN)}")
     parser.add_argument("--compare", default="", help="torch: add PyTorch where it is installed")
     options = parser.parse_args()
     for name in options.names or BENCHMARKS:
         print(f"== {name}")
-        BENCHMARKS[name](compare=options.compare.split(",") if options.compare else [])
+        KNOWN[name](compare=options.compare.split(",") if options.compare else [])
 
 
 if sys.argv[1:2] == ["cpu"]:

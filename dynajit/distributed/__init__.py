@@ -257,6 +257,7 @@ __all__ = [
     "batch_isend_irecv",
     "broadcast",
     "broadcast_object_list",
+    "checkpoint",
     "constants",
     "default_pg_timeout",
     "destroy_process_group",
@@ -307,7 +308,9 @@ __all__ = [
 ]
 
 __getattr__ = late.publish(
-    __name__, names={"GradBucket": "dynajit.distributed.data_parallel.buckets"}
+    __name__,
+    modules=("checkpoint",),
+    names={"GradBucket": "dynajit.distributed.data_parallel.buckets"},
 )
 
 late.show(__name__)

@@ -292,11 +292,11 @@ class _InputElsewhere(SavedTensor):
         self.storage, self.version, self.place = saved.storage, saved.version, place
 
     @property
-    def tensor(self) -> Any:  # type: ignore[override]
+    def tensor(self) -> Any:
         return self.place.found()
 
     @property
-    def array(self) -> Any:  # type: ignore[override]
+    def array(self) -> Any:
         return self.place.found().array
 
 

@@ -649,7 +649,6 @@ class _Present(threading.local):
 
     partial = False
     callbacks: list[Callable[[], object]] | None = None
-    depth = 0
 
 
 _present = _Present()
@@ -676,7 +675,7 @@ def is_partial() -> bool:
 
 def is_running() -> bool:
     """Whether a backward runs now in this thread."""
-    return _present.depth > 0
+    return _present.callbacks is not None
 
 
 class _mode:
@@ -695,7 +694,6 @@ class _mode:
         _set_autocast_word(self.word & ~CUDA_ENABLED)
         self.before = _set_grad_enabled(self.create_graph)
         self.partial, _present.partial = _present.partial, self.partial
-        _present.depth += 1
         self.callbacks = _present.callbacks
         if self.callbacks is None:
             _present.callbacks = []
@@ -707,7 +705,6 @@ class _mode:
             _present.callbacks.pop(0)()
 
     def __exit__(self, *error: Any) -> None:
-        _present.depth -= 1
         _present.partial = self.partial
         _present.callbacks = self.callbacks
         _set_grad_enabled(self.before)

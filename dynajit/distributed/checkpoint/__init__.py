@@ -5,6 +5,7 @@ on disk; `load` writes nothing before all that it needs was read and is whole.
 """
 
 from dynajit.core.errors import CheckpointException
+from dynajit.core.process import late
 from dynajit.core.refusals import refused_class
 from dynajit.distributed.checkpoint.files import FileSystemReader, FileSystemWriter
 from dynajit.distributed.checkpoint.metadata import Metadata
@@ -42,3 +43,7 @@ __all__ = [
     "save",
     "save_state_dict",
 ]
+
+__getattr__ = late.publish(__name__, modules=("format_utils", "state_dict"))
+
+late.show(__name__)

@@ -114,8 +114,8 @@ class FileSystemReader:
             text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise CheckpointException(
-                f"{self.path}: expected a checkpoint, with a readable file {METADATA!r} ({error}).  "
-                "It is missing where save() did not end; use the checkpoint before."
+                f"{self.path}: expected a checkpoint, with a readable file {METADATA!r} "
+                f"({error}).  It is missing where save() did not end; use the checkpoint before."
             ) from error
         return Metadata.read(text, str(file))
 
@@ -127,7 +127,9 @@ class FileSystemReader:
                 opened.seek(piece.offset)
                 found = opened.read(piece.length)
         except OSError as error:
-            raise CheckpointException(f"{file}: a file of the checkpoint is missing ({error}).") from error
+            raise CheckpointException(
+                f"{file}: a file of the checkpoint is missing ({error})."
+            ) from error
         if len(found) != piece.length or zlib.crc32(found) != piece.crc:
             raise CheckpointException(
                 f"{file}: the bytes from {piece.offset} to {piece.offset + piece.length} are not "

@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dynajit.core.errors import CheckpointException
+from dynajit.core.process.process_groups import STATE
 from dynajit.core.types import dtypes
 from dynajit.distributed.checkpoint.files import FileSystemReader, FileSystemWriter, data_file
 from dynajit.distributed.checkpoint.metadata import Metadata, Piece, Saved
 from dynajit.distributed.groups import ProcessGroup, group_of
 from dynajit.distributed.objects import all_gather_object, broadcast_object_list
 from dynajit.distributed.sharding.states import ShardedTensor
-from dynajit.core.process.process_groups import STATE
 from dynajit.eager import _tensor
 from dynajit.eager.files import serialization
 from dynajit.eager.modes.grad_mode import no_grad

@@ -87,9 +87,7 @@ def _plain(name: str, model: Module) -> str:
 
 def _frozen(model: Module) -> set[str]:
     names = names_of(model)
-    return {
-        _plain(names[id(p)], model) for p in model.parameters() if not p.requires_grad
-    }
+    return {_plain(names[id(p)], model) for p in model.parameters() if not p.requires_grad}
 
 
 def get_model_state_dict(
@@ -102,7 +100,9 @@ def get_model_state_dict(
     """
     chosen = _checked(options)
     kind = (
-        StateDictType.FULL_STATE_DICT if chosen.full_state_dict else StateDictType.SHARDED_STATE_DICT
+        StateDictType.FULL_STATE_DICT
+        if chosen.full_state_dict
+        else StateDictType.SHARDED_STATE_DICT
     )
     with state_dicts_of(model, kind):
         saved = model.state_dict()
@@ -121,7 +121,11 @@ def _on_host(tree: Any) -> Any:
 
 
 def get_optimizer_state_dict(
-    model: Module, optimizers: Any, *, submodules: Any = None, options: StateDictOptions | None = None
+    model: Module,
+    optimizers: Any,
+    *,
+    submodules: Any = None,
+    options: StateDictOptions | None = None,
 ) -> dict[str, Any]:
     """The state of an optimizer, or of several, by names of parameters; begun if there is none."""
     chosen = _checked(options)
@@ -133,7 +137,7 @@ def get_optimizer_state_dict(
         found["param_groups"] += one["param_groups"]
     if chosen.full_state_dict and chosen.cpu_offload and not _is_first():
         return {}
-    return _on_host(found) if chosen.cpu_offload else found  # type: ignore[no-any-return]
+    return _on_host(found) if chosen.cpu_offload else found
 
 
 def _listed(optimizers: Any) -> list[Any]:
@@ -167,7 +171,11 @@ def _begin(optimizer: Any) -> None:
 
 
 def get_state_dict(
-    model: Module, optimizers: Any, *, submodules: Any = None, options: StateDictOptions | None = None
+    model: Module,
+    optimizers: Any,
+    *,
+    submodules: Any = None,
+    options: StateDictOptions | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The state dicts of a model and of its optimizers."""
     return (

@@ -1,8 +1,8 @@
 """Calls of sharded modules: what is gathered before, freed after, and reduced in backward.
 
 Contract: `enter` and `leave` stand around each call; the outermost one begins an `Iteration`, whose
-nodes on the tape see to gradients: `_Begin` (one, the oldest, which runs last in backward) waits for
-all reductions and hands gradients to the parts; the oldest `_Reduce` of a unit starts its
+nodes on the tape see to gradients: `_Begin` (one, the oldest, which runs last in backward) waits
+for all reductions and hands gradients to the parts; the oldest `_Reduce` of a unit starts its
 reduction, since nothing newer can add to it; each time that a unit is gathered, a `_Use` has the
 whole parameters as its outputs. What is saved for backward of gathered memory is kept as a
 place in its unit, and gathered again when backward asks.
@@ -25,7 +25,6 @@ from dynajit.eager.backward import engine as tape
 from dynajit.eager.backward.function import Function, once_differentiable
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
 from dynajit.eager.tape import saved_hooks
-
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.ops.functions.creation.creation import zeros
@@ -87,7 +86,7 @@ def states_below(module: Module) -> list[ShardedState]:
 
 _HELD: Final = "_sharded_parameters"
 _GUARD: Final = -1
-"""The number of the hook that refuses: one for all modules, so that compiled code is one for all."""
+"""The number of the hook that refuses: one for all modules, so that compiled code is, too."""
 
 
 def guard(unit: Unit, module: Module, name: str) -> None:
@@ -100,9 +99,7 @@ def guard(unit: Unit, module: Module, name: str) -> None:
 def _refuse_parts(module: Module, args: Any) -> None:
     for unit, name in vars(module)[_HELD]:
         if not unit.is_laid() and not _laid_for_backward(unit):
-            raise ExpectationError(
-                MSG_NOT_GATHERED.format(module=type(module).__name__, name=name)
-            )
+            raise ExpectationError(MSG_NOT_GATHERED.format(module=type(module).__name__, name=name))
 
 
 def _laid_for_backward(unit: Unit) -> bool:
@@ -236,9 +233,7 @@ def _hooks_of(units: Sequence[Unit]) -> saved_hooks.Hooks:
         for unit in units:
             offset = unit.holds(array)
             if offset is not None:
-                return _Place(
-                    unit, unit.stamp(), offset, array.shape, array.strides, array.dtype
-                )
+                return _Place(unit, unit.stamp(), offset, array.shape, array.strides, array.dtype)
         return None
 
     def pack(saved: Any) -> _Place | _Kept | _Passed:
@@ -329,7 +324,7 @@ class Iteration:
         """All gradients of a unit are here: let them travel, and free the parameters."""
         if unit.syncs:
             if self._last is not None:
-                self._last.wait_for_transfer()
+                self._last.wait()  # at most one travels, so that buffers are few
             started = unit.started_reduction()
             if started is not None:
                 self._reductions[unit] = self._last = started

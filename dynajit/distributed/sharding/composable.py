@@ -48,7 +48,7 @@ class FSDPModule:
     __slots__ = ()
 
     def _call_forward(self, *args: Any, **kwargs: Any) -> Any:
-        call, args, kwargs = _entered(self, args, kwargs)
+        call, args, kwargs = _entered(self, args, kwargs)  # type: ignore[arg-type]
         if call is None:
             return super()._call_forward(*args, **kwargs)  # type: ignore[misc]
         try:
@@ -86,7 +86,9 @@ class FSDPModule:
             for unit in state.units:
                 unit.leave()
 
-    def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
+    def set_requires_gradient_sync(
+        self, requires_gradient_sync: bool, *, recurse: bool = True
+    ) -> None:
         """Whether backward reduces gradients; else they add up, whole, in every process."""
         for state in self._states(recurse):
             for unit in state.units:
@@ -177,10 +179,14 @@ def fully_shard(
     policy = mp_policy or MixedPrecisionPolicy()
     group = sharding_group(_group_of_mesh(mesh), "fully_shard")
     ignored = {id(parameter) for parameter in ignored_params or ()}
-    reshards = reshard_after_forward if reshard_after_forward is None else (
-        reshard_after_forward is not False and reshard_after_forward != 1
-        if not isinstance(reshard_after_forward, bool)
-        else reshard_after_forward
+    reshards = (
+        reshard_after_forward
+        if reshard_after_forward is None
+        else (
+            reshard_after_forward is not False and reshard_after_forward != 1
+            if not isinstance(reshard_after_forward, bool)
+            else reshard_after_forward
+        )
     )
     cast = policy.param_dtype if policy.cast_forward_inputs else None
     dtypes = (policy.param_dtype, policy.reduce_dtype)
@@ -239,9 +245,10 @@ def register_fsdp_forward_method(module: Any, method_name: str) -> None:
     if not hasattr(module, method_name):
         raise InvalidValueError(f"{type(module)} does not have a method {method_name}")
     method = getattr(module, method_name)
+    sharded: Any = module
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        call, args, kwargs = _entered(module, args, kwargs)
+        call, args, kwargs = _entered(sharded, args, kwargs)
         assert call is not None
         try:
             result = method(*args, **kwargs)

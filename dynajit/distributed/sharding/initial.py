@@ -58,9 +58,7 @@ def keep_resetting(units: Iterable[Unit]) -> None:
             )
 
 
-def _reset(
-    module: Any, held: list[tuple[Unit, int, str]], reset: Callable[[], None]
-) -> None:
+def _reset(module: Any, held: list[tuple[Unit, int, str]], reset: Callable[[], None]) -> None:
     parts = dict(module._parameters)
     for unit, index, name in held:
         module._parameters[name] = empty(unit.entries[index].shape, dtype=parts[name].dtype)

@@ -91,7 +91,9 @@ def optimizer_state(
     return {"state": state, "param_groups": groups}
 
 
-def loadable_optimizer_state(model: Module, optimizer: Any, given: dict[str, Any]) -> dict[str, Any]:
+def loadable_optimizer_state(
+    model: Module, optimizer: Any, given: dict[str, Any]
+) -> dict[str, Any]:
     """What `optimizer.load_state_dict` takes, of a state by names: this process's parts.
 
     Raises:
@@ -108,9 +110,7 @@ def loadable_optimizer_state(model: Module, optimizer: Any, given: dict[str, Any
     for name, entry in given["state"].items():
         number, parameter = numbers[name]
         state[number] = {key: _part(value, parameter) for key, value in entry.items()}
-    saved_groups = {
-        name: packed for packed in given["param_groups"] for name in packed["params"]
-    }
+    saved_groups = {name: packed for packed in given["param_groups"] for name in packed["params"]}
     groups = []
     place = 0
     for group in optimizer.param_groups:

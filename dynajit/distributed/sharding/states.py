@@ -18,7 +18,7 @@ from dynajit.eager.tensor.creation import empty
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.hooks import add_hook
 from dynajit.nn.module import Module
-
+from dynajit.ops.functions.creation.creation import zeros
 
 KIND: Final = "_state_kind"
 """The attribute of a sharded module that has the kind of its state dicts."""
@@ -37,7 +37,7 @@ class ShardedTensor(Tensor):
     @classmethod
     def of(cls, part: Tensor, unit: Unit, index: int) -> "ShardedTensor":
         """A part, whose memory is shared."""
-        made = part.detach().as_subclass(cls)
+        made: ShardedTensor = part.detach().as_subclass(cls)
         made.unit, made.index = unit, index
         return made
 
@@ -55,20 +55,22 @@ class ShardedTensor(Tensor):
         """The same memory, without history."""
         return ShardedTensor.of(self.as_subclass(Tensor), self.unit, self.index)
 
-    def clone(self, *args: Any, **kwargs: Any) -> "ShardedTensor":  # type: ignore[override]
+    def clone(self, *args: Any, **kwargs: Any) -> "ShardedTensor":
         """A copy of the part."""
         return ShardedTensor.of(self.to_local().clone(), self.unit, self.index)
 
     def to_local(self) -> Tensor:
         """The part as a plain tensor."""
-        return self.as_subclass(Tensor).detach()
+        part: Tensor = self.as_subclass(Tensor).detach()
+        return part
 
     def full_tensor(self) -> Tensor:
         """The whole; every process of the group calls this."""
-        parts: list[Tensor | None] = []
-        for index, entry in enumerate(self.unit.entries):
-            length = self.unit.span(index)[2] if entry else 0
-            parts.append(self.to_local() if index == self.index else empty(length, dtype=self.dtype).zero_())
+        parts: list[Tensor | None] = [
+            zeros(self.unit.span(index)[2], dtype=self.dtype)
+            for index in range(len(self.unit.entries))
+        ]
+        parts[self.index] = self.to_local()
         found = self.unit.joined(parts)[self.index]
         assert found is not None
         return found

@@ -72,7 +72,10 @@ class Reduction:
         self._dtype: DType = flat.dtype
         wide = flat.to(float32) if flat.dtype in _WIDENED else flat
         self._used = used
-        self._works = [all_reduce(used, ReduceOp.MAX, group=group, async_op=True)]
+        self._result: tuple[Tensor, list[bool]] | None = None
+        self._works: list[Work | None] = [
+            all_reduce(used, ReduceOp.MAX, group=group, async_op=True)
+        ]
         if parts == 1:
             self._received = wide
             self._works.append(all_reduce(wide, group=group, async_op=True))
@@ -80,18 +83,21 @@ class Reduction:
             self._received = empty(wide.numel(), dtype=wide.dtype)
             self._works.append(all_to_all_single(self._received, wide, group=group, async_op=True))
 
-    def wait_for_transfer(self) -> None:
-        """Return when everything has arrived."""
+    def wait(self) -> tuple[Tensor, list[bool]]:
+        """This process's part of the mean, and which parameters had a gradient in any process."""
+        if self._result is None:
+            self._result = self._finished()
+            self._works, self._received = [], self._used
+        return self._result
+
+    def _finished(self) -> tuple[Tensor, list[bool]]:
         for work in self._works:
             if work is not None:
                 work.wait()
-
-    def wait(self) -> tuple[Tensor, list[bool]]:
-        """This process's part of the mean, and which parameters had a gradient in any process."""
-        self.wait_for_transfer()
         if self._parts == 1:
             total = self._received
         else:
             total = joined_in_order(list(self._received.view(self._parts, -1).unbind()))
+            total = total.clone()  # without the other processes' rows behind it
         total.div_(self._group.size())
         return total.to(self._dtype), [bool(count) for count in self._used.tolist()]

@@ -68,7 +68,8 @@ class PartOfParameter(Parameter):
 
     def to_local(self) -> Tensor:
         """The part, without history."""
-        return self.detach()
+        part: Tensor = self.detach()
+        return part
 
     @staticmethod
     def total_norm_of(
@@ -86,7 +87,7 @@ class PartOfParameter(Parameter):
         for parameter in parameters:
             is_part = isinstance(parameter, PartOfParameter) and parameter.unit.parts > 1
             if is_part:
-                listed = shared.setdefault(parameter.unit.group, [])  # type: ignore[attr-defined]
+                listed = shared.setdefault(parameter.unit.group, [])
             else:
                 listed = whole
             if parameter.grad is not None and parameter.grad.numel():
@@ -180,7 +181,7 @@ class Unit:
 
     def _first_part(self, parameters: Sequence[Parameter]) -> Tensor:
         first = parameters[0]
-        shard = zeros(self.part_count, dtype=first.dtype, device=first.device)
+        shard: Tensor = zeros(self.part_count, dtype=first.dtype, device=first.device)
         if not first.is_meta:
             with no_grad():
                 for index, parameter in enumerate(parameters):
@@ -286,7 +287,7 @@ class Unit:
     def whole(self, index: int) -> Tensor:
         """A copy of one parameter; every process calls this."""
         was_here = self.full is not None
-        found = self.views(self.gathered())[index].clone()
+        found: Tensor = self.views(self.gathered())[index].clone()
         if not was_here and self.depth == 0:
             self.free()
         return found
@@ -382,14 +383,15 @@ class Unit:
     def part_of(self, index: int, whole: Tensor) -> Tensor:
         """This process's part of a tensor as large as a parameter."""
         inside, _, length = self.span(index)
-        return whole.detach().reshape(-1)[inside : inside + length].clone()
+        part: Tensor = whole.detach().reshape(-1)[inside : inside + length].clone()
+        return part
 
     def take_over(self, wholes: Sequence[Tensor]) -> None:
         """Write whole parameters into the parts."""
         with no_grad():
             for index, (leaf, whole) in enumerate(zip(self.leaves, wholes, strict=True)):
                 if leaf.is_meta:
-                    _, at, length = self.span(index)
+                    _, _, length = self.span(index)
                     leaf.data = empty(length, dtype=leaf.dtype)
                 leaf.copy_(self.part_of(index, whole).to(leaf.dtype))
 
@@ -410,7 +412,8 @@ def _joined_norm(norm: Tensor, order: float, group: ProcessGroup) -> Tensor:
             return norm
         power = norm**order
         all_reduce(power, group=group)
-        return power ** (1.0 / order)
+        joined: Tensor = power ** (1.0 / order)
+        return joined
 
 
 def _address(array: Any) -> int:

@@ -367,7 +367,11 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def full_optim_state_dict(
-        model: Module, optim: Any, optim_input: Any = None, rank0_only: bool = True, group: Any = None
+        model: Module,
+        optim: Any,
+        optim_input: Any = None,
+        rank0_only: bool = True,
+        group: Any = None,
     ) -> dict[str, Any]:
         """`optim_state_dict` of whole tensors by its older name."""
         config = FullOptimStateDictConfig(rank0_only=rank0_only)

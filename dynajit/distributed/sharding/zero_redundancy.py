@@ -98,7 +98,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
             }
             for group in self.param_groups
         ]
-        self.optim = self._optimizer_class(local, **self._options)  # type: ignore[call-arg, arg-type]
+        self.optim = self._optimizer_class(local, **self._options)
         _copy_options(self.optim.param_groups, self.param_groups)
         self._buckets = self._made_buckets()
         self._is_dealt = True
@@ -108,7 +108,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         owners: dict[int, int] = {}
         sizes = [0] * self.world_size
         for group in self.param_groups:
-            for parameter in sorted(group["params"], key=Tensor.numel, reverse=True):
+            for parameter in sorted(group["params"], key=_count, reverse=True):
                 owner = sizes.index(min(sizes))
                 owners[id(parameter)] = owner
                 sizes[owner] += parameter.numel()
@@ -240,6 +240,11 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     def join_process_group(self) -> ProcessGroup:
         """The group."""
         return self.process_group
+
+
+def _count(parameter: Any) -> int:
+    """How many elements it has."""
+    return parameter.numel()  # type: ignore[no-any-return]
 
 
 def _copy_options(source: list[dict[str, Any]], target: list[dict[str, Any]]) -> None:

@@ -86,7 +86,7 @@ def clip_grad_norm_(
     if parts is None:
         total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite)
     else:  # parts of parameters: other processes have the others
-        total = parts.total_norm_of(listed, float(norm_type), error_if_nonfinite)  # type: ignore[attr-defined]
+        total = parts.total_norm_of(listed, float(norm_type), error_if_nonfinite)
     clip_grads_with_norm_(listed, max_norm, total)
     return total
 

@@ -245,6 +245,4 @@ def test_a_module_may_be_saved_and_read_itself(tmp_path: Path) -> None:
 
     assert other.weight.equal(model.weight)
     with pytest.raises(dcp.CheckpointException, match="a checkpoint is there"):
-        dcp.save(
-            {"model": model}, storage_writer=dcp.FileSystemWriter(tmp_path, overwrite=False)
-        )
+        dcp.save({"model": model}, storage_writer=dcp.FileSystemWriter(tmp_path, overwrite=False))

@@ -69,9 +69,7 @@ class LSTM(nn.Module):
 
 def mlp() -> nn.Module:
     """Three linear layers."""
-    return nn.Sequential(
-        nn.Linear(6, 17), nn.Tanh(), nn.Linear(17, 9), nn.ReLU(), nn.Linear(9, 3)
-    )
+    return nn.Sequential(nn.Linear(6, 17), nn.Tanh(), nn.Linear(17, 9), nn.ReLU(), nn.Linear(9, 3))
 
 
 def convnet() -> nn.Module:

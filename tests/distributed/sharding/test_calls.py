@@ -79,7 +79,9 @@ def accumulated() -> tuple[bool, list[Any], list[Any]]:
         if step == 0:
             early = any(p.grad is not None for p in model.parameters())
     averaged(plain)
-    whole = [p.unit.joined([leaf.grad for leaf in p.unit.leaves])[p.index] for p in model.parameters()]
+    whole = [
+        p.unit.joined([leaf.grad for leaf in p.unit.leaves])[p.index] for p in model.parameters()
+    ]
     return early, [p.grad.numpy() for p in plain.parameters()], [x.numpy() for x in whole]
 
 

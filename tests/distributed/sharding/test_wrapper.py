@@ -134,9 +134,7 @@ def policies() -> tuple[Any, ...]:
         empty = nn.Linear(3, 3)
     started = FullyShardedDataParallel(empty)(dj.ones(1, 3))
     try:
-        FullyShardedDataParallel(
-            nn.Linear(2, 2), sharding_strategy=ShardingStrategy.HYBRID_SHARD
-        )
+        FullyShardedDataParallel(nn.Linear(2, 2), sharding_strategy=ShardingStrategy.HYBRID_SHARD)
     except NotImplementedError as error:
         refused = str(error)
     precise = FullyShardedDataParallel(
