@@ -175,10 +175,16 @@ class GradScaler:
         for gradient in gradients:
             flags.setdefault(gradient.device, []).append(gradient.isfinite().all())
             gradient.mul_(inverse.to(gradient.device))
-        return {
+        found = {
             device: functions.stack(finite).all().logical_not().to(dtypes.float32)
             for device, finite in flags.items()
         }
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if hasattr(type(parameter), "found_anywhere"):  # a part: others have the others
+                    parameter.found_anywhere(found)
+                    return found
+        return found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step(*args, **kwargs)` with unscaled gradients, if all of them are finite.

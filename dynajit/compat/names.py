@@ -62,9 +62,6 @@ _NOT_SHARDED: Final = (
     "checkpoints are folders of files of their own.  Use distributed.checkpoint.save and load, or "
     "get_optimizer_state_dict."
 )
-_WHOLE_GRADIENTS: Final = (
-    "dynajit runs in one process; gradients are whole.  Use dynajit.amp.GradScaler."
-)
 _NOBODY: Final = "dynajit runs in one process; there is nobody to call.  Call the function."
 _NO_MESH: Final = (
     "no tensor is spread over processes.  Use tensors as they are, and groups: "
@@ -787,10 +784,6 @@ _PLACES: Final[dict[str, Place]] = {
             ),
         },
     ),
-    "distributed.fsdp.sharded_grad_scaler": Place(
-        "The scaler of sharded gradients.",
-        refused={_WHOLE_GRADIENTS: "ShardedGradScaler"},
-    ),
     "distributed.nn": Place(
         "Collectives that keep gradients.",
         {
@@ -931,6 +924,7 @@ _ELSEWHERE: Final[dict[str, str]] = {
     "distributed.algorithms._checkpoint.checkpoint_wrapper": "distributed.checkpoint_wrapper",
     "distributed.algorithms.join": "distributed.join",
     "distributed.fsdp.fully_sharded_data_parallel": "distributed.sharding",
+    "distributed.fsdp.sharded_grad_scaler": "distributed.sharding.grad_scaler",
     "distributed.fsdp.wrap": "distributed.wrapping",
     "distributed.optim.zero_redundancy_optimizer": "distributed.sharding.zero_redundancy",
     "distributed.nn.functional": "distributed.with_gradients",

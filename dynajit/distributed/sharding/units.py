@@ -71,6 +71,12 @@ class PartOfParameter(Parameter):
         part: Tensor = self.detach()
         return part
 
+    def found_anywhere(self, flags: dict[Any, Tensor]) -> None:
+        """Flags of this process, which are 0 or 1, become those of any; every process calls
+        this."""
+        for flag in flags.values():
+            all_reduce(flag, ReduceOp.MAX, group=self.unit.group)
+
     @staticmethod
     def total_norm_of(
         parameters: Sequence[Tensor], order: float, error_if_nonfinite: bool

@@ -1,7 +1,7 @@
 """One program for PyTorch and for dynajit: a sharded model is trained on two processes.
 
-Contract: `python -m tests.distributed.sharding.both RANK FOLDER` runs it with PyTorch over Gloo, and
-writes what `trained` gives into the folder.
+Contract: `python -m tests.distributed.sharding.both RANK FOLDER` runs it with PyTorch over Gloo,
+and writes what `trained` gives into the folder.
 """
 
 import importlib

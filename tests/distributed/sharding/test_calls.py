@@ -12,6 +12,7 @@ import dynajit.distributed as dist
 from dynajit import nn
 from dynajit.distributed.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from dynajit.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
+from dynajit.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from tests.distributed.sharding.models import (
     adamw,
     averaged,
@@ -205,6 +206,25 @@ def read_by_hand() -> tuple[Any, ...]:
     return tuple(shapes)
 
 
+def scaled() -> tuple[Any, ...]:
+    """Whether a step was made, and the scale afterwards, where one process's gradient is not
+    finite, and where none is."""
+    found = []
+    for bad in (True, False):
+        model: Any = fully_shard(Two())
+        optimizer = dj.optim.SGD(model.parameters(), lr=1.0)
+        scaler = ShardedGradScaler("cpu", init_scale=4.0)
+        before = whole_parameters(model)
+        scaler.scale(model(dj.ones(2, 4)).sum()).backward()
+        if bad and dist.get_rank() == 1:
+            model.inner.weight.grad.fill_(float("inf"))
+        scaler.step(optimizer)
+        scaler.update()
+        is_same = all(map(np.array_equal, before, whole_parameters(model)))
+        found.append((is_same, scaler.get_scale()))
+    return tuple(found)
+
+
 FUNCTIONS = {
     "eager": functools.partial(memory_after_forward, False),
     "compiled": functools.partial(memory_after_forward, True),
@@ -215,6 +235,7 @@ FUNCTIONS = {
     "initial": initial_values,
     "mixed": mixed,
     "by hand": read_by_hand,
+    "scaled": scaled,
 }
 
 
@@ -297,3 +318,9 @@ def test_parameters_are_whole_between_unshard_and_reshard() -> None:
         assert before == after
         assert (4, 4) == within
         assert 1 == len(before)
+
+
+def test_a_step_is_left_out_by_all_if_one_gradient_is_not_finite() -> None:
+    """And the scale shrinks in all processes."""
+    for found in results()["scaled"]:
+        assert ((True, 2.0), (False, 4.0)) == found
