@@ -149,6 +149,7 @@ class FullyShardedDataParallel(Module):
         state = ShardedState(self, units, borrowed, reshards, (cast, root_cast or cast, None))
         vars(self)[STATE] = state
         vars(self)["_strategy"], vars(self)["_group"] = strategy, group
+        vars(self)["_is_summoned"] = False
         vars(self)["_configs"] = (StateDictConfig(), OptimStateDictConfig())
         _cast_buffers(module, precision)
         watch_state_dicts(state, StateDictType.FULL_STATE_DICT)
@@ -174,6 +175,11 @@ class FullyShardedDataParallel(Module):
 
     def __getitem__(self, key: Any) -> Any:
         return self.module[key]
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
+        """As of any module; within `summon_full_params` by the names of the module inside."""
+        for name, parameter in super().named_parameters(*args, **kwargs):
+            yield (_clean(name) if vars(self)["_is_summoned"] else name), parameter
 
     @property
     def module(self) -> Any:
@@ -265,12 +271,17 @@ class FullyShardedDataParallel(Module):
             unit.free()
             unit.lay_gathered(copies)
             laid.append(copies)
+        wrapped = FullyShardedDataParallel.fsdp_modules(module)
+        for one in wrapped:
+            vars(one)["_is_summoned"] = True
         try:
             yield
             if writeback:
                 for unit, copies in zip(units, laid, strict=True):
                     unit.take_over(copies)
         finally:
+            for one in wrapped:
+                vars(one)["_is_summoned"] = False
             for unit in units:
                 unit.leave()
 
@@ -381,7 +392,7 @@ class FullyShardedDataParallel(Module):
             return FullyShardedDataParallel.optim_state_dict(model, optim)
 
 
-def clean_name(name: str) -> str:
+def _clean(name: str) -> str:
     """A parameter's name without those of wrappers."""
     return name.replace(_PREFIX, "")
 

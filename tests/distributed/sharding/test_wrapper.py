@@ -118,7 +118,10 @@ def written_whole() -> tuple[Any, ...]:
         ):
             for parameter in model.parameters():
                 parameter.fill_(2.0 if is_kept else 3.0)
-    return tuple(float(x.min()) for x in whole_parameters(model))
+    with FullyShardedDataParallel.summon_full_params(model):
+        shapes = {name: tuple(p.shape) for name, p in model.named_parameters()}
+    plain = {name: tuple(p.shape) for name, p in made("mlp").named_parameters()}
+    return shapes == plain, {float(x.min()) for x in whole_parameters(model)}
 
 
 def policies() -> tuple[Any, ...]:
@@ -256,8 +259,9 @@ def test_norms_are_of_all_parts() -> None:
 
 def test_what_is_written_to_whole_parameters_is_kept_if_asked() -> None:
     """By each process, its part."""
-    for found in results()["written"]:
-        assert {2.0} == set(found)
+    for has_names, found in results()["written"]:
+        assert has_names
+        assert {2.0} == found
 
 
 def test_policies_choose_what_is_wrapped() -> None:
