@@ -18,7 +18,7 @@ import numpy as np
 from dynajit.core.errors import AutogradError, ExpectationError
 from dynajit.core.records import record
 from dynajit.core.types.dtypes import DType
-from dynajit.distributed.sharding.transfers import Reduction
+from dynajit.distributed.sharding.transfers import ORDER, Reduction
 from dynajit.distributed.sharding.units import MSG_NOT_GATHERED, MSG_WRITTEN, Unit
 from dynajit.eager import _tensor
 from dynajit.eager.backward import engine as tape
@@ -331,9 +331,19 @@ class Iteration:
         if unit.reshards:
             unit.leave()
 
+    def check_order(self) -> None:
+        """Nothing, if all processes gathered the same units in the same order.
+
+        Raises:
+            DistBackendError: they did not.
+        """
+        for group in dict.fromkeys(unit.group for unit in self.units):
+            ORDER.check(group)
+
     def finished_gradients(self) -> list[Tensor | None]:
         """Of all parts, in order."""
         reductions, self._reductions, self._last = self._reductions, {}, None
+        self.check_order()
         found: list[Tensor | None] = []
         for unit in self._trained:
             reduction = reductions.get(unit)
@@ -420,6 +430,7 @@ class Call:
                 if isinstance(leaf, Tensor) and leaf.requires_grad:
                     leaf.register_hook(told)
         if self._is_outermost and not self._is_again:
+            self._iteration.check_order()
             self._state.order = tuple(self._iteration.order)
         return result
 

@@ -10,15 +10,52 @@ Operations in MPICH" (2005), recursive doubling: neighbours first.
 
 from typing import Final
 
-from dynajit.core.types.dtypes import DType, bfloat16, float16, float32
+from dynajit.core.errors import DistBackendError
+from dynajit.core.types.dtypes import DType, bfloat16, float16, float32, int64
 from dynajit.distributed.collectives import all_gather_into_tensor, all_reduce, all_to_all_single
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.reductions import ReduceOp
 from dynajit.distributed.work import Work
-from dynajit.eager.tensor.creation import empty
+from dynajit.eager.tensor.creation import empty, tensor
 from dynajit.eager.tensor.tensor import Tensor
 
+MSG_ORDER: Final = (
+    "sharded modules were called in another order in another process, and got each other's "
+    "parameters.  Call the same modules in the same order in all processes, where need be with "
+    "inputs that do not matter."
+)
 _WIDENED: Final = (float16, bfloat16)
+
+
+class Order:
+    """Which units travelled in which order, as one number by group. Mutable: it grows.
+
+    What one process sends for a unit would be taken for another one of its size where processes
+    call modules in different orders; comparing the numbers finds that before a step is made.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[ProcessGroup, int] = {}
+
+    def note(self, group: ProcessGroup, unit: int) -> None:
+        """A unit begins to travel: gathered, or reduced if the number is negative."""
+        before = self._numbers.get(group, 0)
+        self._numbers[group] = (before * 1_000_003 + unit) % (1 << 61)
+
+    def check(self, group: ProcessGroup) -> None:
+        """Nothing, if it was the same in all processes; all call this.
+
+        Raises:
+            DistBackendError: it was not.
+        """
+        if group.size() == 1:
+            return
+        number = self._numbers.get(group, 0)
+        largest = tensor([number, -number], dtype=int64)
+        all_reduce(largest, ReduceOp.MAX, group=group)
+        first, last = largest.tolist()
+        if first != -last:
+            raise DistBackendError(MSG_ORDER)
 
 
 def joined_in_order(rows: list[Tensor]) -> Tensor:
@@ -101,3 +138,6 @@ class Reduction:
             total = total.clone()  # without the other processes' rows behind it
         total.div_(self._group.size())
         return total.to(self._dtype), [bool(count) for count in self._used.tolist()]
+
+
+ORDER: Final = Order()

@@ -6,6 +6,7 @@ nothing refers to that memory but who kept a view. It is never written: what was
 is right for as long as it lives, and a parameter that is not gathered is an error, never a number.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -18,7 +19,7 @@ from dynajit.core.types.dtypes import DType, uint8
 from dynajit.distributed.collectives import all_reduce
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.reductions import ReduceOp
-from dynajit.distributed.sharding.transfers import Gathering, Reduction
+from dynajit.distributed.sharding.transfers import ORDER, Gathering, Reduction
 from dynajit.eager import _tensor
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty, tensor
@@ -43,6 +44,9 @@ MSG_ON_META: Final = (
     "the parameter {name!r} of a sharded module is on the device 'meta'.  Call "
     "model.to_empty(device='cpu') and give it values before the first forward."
 )
+
+
+_numbers = itertools.count(1)
 
 
 class PartOfParameter(Parameter):
@@ -147,6 +151,7 @@ class Unit:
         parts: int,
         dtypes: tuple[DType | None, DType | None] = (None, None),
     ) -> None:
+        self.number = next(_numbers)
         self.group = group
         self.parts = parts
         self.rank = group.rank() if parts > 1 else 0
@@ -256,6 +261,7 @@ class Unit:
         if self.parts == 1:
             self.full = part
         else:
+            ORDER.note(self.group, self.number)
             self._gathering = Gathering(part, self.group)
 
     def gathered(self) -> Tensor:
@@ -351,6 +357,7 @@ class Unit:
         flat, self._gradients = self._gradients, None
         if flat is None:
             return None
+        ORDER.note(self.group, -self.number)
         used = tensor(self._arrived, dtype=uint8)
         self._arrived = [False] * len(self.entries)
         return Reduction(flat, used, self.group, self.parts)

@@ -225,6 +225,18 @@ def scaled() -> tuple[Any, ...]:
     return tuple(found)
 
 
+def crossed() -> str:
+    """What is said where processes call two alike modules in different orders."""
+    first, second = (nn.Linear(4, 4) for _ in range(2))
+    model: Any = nn.Sequential(first, second)
+    layers = [first, second] if dist.get_rank() == 0 else [second, first]
+    model.forward = lambda x: layers[0](layers[1](x))
+    fully_shard(first)
+    fully_shard(second)
+    fully_shard(model)
+    return _message(lambda: model(dj.ones(2, 4)))
+
+
 FUNCTIONS = {
     "eager": functools.partial(memory_after_forward, False),
     "compiled": functools.partial(memory_after_forward, True),
@@ -236,6 +248,7 @@ FUNCTIONS = {
     "mixed": mixed,
     "by hand": read_by_hand,
     "scaled": scaled,
+    "crossed": crossed,
 }
 
 
@@ -324,3 +337,9 @@ def test_a_step_is_left_out_by_all_if_one_gradient_is_not_finite() -> None:
     """And the scale shrinks in all processes."""
     for found in results()["scaled"]:
         assert ((True, 2.0), (False, 4.0)) == found
+
+
+def test_processes_that_call_modules_in_different_orders_are_told() -> None:
+    """All of them, before anything is done with what they computed."""
+    for found in results()["crossed"]:
+        assert "in another order in another process" in found

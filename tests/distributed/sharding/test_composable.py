@@ -15,6 +15,7 @@ from tests.support.ranks import Raised, on_ranks
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_training_is_pytorchs(tmp_path: Path) -> None:
     """Losses, norms of gradients and parameters, with accumulation and clipping, in float64."""
     pytest.importorskip("torch")
