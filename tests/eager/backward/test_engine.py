@@ -591,3 +591,26 @@ def test_gradients_of_rows_are_those_of_pytorch() -> None:
 
     for expected, actual in zip(*results, strict=True):
         np.testing.assert_allclose(actual, expected, rtol=1e-5)
+
+
+def test_a_backward_runs_while_hooks_are_called() -> None:
+    """And neither before nor afterwards, also where one raises."""
+    seen = []
+
+    def look(gradient: Tensor) -> None:
+        seen.append(tape.is_running())
+
+    def fail(gradient: Tensor) -> None:
+        raise ValueError("hook")
+
+    x = dj.ones(2, requires_grad=True)
+    y = x * 2
+    y.register_hook(look)
+    y.sum().backward()
+    z = x * 2
+    z.register_hook(fail)
+    with pytest.raises(ValueError, match="hook"):
+        z.sum().backward()
+
+    assert [True] == seen
+    assert not tape.is_running()
