@@ -41,6 +41,7 @@ BY_NAME = {
     "from_dlpack": "one argument",
     "compile": "options of torch.compile alone",
     "distributed.init_process_group": "private option",
+    "distributed.GradBucket.index": "the schema is that of the function of the same name",
     "save": "private option",
     "dropout": "`train` in torch.dropout, `training` in functional.dropout",
     "norm": "Tensor.norm and functional norm have other places for dtype",

@@ -17,7 +17,7 @@ class DataParallel(Module):
 
     Args:
         module: on the first of the GPUs.
-        device_ids: numbers of GPUs; None for all. Without a GPU the module runs as it is.
+        device_ids: numbers of GPUs; None for all. A module that is not on a GPU runs as it is.
         output_device: where outputs are gathered; the first of the GPUs if None.
         dim: of the batch.
 
@@ -38,7 +38,7 @@ class DataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """`module(*inputs, **kwargs)`, of parts of the batch."""
-        if not self.device_ids:
+        if not self.device_ids or not _is_on_gpu(self.module):
             return self.module(*inputs, **kwargs)
         return _spread(self.module, inputs, kwargs, self.device_ids, self.output_device, self.dim)
 
@@ -55,7 +55,7 @@ def data_parallel(
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     keywords = module_kwargs or {}
     devices = _devices(device_ids, output_device)
-    if not devices:
+    if not devices or not _is_on_gpu(module):
         return module(*given, **keywords)
     target = Device(devices[0] if output_device is None else output_device)
     return _spread(module, given, keywords, devices, target, dim)
@@ -75,6 +75,10 @@ def _devices(device_ids: Any, output_device: Any) -> list[Any]:
             "no GPU.  Expected None."
         )
     return []
+
+
+def _is_on_gpu(module: Module) -> bool:
+    return any(tensor.is_cuda for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _spread(
