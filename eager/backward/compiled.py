@@ -7,6 +7,7 @@ the forward graph is replayed op by op on tensors and differentiated by the tape
 views of inputs are the caller's business.
 """
 
+import functools
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -426,11 +427,8 @@ class CompiledNode(Node):
         if program is None:
             return None
         came = self.receive(gradients, [edge is not None for edge in self.edges])
-        parts = program(*self.arguments(gradients, came))
-        return (
-            [(trained[i], None if array is None else _tensor.wrap(array)) for i, array in part]
-            for part in parts
-        )
+        # `map` holds nothing of a part that it has given: its arrays are the leaves' own.
+        return map(functools.partial(_part, trained), program(*self.arguments(gradients, came)))
 
     def receive(self, gradients: list[Any], wanted: Sequence[bool]) -> set[int]:
         """The outputs whose gradients came; what they need is as it was.
@@ -673,6 +671,11 @@ class CompiledNode(Node):
 
     def name(self) -> str:
         return "CompiledBackward"
+
+
+def _part(positions: Sequence[int], arrays: Sequence[tuple[int, Any]]) -> Sequence[tuple[int, Any]]:
+    """(position of an input, its gradient), from numbers among those that have one."""
+    return [(positions[i], None if a is None else _tensor.wrap(a)) for i, a in arrays]
 
 
 def note_within(view: Any, *results: Any) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.core.arrays import any_arrays
 from dynajit.driver import parts
 from dynajit.eager.backward import arrivals
 
@@ -123,6 +124,24 @@ def test_second_runs_and_gradients_of_gradients_are_as_without(goes: list[int]) 
             loss.backward()
     for parameter, gradient in zip(module.parameters(), once, strict=True):
         np.testing.assert_allclose(parameter.grad.numpy(), 2 * gradient, rtol=1e-10)
+
+
+def test_gradients_are_not_copied(goes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of results becomes that of `.grad`, as without goes."""
+    module = layers(3)
+    call = dj.compile(module)
+    x = dj.randn(2, 6).double()
+    copied: list[Any] = []
+    copying = any_arrays.row_major
+    with Watched(list(module.parameters()), (1, 1)):
+        gradients(module, call, x)
+        monkeypatch.setattr(any_arrays, "row_major", lambda a: copied.append(a) or copying(a))
+        for parameter in module.parameters():
+            parameter.grad = None
+        goes.clear()
+        call(x).pow(3).sum().backward()
+    assert len(goes) > 3
+    assert [] == copied
 
 
 def test_leaves_with_one_gradient_have_memory_of_their_own(goes: list[int]) -> None:
