@@ -28,6 +28,7 @@ from dynajit.distributed.algorithms.model_averaging.hierarchical_model_averager 
 )
 from dynajit.distributed.optim import PostLocalSGDOptimizer
 from dynajit.driver import parts
+from dynajit.eager.backward import arrivals
 from dynajit.nn.parallel import DistributedDataParallel
 from dynajit.utils.data import DistributedSampler
 from tests.support.ranks import mpiexec, on_ranks
@@ -258,6 +259,18 @@ def by_local_sgd() -> list[Any]:
     return [found, optimizer.state_dict()["step"]]
 
 
+def evaluated_in_between() -> list[Any]:
+    """A forward pass without gradients between forward and backward; what is left at the end."""
+    inner = dj.nn.Linear(1, 1, bias=False)
+    module = DistributedDataParallel(inner)
+    result = module(dj.full((1, 1), float(dist.get_rank())))
+    with dj.no_grad():
+        module(dj.ones(1, 1))
+    result.sum().backward()
+    del result, module
+    return [float(inner.weight.grad), dict(arrivals.WATCHERS)]
+
+
 def epochs() -> list[list[int]]:
     sampler: Any = DistributedSampler(range(7), seed=3)
     found = []
@@ -293,7 +306,7 @@ FUNCTIONS: dict[str, Any] = {
         for function in (
             other_shapes, other_numbers, unused_without_being_told, ready_twice, broadcasts, copies,
             gradients_of_gradients, early_end_is_an_error, two_joined, by_wrapped_power_sgd,
-            by_local_sgd, epochs, normalised_over_processes, nobody_comes,
+            by_local_sgd, epochs, evaluated_in_between, normalised_over_processes, nobody_comes,
         )
     },
 }  # fmt: skip
@@ -396,6 +409,10 @@ def test_models_are_averaged_after_local_steps() -> None:
     first, second = of_two()["by_local_sgd"]
     assert [[0.5, 1.0, 1.5, 1.5, 2.5], 5] == first
     assert [[0.5, 1.0, 1.5, 2.5, 2.5], 5] == second
+
+
+def test_evaluation_in_between_changes_nothing_and_nothing_is_left() -> None:
+    assert [[0.5, {}]] * 2 == of_two()["evaluated_in_between"]
 
 
 def test_samplers_of_all_processes_cover_an_epoch() -> None:
