@@ -27,7 +27,7 @@ ROUND_BYTES = 1 << 24
 """What is sent in a round of one contestant, about; at most 400 calls."""
 
 
-def main(compare: Sequence[str] = (), processes: Sequence[int] = (2, 4)) -> None:
+def main(compare: Sequence[str] = (), processes: Sequence[int] = (2,)) -> None:
     """Start jobs of so many processes, whose first one prints."""
     beside = Path(sys.executable).with_name("mpiexec")
     starter = str(beside) if beside.exists() else shutil.which("mpiexec")

@@ -24,7 +24,7 @@ import pytest
 LIMIT_S = 120
 """Seconds after which a job is given up: it hangs."""
 
-GROUP_LIMIT_S = 20
+GROUP_LIMIT_S = 60
 """Seconds that processes wait for each other."""
 
 
