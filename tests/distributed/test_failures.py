@@ -161,11 +161,11 @@ if rank == 1:
 try:
     {waiting}
 except dist.DistBackendError as error:
-    print("late", 0.9 < time.monotonic() - started < 4, error)
+    sys.stdout.write(f"late {{0.9 < time.monotonic() - started < 8}} {{error}}\\n")
 try:
     dist.all_reduce(x)
 except dist.DistBackendError as error:
-    print("refused", error)
+    sys.stdout.write(f"refused {{error}}\\n")
 """
     started = time.monotonic()
     ended = run_program(program, 2)
@@ -210,7 +210,7 @@ else:
     try:
         dist.recv(x, 0)
     except dist.DistBackendError as error:
-        print(error, flush=True)
+        sys.stdout.write(f"{{error}}\\n")
 """
     assert text in run_program(program, 2).stdout
 
@@ -224,12 +224,13 @@ if not child:
     try:
         dist.all_reduce(x)
     except dist.DistBackendError as error:
-        print("child", error, flush=True)
+        sys.stdout.write(f"child {{error}}\\n")
+        sys.stdout.flush()
     sys.excepthook(KeyError, KeyError("of a child"), None)
     os._exit(0)
 os.waitpid(child, 0)
 dist.all_reduce(x)
-print("sum", x.tolist())
+sys.stdout.write(f"sum {{x.tolist()}}\\n")
 dist.destroy_process_group()
 """
     ended = run_program(program, 2)
