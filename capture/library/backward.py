@@ -7,6 +7,8 @@ in `capture.python.builtins.backward`. What eager execution refuses is left to i
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
+from collections.abc import Callable
+
 from dynajit.capture.library.table import only_captured, replaces
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import _set_grad_enabled
@@ -95,7 +97,7 @@ def _travel(run, is_recorded):
         _set_grad_enabled(before)
 
 
-_CALLBACKS = []
+_CALLBACKS: "list[Callable[[], object]]" = []
 """What hooks have asked for at the end of the backward that runs: captured runs do not nest."""
 
 

@@ -22,7 +22,6 @@ from dynajit.core.errors import (
 )
 from dynajit.distributed import nodes, transfers
 from dynajit.distributed.groups import ProcessGroup, group_of, place_in
-from dynajit.distributed.nodes import NodeWork
 from dynajit.distributed.reductions import ReduceOp, check_reduction
 from dynajit.distributed.work import EndedWork, Work, finished
 from dynajit.eager.modes.grad_mode import no_grad
@@ -39,7 +38,7 @@ MSG_NOT_A_TENSOR: Final = (
 
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Join the values of all processes, in place.
 
     Args:
@@ -65,7 +64,7 @@ def all_reduce(
 
 def all_reduce_coalesced(
     tensors: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | NodeWork | None:
+) -> Work | None:
     """`all_reduce` of several tensors of one dtype, in one message."""
     _check_list(tensors, "tensors")
     for tensor in tensors:
@@ -86,7 +85,7 @@ def reduce(
     group: Any = None,
     async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Join values in one process's tensor; those of the others stay as they are.
 
     Raises:
@@ -110,7 +109,7 @@ def broadcast(
     group: Any = None,
     async_op: bool = False,
     group_src: int | None = None,
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Write one process's values into the tensors of all.
 
     Raises: as of `reduce`.
@@ -129,7 +128,7 @@ def broadcast(
 
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Wait until all processes are here.
 
     Raises:
@@ -199,7 +198,7 @@ def _meet(found: ProcessGroup, limit: float, wait_all_ranks: bool) -> None:
 
 def all_gather(
     tensor_list: Any, tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Write every process's tensor into the entry of `tensor_list` that its rank says.
 
     Raises:
@@ -224,7 +223,7 @@ def all_gather(
 
 def all_gather_coalesced(
     output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
-) -> Work | NodeWork | None:
+) -> Work | None:
     """`all_gather` of several tensors: one list of outputs per process."""
     _check_list(input_tensor_list, "input_tensor_list")
     found = group_of(group)
@@ -247,7 +246,7 @@ def all_gather_coalesced(
 
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Write the inputs of all processes into the output, one after the other along its first dim.
 
     Args:
@@ -276,7 +275,7 @@ def reduce_scatter(
     op: Any = ReduceOp.SUM,
     group: Any = None,
     async_op: bool = False,
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Join the lists of all processes, and write into each process's output the entry of its rank.
 
     Raises: as of `all_gather` and `all_reduce`.
@@ -299,7 +298,7 @@ def reduce_scatter(
 
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Join the inputs of all processes, and write the part of each process's rank into its output.
 
     Args:
@@ -330,7 +329,7 @@ def gather(
     group: Any = None,
     async_op: bool = False,
     group_dst: int | None = None,
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Write every process's tensor into the list of one, by rank.
 
     Args:
@@ -373,7 +372,7 @@ def scatter(
     group: Any = None,
     async_op: bool = False,
     group_src: int | None = None,
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Write the entries of one process's list into the tensors of all, by rank.
 
     Args:
@@ -405,7 +404,7 @@ def scatter(
 
 def all_to_all(
     output_tensor_list: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Send entry j of every process's inputs to process j, as the entry of the sender's rank.
 
     Raises: as of `all_gather`.
@@ -437,7 +436,7 @@ def all_to_all_single(
     input_split_sizes: Any = None,
     group: Any = None,
     async_op: bool = False,
-) -> Work | NodeWork | None:
+) -> Work | None:
     """Send part j of every process's input to process j, as the part of the sender's rank.
 
     Args:
@@ -494,18 +493,14 @@ def _split_counts(tensor: Tensor, sizes: Any, group: ProcessGroup) -> list[int]:
     return [size * per_row for size in split_sizes(tensor, sizes, group)]
 
 
-def _nothing(
-    group: ProcessGroup | None, results: Sequence[Tensor], async_op: bool
-) -> Work | NodeWork | None:
+def _nothing(group: ProcessGroup | None, results: Sequence[Tensor], async_op: bool) -> Work | None:
     """The answer of a call that changes nothing."""
     if group is None or not async_op:
         return None
     return EndedWork(results)
 
 
-def _copied(
-    outputs: Sequence[Tensor], sources: Sequence[Tensor], async_op: bool
-) -> Work | NodeWork | None:
+def _copied(outputs: Sequence[Tensor], sources: Sequence[Tensor], async_op: bool) -> Work | None:
     """The answer of one process, which gets what it sends."""
     with no_grad():
         for output, source in zip(outputs, sources, strict=True):

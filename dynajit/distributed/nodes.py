@@ -10,7 +10,7 @@ they are waited for. No gradient passes.
 import itertools
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from dynajit.core.errors import DistBackendError
 from dynajit.core.process.process_groups import STATE
@@ -45,7 +45,7 @@ class Order:
 ORDER: Final = Order()
 
 
-class NodeWork:
+class NodeWork(Work):
     """A collective that compiled code has started. Mutable: it ends when it is waited for.
 
     Args:
@@ -95,11 +95,6 @@ class NodeWork:
     def get_future(self) -> WorkFuture:
         """A future of the tensors."""
         return WorkFuture(self.wait, self.result)
-
-
-def _followed(number: Tensor) -> Tensor:
-    ORDER.last = number
-    return number
 
 
 def all_reduce(group: ProcessGroup, tensors: Sequence[Tensor], op: Any) -> NodeWork:
@@ -184,30 +179,54 @@ def _write_parts(targets: Sequence[Tensor], arrived: Tensor) -> None:
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
     if len(tensors) == 1:
-        return tensors[0].detach()
-    return cat([part.detach().reshape(-1) for part in tensors])
+        alone: Tensor = tensors[0].detach()
+        return alone
+    joined: Tensor = cat([part.detach().reshape(-1) for part in tensors])
+    return joined
 
 
-@custom_op("distributed::start_all_reduce", mutates_args=())
+_Function = TypeVar("_Function", bound=Callable[..., Tensor])
+
+
+def _starts(function: _Function) -> _Function:
+    """An operator that starts a collective and gives its number."""
+    operator = custom_op(f"distributed::{function.__name__[1:]}", function, mutates_args=())
+    operator.register_fake(lambda *arguments: empty(1, dtype=int64))
+    operator._opoverload.starts = True
+    return operator  # type: ignore[no-any-return]
+
+
+def _waits(fake: Callable[..., Tensor]) -> Callable[[_Function], _Function]:
+    """An operator that waits for a collective and gives what arrived, which `fake` is like."""
+
+    def made(function: _Function) -> _Function:
+        operator = custom_op(f"distributed::{function.__name__[1:]}", function, mutates_args=())
+        operator.register_fake(fake)
+        return operator  # type: ignore[no-any-return]
+
+    return made
+
+
+@_starts
 def _start_all_reduce(source: Tensor, after: Tensor, op: str, group: str) -> Tensor:
     result = source.clone()
     return _started(transfers.all_reduce(_group(group), [result], ReduceOp[op], True), result)
 
 
-@custom_op("distributed::start_broadcast", mutates_args=())
+@_starts
 def _start_broadcast(source: Tensor, after: Tensor, root: int, group: str) -> Tensor:
     result = source.clone()
     return _started(transfers.broadcast(_group(group), result, root, True), result)
 
 
-@custom_op("distributed::start_all_gather", mutates_args=())
+@_starts
 def _start_all_gather(source: Tensor, after: Tensor, group: str) -> Tensor:
     found = _group(group)
     result = source.new_empty((found.size(), *source.shape))
     return _started(transfers.all_gather(found, [result], source.clone(), True), result)
 
 
-@custom_op("distributed::start_reduce_scatter", mutates_args=())
+@_starts
 def _start_reduce_scatter(
     source: Tensor, like: Tensor, after: Tensor, op: str, group: str
 ) -> Tensor:
@@ -216,7 +235,7 @@ def _start_reduce_scatter(
     return _started(work, result)
 
 
-@custom_op("distributed::start_exchange", mutates_args=())
+@_starts
 def _start_exchange(
     source: Tensor, like: Tensor, after: Tensor, received: list[int], sent: list[int], group: str
 ) -> Tensor:
@@ -225,37 +244,19 @@ def _start_exchange(
     return _started(work, result)
 
 
-@custom_op("distributed::start_barrier", mutates_args=())
+@_starts
 def _start_barrier(after: Tensor, group: str) -> Tensor:
     return _started(transfers.barrier(_group(group), True), tensor([0]))
 
 
-@custom_op("distributed::wait", mutates_args=())
+@_waits(lambda number, like: empty_like(like))
 def _wait(number: Tensor, like: Tensor) -> Tensor:
     return _ended(number)
 
 
-@custom_op("distributed::wait_for_all", mutates_args=())
+@_waits(lambda number, like, count: like.new_empty((count, *like.shape)))
 def _wait_for_all(number: Tensor, like: Tensor, count: int) -> Tensor:
     return _ended(number)
-
-
-def _numbered(*arguments: object) -> Tensor:
-    return empty(1, dtype=int64)
-
-
-for _start in (
-    _start_all_reduce,
-    _start_broadcast,
-    _start_all_gather,
-    _start_reduce_scatter,
-    _start_exchange,
-    _start_barrier,
-):
-    _start.register_fake(_numbered)
-    _start._opoverload.starts = True
-_wait.register_fake(lambda number, like: empty_like(like))
-_wait_for_all.register_fake(lambda number, like, count: like.new_empty((count, *like.shape)))
 
 
 def _group(name: str) -> ProcessGroup:

@@ -85,7 +85,7 @@ class Bucket:
 
     def join(self) -> Tensor:
         """The parts in one tensor, of which they are views from now on."""
-        whole = cat([part.reshape(-1) for part in self.parts])
+        whole: Tensor = cat([part.reshape(-1) for part in self.parts])
         self.parts, start = [], 0
         for parameter in self.parameters:
             end = start + parameter.numel()
