@@ -122,6 +122,11 @@ class Work:
         """The tensors that it wrote."""
         return self._results
 
+    def forget_results(self) -> None:
+        """Let go of the tensors that it wrote: the thread that moves works forward may know this
+        one for a moment longer than the program."""
+        self._results = []
+
     def source_rank(self) -> int:
         """The process that sent what was received, as the group counts."""
         return self._request.source

@@ -89,6 +89,7 @@ class Gathering:
         """All parts, one after the other."""
         if self._work is not None:
             self._work.wait()
+            self._work.forget_results()
             self._work = None
         return self._whole
 
@@ -131,6 +132,7 @@ class Reduction:
         for work in self._works:
             if work is not None:
                 work.wait()
+                work.forget_results()
         if self._parts == 1:
             total = self._received
         else:
