@@ -165,6 +165,12 @@ def get_backend(group: Any = None) -> Backend:
     return Backend(found.name())
 
 
+def get_default_backend_for_device(device: Any) -> str:
+    """The backend that carries the tensors of a device: "nccl" for GPUs, else "gloo"."""
+    kind = device if isinstance(device, str) else getattr(device, "type", "cpu")
+    return Backend.NCCL if kind.startswith("cuda") else Backend.GLOO
+
+
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
     """LOCAL_RANK of the environment, or `fallback_rank`.
 
@@ -267,6 +273,7 @@ __all__ = [
     "gather_object",
     "get_backend",
     "get_debug_level",
+    "get_default_backend_for_device",
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",

@@ -131,7 +131,7 @@ def get_optimizer_state_dict(
     chosen = _checked(options)
     found: dict[str, Any] = {"state": {}, "param_groups": []}
     for optimizer in _listed(optimizers):
-        _begin(optimizer)
+        _init_optim_state(optimizer)
         one = optimizer_state(model, optimizer, chosen.full_state_dict)
         found["state"].update(one["state"])
         found["param_groups"] += one["param_groups"]
@@ -144,7 +144,7 @@ def _listed(optimizers: Any) -> list[Any]:
     return list(optimizers) if isinstance(optimizers, (tuple, list)) else [optimizers]
 
 
-def _begin(optimizer: Any) -> None:
+def _init_optim_state(optimizer: Any) -> None:
     """Give an optimizer that has not stepped the state that a step would begin.
 
     Where that is done within the step, as momenta are, a step is made that changes nothing.
