@@ -15,6 +15,8 @@ import dynajit as dj
 import dynajit.distributed as dist
 from tests.support.ranks import Raised, on_ranks
 
+pytestmark = pytest.mark.one_python
+
 FLOATS = "float16 bfloat16 float32 float64"
 DTYPES = f"{FLOATS} int8 uint8 int16 int32 int64 bool complex64 complex128".split()
 OPERATIONS = ["SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "AVG"]

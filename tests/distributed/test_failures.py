@@ -10,6 +10,8 @@ import dynajit as dj
 import dynajit.distributed as dist
 from tests.support.ranks import Raised, on_ranks, run_program
 
+pytestmark = pytest.mark.one_python
+
 HEAD = """
 import datetime, os, sys, time
 import dynajit as dj

@@ -13,6 +13,8 @@ import dynajit.distributed._functional_collectives as functions
 import dynajit.distributed.nn.functional as kept
 from tests.support.ranks import Raised, on_ranks
 
+pytestmark = pytest.mark.one_python
+
 #: What each process computes of its tensor `x`, shape (size, 3), with others; a tensor, or several.
 PROGRAMS: Final[dict[str, Callable[[Any, int, int], Any]]] = {
     "all_reduce": lambda x, rank, size: kept.all_reduce(x),

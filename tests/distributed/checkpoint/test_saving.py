@@ -24,6 +24,8 @@ from dynajit.distributed.checkpoint.state_dict import (
 from tests.distributed.sharding.models import adamw, made, sharded_in_place, train
 from tests.support.ranks import Raised, on_ranks
 
+pytestmark = pytest.mark.one_python
+
 FULL = StateDictOptions(full_state_dict=True)
 
 

@@ -33,6 +33,8 @@ from dynajit.nn.parallel import DistributedDataParallel
 from dynajit.utils.data import DistributedSampler
 from tests.support.ranks import mpiexec, on_ranks
 
+pytestmark = pytest.mark.one_python
+
 WIDTH = 16
 LAYER_MB = WIDTH * WIDTH * 8 / (1 << 20)
 

@@ -14,6 +14,8 @@ from dynajit.nn.parallel import DistributedDataParallel
 from tests.distributed.data_parallel import programs, pytorch_processes
 from tests.support.ranks import on_ranks
 
+pytestmark = pytest.mark.one_python
+
 SIZES = (2, 4)
 WAYS = ("eager", "module compiled", "inner compiled")
 FEW = {("mlp", "module compiled"), *((name, "eager") for name in programs.MODELS)}

@@ -27,6 +27,8 @@ from tests.distributed.sharding.models import (
 )
 from tests.support.ranks import Raised, on_ranks
 
+pytestmark = pytest.mark.one_python
+
 
 def memory_after_forward(is_compiled: bool) -> tuple[list[bool], list[bool], list[int]]:
     """Whether the gathered memory of each block is there after forward, and after backward; how

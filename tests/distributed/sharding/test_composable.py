@@ -12,6 +12,8 @@ import pytest
 from tests.distributed.sharding.both import SIZE, by_dynajit
 from tests.support.ranks import Raised, on_ranks
 
+pytestmark = pytest.mark.one_python
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

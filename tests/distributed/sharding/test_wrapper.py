@@ -31,6 +31,8 @@ from tests.distributed.sharding.models import (
 )
 from tests.support.ranks import Raised, on_ranks
 
+pytestmark = pytest.mark.one_python
+
 
 def full_state_dicts() -> dict[str, Any]:
     """Of a trained model: names and values, those of a plain one, and what is loaded again."""
