@@ -42,6 +42,7 @@ file and line).
     |   |-- NoDerivativeError         backward needs a derivative that nobody has
     |   `-- LibraryError              a library compiled for PyTorch (OSError, too)
     |-- FileFormatError (RuntimeError)  a saved file is damaged or of another kind
+    |   |-- CheckpointException         a checkpoint of several processes, named as in PyTorch
     |   |-- EmptyFileError  (EOFError)  there is nothing to read
     |   `-- UnsafeFileError (UnpicklingError)  it asks for more than weights
     |-- NoFolderError   (RuntimeError, FileNotFoundError)  there is none to write a file into

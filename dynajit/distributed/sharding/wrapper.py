@@ -176,9 +176,11 @@ class FullyShardedDataParallel(Module):
     def __getitem__(self, key: Any) -> Any:
         return self.module[key]
 
-    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
         """As of any module; within `summon_full_params` by the names of the module inside."""
-        for name, parameter in super().named_parameters(*args, **kwargs):
+        for name, parameter in super().named_parameters(prefix, recurse, remove_duplicate):
             yield (_clean(name) if vars(self)["_is_summoned"] else name), parameter
 
     @property
