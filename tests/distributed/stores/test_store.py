@@ -153,7 +153,7 @@ def test_what_is_no_message_is_not_answered() -> None:
     for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 8, b"\xff" * 64):
         with socket.create_connection(("localhost", store.port), timeout=5) as connection:
             connection.sendall(garbage)
-            with contextlib.suppress(ConnectionResetError):
+            with contextlib.suppress(OSError):  # the server may have closed it
                 connection.shutdown(socket.SHUT_WR)
                 assert b"" == connection.recv(1)
     other = dist.TCPStore("localhost", store.port)
