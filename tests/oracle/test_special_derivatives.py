@@ -353,6 +353,8 @@ def differences(case: str, compiled: bool) -> list[str]:
                 expected = gradient(torch, case, values, lambda x: function(torch, x))
             except RuntimeError:  # refused there: not looked at
                 continue
+            if case == "gelu" and math.inf in values and math.inf not in expected[0]:
+                continue  # oneDNN's kernel, which PyTorch takes on some processors, gives NaN
             actual = gradient(dj, case, values, ours)
         if not is_same(expected, actual):
             found.append(f"{case} of {values}: {actual} instead of {expected}")
