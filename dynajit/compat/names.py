@@ -56,19 +56,19 @@ _NO_ONNX: Final = (
     "dynajit writes no ONNX files.  Save weights with dynajit.save and export in PyTorch."
 )
 _NOT_SEVERAL: Final = (
-    "dynajit runs in one process; there are no tensors of several.  Use tensors as they are."
+    "no tensor lies in several processes.  fully_shard spreads the parameters of modules."
 )
 _NOT_SHARDED: Final = (
     "checkpoints are folders of files of their own.  Use distributed.checkpoint.save and load, or "
     "get_optimizer_state_dict."
 )
-_NOBODY: Final = "dynajit runs in one process; there is nobody to call.  Call the function."
+_NOBODY: Final = "processes do not call each other's functions.  Send values by collectives."
 _NO_MESH: Final = (
     "no tensor is spread over processes.  Use tensors as they are, and groups: "
     "DeviceMesh.get_group()."
 )
 _NO_PIPELINE: Final = (
-    "dynajit runs in one process; there are no stages of others.  Call the module itself."
+    "modules are not cut into stages of several processes.  Call the module itself."
 )
 
 _DISTRIBUTED_TENSORS: Final = (
