@@ -219,13 +219,14 @@ class _Run:
         """The gradients of a node's inputs in several goes, where it gives them so and somebody
         waits for a part of them; else None."""
         watcher = next((w for edge in node.edges for w in WATCHERS.get(id(edge), ())), None)
-        if watcher is None or self.anomaly is not None or self.is_overriding:
+        if watcher is None or self.anomaly is not None:
             return None
         if node.extras is not None and node.extras.hooks:
             return None
         if any(_may_write(edge) for edge in node.edges):
             return None  # what later parts read
-        return node.apply_in_parts(gradients, watcher.sizes)
+        with overriding.classes_unasked():
+            return node.apply_in_parts(gradients, watcher.sizes)
 
     def run_parts(self, node: Node, parts: Any) -> None:
         """Send each part as it comes; what it completes is told before the next is computed."""
