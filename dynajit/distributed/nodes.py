@@ -16,9 +16,10 @@ from dynajit.core.errors import DistBackendError
 from dynajit.core.process.process_groups import STATE
 from dynajit.core.types.dtypes import int64
 from dynajit.distributed import transfers
+from dynajit.distributed.channels.channel import DONE
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.reductions import ReduceOp
-from dynajit.distributed.work import Work, WorkFuture
+from dynajit.distributed.work import Work
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty, empty_like, tensor
 from dynajit.eager.tensor.tensor import Tensor
@@ -54,9 +55,15 @@ class NodeWork(Work):
     """
 
     def __init__(self, results: Sequence[Tensor], write: Callable[[], None]) -> None:
+        self._request = DONE
         self._results = list(results)
+        self._error = None
         self._write = write
         self._ended = False
+
+    def advance(self) -> bool:
+        """True, when it has ended: compiled code waits."""
+        return self.wait()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """True, when it has ended.
@@ -76,25 +83,6 @@ class NodeWork(Work):
             return self
         self.wait()
         return None
-
-    def is_completed(self) -> bool:
-        """True, when it has ended: compiled code waits."""
-        return self.wait()
-
-    def is_success(self) -> bool:
-        """True, when it has ended."""
-        return self.wait()
-
-    def exception(self) -> None:
-        """None: what went wrong is raised by `wait`."""
-
-    def result(self) -> list[Tensor]:
-        """The tensors that it wrote."""
-        return self._results
-
-    def get_future(self) -> WorkFuture:
-        """A future of the tensors."""
-        return WorkFuture(self.wait, self.result)
 
 
 def all_reduce(group: ProcessGroup, tensors: Sequence[Tensor], op: Any) -> NodeWork:

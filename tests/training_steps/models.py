@@ -50,14 +50,8 @@ OPTIMIZERS: dict[str, Make] = {
 }
 
 
-#: Steps in which the rate falls along half a cosine; then it rises.
-TURN = 50
-#: Trainings whose rate follows that cosine.
-WITH_COSINE = ("mlp", "lstm", "physics", "mixed_precision")
-
-
 def scheduler(optimizer: Any) -> Any:
-    return dj.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=TURN)
+    return dj.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=50)
 
 
 def noise(i: int, *shape: int) -> Any:

@@ -12,18 +12,15 @@ import pytest
 import dynajit as dj
 from dynajit.capture.entry import cache
 from tests.training_steps.comparing import differences, trained
-from tests.training_steps.models import OPTIMIZERS, TRAININGS, TURN, WITH_COSINE
+from tests.training_steps.models import OPTIMIZERS, TRAININGS
 
 STEPS = int(os.environ.get("DYNAJIT_TRAINING_STEPS", "4"))
 IS_LONG = STEPS >= 20
 #: Compiled to kernels in every run: what takes the compiler least.
 SMALL = ("mlp", "gan", "wgan_gp", "physics", "mixed_precision")
 #: The first call makes state; the second finds it. Gradients that are zeroed in place are there
-#: from the second call on only. A branch on a count of steps is a graph for each side that is
-#: taken: `CosineAnnealingLR` has a formula of its own for the step after the turn.
-MOST_GRAPHS = {
-    name: 2 + (name == "convnet") + (name in WITH_COSINE and STEPS > TURN) for name in TRAININGS
-}
+#: from the second call on only, and a rate that some steps lower is another one then.
+MOST_GRAPHS = {name: 3 if name == "convnet" else 2 for name in TRAININGS}
 
 
 @pytest.fixture(autouse=True)
