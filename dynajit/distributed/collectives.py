@@ -21,7 +21,7 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.distributed import nodes, transfers
-from dynajit.distributed.groups import ProcessGroup, group_of, place_in
+from dynajit.distributed.groups import ProcessGroup, group_of, is_at_root, place_in
 from dynajit.distributed.reductions import ReduceOp, check_reduction
 from dynajit.distributed.work import EndedWork, Work, finished
 from dynajit.eager.modes.grad_mode import no_grad
@@ -347,19 +347,11 @@ def gather(
     if found is None:
         return None
     root = place_in(found, 0 if dst is None and group_dst is None else dst, group_dst, "gather")
-    if found.rank() == root:
-        if not gather_list:
-            raise InvalidValueError(
-                "Argument ``gather_list`` must be specified on destination rank."
-            )
+    if is_at_root(found, root, gather_list, "gather_list", "destination"):
         _check_list(gather_list, "gather_list")
         _check_count(gather_list, found, "gather", "output list")
         for entry in gather_list:
             _check_alike(entry, tensor, "gather")
-    elif gather_list:
-        raise InvalidValueError(
-            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
-        )
     if found.size() == 1:
         return _copied(gather_list, [tensor], async_op)
     return transfers.gather(found, gather_list, tensor, root, async_op)
@@ -386,17 +378,11 @@ def scatter(
     if found is None:
         return None
     root = place_in(found, 0 if src is None and group_src is None else src, group_src, "scatter")
-    if found.rank() == root:
-        if not scatter_list:
-            raise InvalidValueError("Argument ``scatter_list`` must be specified on source rank.")
+    if is_at_root(found, root, scatter_list, "scatter_list", "source"):
         _check_list(scatter_list, "scatter_list")
         _check_count(scatter_list, found, "scatter", "input list")
         for entry in scatter_list:
             _check_alike(tensor, entry, "scatter")
-    elif scatter_list:
-        raise InvalidValueError(
-            "Argument ``scatter_list`` must NOT be specified on non-source ranks."
-        )
     if found.size() == 1:
         return _copied([tensor], scatter_list, async_op)
     return transfers.scatter(found, tensor, scatter_list, root, async_op)

@@ -379,6 +379,25 @@ def place_in(group: ProcessGroup, given: int | None, within_group: int | None, n
     return group.ranks.index(given)
 
 
+def is_at_root(group: ProcessGroup, root: int, entries: object, name: str, end: str) -> bool:
+    """Whether this process is the one that has a list of an entry for each process.
+
+    Args:
+        entries: the list, if there is one here.
+        name: of the argument.
+        end: what the root is: "source" or "destination".
+
+    Raises:
+        InvalidValueError: it has none, or another process has one.
+    """
+    is_root = group.rank() == root
+    if is_root and not entries:
+        raise InvalidValueError(f"Argument ``{name}`` must be specified on {end} rank.")
+    if entries and not is_root:
+        raise InvalidValueError(f"Argument ``{name}`` must NOT be specified on non-{end} ranks.")
+    return is_root
+
+
 def other_place(
     group: ProcessGroup, given: int | None, within_group: int | None, name: str, what: str
 ) -> int:

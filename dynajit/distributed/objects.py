@@ -12,7 +12,7 @@ import numpy as np
 from dynajit.core.errors import ArgumentError, DistBackendError, InvalidValueError
 from dynajit.distributed import agreement
 from dynajit.distributed.channels.channel import Array
-from dynajit.distributed.groups import ProcessGroup, group_of, other_place, place_in
+from dynajit.distributed.groups import ProcessGroup, group_of, is_at_root, other_place, place_in
 from dynajit.distributed.work import finished
 
 _SIZES = np.int64
@@ -52,12 +52,7 @@ def gather_object(
         return
     given = 0 if dst is None and group_dst is None else dst
     root = place_in(found, given, group_dst, "gather_object")
-    if found.rank() == root and not object_gather_list:
-        raise InvalidValueError("Argument ``gather_list`` must be specified on destination rank.")
-    if found.rank() != root and object_gather_list:
-        raise InvalidValueError(
-            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
-        )
+    is_at_root(found, root, object_gather_list, "gather_list", "destination")
     items = _gathered(found, obj)
     if object_gather_list:
         for rank, item in enumerate(items):

@@ -10,11 +10,11 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from dynajit.core.errors import DistStoreError
-from dynajit.distributed.stores.keepers import summed
+from dynajit.distributed.stores.keepers import HeldKeeper
 
 #: Lengths of key and value; a value's length of -1 ends the key.
 _HEAD: Final = struct.Struct("<qq")
@@ -23,7 +23,7 @@ _HEAD: Final = struct.Struct("<qq")
 _INTERVAL: Final = 0.01
 
 
-class FileKeeper:
+class FileKeeper(HeldKeeper):
     """Keys in a file. Mutable: it knows what it has read.
 
     Args:
@@ -35,37 +35,11 @@ class FileKeeper:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._values: dict[str, bytes] = {}
+        self._values = {}
         self._read_bytes = 0
         self._lock = threading.Lock()
         with self._locked():
             pass
-
-    def read(self, key: str) -> bytes | None:
-        """As of `Keeper`."""
-        with self._locked():
-            return self._values.get(key)
-
-    def write(self, key: str, value: bytes) -> None:
-        """As of `Keeper`."""
-        self._update(key, lambda old: value)
-
-    def add(self, key: str, amount: int) -> int:
-        """As of `Keeper`."""
-        return int(self._update(key, lambda old: summed(key, old, amount)))
-
-    def append(self, key: str, value: bytes) -> None:
-        """As of `Keeper`."""
-        self._update(key, lambda old: (old or b"") + value)
-
-    def compare_set(self, key: str, expected: bytes, desired: bytes) -> bytes:
-        """As of `Keeper`."""
-        with self._locked() as file:
-            old = self._values.get(key)
-            if (b"" if old is None else old) != expected:
-                return expected if old is None else old
-            self._record(file, key, desired)
-            return desired
 
     def delete(self, key: str) -> bool:
         """As of `Keeper`."""
@@ -74,16 +48,6 @@ class FileKeeper:
                 return False
             self._record(file, key, None)
             return True
-
-    def count(self) -> int:
-        """As of `Keeper`."""
-        with self._locked():
-            return len(self._values)
-
-    def has(self, keys: Sequence[str]) -> bool:
-        """As of `Keeper`."""
-        with self._locked():
-            return all(key in self._values for key in keys)
 
     def await_keys(self, keys: Sequence[str], limit: float) -> bool:
         """As of `Keeper`."""
@@ -94,10 +58,14 @@ class FileKeeper:
             time.sleep(_INTERVAL)
         return True
 
-    def _update(self, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+    def _held(self) -> AbstractContextManager[int]:
+        return self._locked()
+
+    def _update(self, key: str, change: Callable[[bytes | None], bytes | None]) -> bytes | None:
         with self._locked() as file:
             value = change(self._values.get(key))
-            self._record(file, key, value)
+            if value is not None:
+                self._record(file, key, value)
             return value
 
     @contextmanager

@@ -5,7 +5,9 @@ keeps them.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from dynajit.core.errors import DistStoreError
@@ -43,19 +45,22 @@ class Keeper(Protocol):
         """Whether all keys are there within some seconds."""
 
 
-class MemoryKeeper:
-    """Keys in this process's memory, for all its threads. Mutable.
+class HeldKeeper(ABC):
+    """A keeper that has all values in `_values` while it holds them. Mutable."""
 
-    A class that keeps them elsewhere also redefines `_changed`, called within the lock.
-    """
+    _values: dict[str, bytes]
 
-    def __init__(self) -> None:
-        self._values: dict[str, bytes] = {}
-        self._condition = threading.Condition()
+    @abstractmethod
+    def _held(self) -> AbstractContextManager[object]:
+        """A block in which `_values` is what all have, and nobody else changes it."""
+
+    @abstractmethod
+    def _update(self, key: str, change: Callable[[bytes | None], bytes | None]) -> bytes | None:
+        """Set a key to what `change` makes of its value, and give that; None leaves the key."""
 
     def read(self, key: str) -> bytes | None:
         """As of `Keeper`."""
-        with self._condition:
+        with self._held():
             return self._values.get(key)
 
     def write(self, key: str, value: bytes) -> None:
@@ -64,7 +69,7 @@ class MemoryKeeper:
 
     def add(self, key: str, amount: int) -> int:
         """As of `Keeper`."""
-        return int(self._update(key, lambda old: summed(key, old, amount)))
+        return int(self._update(key, lambda old: summed(key, old, amount)) or b"0")
 
     def append(self, key: str, value: bytes) -> None:
         """As of `Keeper`."""
@@ -72,28 +77,39 @@ class MemoryKeeper:
 
     def compare_set(self, key: str, expected: bytes, desired: bytes) -> bytes:
         """As of `Keeper`."""
-        with self._condition:
-            old = self._values.get(key)
-            if (b"" if old is None else old) != expected:
-                return expected if old is None else old
-            self._values[key] = desired
-            self._condition.notify_all()
+        found: bytes | None = None
+
+        def change(old: bytes | None) -> bytes | None:
+            nonlocal found
+            found = old
+            return desired if (b"" if old is None else old) == expected else None
+
+        if self._update(key, change) is not None:
             return desired
+        return expected if found is None else found
+
+    def count(self) -> int:
+        """As of `Keeper`."""
+        with self._held():
+            return len(self._values)
+
+    def has(self, keys: Sequence[str]) -> bool:
+        """As of `Keeper`."""
+        with self._held():
+            return all(key in self._values for key in keys)
+
+
+class MemoryKeeper(HeldKeeper):
+    """Keys in this process's memory, for all its threads. Mutable."""
+
+    def __init__(self) -> None:
+        self._values = {}
+        self._condition = threading.Condition()
 
     def delete(self, key: str) -> bool:
         """As of `Keeper`."""
         with self._condition:
             return self._values.pop(key, None) is not None
-
-    def count(self) -> int:
-        """As of `Keeper`."""
-        with self._condition:
-            return len(self._values)
-
-    def has(self, keys: Sequence[str]) -> bool:
-        """As of `Keeper`."""
-        with self._condition:
-            return all(key in self._values for key in keys)
 
     def await_keys(self, keys: Sequence[str], limit: float) -> bool:
         """As of `Keeper`."""
@@ -102,10 +118,15 @@ class MemoryKeeper:
                 lambda: all(key in self._values for key in keys), timeout=limit
             )
 
-    def _update(self, key: str, change: Callable[[bytes | None], bytes]) -> bytes:
+    def _held(self) -> AbstractContextManager[object]:
+        return self._condition
+
+    def _update(self, key: str, change: Callable[[bytes | None], bytes | None]) -> bytes | None:
         with self._condition:
-            value = self._values[key] = change(self._values.get(key))
-            self._condition.notify_all()
+            value = change(self._values.get(key))
+            if value is not None:
+                self._values[key] = value
+                self._condition.notify_all()
             return value
 
 
