@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dynajit.autograd.graph import save_on_cpu
-from dynajit.distributed.wrapping import lambda_auto_wrap_policy
+from dynajit.distributed.wrapping import Wrapper, lambda_auto_wrap_policy
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter
 from dynajit.utils.checkpoint import checkpoint
@@ -26,27 +26,20 @@ class CheckpointImpl(enum.Enum):
     NO_REENTRANT = enum.auto()
 
 
-class ActivationWrapper(Module):
+class ActivationWrapper(Wrapper):
     """A module around another one, whose names it takes over.
 
     Args:
         mod: the module inside.
     """
 
+    _inside = _INSIDE
+
     def __init__(self, mod: Module) -> None:
         super().__init__()
         self._checkpoint_wrapped_module: Any = mod
         self._register_state_dict_hook(_without_prefix)
         self.register_load_state_dict_pre_hook(_with_prefix)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__(_INSIDE), name)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._checkpoint_wrapped_module[key]
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

@@ -1,4 +1,4 @@
-"""Which modules are sharded, by PyTorch's path.
+"""Which modules are wrapped, by PyTorch's path, and what wrappers have in common.
 
 Contract: policies are functions of a module; `wrapped_below` asks one of all modules below another.
 """
@@ -6,9 +6,27 @@ Contract: policies are functions of a module; `wrapped_below` asks one of all mo
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from dynajit.nn.module import Module
+
+
+class Wrapper(Module):
+    """A module around another one, which answers for what it has not itself.
+
+    `_inside`, of each class, is the attribute that holds the module inside.
+    """
+
+    _inside: ClassVar[str]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__(self._inside), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getattr__(self._inside)[key]
 
 
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:

@@ -37,7 +37,7 @@ from dynajit.distributed.sharding.settings import (
 )
 from dynajit.distributed.sharding.states import KIND, watch_state_dicts
 from dynajit.distributed.sharding.units import PartOfParameter
-from dynajit.distributed.wrapping import wrapped_below
+from dynajit.distributed.wrapping import Wrapper, wrapped_below
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
@@ -53,7 +53,7 @@ _CONFIGS: Final = {
 }
 
 
-class FullyShardedDataParallel(Module):
+class FullyShardedDataParallel(Wrapper):
     """A module whose parameters are spread over processes.
 
     Args:
@@ -84,6 +84,8 @@ class FullyShardedDataParallel(Module):
         ShardingStrategy.SHARD_GRAD_OP,
         ShardingStrategy.NO_SHARD,
     )
+
+    _inside = _INSIDE
 
     def __init__(
         self,
@@ -166,15 +168,6 @@ class FullyShardedDataParallel(Module):
             _abandon(call)
             raise
         return _leave(call, result)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__(_INSIDE), name)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.module[key]
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
