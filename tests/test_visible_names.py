@@ -1,7 +1,9 @@
 """`dir` of public modules shows what is public, and a misspelt name says what is near."""
 
+import contextlib
 import importlib
 import pickle
+import pkgutil
 import subprocess
 import sys
 import types
@@ -68,6 +70,14 @@ BORROWING = (
 )  # fmt: skip
 
 
+def import_parts(ours: types.ModuleType, theirs: types.ModuleType) -> None:
+    """Import what is within a package of ours, here and there: an import makes it an attribute."""
+    for part in pkgutil.iter_modules(getattr(ours, "__path__", ())):
+        for package in (ours, theirs):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(f"{package.__name__}.{part.name}")
+
+
 @pytest.mark.parametrize("name", SHOWN)
 def test_names_of_pytorch_are_shown(name: str) -> None:
     """In every module that has them: `__all__` is complete."""
@@ -77,6 +87,7 @@ def test_names_of_pytorch_are_shown(name: str) -> None:
         theirs = importlib.import_module(name.replace("dynajit", "torch", 1))
     except ImportError:
         pytest.skip("PyTorch has no such module")
+    import_parts(ours, theirs)
     names = {n for n in dir(theirs) if n[0] != "_" and n in vars(ours)}
 
     if name.removeprefix("dynajit.") not in BORROWING:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from dynajit.distributed import run
 
+__all__ = ["main"]
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run a command line; the exit status."""

@@ -22,6 +22,8 @@ from dynajit.distributed.launching.numbers import without_ranks
 from dynajit.distributed.launching.runtimes import Runtime, found
 from dynajit.distributed.launching.settings import Settings
 
+__all__ = ["get_args_parser", "main", "parse_args", "run"]
+
 
 class _Signals:
     """Signals that have come. Mutable; a context in which they are not obeyed at once.

@@ -10,6 +10,8 @@ from typing import Any, Final
 from dynajit.core.errors import CheckpointException
 from dynajit.core.records import record
 
+__all__ = ["Metadata"]
+
 _FORMAT: Final = "dynajit.distributed.checkpoint"
 _VERSION: Final = 1
 
