@@ -3,10 +3,13 @@
 The data are scikit-learn's 1797 images of 8 x 8 pixels (bundled with that library). Each model is
 trained twice from the same seed with the same batches: once eagerly, once with `@dj.compile` on
 the forward pass and the loss. Printed: test accuracy of both runs, the largest relative
-difference between their losses, the ratio of their step times, what compiling cost (cold, and
-again with the kernels on disk), and the explain report. The loss curves are drawn to a PNG.
+difference between their losses, the ratio of their step times (the median of five runs, in turn),
+and what compiling cost (cold, and again with the kernels on disk): a screen in all. `--full` prints
+the explain reports, too. The loss curves are drawn to a PNG.
 """
 
+import argparse
+import functools
 import math
 import statistics
 import sys
@@ -15,12 +18,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynajit import nn, optim
-from dynajit.core.process import config, optional
+from dynajit.commands.screen import counted, say
+from dynajit.core.errors import UnsupportedError
+from dynajit.core.process import config, optional, threads
 from dynajit.core.records import record
 from dynajit.driver.compile import compile, explain
 from dynajit.eager.modes.grad_mode import no_grad
@@ -30,9 +35,20 @@ from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn import functional as F
 from dynajit.utils.data import DataLoader, TensorDataset
 
+if TYPE_CHECKING:
+    from dynajit.report.explanation import Explanation
+
+ABOUT = "train two models on handwritten digits, eagerly and compiled"
+
 SEED = 0
 TEST_SIZE = 360
 """One fifth of the 1797 images."""
+MOST_DIFFERENCE = 1e-4
+"""Of the losses of two trainings, relative: roundings of float32, grown over all steps."""
+RUNS = 5
+"""Times are medians of so many runs, eager and compiled in turn: machines drift."""
+RUN_S = 0.1
+"""Seconds of steps in a run."""
 
 
 class MultilayerPerceptron(nn.Module):
@@ -138,13 +154,59 @@ class Run:
     """What one training run showed; filled while it runs."""
 
     losses: list[float] = field(default_factory=list)
-    step_seconds: list[float] = field(default_factory=list)
     accuracy: float = 0.0
 
+
+@record
+class StepTimes:
+    """Milliseconds of a training step.
+
+    Args:
+        eager_ms, compiled_ms: per run, the mean of its steps.
+        threads: that computed.
+    """
+
+    eager_ms: tuple[float, ...]
+    compiled_ms: tuple[float, ...]
+    threads: int
+
     @property
-    def step_ms(self) -> float:
-        """Median step time in milliseconds, the first steps (compilation) left out."""
-        return 1e3 * statistics.median(self.step_seconds[3:])
+    def ratio(self) -> float:
+        """How many times faster compiled steps are: the median of the runs."""
+        pairs = zip(self.eager_ms, self.compiled_ms, strict=True)
+        return statistics.median(eager / compiled for eager, compiled in pairs)
+
+
+@record
+class Result:
+    """What the demo found out about one task.
+
+    Args:
+        task: the model.
+        eager, compiled: both trainings.
+        difference: see `largest_difference`.
+        times: of a step.
+        alone: the same in one thread; None where that was not asked.
+        cold_ms, warm_ms: of the first compiled call: see `compile_times`.
+        explanation: of the compiled function.
+    """
+
+    task: Task
+    eager: Run
+    compiled: Run
+    difference: float
+    times: StepTimes
+    alone: StepTimes | None
+    cold_ms: float
+    warm_ms: float
+    explanation: "Explanation"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether both trainings reached what is promised, and agree."""
+        accuracy = min(self.eager.accuracy, self.compiled.accuracy)
+        agree = math.isfinite(self.difference) and self.difference <= MOST_DIFFERENCE
+        return accuracy >= self.task.accuracy and agree
 
 
 def load_digits() -> tuple[TensorDataset, TensorDataset]:
@@ -173,6 +235,21 @@ def accuracy_of(model: nn.Module, data: TensorDataset) -> float:
         return float((model(images).argmax(dim=1) == targets).float().mean())
 
 
+def step(
+    loss_function: Callable[..., Tensor],
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    images: Tensor,
+    targets: Tensor,
+) -> Tensor:
+    """One step of training; its loss."""
+    optimizer.zero_grad()
+    loss = loss_function(model, images, targets)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
 def train(
     task: Task,
     data: TensorDataset,
@@ -189,13 +266,7 @@ def train(
     run = Run()
     for epoch in range(task.epochs):
         for images, targets in loader:
-            start = time.perf_counter()
-            optimizer.zero_grad()
-            loss = loss_function(model, images, targets)
-            loss.backward()
-            optimizer.step()
-            run.step_seconds.append(time.perf_counter() - start)
-            run.losses.append(loss.item())
+            run.losses.append(step(loss_function, model, optimizer, images, targets).item())
         progress(epoch + 1, task.epochs, run.losses[-1])
     run.accuracy = accuracy_of(model, test)
     return run, model
@@ -208,25 +279,63 @@ def largest_difference(eager: Run, compiled: Run) -> float:
     )
 
 
-def run_task(task: Task, data: TensorDataset, test: TensorDataset) -> dict[str, Any]:
+def run_task(task: Task, data: TensorDataset, test: TensorDataset) -> Result:
     """Train eagerly and compiled, compare, and explain."""
-    print(f"\n{task.name}")
+    say(f"\n{task.name}")
     eager, _ = train(task, data, test, loss_of, _line("eager"))
     compiled, model = train(task, data, test, compile(loss_of), _line("compiled"))
-    compile_cold_ms, compile_warm_ms = compile_times(model, data)
-    explanation = explain(loss_of)(model, *_batch(data))
-    result = {
-        "name": task.name,
-        "eager": eager,
-        "compiled": compiled,
-        "difference": largest_difference(eager, compiled),
-        "ratio": eager.step_ms / compiled.step_ms,
-        "cold_ms": compile_cold_ms,
-        "warm_ms": compile_warm_ms,
-        "explanation": explanation,
-    }
-    print_result(task, result)
-    return result
+    times = step_times(task, data)
+    slow = times.ratio < 1 and times.threads > 1
+    cold_ms, warm_ms = compile_times(model, data)
+    return Result(
+        task, eager, compiled, largest_difference(eager, compiled), times,
+        step_times_alone(task, data) if slow else None, cold_ms, warm_ms,
+        explain(loss_of)(model, *_batch(data)),
+    )  # fmt: skip
+
+
+def step_times(task: Task, data: TensorDataset) -> StepTimes:
+    """Times of steps, eager and compiled in turn, each of a model of its own."""
+    images, targets = _batch(data)
+    steps = []
+    for loss_function in (loss_of, compile(loss_of)):
+        manual_seed(SEED)
+        model = task.model()
+        steps.append(
+            functools.partial(
+                step, loss_function, model, task.optimizer(model.parameters()), images, targets
+            )
+        )
+    eager, compiled = steps
+    count = _steps_in(RUN_S, eager, compiled)
+    runs = [(_mean_ms(eager, count), _mean_ms(compiled, count)) for _ in range(RUNS)]
+    eager_ms, compiled_ms = zip(*runs, strict=True)
+    return StepTimes(eager_ms, compiled_ms, threads.get_num_threads())
+
+
+def step_times_alone(task: Task, data: TensorDataset) -> StepTimes:
+    """The same in one thread."""
+    number = threads.get_num_threads()
+    threads.set_num_threads(1)
+    try:
+        return step_times(task, data)
+    finally:
+        threads.set_num_threads(number)
+
+
+def _steps_in(duration_s: float, *steps: Callable[[], object]) -> int:
+    """How many steps of the slower kind take so long; the first ones, which compile, left out."""
+    for one in steps:
+        one()
+    slowest = max(_mean_ms(one, 3) for one in steps)
+    return max(3, int(1e3 * duration_s / slowest))
+
+
+def _mean_ms(one: Callable[[], object], count: int) -> float:
+    start = time.perf_counter()
+    for _ in range(count):
+        one()
+    return 1e3 * (time.perf_counter() - start) / count
 
 
 def compile_times(model: nn.Module, data: TensorDataset) -> tuple[float, float]:
@@ -240,41 +349,62 @@ def compile_times(model: nn.Module, data: TensorDataset) -> tuple[float, float]:
     return times[0], times[1]
 
 
-def print_result(task: Task, result: dict[str, Any]) -> None:
+def print_result(result: Result) -> None:
     """The figures of one task, a line each."""
-    eager, compiled = result["eager"], result["compiled"]
-    explanation = result["explanation"]
+    task, eager, compiled = result.task, result.eager, result.compiled
     met = min(eager.accuracy, compiled.accuracy) >= task.accuracy
-    print(
-        f"  test accuracy      eager {eager.accuracy:.1%}, compiled {compiled.accuracy:.1%}"
+    explanation = result.explanation
+    say(
+        f"  test accuracy  eager {eager.accuracy:.1%}, compiled {compiled.accuracy:.1%}"
         f"  (promised {task.accuracy:.0%}: {'reached' if met else 'MISSED'})"
     )
-    print(f"  largest relative difference between the losses: {result['difference']:.1e}")
-    print(
-        f"  median step        eager {eager.step_ms:.2f} ms, compiled {compiled.step_ms:.2f} ms:"
-        f" {result['ratio']:.2f}x"
+    say(f"  losses         differ by {result.difference:.1e} at most, relative")
+    say(f"  step           {_times(result.times)}")
+    if result.alone is not None:
+        say(f"  in one thread  {_times(result.alone)}")
+        say(f"                 {why_slower(result.times, result.alone)}")
+    say(
+        f"  first call     {result.cold_ms:.0f} ms cold,"
+        f" {result.warm_ms:.0f} ms with kernels from the cache"
     )
-    print(
-        f"  first call         {result['cold_ms']:.0f} ms cold,"
-        f" {result['warm_ms']:.0f} ms with kernels from the cache"
-    )
-    print(
-        f"  captured           {explanation.graph_count} graph, {explanation.break_count} breaks,"
-        f" {len(explanation.kernels)} kernels"
+    say(
+        f"  captured       {counted(explanation.graph_count, 'graph')},"
+        f" {counted(explanation.break_count, 'break')},"
+        f" {counted(len(explanation.kernels), 'kernel')}"
     )
 
 
-def draw(results: list[dict[str, Any]], path: Path) -> None:
-    """The loss curves of every task, eager and compiled, as one PNG."""
+def _times(times: StepTimes) -> str:
+    eager, compiled = statistics.median(times.eager_ms), statistics.median(times.compiled_ms)
+    return f"eager {eager:.2f} ms, compiled {compiled:.2f} ms: {times.ratio:.2f}x"
+
+
+def why_slower(times: StepTimes, alone: StepTimes) -> str:
+    """What to say where compiled steps take longer than eager ones."""
+    if statistics.median(alone.compiled_ms) < statistics.median(times.compiled_ms):
+        return (
+            f"A team of {times.threads} threads costs such short kernels more than it brings on "
+            "this machine: set DYNAJIT_NUM_THREADS=1."
+        )
+    return "Steps this short are mostly calls; larger layers gain more."
+
+
+def draw(results: list[Result], path: Path) -> None:
+    """The loss curves of every task, eager and compiled, as one PNG.
+
+    Raises:
+        UnsupportedError: matplotlib is not there.
+        OSError: the file cannot be written.
+    """
     matplotlib = optional.load("matplotlib", needed_for="the plot", install="dynajit[demo]")
     matplotlib.use("Agg")
     pyplot = optional.load("matplotlib.pyplot", needed_for="the plot", install="dynajit[demo]")
-    figure, axes = pyplot.subplots(1, len(results), figsize=(5.5 * len(results), 4))
-    for axis, result in zip(axes, results, strict=True):
-        axis.plot(result["eager"].losses, label="eager", linewidth=3, alpha=0.4)
-        axis.plot(result["compiled"].losses, label="compiled", linewidth=1)
+    figure, axes = pyplot.subplots(1, len(results), figsize=(5.5 * len(results), 4), squeeze=False)
+    for axis, result in zip(axes[0], results, strict=True):
+        axis.plot(result.eager.losses, label="eager", linewidth=3, alpha=0.4)
+        axis.plot(result.compiled.losses, label="compiled", linewidth=1)
         axis.set_yscale("log")
-        axis.set_title(f"{result['name']}: compiled {result['ratio']:.2f}x faster per step")
+        axis.set_title(f"{result.task.name}: a compiled step is {result.times.ratio:.2f}x as fast")
         axis.set_xlabel("step")
         axis.set_ylabel("training loss")
         axis.legend()
@@ -283,28 +413,41 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     pyplot.close(figure)
 
 
-def main(arguments: list[str]) -> int:
-    """Run the demo; returns 0 if every promise was kept.
+def _drawn(results: list[Result], path: Path) -> str:
+    """Draw; a sentence about it."""
+    try:
+        draw(results, path)
+    except OSError as error:
+        return f"no loss curves: {path} cannot be written ({error.strerror or error})"
+    except UnsupportedError as error:
+        return f"no loss curves: {error}"
+    return f"loss curves: {path}"
 
-    Args:
-        arguments: optionally the path of the PNG (default `demo_losses.png`).
-    """
-    path = Path(arguments[0] if arguments else "demo_losses.png")
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the plot goes, and how much is printed."""
+    parser.add_argument(
+        "png", nargs="?", type=Path, default=Path("demo_losses.png"),
+        help="file of the plot (default %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--full", action="store_true", help="print the explain reports, too")
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Run the demo; returns 0 if every promise was kept."""
     data, test = load_digits()
-    print(f"handwritten digits: {len(data)} training images, {len(test)} test images")
-    results = [run_task(task, data, test) for task in TASKS]
-    for result in results:
-        print(f"\n=== explain: {result['name']} ===")
-        print(result["explanation"])
-    draw(results, path)
-    print(f"\nloss curves: {path}")
-    kept = all(
-        min(result["eager"].accuracy, result["compiled"].accuracy) >= task.accuracy
-        and result["difference"] <= 1e-4
-        and math.isfinite(result["difference"])
-        for task, result in zip(TASKS, results, strict=True)
-    )
-    return 0 if kept else 1
+    say(f"handwritten digits: {len(data)} training images, {len(test)} test images")
+    results = []
+    for task in TASKS:
+        results.append(run_task(task, data, test))
+        print_result(results[-1])
+    if asked.full:
+        for result in results:
+            say(f"\n=== explain: {result.task.name} ===\n{result.explanation}")
+    say(f"\n{_drawn(results, asked.png)}")
+    if not asked.full:
+        say("graphs, guards and kernels: --full, or dj.explain(function)(*arguments)")
+    return 0 if all(result.is_kept for result in results) else 1
 
 
 def _batch(data: TensorDataset) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 """`python -m dynajit doctor`: what is installed, and what to do about what is missing."""
 
+import argparse
 import importlib.metadata
 import os
 import platform
@@ -10,20 +11,27 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.codegen.compilers import nvrtc, toolchain
+from dynajit.codegen.compilers import cache_contents, nvrtc, toolchain
 from dynajit.codegen.device import driver as device_driver
+from dynajit.commands.screen import say, size
 from dynajit.core.arrays import _products
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.arrays.gpu.memory import readable
 from dynajit.core.errors import DeviceError, DynajitError, UnsupportedError
 from dynajit.core.process import config, optional
 
+ABOUT: Final = "what is installed, and what to do about what is missing"
 
-def main(arguments: list[str]) -> int:
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It takes none."""
+
+
+def run(asked: argparse.Namespace) -> int:
     """Print one line per component; returns 0 if compiled functions can run at full speed."""
     checks = [_python(), _numpy(), _blas(), _compiler(), _cache(), *_gpu()]
     for name, fine, text in checks:
-        print(f"{'ok ' if fine else '-- '} {name:10s} {text}")
+        say(f"{'ok ' if fine else '-- '} {name:10s} {text}")
     needed = {"compiler", "blas", "cache"}
     return 0 if all(fine for name, fine, _ in checks if name in needed) else 1
 
@@ -68,11 +76,11 @@ def _compiler() -> Check:
 
 def _cache() -> Check:
     folder = config.current().cache_dir
-    existing = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
+    existing = next((p for p in (folder, *folder.parents) if os.path.exists(p)), Path("/"))
     if not os.access(existing, os.W_OK):
         return "cache", False, f"{folder} cannot be written: set DYNAJIT_CACHE_DIR"
-    size = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) if folder.exists() else 0
-    return "cache", True, f"{folder} ({size / 1e6:.1f} MB)"
+    kept = sum(entry.size_bytes for entry in cache_contents.entries(folder))
+    return "cache", True, f"{folder} ({size(kept)})"
 
 
 def _gpu() -> list[Check]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import field
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
@@ -30,6 +30,7 @@ from dynajit.core.process import config
 from dynajit.core.process.late import Late, load
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
+from dynajit.driver import watching
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
@@ -72,8 +73,6 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 OPTIONS: Final = frozenset({"activation_memory_budget", "async", "verify"})
 """Keys of `compile(options=...)`."""
 
-Listener: TypeAlias = "Callable[[str, Compilation], None]"
-
 _statistics = history.Statistics()
 _compiled: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _families: "weakref.WeakSet[history.Family]" = weakref.WeakSet()
@@ -87,7 +86,7 @@ class Compiler:
         backend: see `make_backend`.
         fullgraph: a graph break is an error.
         dynamic: see `compile`.
-        listener: called with the function's name and every compilation, or None.
+        watched: gathers every compilation, or None.
         family: everything compiled for this call, for reports.
         churn: guards that keep failing, by the code that they belong to.
     """
@@ -95,7 +94,7 @@ class Compiler:
     backend: "Backend"
     fullgraph: bool = False
     dynamic: bool | None = None
-    listener: "Listener | None" = None
+    watched: watching.Watched | None = field(default_factory=watching.begun)
     family: history.Family = field(default_factory=history.Family)
     churn: dict[tuple[str, str, int], Churn] = field(default_factory=dict)
 
@@ -171,14 +170,14 @@ class Compiler:
         if isinstance(compilation.region, regions.Region):
             _statistics.count(compilation.region)
         self.family.count(function.__qualname__, function.__code__, compilation)
-        if self.listener is not None:
-            self.listener(function.__qualname__, compilation)
+        if self.watched is not None:
+            self.watched.add(function, arguments, compilation)
         log_compilation(function.__qualname__, compilation)
         dump.dump_compilation(function, compilation)
         if compilation.error is not None:
             dump.dump_reproduction(function, arguments, compilation.error)
         record = getattr(compilation.launch, "record", None)
-        if record is not None and self.listener is None:
+        if record is not None and self.watched is None:
             record.release()
 
 
@@ -443,6 +442,8 @@ def _with_reports(compiler: Compiler, compiled: Any, name: str) -> Any:
     compiled.report = reports.report
     compiled.guards = reports.guards
     compiled.after_miss = reports.summarise
+    if compiler.watched is not None:
+        compiler.watched.made(name, compiled)
     return compiled
 
 
@@ -471,15 +472,11 @@ def explain(
     _check_options(None, None, options)
 
     def run(*args: Any, **kwargs: Any) -> "Explanation":
-        compilations: list[tuple[str, Compilation]] = []
-
-        def listen(name: str, compilation: "Compilation") -> None:
-            compilations.append((name, compilation))
-
-        compiler = Compiler(_backend(backend, options), listener=listen)
+        watched = watching.Watched()
+        compiler = Compiler(_backend(backend, options), watched=watched)
         compiled = _compile_any(_original(model), compiler)
         compiled(*args, **kwargs)
-        found: Explanation = explanations.explanation_of(_name_of(model), compilations)
+        found: Explanation = explanations.explanation_of(_name_of(model), watched.compilations)
         return found
 
     return run

@@ -4,6 +4,7 @@ The stand-in plays the machine, so these tests are skipped where a GPU computes.
 """
 
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def test_tensors_of_the_cpu_work_as_ever(broken: tuple[str, str]) -> None:
 
 def test_the_doctor_tells(broken: tuple[str, str], capsys: Any) -> None:
     """In one line that does not count as a failure."""
-    doctor.main([])
+    doctor.run(Namespace())
     lines = [line for line in capsys.readouterr().out.splitlines() if " gpu " in line]
 
     assert 1 == len(lines)
@@ -182,7 +183,7 @@ def test_random_states_come_back_where_the_gpu_is_gone(machine: Callable[..., No
 def test_the_doctor_tells_of_old_gpus(machine: Callable[..., None], capsys: Any) -> None:
     """For which CUDA 13 makes no code."""
     machine(capability=(7, 0))
-    doctor.main([])
+    doctor.run(Namespace())
 
     assert "capability 7.0: too old for CUDA 13: pip install 'dynajit[cuda12]'" in (
         capsys.readouterr().out
@@ -198,7 +199,7 @@ def test_the_doctor_tells_of_libraries_that_are_missing(
         raise RuntimeError("CuPy failed to load libcufft.so.12: OSError\nmore")
 
     monkeypatch.setattr(gpu.module().fft, "fft", failing)
-    doctor.main([])
+    doctor.run(Namespace())
 
     assert "cuFFT does not work (CuPy failed to load libcufft.so.12: OSError)" in (
         capsys.readouterr().out
@@ -214,7 +215,7 @@ def test_the_doctor_tells_of_several_cupys(monkeypatch: pytest.MonkeyPatch, caps
 
     names = ["numpy", "cupy-cuda12x", "cupy-cuda13x"]
     monkeypatch.setattr("importlib.metadata.distributions", lambda: map(Installed, names))
-    doctor.main([])
+    doctor.run(Namespace())
 
     assert "pip uninstall cupy-cuda12x cupy-cuda13x" in capsys.readouterr().out
 
@@ -224,13 +225,13 @@ def test_the_doctor_tells_what_compiled_functions_lack(
 ) -> None:
     """A driver that cannot be loaded; cuBLASLt, where only that is missing."""
     with dj.config.override(cuda_driver="libno-such-driver.so"):
-        doctor.main([])
+        doctor.run(Namespace())
     assert "--  launches   compiled functions on a GPU need the CUDA driver" in (
         capsys.readouterr().out
     )
     monkeypatch.setattr(device_driver, "driver", lambda: None)
     monkeypatch.setattr(device_driver, "products_library", lambda: None)
-    doctor.main([])
+    doctor.run(Namespace())
     assert "--  launches   matrix products on a GPU need cuBLASLt" in capsys.readouterr().out
 
 

@@ -1,0 +1,35 @@
+"""`doctor` on machines that lack something: each a line that says what to do."""
+
+import os
+
+import pytest
+
+import dynajit as dj
+from dynajit.codegen.compilers import toolchain
+from dynajit.commands import command_line, doctor
+
+
+def test_without_a_compiler_it_says_what_to_install(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(toolchain, "find_compiler", lambda: None)
+
+    assert 1 == command_line.main(["doctor"])
+    assert "install gcc or clang, or set DYNAJIT_CC" in capsys.readouterr().out
+
+
+def test_a_home_that_cannot_be_written_is_named(monkeypatch, capsys, tmp_path) -> None:
+    may = os.access
+    monkeypatch.setattr(
+        doctor.os, "access", lambda path, mode: path != tmp_path and may(path, mode)
+    )
+    with dj.config.override(cache_dir=tmp_path / "read_only" / "cache"):
+        assert 1 == command_line.main(["doctor"])
+
+    expected = f"--  cache      {tmp_path}/read_only/cache cannot be written: set DYNAJIT_CACHE_DIR"
+    assert expected in capsys.readouterr().out
+
+
+@pytest.mark.skipif(toolchain.find_compiler() is None, reason="needs a C compiler")
+def test_a_machine_with_all_that_is_needed_is_status_0(capsys, tmp_path) -> None:
+    with dj.config.override(cache_dir=tmp_path):
+        assert 0 == command_line.main(["doctor"])
+    assert "ok  cache" in capsys.readouterr().out
