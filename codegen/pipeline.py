@@ -295,13 +295,15 @@ def _warn_once(message: str) -> None:
 
 @record
 class Generated:
-    """A graph's kernels and text, before a compiler sees them."""
+    """A graph's kernels and text, before a compiler sees them; `makers` says which kernel's work a
+    value in memory is."""
 
     functions: tuple[Function, ...]
     layout: Layout
     source: str
     notes: tuple[str, ...]
     in_place: Mapping[Node, Node]
+    makers: Mapping[Node, str]
     stored: tuple[Stored, ...] = ()
 
 
@@ -342,19 +344,31 @@ def generate(
         used = [function.buffers for function in functions]
         layout = memory.arrange(plan, used, same, keeps_all=verify, hosts=hosts)
         source = c_text.print_unit(name, functions, layout, graph, arrays)
-    stored = _stored(functions, layout, plan) if verify else ()
-    return Generated(functions, layout, source, tuple(plan.notes), same, stored)
+    makers = _makers(functions, plan)
+    stored = _stored(functions, layout, makers) if verify else ()
+    return Generated(functions, layout, source, tuple(plan.notes), same, makers, stored)
 
 
-def _stored(functions: Sequence[Function], layout: Layout, plan: fusion.Plan) -> tuple[Stored, ...]:
-    """Every value with an output array, and the kernel that computes it: the first with it."""
-    maker: dict[Buffer, str] = {}
+def _makers(functions: Sequence[Function], plan: fusion.Plan) -> dict[Node, str]:
+    """Every value in memory that a kernel computes -> its name: the first one with its buffer."""
+    first: dict[Buffer, str] = {}
     for function in functions:
         for buffer in function.buffers:
-            maker.setdefault(buffer, function.name)
+            first.setdefault(buffer, function.name)
+    buffers = plan.storage.buffers.items()
+    return {
+        node: first[buffer]
+        for node, buffer in buffers
+        if node.kind is NodeKind.CALL and buffer in first
+    }
+
+
+def _stored(
+    functions: Sequence[Function], layout: Layout, makers: Mapping[Node, str]
+) -> tuple[Stored, ...]:
+    """Every value with an output array, in running order of the kernels that compute them."""
     order = {function.name: number for number, function in enumerate(functions)}
-    found = [Stored(node, maker[plan.storage.buffers[node]]) for node in layout.outputs
-             if plan.storage.buffers[node] in maker]  # fmt: skip
+    found = [Stored(node, makers[node]) for node in layout.outputs if node in makers]
     return tuple(sorted(found, key=lambda stored: order[stored.kernel]))
 
 
@@ -459,7 +473,7 @@ def _blueprint(
     return Blueprint(
         name=name,
         source=generated.source,
-        kernels=tuple(Kernel(f.name, f.text) for f in generated.functions),
+        kernels=_kernels(generated),
         arguments=tuple(_argument(arrays.get(node, node.type)) for node in graph.inputs),
         outputs=tuple(_tensor_spec(arrays.get(node, node.type), False) for node in layout.outputs),
         results=tuple(
@@ -476,6 +490,20 @@ def _blueprint(
         may_fail=any(function.may_fail for function in generated.functions),
         explain=_explained(generated),
     )
+
+
+def _kernels(generated: Generated) -> tuple[Kernel, ...]:
+    stores: dict[str, list[str]] = {}
+    for node, maker in generated.makers.items():
+        stores.setdefault(maker, []).append(node.name)
+    return tuple(
+        Kernel(f.name, f.text, _kind(f), tuple(stores.get(f.name, ())))
+        for f in generated.functions
+    )
+
+
+def _kind(function: Function) -> str:
+    return type(function.kernel).__name__.removesuffix("Kernel").lower()
 
 
 def _argument(type: ValueType) -> Any:
@@ -526,8 +554,7 @@ def _work(graph: Graph) -> int:
 def _explained(generated: Generated) -> str:
     lines = [f"{len(generated.functions)} kernels"]
     for function in generated.functions:
-        kind = type(function.kernel).__name__.removesuffix("Kernel").lower()
-        lines.append(f"  {function.name}: {kind}")
+        lines.append(f"  {function.name}: {_kind(function)}")
     lines += [f"  {note}" for note in generated.notes]
     sizes = sorted({name for function in generated.functions for name in function.sizes})
     if sizes:

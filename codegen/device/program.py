@@ -88,7 +88,7 @@ def blueprint_of(
         name=unit.name,
         device=device,
         source=unit.source,
-        kernels=tuple(Kernel(step.name, step_text(step)) for step in unit.steps),
+        kernels=tuple(Kernel(step.name, step_text(step), _kind(step)) for step in unit.steps),
         plan=arrange(unit, arrays),
         results=tuple(_result(unit, output) for output in unit.graph.outputs),
         constants=tuple(np.ascontiguousarray(value) for value in unit.layout.constants),
@@ -142,6 +142,12 @@ def step_text(step: Step) -> str:
     )
 
 
+def _kind(step: Step) -> str:
+    if isinstance(step, Memset):
+        return "memset"
+    return type(step.kernel).__name__.removesuffix("Kernel").lower()
+
+
 def launch_text(kernel: CudaKernel) -> str:
     """How a kernel is launched."""
     grid = ", ".join(map(symint.python, kernel.grid))
@@ -154,8 +160,7 @@ def _explained(unit: Unit, device: int) -> str:
     lines = [f"{len(unit.steps)} steps on cuda:{device}"]
     for step in unit.steps:
         if isinstance(step, CudaKernel):
-            kind = type(step.kernel).__name__.removesuffix("Kernel").lower()
-            lines.append(f"  {step.name}: {kind}, {launch_text(step)}")
+            lines.append(f"  {step.name}: {_kind(step)}, {launch_text(step)}")
         else:
             lines.append(f"  {step.name}: {step_text(step).removeprefix('// ')}")
     lines += [f"  {note}" for note in unit.notes]

@@ -40,10 +40,14 @@ class Kernel:
     Args:
         name: of the C function.
         source: its C text; of a product the call of the library.
+        kind: what kind of loops it is, such as `row` or `matmul`; empty where nobody said so.
+        stores: names of the graph's values that it leaves in memory.
     """
 
     name: str
     source: str
+    kind: str = ""
+    stores: tuple[str, ...] = ()
 
 
 @record(eq=False)
@@ -197,14 +201,17 @@ def from_data(data: dict[str, Any]) -> Blueprint:
     )
 
 
-def place_of(source: str, kernel: Kernel) -> tuple[str, int, int, str]:
+def place_of(source: str, kernel: Kernel) -> tuple[str, int, int, str, str, tuple[str, ...]]:
     """Where a kernel's text stands in the source; the text itself where it does not."""
     start = source.find(kernel.source)
-    return kernel.name, start, len(kernel.source), "" if start >= 0 else kernel.source
+    text = "" if start >= 0 else kernel.source
+    return kernel.name, start, len(kernel.source), text, kernel.kind, kernel.stores
 
 
-def kernel_from(source: str, name: str, start: int, length: int, text: str) -> Kernel:
-    return Kernel(name, source[start : start + length] if start >= 0 else text)
+def kernel_from(
+    source: str, name: str, start: int, length: int, text: str, kind: str, stores: Sequence[str]
+) -> Kernel:
+    return Kernel(name, source[start : start + length] if start >= 0 else text, kind, tuple(stores))
 
 
 def _spec_data(spec: Any) -> Any:

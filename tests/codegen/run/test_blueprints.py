@@ -57,6 +57,21 @@ def test_constants_survive(codegen) -> None:
         np.testing.assert_array_equal(expected, found)
 
 
+def test_kernels_say_their_kind_and_what_they_store(codegen) -> None:
+    """Values within a kernel are not in memory; what is read back says the same."""
+
+    def function(x):
+        total = ops.sum(ops.exp(ops.matmul(x, x)), dim=(1,))
+        return ops.add(total, 1.0), total
+
+    graph = codegen.graph_of(function, TensorType((4, 4), dtypes.float32))
+    program = compile_graph(graph)
+
+    found = [(kernel.kind, kernel.stores) for kernel in program.kernels]
+    assert [("matmul", ("matmul",)), ("row", ("sum", "add"))] == found
+    assert program.kernels == again(graph).kernels
+
+
 def test_reports_and_errors_are_the_same(codegen) -> None:
     """Kernels, text, notes, and the message of a failure."""
     graph = codegen.graph_of(
