@@ -87,8 +87,8 @@ format: $(VENV)/.check
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-docs: $(VENV)/.test $(VENV)/.docs
-	$(BIN)/python -m sphinx -q -W -b html docs docs/_build/html
+docs: $(VENV)/.built $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 $(VENV)/.made:

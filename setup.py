@@ -59,7 +59,10 @@ class BuildWithStubs(build_ext):
         if not (self.inplace or self.editable_mode):
             folder = os.path.abspath(self.build_lib)
             command = [sys.executable, "-m", "dynajit.report.stubs", folder]
-            environment = {**os.environ, "PYTHONPATH": folder}
+            # What is built is in front; behind it what this process finds, such as the packages of
+            # an environment that was made for the build.
+            found = os.pathsep.join([folder, *filter(None, sys.path)])
+            environment = {**os.environ, "PYTHONPATH": found}
             subprocess.run(command, check=True, env=environment, cwd=folder)
 
 

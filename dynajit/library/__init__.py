@@ -3,7 +3,7 @@
 `custom_op` makes an operator of a Python function, `Library` and `define` make one of a schema.
 Either is found in `torch.ops`, runs eagerly and under autograd, and is part of the graphs of
 compiled functions where it says what its results are like (`register_fake`).
-docs/custom_operators.md shows how. Imported when it is first asked for.
+docs/howto/custom_operators.md shows how. Imported when it is first asked for.
 """
 
 from dynajit.core.process import late

@@ -1,7 +1,7 @@
 """The stand-in for CuPy against an installed CuPy: names, parameters, types of ufuncs.
 
 CuPy can be imported without a GPU. What only a GPU can tell (numbers, what is asynchronous) is not
-compared; docs/gpu.md lists where the stand-in alone was tried.
+compared; docs/howto/gpu.md lists where the stand-in alone was tried.
 """
 
 import importlib.util

@@ -58,8 +58,8 @@ class DistributedDataParallel(Module, Joinable):
         gradient_as_bucket_view: `.grad` shows the buckets' memory, which saves a copy.
         static_graph: each backward does what the first one does; parameters may then be unused, or
             get their gradients in several runs.
-        delay_all_reduce_named_params, param_to_hook_all_reduce, mixed_precision, device_mesh,
-            bucket_cap_mb_list: refused.
+        delay_all_reduce_named_params, param_to_hook_all_reduce: refused.
+        mixed_precision, device_mesh, bucket_cap_mb_list: refused.
         skip_all_reduce_unused_params, batched_grad_copy: without effect; they save time on GPUs.
         forward_sync_buffers: the newer name of `broadcast_buffers`.
 

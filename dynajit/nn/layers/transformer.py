@@ -303,8 +303,8 @@ class Transformer(Module):
     """An encoder of the source, and a decoder of the target that reads what it encoded.
 
     Args:
-        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-        norm_first, bias: of the layers, see `TransformerEncoderLayer`.
+        d_model, nhead, dim_feedforward, dropout: of the layers, see `TransformerEncoderLayer`.
+        activation, layer_norm_eps, batch_first, norm_first, bias: the same.
         num_encoder_layers, num_decoder_layers: how many there are.
         custom_encoder, custom_decoder: used in place of what would be made.
     """

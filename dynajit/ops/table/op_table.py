@@ -332,8 +332,8 @@ class Op(RowCall):
             zeros, as in PyTorch, where the formulas alone would have none.
         opaque: a function of the program's own, which may give something else in every call: it is
             never computed ahead, and gets tensors as it was given them.
-        layout, autocast, keeps_zero, indices, gives_positions, pairs, takes, linear, factors,
-            tangent, samples: see `RowFacts`.
+        layout, autocast, keeps_zero, indices, gives_positions, pairs: see `RowFacts`.
+        takes, linear, factors, tangent, samples: see `RowFacts`.
     """
 
     name: str
