@@ -1,4 +1,4 @@
-"""Every code block of the documentation is tried: Python runs, commands exist, links lead to files."""
+"""Every code block of the documentation is tried: Python runs, commands exist. Links lead on."""
 
 import re
 import subprocess
