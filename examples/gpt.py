@@ -4,8 +4,8 @@
     python examples/gpt.py --checkpoint gpt.pt --resume   goes on where that stopped
     python examples/gpt.py --bf16                         products in bfloat16
 
-The text it learns is the source of Python's own `argparse`, so nothing is downloaded. What a resumed
-run computes is what the run would have computed that never stopped, to the last bit.
+The text it learns is the source of Python's own `argparse`, so nothing is downloaded. What a
+resumed run computes is what the run would have computed that never stopped, to the last bit.
 """
 
 import argparse
