@@ -48,7 +48,7 @@ from dynajit.core.errors import (
     DeviceError,
     ToolchainError,
 )
-from dynajit.core.process import background
+from dynajit.core.process import background, config
 from dynajit.core.process.warning import warn
 from dynajit.core.records import record
 from dynajit.core.types.symint import Number
@@ -325,7 +325,9 @@ def generate(
     with stages.timed("fusion"):
         plan = fusion.plan(graph)
     with stages.timed("lowering"):
-        kernels = joining.join(lowering.lower(plan), c_column_totals.may_hold)
+        kernels = lowering.lower(plan)
+        if not fusion.is_left_out():
+            kernels = joining.join(kernels, c_column_totals.may_hold)
         buffers = plan.storage.buffers
         shown = frozenset(buffers[o] for o in graph.outputs if isinstance(o, Node) and o in buffers)
         kernels = panels.join(c_biases.fold(kernels, shown), shown)
@@ -375,7 +377,12 @@ def _stored(
 def _start_native(
     split: Split, name: str, written: Mapping[int, int], verify: bool = False
 ) -> Started:
-    split = replace(split, graph=rewrite_products(share_products(split.graph)))
+    graph = split.graph
+    disabled = config.current().disabled_passes
+    for step in (share_products, rewrite_products):
+        if step.__name__ not in disabled:
+            graph = step(graph)
+    split = replace(split, graph=graph)
     stages = Stages()
     arrays = split.array_types()
     generated = generate(split.graph, name, stages, written, verify, arrays)

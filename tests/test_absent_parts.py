@@ -90,12 +90,11 @@ def test_settings_are_accepted() -> None:
     assert cudnn.enabled
     cudnn.benchmark, cudnn.deterministic = False, False
     dj.backends.cuda.matmul.allow_tf32 = True
-    dj._dynamo.config.verbose = True
-    dj._inductor.config.coordinate_descent_tuning = True
+    dj._dynamo.config.cache_size_limit = 64
     dj._inductor.config.triton.unique_kernel_names = True
     with dj._dynamo.config.patch(verbose=False):
         assert not dj._dynamo.config.verbose
-    assert dj._dynamo.config.verbose
+    dj._dynamo.config.cache_size_limit = 32
     with dj.backends.cuda.sdp_kernel(enable_flash=False):
         assert not dj.backends.cuda.flash_sdp_enabled()
     assert dj.backends.cuda.flash_sdp_enabled()

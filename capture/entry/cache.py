@@ -34,7 +34,7 @@ from dynajit.ops.table import dispatch, overriding
 MSG_LIMIT: Final = (
     "{name} was compiled {limit} times for different inputs; the oldest version is dropped from "
     "now on.  The last recompile: {reason}.  Pass the changing number as a tensor, keep shapes "
-    "fixed, or raise config.recompile_limit."
+    "fixed, or raise dynajit.config.recompile_limit."
 )
 MSG_GIVEN_UP: Final = (
     "{name} was compiled {count} times, and calls come that no version fits: they run as plain "

@@ -53,6 +53,7 @@ from dynajit.codegen.plan.regions import (
     reduces_columns,
 )
 from dynajit.core.errors import CodegenError
+from dynajit.core.process import config
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number, is_at_least
 from dynajit.core.types.value_types import TensorType, numel
@@ -151,14 +152,20 @@ def plan(graph: Graph) -> Plan:
     if reason is not None:
         raise CodegenError(f"{graph.name}: {reason}")
     stored: set[Node] = set()
+    apart = is_left_out()
     for _ in range(4):
-        planner = _Planner(graph, stored)
+        planner = _Planner(graph, stored, apart)
         planner.run()
         wanted = planner.worth_storing() - planner.stored
         if not wanted:
             break
         stored |= wanted
     return planner.finish()
+
+
+def is_left_out() -> bool:
+    """Whether every operation shall have a kernel of its own: see `Config.disabled_passes`."""
+    return "fuse" in config.current().disabled_passes
 
 
 def why_not_native(graph: Graph) -> str | None:
@@ -231,10 +238,17 @@ def _may_choose_from_nothing(node: Node) -> bool:
 
 
 class _Planner:
-    """One attempt. Mutable: places values one after the other."""
+    """One attempt. Mutable: places values one after the other.
 
-    def __init__(self, graph: Graph, extra: set[Node]) -> None:
+    Args:
+        graph: to be planned.
+        extra: values that are stored whatever the rules say.
+        apart: nothing is fused: all that computes is stored, in a region of its own.
+    """
+
+    def __init__(self, graph: Graph, extra: set[Node], apart: bool = False) -> None:
         self.graph = graph
+        self.apart = apart
         self.storage = Storage(graph.inputs)
         self.units: list[Unit] = []
         self.unit_of: dict[Node, Unit] = {}
@@ -245,6 +259,8 @@ class _Planner:
         self.outputs = [o for o in dict.fromkeys(graph.outputs)
                         if isinstance(o, Node) and o.kind is NodeKind.CALL]  # fmt: skip
         self.stored = set(extra) | set(self.outputs)
+        if apart:
+            self.stored.update(filter(_computes, self.live))
         self._operands: dict[Node, tuple[Node, Node]] = {}
         self._sources: dict[Node, frozenset[Any]] = {}
         self._read_again: dict[Node, frozenset[Any]] = {}
@@ -294,7 +310,8 @@ class _Planner:
                 self._place_scatter(node)
             elif (node in self.stored or _is_loop(node)) and not self._alias(node):
                 self._place(node)
-        self._merge_siblings()
+        if not self.apart:
+            self._merge_siblings()
 
     def sources(self, node: Node) -> frozenset[Any]:
         """Units whose results `node` reads, directly or through inlined values."""
@@ -432,6 +449,8 @@ class _Planner:
 
     def _candidates(self, node: Node) -> list[Region]:
         """Regions that `node` reads and that could take it without a cycle, latest first."""
+        if self.apart:
+            return []
         sources = self.sources(node)
         allowed = sources - self.read_again(node)
         return [
@@ -608,6 +627,11 @@ class _Planner:
 
 # ---------------------------------------------------------------------------------------------
 # helpers
+
+
+def _computes(node: Node) -> bool:
+    """True for a call that does more than move elements."""
+    return node.op is not None and node.op.kind is not Kind.MOVEMENT
 
 
 def _live(graph: Graph) -> list[Node]:

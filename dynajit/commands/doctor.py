@@ -13,12 +13,13 @@ import numpy as np
 
 from dynajit.codegen.compilers import cache_contents, nvrtc, toolchain
 from dynajit.codegen.device import driver as device_driver
-from dynajit.commands.screen import say, size
+from dynajit.commands.screen import counted, say, size
 from dynajit.core.arrays import _products
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.arrays.gpu.memory import readable
 from dynajit.core.errors import DeviceError, DynajitError, UnsupportedError
-from dynajit.core.process import config, optional
+from dynajit.core.process import config, optional, threads
+from dynajit.core.quoting import on_a_line
 
 ABOUT: Final = "what is installed, and what to do about what is missing"
 
@@ -29,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> int:
     """Print one line per component; returns 0 if compiled functions can run at full speed."""
-    checks = [_python(), _numpy(), _blas(), _compiler(), _cache(), *_gpu()]
+    checks = [_python(), _numpy(), _blas(), _threads(), _compiler(), _cache(), *_gpu()]
+    checks += _environment()
     for name, fine, text in checks:
         say(f"{'ok ' if fine else '-- '} {name:10s} {text}")
     needed = {"compiler", "blas", "cache"}
@@ -59,6 +61,25 @@ def _blas() -> Check:
         return "blas", False, str(error)
     own = next(iter(_products.addresses()), None)
     return "blas", True, f"our own products for {own}, SciPy's for vectors" if own else "SciPy's"
+
+
+def _threads() -> Check:
+    count, cores = threads.get_num_threads(), config.usable_cores()
+    return "threads", True, f"{count} of {counted(cores, 'core')}"
+
+
+def _environment() -> list[Check]:
+    """What the environment says: a line for each variable that is set."""
+    found = []
+    for known in config.SETTINGS.values():
+        name = next((name for name in known.variables if os.environ.get(name)), None)
+        if name is not None:
+            set_to = on_a_line(os.environ[name])
+            found.append((name, True, f"{set_to}: config.{known.name}, {known.about}"))
+    for name, near in config.misspelt(os.environ).items():
+        hint = f"; did you mean {near}?" if near else ""
+        found.append((on_a_line(name), False, f"nothing reads this variable{hint}"))
+    return found
 
 
 def _compiler() -> Check:

@@ -1,8 +1,6 @@
 """What programs call by the inner path of PyTorch's capture, beside `dynajit`'s own functions."""
 
 import contextlib
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 from dynajit.core.errors import UnsupportedError
@@ -65,16 +63,3 @@ def nested_compile_region(fn: Any = None, *args: Any, **options: Any) -> Any:
     """A hint that a function is called often with values of the same kinds, so that its graph might
     be shared: calls of it are captured like others."""
     return (lambda function: function) if fn is None else fn
-
-
-@contextlib.contextmanager
-def patch(changes: Any = None, **named: Any) -> Iterator[None]:
-    """Settings of `_dynamo.config` for the block; they change nothing."""
-    settings = vars(sys.modules["dynajit._dynamo.config"])
-    given = {**(changes if isinstance(changes, dict) else {}), **named}
-    before = {name: settings.get(name) for name in given}
-    settings.update(given)
-    try:
-        yield
-    finally:
-        settings.update(before)

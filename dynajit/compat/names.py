@@ -137,26 +137,6 @@ _PLACES: Final[dict[str, Place]] = {
             ),
         },
     ),
-    "_dynamo.config": Place(
-        "Settings of capture: accepted, without effect; dynajit's own are in `dynajit.config`.",
-        {"compat.capturing": "patch"},
-        constants={
-            "accumulated_cache_size_limit": 256,
-            "assume_static_by_default": True,
-            "automatic_dynamic_shapes": True,
-            "cache_size_limit": 8,
-            "capture_dynamic_output_shape_ops": False,
-            "capture_scalar_outputs": False,
-            "dynamic_shapes": True,
-            "guard_nn_modules": True,
-            "inline_inbuilt_nn_modules": True,
-            "log_level": None,
-            "optimize_ddp": True,
-            "recompile_limit": 8,
-            "suppress_errors": False,
-            "verbose": False,
-        },
-    ),
     "_custom_ops": Place("Older functions that register operators; see `library`."),
     "_dynamo._trace_wrapped_higher_order_op": Place(
         "Blocks of PyTorch's capture.", {"compat.capturing": "TransformGetItemToIndex"}
@@ -176,31 +156,8 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "fx.experimental": Place("Questions about sizes."),
     "_inductor": Place(
-        "The code generator: its `config` takes settings that change nothing.",
+        "The code generator: its `config` holds settings.",
         {"compiler": "cudagraph_mark_step_begin"},
-    ),
-    "_inductor.config": Place(
-        "Settings of code generation: accepted, without effect; see `dynajit.config`.",
-        constants={
-            "conv_1x1_as_mm": False,
-            "coordinate_descent_check_all_directions": False,
-            "coordinate_descent_tuning": False,
-            "cpp": {"threads": -1, "simdlen": None, "enable_kernel_profile": False},
-            "debug": False,
-            "epilogue_fusion": True,
-            "fallback_random": False,
-            "force_fuse_int_mm_with_mul": False,
-            "freezing": False,
-            "fx_graph_cache": True,
-            "max_autotune": False,
-            "max_autotune_gemm": False,
-            "triton": {
-                "cudagraphs": False,
-                "unique_kernel_names": True,
-                "cudagraph_trees": True,
-            },
-            "use_mixed_mm": False,
-        },
     ),
     "_ops": Place(
         "Operators: `torch._ops.ops` is `torch.ops`.",
@@ -914,6 +871,8 @@ _LAYERS: Final = (
 
 _ELSEWHERE: Final[dict[str, str]] = {
     "__config__": "compat.build",
+    "_dynamo.config": "compat.settings.dynamo",
+    "_inductor.config": "compat.settings.inductor",
     "_jit_internal": "compat.script_types",
     "_tensor_str": "compat.printing",
     "accelerator": "cuda.accelerator",

@@ -91,6 +91,7 @@ def key_of(captured: CapturedGraph, memory_budget: float = 1.0) -> str | None:
         shared,
         sorted(captured.copied.items()),
         memory_budget,
+        sorted(config.current().disabled_passes),
     )
     if not version():
         return None

@@ -145,9 +145,8 @@ class Compiler:
     def _entry(self, function: FunctionType, needs_tensors: bool) -> Any:
         code = function.__code__  # what runs after a break has the name and the line of it all
         place = (code.co_filename, code.co_name, code.co_firstlineno)
-        sizes = SizeMemory(
-            self.dynamic, churn=self.churn.setdefault(place, Churn(not self.fullgraph))
-        )
+        dynamic = config.current().dynamic if self.dynamic is None else self.dynamic
+        sizes = SizeMemory(dynamic, churn=self.churn.setdefault(place, Churn(not self.fullgraph)))
         publish = functools.partial(self.publish, needs_tensors, sizes)
         made = cache.compiled_function(function, publish, cache.Callees(self.callee), sizes)
         _compiled.add(made)
@@ -198,8 +197,9 @@ def compile(
         model: what to compile; None returns a decorator.
         fullgraph: a graph break is an error that shows the line and what to change.
         dynamic: True: the sizes of arguments are symbols from the first call on, so that one
-            version serves all sizes from 2 on. None: a size becomes a symbol when it changes.
-            False: every new shape is compiled on its own. See also `mark_dynamic`.
+            version serves all sizes from 2 on. False: every new shape is compiled on its own. None:
+            as `config.dynamic` says, which is None unless it was set: a size becomes a symbol when
+            it changes. See also `mark_dynamic`.
         backend: "native" (generated C, or CUDA where the tensors are on a GPU), "cuda" (on a GPU
             only), "numpy", "eager", or a callable `backend(graph, example_types) -> callable`.
         mode: one of `MODES`, as in PyTorch. They choose how work is launched on a GPU:

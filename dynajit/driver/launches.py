@@ -51,6 +51,16 @@ class PassRecord:
     after: Graph
     milliseconds: float
 
+    @property
+    def added(self) -> int:
+        """Nodes that the pass made: it keeps those that it does not change."""
+        return len(set(self.after.nodes) - set(self.before.nodes))
+
+    @property
+    def removed(self) -> int:
+        """Nodes that it took away or replaced."""
+        return len(set(self.before.nodes) - set(self.after.nodes))
+
 
 @dataclass(slots=True)
 class GraphRecord:
@@ -68,6 +78,7 @@ class GraphRecord:
         saved_bytes: memory kept for backward.
         saved, recomputed: numbers of values saved, and of nodes computed again in backward.
         stages: milliseconds per stage.
+        left_out: passes that the configuration left out.
         is_observed: passes are recorded.
         remake: makes the graphs of a record that was restored from disk; None where they are made.
     """
@@ -84,6 +95,7 @@ class GraphRecord:
     saved: int = 0
     recomputed: int = 0
     stages: dict[str, float] = field(default_factory=dict)
+    left_out: frozenset[str] = field(default_factory=lambda: config.current().disabled_passes)
     is_observed: bool = True
     remake: Callable[[], object] | None = None
 
@@ -124,9 +136,12 @@ class GraphRecord:
         """A few lines of text: passes that changed something, what is saved, programs."""
         lines = [f"{self.graph.name} ({self.backend} backend)"]
         for run in self.passes:
-            before, after = len(run.before.nodes), len(run.after.nodes)
-            if before != after:
-                lines.append(f"  {run.role:8s} {run.name}: {before} -> {after} nodes")
+            if run.added or run.removed:
+                before, after = len(run.before.nodes), len(run.after.nodes)
+                new = f", {run.added} of them new" if run.added else ""
+                lines.append(f"  {run.role:8s} {run.name}: {before} -> {after} nodes{new}")
+        if self.left_out:
+            lines.append(f"  left out: {', '.join(sorted(self.left_out))}")
         if any(role == "backward" for role, _ in self.programs):
             lines.append(
                 f"  saved for backward: {self.saved} values, {self.saved_bytes} bytes; "

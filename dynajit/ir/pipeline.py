@@ -1,6 +1,7 @@
 """What is done to every graph, in order.
 
-`optimize` runs the passes of `PASSES`, each of which can be switched off by name.
+`optimize` runs the passes of `PASSES`. Those whose names are in `Config.disabled_passes` are left
+out; `NEEDED` are not to be: code generation relies on them.
 """
 
 import time
@@ -35,11 +36,13 @@ PASSES: Final[tuple[Pass, ...]] = (
     keep_refusals,
 )
 
+NEEDED: Final = frozenset({expand_composites.__name__, keep_refusals.__name__})
+"""Passes that run always."""
+
 
 def optimize(
     graph: Graph,
     *,
-    disabled: Set[str] = frozenset(),
     kept_composites: Set[str] = frozenset(),
     keeps: Keeps | None = None,
     observe: Observer | None = None,
@@ -49,7 +52,6 @@ def optimize(
     Args:
         graph: an inference graph or a joint graph. It is verified first when
             `Config.verify_graphs`, and so is the result of every pass.
-        disabled: names of passes to leave out.
         kept_composites: names of composites that are not expanded.
         keeps: further calls of composites that are not.
         observe: called after each pass with its name, the graph before and after, and
@@ -58,7 +60,8 @@ def optimize(
     Raises:
         InternalError: a pass broke the graph (only when verifying).
     """
-    verifying = config.current().verify_graphs
+    asked = config.current()
+    verifying, disabled = asked.verify_graphs, asked.disabled_passes
     if verifying:
         verify(graph)
     for step in PASSES:

@@ -1,5 +1,6 @@
-"""Type stubs of modules whose functions are objects of C, and of `Tensor`, whose methods come from
-tables: what a type checker cannot read in the source.
+"""Type stubs of modules whose functions are objects of C, of `Tensor`, whose methods come from
+tables, and of the configuration, whose attributes are settings: what a type checker cannot read in
+the source.
 
 Contract: everything is read off the objects themselves (`__all__`, `inspect.signature`), so nothing
 is written twice; what their annotations leave open is in the tables below. Written into a tree of
@@ -24,6 +25,7 @@ from dynajit.core.operators import BINARY, COMPARISONS
 #: Modules of functions; the root and `Tensor` are made beside them.
 OF_FUNCTIONS: Final = ("nn.functional", "linalg", "fft", "special")
 TENSOR: Final = "dynajit.eager.tensor.tensor"
+CONFIG: Final = "dynajit.core.process.config"
 
 #: Functions and methods annotated with `Any` whose result need not be a tensor: it depends on the
 #: arguments, or is of another kind. `Any` means a tensor everywhere else.
@@ -245,6 +247,14 @@ def of_tensor(module: types.ModuleType) -> str:
     return str(stub)
 
 
+def of_config(module: types.ModuleType) -> str:
+    """The stub of the configuration: its source, and a line for each setting."""
+    fields = inspect.get_annotations(module.Config)
+    shown = {name: inspect.formatannotation(fields[name]) for name in module.SETTINGS}
+    lines = [f"{name}: {text.replace('pathlib.', '')}" for name, text in shown.items()]
+    return "\n".join([inspect.getsource(module), *lines, ""])
+
+
 def _operators(cls: type) -> Iterator[str]:
     for name in (*sorted(BINARY), *COMPARISONS):
         ignored = "  # type: ignore[override]" if name in ("eq", "ne") else ""
@@ -260,7 +270,9 @@ def write(folder: Path) -> list[Path]:
     Args:
         folder: the tree; it has, or gets, the folder `dynajit`.
     """
-    makers: dict[str, Callable[[types.ModuleType], str]] = {"dynajit": of_root, TENSOR: of_tensor}
+    makers: dict[str, Callable[[types.ModuleType], str]] = {
+        "dynajit": of_root, TENSOR: of_tensor, CONFIG: of_config,
+    }  # fmt: skip
     makers |= {f"dynajit.{name}": of_functions for name in OF_FUNCTIONS}
     written = []
     for name, make in makers.items():

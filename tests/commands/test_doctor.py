@@ -28,6 +28,16 @@ def test_a_home_that_cannot_be_written_is_named(monkeypatch, capsys, tmp_path) -
     assert expected in capsys.readouterr().out
 
 
+def test_variables_that_are_set_are_named_and_misspelt_ones_too(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("DYNAJIT_DUMP", "/tmp/dumped")
+    monkeypatch.setenv("DYNAJIT_DUMPS", "/tmp/dumped")
+    command_line.main(["doctor"])
+
+    out = capsys.readouterr().out
+    assert "ok  DYNAJIT_DUMP /tmp/dumped: config.dump, folder that receives" in out
+    assert "--  DYNAJIT_DUMPS nothing reads this variable; did you mean DYNAJIT_DUMP?" in out
+
+
 @pytest.mark.skipif(toolchain.find_compiler() is None, reason="needs a C compiler")
 def test_a_machine_with_all_that_is_needed_is_status_0(capsys, tmp_path) -> None:
     with dj.config.override(cache_dir=tmp_path):

@@ -148,18 +148,6 @@ def test_answers_are_functions_of_their_place() -> None:
     assert [2, 2] == more(dj.ones(2)).tolist()
 
 
-def test_settings_of_a_module_are_its_own_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = importlib.import_module("dynajit._inductor.config")
-    monkeypatch.setattr(config, "debug", True)
-    monkeypatch.setattr(config.triton, "cudagraphs", True)
-
-    assert config.debug and dj._inductor.config.triton.cudagraphs
-    assert PLACES["_inductor.config"].constants["triton"]["cudagraphs"] is False
-    with dj._dynamo.config.patch(cache_size_limit=64):
-        assert 64 == dj._dynamo.config.cache_size_limit
-    assert 8 == dj._dynamo.config.cache_size_limit
-
-
 def test_tools_that_look_at_modules_can_look_at_these() -> None:
     """`inspect`, `pkgutil` and `importlib.reload`."""
     for path in ("mps", "nn.modules", "onnx.symbolic_opset9"):

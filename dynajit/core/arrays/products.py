@@ -11,10 +11,11 @@ from dynajit.core.process.openblas import thread_functions
 
 
 def thread_count() -> int:
-    """Of products and convolutions: as many as NumPy's BLAS uses, where that can be asked, since
-    environments set that number."""
-    blas = thread_functions("numpy")
-    return config.current().thread_count if blas is None else int(blas.get())
+    """Of products and convolutions: what was set, else as many as NumPy's BLAS uses, where that can
+    be asked, since environments have variables of its own."""
+    asked = config.current()
+    blas = None if asked.num_threads else thread_functions("numpy")
+    return asked.thread_count if blas is None else int(blas.get())
 
 
 install(thread_count)

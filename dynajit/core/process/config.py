@@ -1,22 +1,30 @@
 """Configuration: one frozen record, read from the environment once, replaced as a whole.
 
-Call `current()` where a setting is needed; use `override(...)` in tests and in user code that
-wants a setting for a block, `configure(...)` to change the process's default. Settings are never
-module-level globals elsewhere. The entry object of compiled functions reads `CURRENT` and
-`Config.is_eager` from C.
+`Config` declares every setting, with the values it takes and the variables that give it
+(`core.process.settings`): what is said of settings elsewhere is derived from there. Call
+`current()` where a setting is needed. Programs set attributes of this module
+(`dynajit.config.recompile_limit = 8`, the process's default) or use `override(...)` for a block;
+what is no setting, or takes no such value, is refused. Settings are never module-level globals
+elsewhere. The entry object of compiled functions reads `CURRENT` and `Config.is_eager` from C.
 """
 
 import contextlib
+import importlib
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
+from dynajit.core.errors import ArgumentError
+from dynajit.core.process import settings
+from dynajit.core.process.late import unknown_name
+from dynajit.core.process.settings import Setting, setting
 from dynajit.core.process.warning import warn
+from dynajit.core.quoting import on_a_line
 
 CHANNELS: Final = frozenset(
     {"summary", "breaks", "guards", "recompiles", "graph", "kernels", "perf"}
@@ -32,57 +40,143 @@ MOST_THREADS: Final = 4096
 STANCES: Final = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")
 
 
+PASSES: Final = (
+    "eliminate_common_subexpressions",
+    "eliminate_dead_code",
+    "fold_constants",
+    "fuse",
+    "replace_patterns",
+    "rewrite_products",
+    "share_products",
+    "simplify_algebra",
+)
+"""Passes that can be left out: results stay as they are, but for roundings. See `ir.pipeline`, and
+for products and fusion `codegen.pipeline`. The others are needed by what follows."""
+_DYNAMIC: Final = MappingProxyType({"auto": None, "1": True, "0": False})
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Every switch of dynajit.
+    """Every switch of dynajit, each declared once: see `core.process.settings`."""
 
-    Args:
-        disable: compiled functions run eagerly (`DYNAJIT_DISABLE=1`).
-        stance: `default`; `force_eager`: as `disable`; `eager_on_recompile`: versions compiled so
-            far run, other calls run eagerly; `fail_on_recompile`: other calls raise.
-        log: channels to print to stderr (`DYNAJIT_LOG=a,b`); see `CHANNELS`.
-        dump: folder that receives one sub-folder per compiled function (`DYNAJIT_DUMP`).
-        cache_dir: folder of compiled kernels (`DYNAJIT_CACHE_DIR`, else the XDG cache folder).
-        cache_size_bytes: the kernel cache is trimmed, oldest first, above this size.
-        compiler: C compiler command (`DYNAJIT_CC`, else `CC`, else gcc, clang or cc on PATH).
-        cpu: what generated C is compiled for, as the compiler's -march names it (`DYNAJIT_CPU`,
-            else `native`): `x86-64-v3` has no AVX-512.
-        num_threads: OpenMP team size of generated kernels (`DYNAJIT_NUM_THREADS`, 0: all cores).
-        strict: internal errors are raised instead of falling back to eager (`DYNAJIT_STRICT=1`).
-        recompile_limit: cache entries kept per compiled function; the oldest is evicted beyond it.
-        verify_graphs: check every graph after every pass (on in tests).
-        cuda_driver: library of the CUDA driver, for compiled functions on a GPU
-            (`DYNAJIT_CUDA_DRIVER`).
-        allow_tf32: products of float32 on a GPU may be made with ten bits of mantissa, on tensor
-            cores.
-        sanitize: generated C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer
-            (`DYNAJIT_SANITIZE=1`); the process must run with libasan preloaded.
-        link_kernels: kernels become shared objects of the cache, whose functions profilers and
-            debuggers name (`DYNAJIT_LINK_KERNELS=1`). Else the process loads them by itself where
-            it can, which is faster.
-    """
-
-    disable: bool = False
-    stance: str = "default"
-    log: frozenset[str] = frozenset()
-    dump: Path | None = None
-    cache_dir: Path = Path()
-    cache_size_bytes: int = 1 << 30
-    compiler: str | None = None
-    cpu: str = "native"
-    num_threads: int = 0
-    strict: bool = False
-    recompile_limit: int = 32
-    verify_graphs: bool = False
-    cuda_driver: str = "libcuda.so.1"
-    allow_tf32: bool = False
-    sanitize: bool = False
-    link_kernels: bool = False
+    disable: bool = setting(
+        False, "compiled functions run as plain Python", settings.SWITCH, ["DYNAJIT_DISABLE"]
+    )
+    stance: str = setting(
+        "default",
+        "what compiled functions may do; `force_eager`: run as plain Python; `eager_on_recompile`: "
+        "versions compiled so far run, other calls run as plain Python; `fail_on_recompile`: other "
+        "calls raise",
+        settings.one_of({stance: stance for stance in STANCES}),
+    )
+    dynamic: bool | None = setting(
+        None,
+        "what `compile(dynamic=None)` means. True: sizes are symbols from the first call on; "
+        "False: every new shape is compiled on its own; None: a size becomes a symbol when it "
+        "changes",
+        settings.one_of(_DYNAMIC),
+    )
+    recompile_limit: int = setting(
+        32,
+        "versions kept per compiled function; the oldest is dropped beyond it",
+        settings.number(1, 1_000_000),
+    )
+    disabled_passes: frozenset[str] = setting(
+        frozenset(),
+        "passes that are left out, for finding out which one is wrong or does not pay; `fuse`: "
+        "every operation is a kernel of its own",
+        settings.names(PASSES),
+        ["DYNAJIT_DISABLED_PASSES"],
+    )
+    num_threads: int = setting(
+        0,
+        "threads that compute; 0: all cores that this process may use",
+        settings.number(0, MOST_THREADS, "0 (all cores)"),
+        ["DYNAJIT_NUM_THREADS", "OMP_NUM_THREADS"],
+    )
+    cpu: str = setting(
+        "native",
+        "what generated C is compiled for, as the compiler's -march names it: `x86-64-v3` has no "
+        "AVX-512",
+        settings.text(
+            "a name that the compiler's -march takes, such as x86-64-v3",
+            r"[A-Za-z0-9][A-Za-z0-9_.+-]*",
+        ),
+        ["DYNAJIT_CPU"],
+    )
+    compiler: str | None = setting(
+        None,
+        "command of the C compiler",
+        settings.text("a command, or None", or_none=True),
+        ["DYNAJIT_CC", "CC"],
+        "gcc, clang or cc on PATH",
+    )
+    cuda_driver: str = setting(
+        "libcuda.so.1",
+        "library of the CUDA driver, for compiled functions on a GPU",
+        settings.text("a path or a name of a library"),
+        ["DYNAJIT_CUDA_DRIVER"],
+    )
+    allow_tf32: bool = setting(
+        False,
+        "products of float32 on a GPU may be made with ten bits of mantissa, on tensor cores",
+        settings.SWITCH,
+    )
+    cache_dir: Path = setting(
+        Path(),
+        "folder of what is kept of compiled functions",
+        settings.FOLDER,
+        ["DYNAJIT_CACHE_DIR"],
+        "`dynajit` in the cache folder of the user",
+    )
+    cache_size_bytes: int = setting(
+        1 << 30,
+        "kernels of the cache are trimmed, oldest first, above this size",
+        settings.number(0, 1 << 50),
+    )
+    log: frozenset[str] = setting(
+        frozenset(),
+        "what is printed to stderr while functions are compiled",
+        settings.names(CHANNELS, CHANNEL_ALIASES),
+        ["DYNAJIT_LOG"],
+    )
+    dump: Path | None = setting(
+        None,
+        "folder that receives one sub-folder per compiled function, with all that was made of it",
+        settings.FOLDER_OR_NONE,
+        ["DYNAJIT_DUMP"],
+    )
+    strict: bool = setting(
+        False,
+        "internal errors are raised; else the function runs as plain Python, with a warning",
+        settings.SWITCH,
+        ["DYNAJIT_STRICT"],
+    )
+    verify_graphs: bool = setting(
+        False,
+        "every graph is checked after every pass (on in tests)",
+        settings.SWITCH,
+        ["DYNAJIT_VERIFY_GRAPHS"],
+    )
+    sanitize: bool = setting(
+        False,
+        "generated C is compiled with AddressSanitizer and UndefinedBehaviorSanitizer; the process "
+        "must run with libasan preloaded",
+        settings.SWITCH,
+        ["DYNAJIT_SANITIZE"],
+    )
+    link_kernels: bool = setting(
+        False,
+        "kernels become shared objects of the cache, whose functions profilers and debuggers name; "
+        "else the process loads them by itself where it can, which is faster",
+        settings.SWITCH,
+        ["DYNAJIT_LINK_KERNELS"],
+    )
 
     @property
     def thread_count(self) -> int:
         """Size of the team of generated kernels."""
-        return self.num_threads if self.num_threads > 0 else len(os.sched_getaffinity(0))
+        return self.num_threads if self.num_threads > 0 else usable_cores()
 
     @property
     def is_eager(self) -> bool:
@@ -90,27 +184,64 @@ class Config:
         return self.disable or self.stance == "force_eager"
 
 
-def from_environment(environ: dict[str, str] | None = None) -> Config:
-    """The configuration that the environment variables ask for."""
-    env = dict(os.environ) if environ is None else environ
-    dump = env.get("DYNAJIT_DUMP")
-    return Config(
-        disable=_flag(env, "DYNAJIT_DISABLE"),
-        log=_channels(env),
-        dump=Path(dump) if dump else None,
-        cache_dir=Path(env.get("DYNAJIT_CACHE_DIR") or _cache_of_user(env)),
-        compiler=env.get("DYNAJIT_CC") or env.get("CC") or None,
-        cpu=_cpu(env),
-        num_threads=_number(env, "DYNAJIT_NUM_THREADS", MOST_THREADS),
-        strict=_flag(env, "DYNAJIT_STRICT"),
-        verify_graphs=_flag(env, "DYNAJIT_VERIFY_GRAPHS"),
-        cuda_driver=env.get("DYNAJIT_CUDA_DRIVER") or "libcuda.so.1",
-        sanitize=_flag(env, "DYNAJIT_SANITIZE"),
-        link_kernels=_flag(env, "DYNAJIT_LINK_KERNELS"),
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(settings.declared(Config))
+"""The table of settings, by name."""
+VARIABLES: Final = frozenset(
+    (
+        *(variable for known in SETTINGS.values() for variable in known.variables),
+        *(variable.name for variable in settings.FURTHER),
     )
+)
+"""The variables of the environment that are read."""
+OURS: Final = "DYNAJIT_"
+"""What the names of our own variables begin with."""
 
 
-def _cache_of_user(env: dict[str, str]) -> Path:
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def from_environment(environ: Mapping[str, str] | None = None) -> Config:
+    """The configuration that the environment variables ask for.
+
+    A variable that is not what it could be counts as not set, in whole or in part, with a warning;
+    one whose name is nearly one of ours is warned of.
+    """
+    env = dict(os.environ) if environ is None else environ
+    given: dict[str, Any] = {"cache_dir": _cache_of_user(env)}
+    for known in SETTINGS.values():
+        variable = next((name for name in known.variables if env.get(name, "").strip()), None)
+        if variable is None:
+            continue
+        try:
+            given[known.name] = known.kind.of_text(env[variable].strip())
+        except settings.NotTakenError as error:
+            _warn(variable, env[variable], known.kind.as_text or known.kind.accepts)
+            given[known.name] = known.default if error.understood is None else error.understood
+    for name, near in misspelt(env).items():
+        if near:
+            warn(f"dynajit: the environment variable {name} is not known.  Did you mean {near}?", 3)
+    return Config(**given)
+
+
+def misspelt(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables of our name that nobody reads -> the variable that is near, or an empty text."""
+    unknown = [name for name in env if name.startswith(OURS) and name not in VARIABLES]
+    return {name: _near(name, VARIABLES, len(OURS)) for name in unknown}
+
+
+def _near(name: str, known: Iterable[str], common: int = 0) -> str:
+    """The known name that is most like another one, but for a common beginning; else empty."""
+    difflib = importlib.import_module("difflib")  # takes 4 ms to load
+    ends = {other[common:]: other for other in known}
+    found = difflib.get_close_matches(name[common:], ends, 1, cutoff=0.75)
+    return ends[found[0]] if found else ""
+
+
+def _cache_of_user(env: Mapping[str, str]) -> Path:
     """By the XDG rules; of a user without a home, below the temporary folder."""
     named = env.get("XDG_CACHE_HOME")
     if named:
@@ -122,44 +253,9 @@ def _cache_of_user(env: dict[str, str]) -> Path:
         return Path(env.get("TMPDIR") or "/tmp") / f"dynajit_cache_of_{user}"
 
 
-_ON: Final = ("1", "true", "yes", "on")
-_OFF: Final = ("", "0", "false", "no", "off")
-
-
-def _flag(env: dict[str, str], name: str) -> bool:
-    text = env.get(name, "").strip().lower()
-    if text not in (*_ON, *_OFF):
-        _warn(env, name, f"one of {', '.join(_ON)}, or of {', '.join(_OFF[1:])}")
-    return text in _ON
-
-
-def _number(env: dict[str, str], name: str, most: int) -> int:
-    text = env.get(name, "").strip() or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= most):
-        _warn(env, name, f"a whole number from 0 (all cores) to {most}")
-        return 0
-    return int(text)
-
-
-def _channels(env: dict[str, str]) -> frozenset[str]:
-    given = {part.strip() for part in env.get("DYNAJIT_LOG", "").split(",")} - {""}
-    known = given & (CHANNELS | CHANNEL_ALIASES.keys())
-    if given != known:
-        _warn(env, "DYNAJIT_LOG", f"some of {', '.join(sorted(CHANNELS))}, with commas between")
-    return frozenset(known)
-
-
-def _cpu(env: dict[str, str]) -> str:
-    text = env.get("DYNAJIT_CPU", "").strip() or "native"
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", text):
-        _warn(env, "DYNAJIT_CPU", "a name that the compiler's -march takes, such as x86-64-v3")
-        return "native"
-    return text
-
-
-def _warn(env: dict[str, str], name: str, accepted: str) -> None:
-    """Say that a variable is not what it could be: it counts as not set, in whole or in part."""
-    message = f"dynajit: the environment variable {name}={env[name]!r}: expected {accepted}."
+def _warn(name: str, value: str, accepted: str) -> None:
+    """Say that a variable is not what it could be."""
+    message = f"dynajit: the environment variable {name}={value!r}: expected {accepted}."
     warn(f"{message}  What is not known is ignored.", stacklevel=4)
 
 
@@ -186,13 +282,14 @@ def configure(**changes: Any) -> Config:
         The default before.
 
     Raises:
-        TypeError: a name in `changes` is not a setting.
+        ArgumentError: a name in `changes` is not a setting, or a value none that it takes.
     """
+    checked = _checked("configure", changes)
     before = _defaults[0]
-    _defaults[0] = replace(before, **changes)
+    _defaults[0] = replace(before, **checked)
     overridden = CURRENT.get()
     if overridden is not None:
-        CURRENT.set(replace(overridden, **changes))
+        CURRENT.set(replace(overridden, **checked))
     for listener in _listeners:
         listener(_defaults[0])
     return before
@@ -209,11 +306,65 @@ def override(**changes: Any) -> Iterator[Config]:
     """Use a changed configuration within a `with` block.
 
     Raises:
-        TypeError: a name in `changes` is not a setting.
+        ArgumentError: a name in `changes` is not a setting, or a value none that it takes.
     """
-    changed = replace(current(), **changes)
+    changed = replace(current(), **_checked("override", changes))
     token = CURRENT.set(changed)
     try:
         yield changed
     finally:
         CURRENT.reset(token)
+
+
+def _checked(asker: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as settings hold them."""
+    found = {}
+    for name, value in changes.items():
+        known = SETTINGS.get(name)
+        if known is None:
+            near = _near(name, SETTINGS)
+            hint = f"Did you mean {near!r}?" if near else f"Settings are {', '.join(SETTINGS)}."
+            raise ArgumentError(f"config.{asker}({name}=...): there is no such setting.  {hint}")
+        try:
+            found[name] = known.checked(value)
+        except settings.NotTakenError:
+            shown = on_a_line(repr(value))
+            raise ArgumentError(
+                f"config.{name} = {shown}: expected {known.kind.accepts}."
+            ) from None
+    return found
+
+
+class _Module(ModuleType):
+    """This module: settings are its attributes. Those that are set are the process's default."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SETTINGS:
+            return getattr(current(), name)
+        raise unknown_name(__name__, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in SETTINGS:
+            configure(**{name: value})
+        elif name in vars(self) or name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            raise unknown_name(__name__, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*__all__, *SETTINGS, *(name for name in vars(self) if name[:2] == "__")})
+
+
+sys.modules[__name__].__class__ = _Module
+
+__all__ = [
+    "SETTINGS",
+    "VARIABLES",
+    "Config",
+    "configure",
+    "current",
+    "default",
+    "from_environment",
+    "on_default",
+    "override",
+]

@@ -1,10 +1,12 @@
 """Configuration: read from the environment, replaced for a block, per context."""
 
+import re
 import threading
 from pathlib import Path
 
 import pytest
 
+from dynajit.core.errors import ArgumentError
 from dynajit.core.process import config
 
 
@@ -73,9 +75,88 @@ def test_an_override_is_not_seen_by_other_threads():
     assert seen != [7]
 
 
-def test_an_unknown_setting_is_refused():
-    with pytest.raises(TypeError), config.override(num_thread=1):
+def test_an_unknown_setting_is_refused_with_what_is_near():
+    near = "num_thread=...*Did you mean 'num_threads'"
+    with pytest.raises(TypeError, match=near), config.override(num_thread=1):
         pass
+    with pytest.raises(TypeError, match="Settings are disable, stance"):
+        config.configure(zzz=1)
+    with pytest.raises(AttributeError, match="Did you mean 'num_threads'"):
+        config.num_thread = 1
+    with pytest.raises(AttributeError, match="Did you mean 'num_threads'"):
+        config.num_thread
+
+
+@pytest.fixture
+def restored():
+    before = config.default()
+    yield before
+    config.configure(**{name: getattr(before, name) for name in config.SETTINGS})
+
+
+def test_settings_are_attributes_of_the_module(restored):
+    config.recompile_limit = 7
+    assert (7, 7) == (config.default().recompile_limit, config.recompile_limit)
+    with config.override(recompile_limit=9):
+        assert 9 == config.recompile_limit
+    config.cache_dir, config.dump, config.log = "/tmp/x", "/tmp/y", "breaks, graph_breaks"
+    assert (Path("/tmp/x"), Path("/tmp/y")) == (config.cache_dir, config.dump)
+    assert {"breaks", "graph_breaks"} == config.log
+    assert {*config.SETTINGS} <= set(dir(config))
+
+
+WRONG = [
+    ("recompile_limit", 0), ("recompile_limit", True), ("recompile_limit", 2.0),
+    ("num_threads", -1), ("num_threads", 4097), ("strict", 1), ("strict", "yes"),
+    ("stance", "lazy"), ("dynamic", 1), ("log", "brekas"), ("log", 3), ("cpu", "-fplugin=x"),
+    ("compiler", ""), ("cache_dir", None), ("cache_dir", ""), ("dump", 3), ("cuda_driver", None),
+    ("disabled_passes", ["no_such_pass"]), ("cache_size_bytes", -1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_value_that_a_setting_does_not_take_is_refused(name, value, restored):
+    accepted = re.escape(config.SETTINGS[name].kind.accepts)
+    with pytest.raises(ArgumentError, match=f"config.{name} = .*: expected {accepted}"):
+        config.configure(**{name: value})
+    assert restored is config.default()
+
+
+def test_every_default_is_a_value_that_its_setting_takes():
+    for name, known in config.SETTINGS.items():
+        assert known.default == known.checked(known.default), name
+        assert known.about and not known.about.endswith("."), name
+
+
+def test_the_first_variable_that_is_set_counts():
+    both = {"DYNAJIT_NUM_THREADS": "3", "OMP_NUM_THREADS": "2"}
+    assert 3 == config.from_environment(both).num_threads
+    assert 2 == config.from_environment(both | {"DYNAJIT_NUM_THREADS": " "}).num_threads
+    assert 0 == config.from_environment(both | {"DYNAJIT_NUM_THREADS": "0"}).num_threads
+
+
+def test_openmps_number_may_be_a_list_for_nested_teams():
+    assert 4 == config.from_environment({"OMP_NUM_THREADS": "4,2"}).num_threads
+
+
+def test_a_misspelt_variable_is_warned_of_and_others_are_not():
+    with pytest.warns(RuntimeWarning, match="DYNAJIT_LOGS is not known.  Did you mean DYNAJIT_LOG"):
+        config.from_environment({"DYNAJIT_LOGS": "breaks"})
+    config.from_environment({"DYNAJIT_FUZZ_PROGRAMS": "3", "SOMETHING": "1"})
+    assert {"DYNAJIT_MY_OWN": ""} == config.misspelt({"DYNAJIT_MY_OWN": "", "DYNAJIT_LOG": ""})
+
+
+def test_every_variable_that_the_source_names_is_in_the_table():
+    root = Path(__file__).parents[3]
+    named = {
+        name
+        for folder in ("dynajit", "eager", "capture", "codegen")
+        for path in (root / folder).rglob("*.py")
+        for name in re.findall(r"[\"'](DYNAJIT_[A-Z_]+)[\"']", path.read_text())
+    }
+    assert {name for name in config.VARIABLES if name.startswith("DYNAJIT_")} == named - {
+        "DYNAJIT_"
+    }
 
 
 def test_configure_changes_the_default_and_the_override_in_force():

@@ -1,9 +1,14 @@
 """The number of threads: what users set, and what programs that exist already make of it."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.core.arrays import products
 from dynajit.core.process import config
 from dynajit.core.process.openblas import thread_functions
 
@@ -38,6 +43,33 @@ def test_products_of_eager_execution_follow(number) -> None:
 def test_a_package_without_an_openblas_of_its_own_has_no_functions_of_threads() -> None:
     assert thread_functions("json") is None
     assert thread_functions("no_such_package") is None
+
+
+def test_products_of_eager_execution_follow_the_setting_too(number) -> None:
+    blas = thread_functions("numpy")
+    for threads in (1, 2):
+        config.num_threads = threads
+        assert threads == products.thread_count()
+        assert blas is None or threads == blas.get()
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "DYNAJIT_NUM_THREADS"])
+def test_the_environment_says_how_many_threads_compute(name) -> None:
+    """Kernels, products of eager execution, and NumPy's own."""
+    program = (
+        "import dynajit as dj\n"
+        "from dynajit.core.arrays.products import thread_count\n"
+        "from dynajit.core.process.openblas import thread_functions\n"
+        "blas = thread_functions('numpy')\n"
+        "print(dj.get_num_threads(), thread_count(), blas.get() if blas else 1)\n"
+    )
+    kept = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    run = subprocess.run(
+        [sys.executable, "-c", program], env={**kept, name: "1"},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+    assert "1 1 1\n" == run.stdout
 
 
 def test_zero_is_one_thread_per_usable_core(number) -> None:

@@ -25,3 +25,6 @@ scaled(3)  # wrong
 scaled(x, "a")  # wrong
 text: str = dj.add(x, 1)  # wrong
 x.clamp_(0, 1, 2, 3)  # wrong
+dj.config.recompile_limit = 8
+dj.config.recompile_limit = "8"  # wrong
+dj.config.recompile_limt = 8  # wrong

@@ -1,0 +1,1 @@
+"""Settings by PyTorch's paths; `foreign` says what they are."""
