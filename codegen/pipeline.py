@@ -504,8 +504,7 @@ def _kernels(generated: Generated) -> tuple[Kernel, ...]:
     for node, maker in generated.makers.items():
         stores.setdefault(maker, []).append(node.name)
     return tuple(
-        Kernel(f.name, f.text, _kind(f), tuple(stores.get(f.name, ())))
-        for f in generated.functions
+        Kernel(f.name, f.text, _kind(f), tuple(stores.get(f.name, ()))) for f in generated.functions
     )
 
 

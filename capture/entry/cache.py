@@ -11,6 +11,7 @@ The injected `compile` is `capture.entry.session`'s.
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from dynajit.capture import _capture
 from dynajit.capture.entry import own_builtins
+from dynajit.capture.entry.recurring import Recompiles
 from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind, is_about_a_value
 from dynajit.capture.guards.tree import CompiledGuards, Failure, compile_guards
@@ -137,11 +139,13 @@ class Recompile:
         failures: per existing entry the first guard that failed: what no entry knows comes first,
             then those of the most recently used ones.
         sizes: the sizes that are symbols from now on, such as "x.shape[0]: 3 -> 4; now dynamic".
+        milliseconds: that it took.
     """
 
     number: int | None
     failures: tuple[Failure, ...]
     sizes: tuple[str, ...] = ()
+    milliseconds: float = 0.0
 
     @property
     def reason(self) -> str:
@@ -160,6 +164,7 @@ class FunctionCache:
         compile: (function, flat arguments) -> Published.
         sizes: what `compile` knows about sizes, or None.
         recompiles: compiles that existing entries could have spared, the last `MOST_NOTED`.
+        recurring: all of them, counted by the guard that failed.
         skips: reasons of calls that ran as plain Python, the last `MOST_NOTED`.
         compile_count: compiles so far, also those that published nothing.
         evicted_count: entries dropped because of the limit.
@@ -170,6 +175,7 @@ class FunctionCache:
     compile: Compile
     sizes: SizeMemory | None = None
     recompiles: list[Recompile] = field(default_factory=list)
+    recurring: Recompiles = field(default_factory=lambda: Recompiles(MOST_NOTED))
     skips: list[str] = field(default_factory=list)
     compile_count: int = 0
     evicted_count: int = 0
@@ -247,6 +253,7 @@ class FunctionCache:
             compiled.clear_entries()
             compiled.disabled = False
             self.recompiles.clear()
+            self.recurring.clear()
             self.skips.clear()
             self.skip_count = self.evicted_count = 0
             self._said_given_up = False
@@ -272,6 +279,7 @@ class FunctionCache:
         if failures:
             self._note_failure(failures[0].guard)
         self.compile_count += 1
+        started = time.perf_counter()
         published, guards, unstable = self._make(function, arguments)
         upset = [unstable]
         while unstable is not None and len(upset) < ATTEMPTS:
@@ -290,7 +298,8 @@ class FunctionCache:
         self._next_number += 1
         if entry.number:
             news = () if self.sizes is None else tuple(self.sizes.news)
-            self._note_recompile(Recompile(entry.number, failures, news))
+            elapsed_ms = 1e3 * (time.perf_counter() - started)
+            self._note_recompile(Recompile(entry.number, failures, news, elapsed_ms))
         self._evict(compiled)
         compiled.add_entry(guards.evaluator, entry.function, entry, entry.is_scoped)
         return entry.function
@@ -427,6 +436,7 @@ class FunctionCache:
     def _note_recompile(self, recompile: Recompile) -> None:
         self.recompiles.append(recompile)
         del self.recompiles[:-MOST_NOTED]
+        self.recurring.note(recompile.failures, recompile.milliseconds, recompile.sizes)
         if "recompiles" in config.current().log:
             text = f"dynajit recompiles: {self.name}: {recompile.reason}"
             print(on_a_terminal(text), file=sys.stderr)

@@ -8,8 +8,9 @@ Compiler.
 
 import functools
 import inspect
+import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import field
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -37,13 +38,15 @@ from dynajit.nn.state import install_compiler
 from dynajit.ops.native._library_call import LibraryFunction
 from dynajit.ops.table.overriding import as_written
 from dynajit.report import history
+from dynajit.report.family import Family, Statistics
 from dynajit.report.log import log_compilation, write
 
 if TYPE_CHECKING:
-    from dynajit.capture.entry.cache import Published, Recompile
+    from dynajit.capture.entry.cache import Published
     from dynajit.capture.entry.session import Compilation
     from dynajit.capture.region.region import Backend
     from dynajit.report.explanation import Explanation
+    from dynajit.report.versions import Made
 
 backends = Late("dynajit.driver.backend")
 cache = Late("dynajit.capture.entry.cache")
@@ -51,6 +54,7 @@ dump = Late("dynajit.report.dump")
 explanations = Late("dynajit.report.explanation")
 regions = Late("dynajit.capture.region.region")
 session = Late("dynajit.capture.entry.session")
+versions = Late("dynajit.report.versions")
 
 __all__ = [
     "allow_in_graph",
@@ -73,9 +77,9 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 OPTIONS: Final = frozenset({"activation_memory_budget", "async", "verify"})
 """Keys of `compile(options=...)`."""
 
-_statistics = history.Statistics()
+_statistics = Statistics()
 _compiled: "weakref.WeakSet[Any]" = weakref.WeakSet()
-_families: "weakref.WeakSet[history.Family]" = weakref.WeakSet()
+_families: "weakref.WeakSet[Family]" = weakref.WeakSet()
 
 
 @record(eq=False)
@@ -95,12 +99,12 @@ class Compiler:
     fullgraph: bool = False
     dynamic: bool | None = None
     watched: watching.Watched | None = field(default_factory=watching.begun)
-    family: history.Family = field(default_factory=history.Family)
+    family: Family = field(default_factory=Family)
     churn: dict[tuple[str, str, int], Churn] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Here, so that a first call takes the time of its own compilation only.
-        for part in (backends, cache, session, dump):
+        for part in (backends, cache, session, dump, versions):
             load(part)
 
     def publish(
@@ -122,9 +126,12 @@ class Compiler:
         """
         options = session.Options(self.backend, self.fullgraph, self.entry, needs_tensors)
         early = getattr(self.backend, "early", None)  # a callable of the user's has none
+        started = time.perf_counter()
         with nullcontext() if early is None else early(function.__code__):
             compilation = session.compile_entry(function, arguments, options, sizes)
-        self._tell(compilation, function, arguments)
+        elapsed_ms = 1e3 * (time.perf_counter() - started)
+        made = versions.made_of(function, compilation, started, elapsed_ms)
+        self._tell(made, compilation, function, arguments)
         region = compilation.region
         published: type[Published] = cache.Published
         if isinstance(region, regions.Skip):
@@ -133,7 +140,7 @@ class Compiler:
             guards=region.guards,
             function=compilation.function,
             is_scoped=bool(region.breaks),
-            facts=tuple(str(record) for record in region.breaks),
+            facts=made,
             reason="" if compilation.function else "nothing to compile",
             compiled=compilation.guards,
         )
@@ -162,6 +169,7 @@ class Compiler:
 
     def _tell(
         self,
+        made: "Made",
         compilation: "Compilation",
         function: FunctionType,
         arguments: tuple[Any, ...],
@@ -170,7 +178,7 @@ class Compiler:
             _statistics.count(compilation.region)
         self.family.count(function.__qualname__, function.__code__, compilation)
         if self.watched is not None:
-            self.watched.add(function, arguments, compilation)
+            self.watched.add(made, function, arguments, compilation)
         log_compilation(function.__qualname__, compilation)
         dump.dump_compilation(function, compilation)
         if compilation.error is not None:
@@ -401,7 +409,7 @@ class _Reports:
 
     __slots__ = ("compiled", "family", "name")
 
-    def __init__(self, compiled: Any, family: history.Family, name: str) -> None:
+    def __init__(self, compiled: Any, family: Family, name: str) -> None:
         self.compiled = weakref.ref(compiled)
         self.family = family
         self.name = name
@@ -413,26 +421,29 @@ class _Reports:
             write("summary", self.report().summary)
 
     def report(self) -> history.Report:
-        """Calls, hits, versions, recompiles and breaks so far."""
+        """Calls, hits, versions, recompiles and breaks so far.
+
+        Raises:
+            ArgumentRuntimeError: the compiled function does not exist any more.
+        """
+        return history.report_of(self.name, self._alive("report"), self.family)
+
+    def _alive(self, asked: str) -> Any:
         compiled: Any = self.compiled()
-        family = self.family
-        records = (cache.cache_of(member).recompiles for member in family.members())
-        return history.Report(
-            name=self.name,
-            calls=compiled.calls,
-            hits=compiled.hits,
-            entries=len(cache.cache_of(compiled).entries(compiled)),
-            recompiles=tuple(found for known in records for found in _recompiles(known)),
-            breaks=tuple(family.breaks),
-            graphs=family.graphs,
-            skips=tuple(family.skips),
-            lines=len(family.captured | family.plain),
-            compiled_lines=len(family.captured - family.plain),
-        )
+        if compiled is None:
+            raise ArgumentRuntimeError(
+                f"{self.name}.{asked}(): the compiled function does not exist any more.  Ask "
+                "while something refers to it; a report that was made before stays as it is."
+            )
+        return compiled
+
+    def as_html(self) -> str:
+        """What a notebook shows of the compiled function."""
+        return self.report().short_html()
 
     def guards(self) -> list[list[str]]:
         """Per version, most recently used first: its guards as Python expressions."""
-        compiled = self.compiled()
+        compiled = self._alive("guards")
         entries = cache.cache_of(compiled).entries(compiled)
         return [[guard.expression() for guard in entry.guards.guards] for entry in entries]
 
@@ -441,23 +452,11 @@ def _with_reports(compiler: Compiler, compiled: Any, name: str) -> Any:
     reports = _Reports(compiled, compiler.family, name)
     compiled.report = reports.report
     compiled.guards = reports.guards
+    compiled._repr_html_ = reports.as_html
     compiled.after_miss = reports.summarise
     if compiler.watched is not None:
         compiler.watched.made(name, compiled)
     return compiled
-
-
-def _recompiles(records: "Iterable[Recompile]") -> Iterable[history.Recompile]:
-    for recompile in records:
-        for failure in recompile.failures[:1]:
-            place = failure.guard.location
-            yield history.Recompile(
-                guard=failure.guard.expression(),
-                old=failure.old,
-                new=failure.new,
-                location="" if place is None else str(place),
-                sizes=recompile.sizes,
-            )
 
 
 def explain(

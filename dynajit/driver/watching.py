@@ -17,6 +17,7 @@ from dynajit.core.records import record
 
 if TYPE_CHECKING:
     from dynajit.capture.entry.session import Compilation
+    from dynajit.report.versions import Made
 
 MOST_KEPT: Final = 200
 """Compilations of one `compile` that are kept, the first ones: each has graphs and kernels."""
@@ -38,8 +39,8 @@ class Watched:
     Args:
         name: in reports; empty until something was made.
         compiled: the function that was made.
-        compilations: (function's name, what capture made of one call): those of the function, of
-            its rests after breaks, and of functions below it.
+        compilations: (what reports keep of it, what capture made of one call): those of the
+            function, of its rests after breaks, and of functions below it.
         left_out: how many are not among them, for want of room.
         most: compilations that are kept; None: all.
         call: the first call of the function itself that was compiled.
@@ -47,7 +48,7 @@ class Watched:
 
     name: str = ""
     compiled: Any = None
-    compilations: "list[tuple[str, Compilation]]" = field(default_factory=list)
+    compilations: "list[tuple[Made, Compilation]]" = field(default_factory=list)
     left_out: int = 0
     most: int | None = None
     call: Call | None = None
@@ -58,11 +59,16 @@ class Watched:
             self.name, self.compiled = name, compiled
 
     def add(
-        self, function: FunctionType, arguments: tuple[Any, ...], compilation: "Compilation"
+        self,
+        made: "Made",
+        function: FunctionType,
+        arguments: tuple[Any, ...],
+        compilation: "Compilation",
     ) -> None:
         """A call was compiled.
 
         Args:
+            made: what reports keep of it.
             function: what was called.
             arguments: bound, in the order of `co_varnames`.
             compilation: what became of it.
@@ -71,7 +77,7 @@ class Watched:
         if self.call is None and original is not None and function.__code__ is original.__code__:
             self.call = _call(function, arguments)
         if self.most is None or len(self.compilations) < self.most:
-            self.compilations.append((function.__qualname__, compilation))
+            self.compilations.append((made, compilation))
         else:
             self.left_out += 1
 

@@ -1,45 +1,35 @@
-"""`dj.explain(fn)(*args)`: everything that compiling one call did, as data and as text.
+"""`dj.explain(fn)(*args)`: everything that compiling one call did, as data, text and page.
 
 Frozen data made from the compilations of one call: the function's own, and those of resume
-functions and callees that it led to. Printed by the demo and by users.
+functions and callees that it led to. Printed (`report.screen`) it fits a screen; `full()` is all.
 """
 
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dynajit.capture.entry.session import Compilation
+from dynajit.capture.guards.tree import compile_guards
 from dynajit.capture.region.region import Region
-from dynajit.core.quoting import on_a_line, on_a_terminal
+from dynajit.core.process.late import Late
+from dynajit.core.quoting import on_a_line
 from dynajit.core.records import record
 from dynajit.ir.graph import Graph
+from dynajit.report import screen
+from dynajit.report.shortening import counted, in_short_html
+from dynajit.report.versions import Break, Made, Version
 
 if TYPE_CHECKING:
     from dynajit.driver.launches import GraphRecord
+    from dynajit.report.page import page
+else:
+    page = Late("dynajit.report.page.page")
+
+__all__ = ["Break", "Explanation", "explanation_of"]
 
 
-@record
-class Break:
-    """One graph break.
-
-    Args:
-        reason: what happened, a sentence.
-        file, line: the user's line.
-        hint: what to change.
-        name: the row of the table of breaks.
-        fundamental: True where no compiler could go on.
-        text: everything, with the source line and a caret.
-    """
-
-    reason: str
-    file: str
-    line: int
-    hint: str
-    name: str
-    fundamental: bool
-    text: str
-
-
-@record
+@record(eq=False)
 class Explanation:
     """What compiling one call did.
 
@@ -49,10 +39,12 @@ class Explanation:
         breaks: graph breaks.
         continued: loops that go on after one of the breaks with their real iterator; not counted.
         guards: the facts checked before a compiled version runs, as Python text.
-        kernels: generated kernels: objects with `name` and `source`.
+        kernels: generated kernels: objects with `name`, `source`, `kind` and `stores`.
         stages: milliseconds per compile stage, summed over the graphs.
         records: per graph, what passes, autodiff and code generation did.
         skips: reasons why frames run as plain Python.
+        versions: what was compiled, one entry each, those that run as plain Python included.
+        milliseconds: that compiling took.
     """
 
     name: str
@@ -64,6 +56,8 @@ class Explanation:
     records: "tuple[GraphRecord, ...]"
     skips: tuple[str, ...]
     continued: tuple[Break, ...] = ()
+    versions: tuple[Version, ...] = ()
+    milliseconds: float = 0.0
 
     @property
     def graph_count(self) -> int:
@@ -90,6 +84,15 @@ class Explanation:
         """Number of operations in all graphs."""
         return sum(len(graph.calls) for graph in self.graphs)
 
+    @property
+    def headline(self) -> str:
+        """One line: numbers of graphs, breaks, guards and kernels."""
+        return (
+            f"{on_a_line(self.name)}: {counted(self.graph_count, 'graph')}, "
+            f"{counted(self.break_count, 'break')}, {counted(len(self.guards), 'guard')}, "
+            f"{counted(len(self.kernels), 'kernel')}"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain dicts, lists, strings and numbers."""
         return {
@@ -107,26 +110,30 @@ class Explanation:
             "skips": list(self.skips),
         }
 
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that is complete in itself: the source coloured by graph, to click through.
+
+        Raises:
+            ArgumentRuntimeError: the file cannot be written.
+        """
+        page.write(path, page.of_explanation(self))
+
+    def full(self) -> str:
+        """Everything as text: long for large models."""
+        return screen.full_text(self)
+
     def __str__(self) -> str:
-        lines = [
-            f"{on_a_line(self.name)}: {_count(self.graph_count, 'graph')}, "
-            f"{_count(self.break_count, 'break')}, {_count(len(self.guards), 'guard')}, "
-            f"{_count(len(self.kernels), 'kernel')}"
-        ]
-        lines += _section("graphs", (str(graph) for graph in self.graphs))
-        lines += _section("breaks", (b.text for b in self.breaks))
-        lines += _section("loops that go on after a break", (b.text for b in self.continued))
-        lines += _section("run as plain Python", self.skips)
-        lines += _section("guards", self.guards)
-        lines += _section("passes and autodiff", (record.summary() for record in self.records))
-        lines += _section("kernels", (_kernel_line(kernel) for kernel in self.kernels))
-        stages = (f"{name:12s} {value:9.2f} ms" for name, value in self.stages.items())
-        lines += _section("compile stages", stages)
-        return "\n".join(lines)
+        return screen.text(self)
+
+    def __repr__(self) -> str:
+        return f"<Explanation {self.headline}>"
+
+    def _repr_html_(self) -> str:
+        return in_short_html(self.headline, str(self))
 
 
-def explanation_of(name: str, compilations: Iterable[tuple[str, Compilation]]) -> Explanation:
-    """Gather the compilations that one call caused, each with its function's name."""
+def explanation_of(name: str, compilations: Iterable[tuple[Made, Compilation]]) -> Explanation:
+    """Gather the compilations that one call caused."""
     graphs: list[Graph] = []
     breaks: list[Break] = []
     continued: list[Break] = []
@@ -134,57 +141,37 @@ def explanation_of(name: str, compilations: Iterable[tuple[str, Compilation]]) -
     records: list[GraphRecord] = []
     skips: list[str] = []
     stages: dict[str, float] = {}
-    for function, compilation in compilations:
-        _add_stages(stages, compilation.stages)
+    versions: list[Version] = []
+    for made, compilation in compilations:
+        for stage, value in made.all_stages().items():
+            if stage != "backend":  # the graph record splits it into its parts
+                stages[stage] = stages.get(stage, 0.0) + value
         region = compilation.region
         if not isinstance(region, Region):
-            skips.append(f"{function}: {region.reason}")
+            skips.append(f"{made.function}: {made.skip}")
+            versions.append(Version(made, len(versions), ()))
             continue
-        for end in region.breaks:
-            (continued if end.follows else breaks).append(break_of(end))
+        for end in made.breaks:
+            (continued if end.follows else breaks).append(end)
         guards.update(dict.fromkeys(str(guard.expression()) for guard in region.guards))
-        record = getattr(compilation.launch, "record", None)
-        if region.graph.calls:
-            graphs.append(region.graph)
-        if record is not None:
-            records.append(record)
-            _add_stages(stages, record.stages)
+        if made.graph is not None:
+            graphs.append(made.graph)
+        if made.launched is not None:
+            records.append(made.launched)
+        versions.append(Version(made, len(versions), _released(compilation)))
     kernels = tuple(kernel for record in records for kernel in record.kernels)
     return Explanation(
         name, tuple(graphs), tuple(breaks), tuple(guards), kernels, stages, tuple(records),
-        tuple(skips), tuple(continued),
+        tuple(skips), tuple(continued), tuple(versions),
+        sum(version.made.milliseconds for version in versions),
     )  # fmt: skip
 
 
-def break_of(record: Any) -> Break:
-    """A break record of capture as report data."""
-    reason = record.reason
-    detail = f": {record.detail}" if record.detail else ""
-    return Break(
-        reason=f"{reason.explanation}{detail}",
-        file=record.location.file,
-        line=record.location.line,
-        hint=record.hint,
-        name=reason.name,
-        fundamental=reason.fundamental,
-        text=str(record),
-    )
-
-
-def _add_stages(total: dict[str, float], stages: dict[str, float]) -> None:
-    for name, value in stages.items():
-        if name != "backend":  # the graph record splits it into its parts
-            total[name] = total.get(name, 0.0) + value
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _section(title: str, items: Iterable[str]) -> list[str]:
-    texts = [text for item in items for text in on_a_terminal(item).split("\n")]
-    return ["", f"{title}:", *(f"  {text}" for text in texts)] if texts else []
-
-
-def _kernel_line(kernel: Any) -> str:
-    return f"{kernel.name}  ({len(kernel.source.splitlines())} lines)"
+def _released(compilation: Compilation) -> tuple[Any, ...]:
+    """The guards as they are published: they keep nothing of the program's alive."""
+    if compilation.guards is not None:
+        return compilation.guards.guards
+    assert isinstance(compilation.region, Region)
+    with suppress(OverflowError):  # of a relation with numbers of more than 64 bits
+        return compile_guards(compilation.region.guards).guards
+    return ()

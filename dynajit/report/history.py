@@ -1,31 +1,31 @@
-"""`fn.report()`, the first-call summary and `dj.compile_stats()`: what happened so far.
+"""`fn.report()`: what a compiled function did so far.
 
-A report is a snapshot; it holds no reference to user objects, only their texts. `Family` gathers
-what belongs to one `dj.compile` call: the function itself, its rests after breaks, and the
-functions captured below it.
+A report is a snapshot; it holds no reference to user objects: texts, and the graphs and kernels of
+the versions alive. Printed, it says what keeps changing and what to do about it (`advice`); as a
+page it has the source (`report.page`).
 """
 
-import weakref
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from types import CodeType
+import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dynajit.core.process.late import Late
+from dynajit.core.quoting import on_a_line, on_a_terminal
 from dynajit.core.records import record
+from dynajit.report.family import Family, Line
+from dynajit.report.shortening import counted, in_short_html, in_time
 
 if TYPE_CHECKING:
-    from dynajit.capture.entry.session import Compilation
-    from dynajit.capture.region import region as regions
+    from dynajit.capture.entry import cache
+    from dynajit.capture.entry.recurring import Recurring
+    from dynajit.report import advice, versions
+    from dynajit.report.page import page
+    from dynajit.report.versions import Version
 else:
-    regions = Late("dynajit.capture.region.region")
-
-MOST_TEXTS = 1000
-"""Breaks and skips of one `compile` call that are kept, the last ones."""
-
-#: A place in user code: file and line.
-Line = tuple[str, int]
+    advice = Late("dynajit.report.advice")
+    cache = Late("dynajit.capture.entry.cache")
+    page = Late("dynajit.report.page.page")
+    versions = Late("dynajit.report.versions")
 
 
 @record
@@ -38,6 +38,7 @@ class Recompile:
         new: what the call brought.
         location: the user's line that needed the fact, or an empty text.
         sizes: what the new version generalised, such as "x.shape[0]: 32 -> 48; now dynamic".
+        milliseconds: that it took.
     """
 
     guard: str
@@ -45,6 +46,7 @@ class Recompile:
     new: str
     location: str
     sizes: tuple[str, ...] = ()
+    milliseconds: float = 0.0
 
     def __str__(self) -> str:
         where = f"  (needed at {self.location})" if self.location else ""
@@ -54,21 +56,87 @@ class Recompile:
 
 
 @record
+class Changing:
+    """A place that keeps changing: the recompiles that it caused.
+
+    Args:
+        place: what changes, as Python text, such as "n" or "x".
+        count: recompiles because of it.
+        milliseconds: that they took together.
+        last: the last one.
+        first: what was expected and what was met at the first one, in words.
+        line: the user's line that needed the fact, or None.
+        advice: what to do.
+    """
+
+    place: str
+    count: int
+    milliseconds: float
+    last: Recompile
+    first: tuple[str, str]
+    line: Line | None
+    advice: str
+
+    def __str__(self) -> str:
+        took = in_time(self.milliseconds)
+        if self.count == 1:
+            return f"recompiled: {self.last} [{took}]"
+        where = f"  (needed at {self.last.location})" if self.last.location else ""
+        return (
+            f"recompiled {self.count} times for {self.place} [{took}]: from {self.first[0]} to "
+            f"{self.first[1]}, ... at last to {self.last.new}{where}"
+        )
+
+
+@record
+class Part:
+    """A function of a report: the compiled one, what follows a break of it, or one called there.
+
+    Args:
+        name: qualified name.
+        line: where it is defined, or goes on.
+        calls: number of calls.
+        hits: calls that ran a version compiled earlier.
+        entries: versions alive.
+    """
+
+    name: str
+    line: Line
+    calls: int
+    hits: int
+    entries: int
+
+    def __str__(self) -> str:
+        place = f"{os.path.basename(self.line[0])}:{self.line[1]}"
+        return (
+            f"{self.name} ({place}): {counted(self.calls, 'call')}, "
+            f"{counted(self.hits, 'hit')}, {counted(self.entries, 'version')}"
+        )
+
+
+@record(eq=False)
 class Report:
     """What a compiled function did so far.
 
     Args:
         name: the function.
         calls: number of calls.
-        hits: calls that ran a version compiled earlier.
-        entries: versions alive.
-        recompiles: why each version after the first was compiled, of rests and callees, too.
+        hits: calls that ran a version compiled earlier, of the parts after breaks, too: each is
+            called as often as the function gets there.
+        entries: versions of the function alive.
+        recompiles: why each version after the first was compiled, of rests and callees, too; the
+            last hundred of each.
         breaks: texts of the graph breaks met, each once; not the ends of regions that only follow
             from them.
         graphs: graphs compiled.
         skips: "name: reason" of functions that run as plain Python.
         lines: user lines met.
         compiled_lines: those of them that only run compiled.
+        parts: the function itself, then what follows its breaks, and what is called there.
+        changing: what keeps changing, most recompiles first.
+        recompile_count: of all recompiles.
+        plain: user lines that run as plain Python.
+        versions: those alive, of all parts, in the order in which they were compiled.
     """
 
     name: str
@@ -81,6 +149,11 @@ class Report:
     skips: tuple[str, ...] = ()
     lines: int = 0
     compiled_lines: int = 0
+    parts: tuple[Part, ...] = ()
+    changing: tuple[Changing, ...] = ()
+    recompile_count: int = 0
+    plain: frozenset[Line] = frozenset()
+    versions: "tuple[Version, ...]" = ()
 
     @property
     def percent_compiled(self) -> float:
@@ -91,8 +164,8 @@ class Report:
     def summary(self) -> str:
         """One line: graphs, breaks, share of lines compiled, the first reason with its line."""
         text = (
-            f"{self.name}: {_count(self.graphs, 'graph')}, {_count(len(self.breaks), 'break')}, "
-            f"{self.percent_compiled:.0f} % of {_count(self.lines, 'line')} compiled"
+            f"{self.name}: {counted(self.graphs, 'graph')}, {counted(len(self.breaks), 'break')}, "
+            f"{self.percent_compiled:.0f} % of {counted(self.lines, 'line')} compiled"
         )
         if self.breaks:
             first, place = (*self.breaks[0].split("\n"), "")[:2]
@@ -101,108 +174,118 @@ class Report:
             text += f"; plain Python: {self.skips[0]}"
         return text
 
+    @property
+    def headline(self) -> str:
+        """One line: calls, hits, versions, recompiles."""
+        return (
+            f"{self.name}: {self.calls} calls, {self.hits} hits, {self.entries} versions, "
+            f"{self.recompile_count} recompiles"
+        )
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that is complete in itself: the source with graphs, breaks and recompiles.
+
+        Raises:
+            ArgumentRuntimeError: the file cannot be written.
+        """
+        page.write(path, page.of_report(self))
+
+    def short_html(self) -> str:
+        """What a notebook shows."""
+        return in_short_html(self.headline, str(self))
+
+    _repr_html_ = short_html
+
+    def __repr__(self) -> str:
+        return f"<Report {on_a_line(self.headline)}>"
+
     def __str__(self) -> str:
         lines = [
-            f"{self.name}: {self.calls} calls, {self.hits} hits, {self.entries} versions, "
-            f"{len(self.recompiles)} recompiles",
-            f"  {_count(self.graphs, 'graph')}; {self.compiled_lines} of "
-            f"{_count(self.lines, 'user line')} compiled ({self.percent_compiled:.0f} %)",
+            self.headline,
+            f"  {counted(self.graphs, 'graph')}; {self.compiled_lines} of "
+            f"{counted(self.lines, 'user line')} compiled ({self.percent_compiled:.0f} %)",
         ]
-        lines += [f"  recompiled: {recompile}" for recompile in self.recompiles]
-        for text in self.breaks:
+        if len(self.parts) > 1:
+            lines += [f"  part: {part}" for part in self.parts[:MOST_SHOWN]]
+            lines += _more(len(self.parts), "part")
+        for changing in self.changing[:MOST_SHOWN]:
+            lines += [f"  {changing}", f"    Do: {changing.advice}"]
+        lines += _more(len(self.changing), "place that changes", "places that change")
+        for text in self.breaks[:MOST_SHOWN]:
             lines += [f"  break: {line}" for line in text.split("\n")]
-        lines += [f"  plain Python: {text}" for text in self.skips]
-        return "\n".join(lines)
+        lines += _more(len(self.breaks), "break")
+        lines += [f"  plain Python: {text}" for text in self.skips[:MOST_SHOWN]]
+        lines += _more(len(self.skips), "function as plain Python", "functions as plain Python")
+        return on_a_terminal("\n".join(lines))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+MOST_SHOWN = 20
+"""Entries of a list that are printed: the report has all of them."""
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
-class Family:
-    """What belongs to one `dj.compile` call (mutable; holds compiled functions weakly).
-
-    Args:
-        graphs: graphs compiled.
-        breaks: texts of the breaks, each once, in order.
-        skips: "name: reason" of frames that run as plain Python, each once, in order.
-        captured: user lines that were captured.
-        plain: user lines that run as plain Python in some call.
-    """
-
-    graphs: int = 0
-    breaks: dict[str, None] = field(default_factory=dict)
-    skips: dict[str, None] = field(default_factory=dict)
-    captured: set[Line] = field(default_factory=set)
-    plain: set[Line] = field(default_factory=set)
-    _members: list["weakref.ref[Any]"] = field(default_factory=list)
-
-    def add(self, compiled: Any) -> None:
-        """A compiled function belongs to the family."""
-        self._members = [member for member in self._members if member() is not None]
-        self._members.append(weakref.ref(compiled))
-
-    def members(self) -> Iterator[Any]:
-        """The compiled functions alive, in the order in which they were made."""
-        for member in tuple(self._members):
-            compiled = member()
-            if compiled is not None:
-                yield compiled
-
-    def count(self, name: str, code: CodeType, compilation: "Compilation") -> None:
-        """Add one compilation of a member with this name and code."""
-        region = compilation.region
-        if isinstance(region, regions.Region):
-            self.graphs += bool(region.graph.calls)
-            self.captured |= region.lines
-            for record in region.breaks:
-                if not record.follows:
-                    self.breaks[str(record)] = None
-                self.plain.add((record.location.file, record.location.line))
-        elif region.permanent:
-            self.skips[f"{name}: {region.reason}"] = None
-            self.plain |= lines_of(code)
-        for texts in (self.breaks, self.skips):
-            while len(texts) > MOST_TEXTS:  # texts may name classes that every call makes anew
-                del texts[next(iter(texts))]
-
-    def clear(self) -> None:
-        """Forget what was counted; the members stay."""
-        self.graphs = 0
-        for found in (self.breaks, self.skips, self.captured, self.plain):
-            found.clear()  # all are dicts or sets
+def _more(count: int, noun: str, plural: str = "") -> list[str]:
+    left = count - MOST_SHOWN
+    return [f"  and {counted(left, noun, plural)} more"] if left > 0 else []
 
 
-def lines_of(code: CodeType) -> set[Line]:
-    """The lines of a function's own statements."""
-    first = code.co_firstlineno
-    return {(code.co_filename, line) for *_, line in code.co_lines() if line and line > first}
+def report_of(name: str, compiled: Any, family: Family) -> Report:
+    """The report of a compiled function and of what belongs to it."""
+    members = list(family.members())
+    caches = [cache.cache_of(member) for member in members]
+    changing = [_changing(found) for known in caches for found in known.recurring.found.values()]
+    return Report(
+        name=name,
+        calls=compiled.calls,
+        hits=sum(member.hits for member in members),
+        entries=len(cache.cache_of(compiled).entries(compiled)),
+        recompiles=tuple(found for known in caches for found in _recompiles(known.recompiles)),
+        breaks=tuple(family.breaks),
+        graphs=family.graphs,
+        skips=tuple(family.skips),
+        lines=len(family.captured | family.plain),
+        compiled_lines=len(family.captured - family.plain),
+        parts=tuple(_part(member, compiled, name) for member in members),
+        changing=tuple(sorted(changing, key=lambda found: -found.count)),
+        recompile_count=sum(known.recurring.count for known in caches),
+        plain=frozenset(family.plain),
+        versions=versions.versions_alive(members),
+    )
 
 
-class Statistics:
-    """Counts over the process; mutable, one instance in `dynajit.compile`."""
+def _part(member: Any, compiled: Any, name: str) -> Part:
+    code = member.__code__
+    return Part(
+        name=name if member is compiled else member.__wrapped__.__qualname__,
+        line=(code.co_filename, code.co_firstlineno),
+        calls=member.calls,
+        hits=member.hits,
+        entries=member.entry_count,
+    )
 
-    def __init__(self) -> None:
-        self.reset()
 
-    def reset(self) -> None:
-        """Start again at zero."""
-        self.graphs = 0
-        self.breaks = 0
-        self.reasons: Counter[str] = Counter()  # a program has few places that break
+def _recompiles(records: Iterable[Any]) -> Iterable[Recompile]:
+    for found in records:
+        for failure in found.failures[:1]:
+            place = failure.guard.location
+            yield Recompile(
+                guard=failure.guard.expression(),
+                old=failure.old,
+                new=failure.new,
+                location="" if place is None else str(place),
+                sizes=found.sizes,
+                milliseconds=found.milliseconds,
+            )
 
-    def count(self, region: Any) -> None:
-        """Add one compiled region."""
-        self.graphs += bool(region.graph.calls)
-        found = [record for record in region.breaks if not record.follows]
-        self.breaks += len(found)
-        self.reasons.update(str(record) for record in found)
 
-    def as_dict(self) -> dict[str, Any]:
-        """`{"graphs": n, "breaks": n, "reasons": [...]}`."""
-        return {
-            "graphs": self.graphs,
-            "breaks": self.breaks,
-            "reasons": list(self.reasons.elements()),
-        }
+def _changing(found: "Recurring") -> Changing:
+    where, (old, new) = found.location, found.last
+    location = "" if where is None else str(where)
+    return Changing(
+        place=found.place,
+        count=found.count,
+        milliseconds=found.milliseconds,
+        last=Recompile(found.guard, old, new, location, found.sizes),
+        first=found.first,
+        line=None if where is None else (where.file, where.line),
+        advice=advice.advice_for(found),
+    )
