@@ -15,6 +15,7 @@
 #include "native/dict_versions.h"
 #include "native/class_lookup.h"
 #include "native/hashed.h"
+#include "native/number_calls.h"
 #include "native/quiet_lookup.h"
 #include "native/caller_stack.h"
 #include <pthread.h>
@@ -1688,6 +1689,11 @@ static PyMethodDef module_methods[] = {
      "alone keeps alive? is_fresh: a tuple or dict made for one call."},
     {"store_hashed", (PyCFunction)(void (*)(void))module_store_hashed, METH_FASTCALL,
      "store_hashed(dict or set, hashes, keys, values): store keys without asking for their hash."},
+    {"attempt", (PyCFunction)(void (*)(void))module_attempt, METH_FASTCALL,
+     "attempt(function, *numbers): what the function gives, or None where it raises or one of\n"
+     "the numbers is None."},
+    {"choose", (PyCFunction)(void (*)(void))module_choose, METH_FASTCALL,
+     "choose(condition, a, b): `a if condition else b`."},
     {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},
     {"set_grad_mode", module_set_grad_mode, METH_O,
      "set_grad_mode(enabled) -> the mode before (this thread)."},

@@ -6,6 +6,7 @@ from dynajit.capture.bytecode.versions import IS_313, IS_314
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Handler, Machine
+from dynajit.capture.opcodes.choices import chosen_number
 from dynajit.capture.python.arithmetic import binary, unary
 from dynajit.capture.python.basic import (
     as_python,
@@ -63,9 +64,10 @@ def binary_op(machine: Machine, frame: Frame, symbol: str) -> Steps[None]:
 
 
 def compare_op(machine: Machine, frame: Frame, symbol: str) -> Steps[None]:
-    """`a < b`, ..."""
+    """`a < b`, ..., or all of `c if a < b else d` where that is a number."""
     a, b = frame.pop_many(2)
-    frame.push((yield from machine.compare(symbol, a, b)))
+    chosen = yield from chosen_number(machine, frame, symbol, a, b)
+    frame.push((yield from machine.compare(symbol, a, b)) if chosen is None else chosen)
 
 
 def is_op(machine: Machine, frame: Frame, negated: bool) -> None:

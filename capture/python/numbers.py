@@ -116,7 +116,7 @@ def _use(machine: Machine, operand: Value) -> None:
 #: Longer expressions of run-time numbers are specialised: they are written out as a tree.
 MAX_SCALAR_OPERATIONS: Final = 32
 #: Numbers of more bits are specialised: guards would compute with them in every call.
-_MANY_BITS: Final = 4096
+MANY_BITS: Final = 4096
 
 _NAMES: Final = {id(function): name for name, function in FUNCTIONS.items()}
 #: Literals in which a number is searched without code of the user's.
@@ -184,7 +184,7 @@ def _result(
     machine: Machine, name: str, operands: "list[Scalar | Constant]", result: Any
 ) -> Value | None:
     kind = type(result)
-    if kind not in (int, float, bool) or (kind is int and result.bit_length() > _MANY_BITS):
+    if kind not in (int, float, bool) or (kind is int and result.bit_length() > MANY_BITS):
         return None
     made = Scalar(result, None, (name, tuple(operands)))
     for operand in operands:

@@ -8,7 +8,10 @@ whatever is asked of them here, the interpreter answers.
 import math
 import operator
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
+
+from dynajit.capture import _capture
 
 #: Operators by their symbols; of one operand where the symbol would stand for two.
 OPERATORS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -31,20 +34,33 @@ _OF_MATH: Final = {
 #: Results of these are numbers of the operands' class where that is one, whatever they are.
 CLOSED: Final = frozenset({"+", "-", "*"})
 
-FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+_ALL: Final[Mapping[str, Callable[..., Any]]] = {
     **OPERATORS,
-    "in": operator.contains, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
+    "in": operator.contains, "choose": _capture.choose,
+    "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
     "abs": abs, "int": int, "float": float, "round": round, "min": min, "max": max, "pow": pow,
     "int.bit_length": int.bit_length, "int.bit_count": int.bit_count,
     "float.is_integer": float.is_integer,
     **_OF_MATH,
 }  # fmt: skip
 
+#: In front of the name of a function that gives None where it raises, or one of its operands is
+#: None: it is a part of an expression that is perhaps not asked for.
+ATTEMPT: Final = "attempt "
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    **_ALL,
+    **{ATTEMPT + name: partial(_capture.attempt, function) for name, function in _ALL.items()},
+}
+
 _SIGNS: Final = {"neg": "-", "pos": "+", "invert": "~"}
 
 
 def call_text(name: str, operands: list[str]) -> str:
     """A call of one of the functions as Python text; operands stand in parentheses already."""
+    name = name.removeprefix(ATTEMPT)
+    if name == "choose":
+        return f"({operands[1]} if {operands[0]} else {operands[2]})"
     if name in OPERATORS:
         return f"({operands[0]} {name} {operands[1]})"
     if name in _SIGNS:

@@ -292,15 +292,23 @@ class CosineAnnealingLR(LRScheduler):
             return now
         if self._step_count == 1 and self.last_epoch > 0:
             return self._cosines(self.last_epoch)
-        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [
-                rate + (base - self.eta_min) * rise
-                for base, rate in zip(self.base_lrs, now, strict=True)
-            ]
-        above = 1 + math.cos(math.pi * self.last_epoch / self.T_max)
-        above_before = 1 + math.cos(math.pi * (self.last_epoch - 1) / self.T_max)
-        return [above / above_before * (rate - self.eta_min) + self.eta_min for rate in now]
+        return [self._following(rate, base) for base, rate in zip(self.base_lrs, now, strict=True)]
+
+    def _following(self, rate: Any, base: Any) -> Any:
+        """The rate after `rate`.
+
+        At the turn the rate before is the lowest, from which no factor leads up. One expression:
+        captured code has no version of its own for that step.
+        """
+        epoch, half, lowest = self.last_epoch, self.T_max, self.eta_min
+        return (
+            rate + (base - lowest) * ((1 - math.cos(math.pi / half)) / 2)
+            if (epoch - 1 - half) % (2 * half) == 0
+            else (1 + math.cos(math.pi * epoch / half))
+            / (1 + math.cos(math.pi * (epoch - 1) / half))
+            * (rate - lowest)
+            + lowest
+        )
 
     def _get_closed_form_lr(self) -> list[Any]:
         return self._cosines(self.last_epoch)

@@ -158,6 +158,62 @@ def test_a_number_that_counts_costs_three_versions_at_most(name: str) -> None:
     assert 0 == len(report.breaks)
 
 
+def returned(i: Any) -> Any:
+    if i < 10:
+        return i / 10
+    return 0.5 * (1 + math.cos(math.pi * (i - 10) / 30))
+
+
+def assigned(x: Any, i: Any) -> Any:
+    if i % 7 == 3:
+        rate = 0.25 - i
+    else:
+        rate = i / (i % 7 - 3)
+    return x * rate
+
+
+def within_others(x: Any, i: Any) -> Any:
+    half, lowest = 10, 0.125
+    rates = [
+        rate + lowest * i if (i - 1 - half) % (2 * half) == 0 else rate / (i - 1 - half) - lowest
+        for rate in (0.5, 1.5)
+    ]
+    return x * rates[0] + rates[1]
+
+
+#: A number that a condition on numbers chooses; the other expression may raise.
+CHOICES: Final[dict[str, Form]] = {
+    "of two": lambda x, i: x * (i / 10 if i < 10 else 10 / i),
+    "a divisor": lambda x, i: x * (1.0 if i == 5 else 1 / (i - 5)),
+    "not": lambda x, i: x * (math.sqrt(i - 20) if not i < 20 else -i * 1.0),
+    "a function": lambda x, i: x * (max(i, 3) if i >= 2 else abs(-i)),
+    "in front of more": lambda x, i: x * (2 * (i + 1 if i > 3 else i - 1) + 1),
+    "two of them": lambda x, i: x * ((i if i > 3 else -i) + (2 * i if i < 30 else 0)),
+    "returned": lambda x, i: x * returned(i),
+    "assigned": assigned,
+    "within others": within_others,
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_between_numbers_is_one_version(name: str) -> None:
+    function = CHOICES[name]
+    compiled = dj.compile(function, fullgraph=True)
+    for i in range(2, 40):
+        assert same(function(vector(), i), compiled(vector(), i)), i
+
+    assert 1 == compiled.report().graphs
+
+
+def test_an_error_of_what_is_chosen_is_the_programs() -> None:
+    def function(x: Any, i: int) -> Any:
+        return x * (1 / (i - 7) if i > 3 else i * 0.5)
+
+    compiled = dj.compile(function)
+    for i in (2, 6, 7, 8, 3):
+        assert same(end_of(function, vector(), i), end_of(compiled, vector(), i)), i
+
+
 HARD: Final[dict[str, Form]] = {
     "x*(i%3)": lambda x, i: x * (i % 3),
     "i//3": lambda x, i: (x * 1, i // 3),
@@ -245,6 +301,11 @@ HARD: Final[dict[str, Form]] = {
     "trunc": lambda x, i: (x * 1, math.trunc(i)),
     "iadd": lambda x, i: (x * 1, operator.iadd(i, 3)),
     "np": lambda x, i: (x * 1, +i),
+    "choice": lambda x, i: (x * 1, i / 2 if i < 3 else 2.5 / (i - 3)),
+    "choice of classes": lambda x, i: (x * 1, i * 2 if i > 1 else i * 0.5),
+    "choice of roots": lambda x, i: (x * 1, math.sqrt(i) if i > 2 else math.log(i)),
+    "choice of a literal": lambda x, i: x * (1.0 if i == 2 else -i),
+    "choice of large ones": lambda x, i: (x * 1, i * i if i != 1 else float(i)),
 }
 
 
