@@ -59,7 +59,7 @@ def test_steps_and_slopes_are_those_of_numpy(
     """With the same bits for one thread and for three."""
     packed = lengths(sizes) if is_packed else None
     given = operands(mode, sizes, packed, dtype)
-    options = (mode.removeprefix("projected "), packed, is_reversed)
+    options = (mode.removeprefix("projected "), packed, is_reversed, False)
     states = recurrent._states(recurrent._Arrays, options[0], given, *options[1:])
     g = np.cos(np.arange(states.size, dtype=dtype)).reshape(states.shape)
     slopes = recurrent._slopes(recurrent._Arrays, options[0], g, states, given, *options[1:])
@@ -74,6 +74,45 @@ def test_steps_and_slopes_are_those_of_numpy(
         np.testing.assert_array_equal(found, function(arrays, *options, 3))
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("mode", ["LSTM", "GRU"])
+def test_gates_that_are_kept_give_the_slopes_of_those_computed_again(
+    mode: str, sizes: Any, is_packed: bool, is_reversed: bool
+) -> None:
+    """The states' bits are the same; the slopes' products have other orders of sums."""
+    packed = lengths(sizes) if is_packed else None
+    given = operands(mode, sizes, packed, np.float64)
+    plain, keeping = (mode, packed, is_reversed, False), (mode, packed, is_reversed, True)
+    states, kept = (
+        _recurrent.states((*given,), *plain, 1),
+        _recurrent.states((*given,), *keeping, 1),
+    )
+    expected = recurrent._states(recurrent._Arrays, mode, given, packed, is_reversed, True)
+    np.testing.assert_array_equal(states, kept[..., : states.shape[-1]])
+    np.testing.assert_allclose(kept, expected, 1e-11, 1e-11)
+
+    g = np.cos(np.arange(states.size, dtype=np.float64)).reshape(states.shape)
+    slopes = _recurrent.slopes((g, states, *given), *plain, 1)
+    found = _recurrent.slopes((g, kept, *given[1:]), *keeping, 1)
+    rows = recurrent._slopes(
+        recurrent._Arrays, mode, g, expected, given[1:], packed, is_reversed, True
+    )
+    np.testing.assert_allclose(found, slopes, 1e-11, 1e-11)
+    np.testing.assert_allclose(found, rows, 1e-11, 1e-11)
+    np.testing.assert_array_equal(found, _recurrent.slopes((g, kept, *given[1:]), *keeping, 3))
+
+
+@pytest.mark.parametrize("mode", ["projected LSTM", "RNN_TANH", "RNN_RELU"])
+def test_modes_without_gates_to_keep_are_left_to_others(mode: str) -> None:
+    given = tuple(operands(mode, (5, 3, 4), None, np.float32))
+    options = (mode.removeprefix("projected "), None, False)
+    states = _recurrent.states(given, *options, False, 1)
+    assert NotImplemented is _recurrent.states(given, *options, True, 1)
+    assert NotImplemented is _recurrent.slopes((states, states, *given[1:]), *options, True, 1)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_threads_share_the_sequences_of_much_work(mode: str) -> None:
     """More than one thread would be used for; the bits are the same."""
@@ -81,7 +120,7 @@ def test_threads_share_the_sequences_of_much_work(mode: str) -> None:
     given = tuple(operands(mode, sizes, None, np.float32))
     steps, batch, size = sizes
     assert steps * batch * given[1].size >= 1 << 22, f"too little work for threads: {size}"
-    options = (mode.removeprefix("projected "), None, False)
+    options = (mode.removeprefix("projected "), None, False, False)
 
     states = _recurrent.states(given, *options, 1)
     g = np.cos(states)
@@ -107,8 +146,8 @@ def test_operands_may_lie_anywhere() -> None:
     ):
         copies = tuple(np.ascontiguousarray(x) for x in given)
         np.testing.assert_array_equal(
-            _recurrent.states(copies, "LSTM", None, False, 1),
-            _recurrent.states(given, "LSTM", None, False, 1),
+            _recurrent.states(copies, "LSTM", None, False, False, 1),
+            _recurrent.states(given, "LSTM", None, False, False, 1),
         )
 
 
@@ -117,9 +156,9 @@ def test_nan_and_infinity_are_those_of_numpy() -> None:
     for mode in MODES:
         given = operands(mode, (4, 5, 6), None, np.float32)
         given[0][1, 0], given[0][2, 1], given[0][1, 2] = np.nan, np.inf, -np.inf
-        options = (mode.removeprefix("projected "), None, False)
+        options = (mode.removeprefix("projected "), None, False, False)
         with np.errstate(all="ignore"):
-            expected = recurrent._states(recurrent._Arrays, options[0], given, None, False)
+            expected = recurrent._states(recurrent._Arrays, options[0], given, *options[1:])
         found = _recurrent.states(tuple(given), *options, 1)
         np.testing.assert_allclose(found, expected, 1e-5, 1e-5)
         assert np.isnan(found[1:, 0]).any()
@@ -144,17 +183,17 @@ def test_nan_and_infinity_are_those_of_numpy() -> None:
 def test_what_does_not_fit_is_left_to_others(change: Any) -> None:
     """NotImplemented: the row's function computes it, or refuses."""
     given = operands("LSTM", (5, 3, 4), None, np.float32)
-    assert NotImplemented is _recurrent.states(tuple(change(given)), "LSTM", None, False, 1)
+    assert NotImplemented is _recurrent.states(tuple(change(given)), "LSTM", None, False, False, 1)
 
 
 def test_steps_that_do_not_add_up_are_left_to_others() -> None:
     """Sizes that rise, that are 0, or that count other rows; other modes; other gradients."""
     given = tuple(operands("GRU", (3, 2, 4), (2, 2, 1), np.float32))
-    states = _recurrent.states(given, "GRU", (2, 2, 1), False, 1)
+    states = _recurrent.states(given, "GRU", (2, 2, 1), False, False, 1)
     assert states is not NotImplemented
     for sizes in ((1, 2, 2), (2, 2, 1, 0), (2, 2), (3, 2), None):
-        assert NotImplemented is _recurrent.states(given, "GRU", sizes, False, 1)
-    assert NotImplemented is _recurrent.states(given, "ELMAN", (2, 2, 1), False, 1)
+        assert NotImplemented is _recurrent.states(given, "GRU", sizes, False, False, 1)
+    assert NotImplemented is _recurrent.states(given, "ELMAN", (2, 2, 1), False, False, 1)
     for g in (states[1:], states[:, 1:], states[0]):
         arrays = (g, states, *given)
-        assert NotImplemented is _recurrent.slopes(arrays, "GRU", (2, 2, 1), False, 1)
+        assert NotImplemented is _recurrent.slopes(arrays, "GRU", (2, 2, 1), False, False, 1)

@@ -8,8 +8,9 @@
  * A step is one product of the hidden state with the weight, whose columns are packed once for all
  * steps, and one pass over its rows (loops/recurrent_loops.h). Sequences do not depend on each other,
  * so each thread takes some of them through all steps, and nobody waits before the end; results do
- * not depend on the number of threads. The derivative computes the products of all steps again, before
- * it walks back, where it will put the slopes.
+ * not depend on the number of threads. The derivative reads the gates beside the states, where they were
+ * kept; else it computes the products of all steps again, before it walks back, where it will put the
+ * slopes.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -40,14 +41,15 @@ static const Cells *cells[2]; /* by dtype: float32, float64; NULL where products
  * sequence. Pointers that a mode has no use for are NULL. */
 typedef struct {
     enum Mode mode;
-    int is_reversed, is_packed;
+    int is_reversed, is_packed, keeps; /* keeps: gates beside the states */
     int64_t size; /* bytes of an element */
     int64_t steps, batch, hidden, cell, gates_width, rows;
     int64_t *starts; /* row at which each step starts, and the number of rows */
     const char *gates, *weight, *initial, *initial_cell, *bias, *projection;
     const char *g, *states; /* of the derivative: given */
     char *result;
-    int64_t result_row, states_row;
+    int64_t result_row, states_row; /* states_row: of the states alone */
+    int64_t states_width;           /* of the derivative: with what is kept beside them */
     const Cells *cells;
     Multiply multiply;
     int64_t bands;          /* sequences are cut into */
@@ -110,8 +112,17 @@ static int64_t step_before(const Layer *layer, int64_t t) {
     return t + 1 < layer->steps ? t + 1 : -1;
 }
 
+/* Columns beside the states: four of each cell, see recurrent_cells.h. */
+static int64_t kept_width(const Layer *layer) { return layer->keeps ? 4 * layer->cell : 0; }
+
 static const char *row_of(const Layer *layer, const char *x, int64_t row, int64_t width) {
     return x + row * width * layer->size;
+}
+
+/* Where a row's gates are kept beside its states; NULL: they are not. */
+static char *kept_at(const Layer *layer, char *states, int64_t row) {
+    const int64_t width = layer->states_row + kept_width(layer);
+    return layer->keeps ? states + (row * width + layer->states_row) * layer->size : NULL;
 }
 
 static char *take(char **memory, const Layer *layer, int64_t elements) {
@@ -156,8 +167,10 @@ static void forward_band(void *context, int64_t band) {
         const int64_t first = layer->starts[t] + top, rows = rows_at(layer, t, top, bottom);
         multiply_by(layer, &weight, hidden, p, product, g, rows, 0);
         const Step step = {.rows = rows, .size = h, .gates = row_of(layer, layer->gates, first, g),
-                           .product = product, .bias = layer->bias, .cell = cell, .hidden = raw};
-        layer->cells->forward[layer->mode](&step);
+                           .product = product, .bias = layer->bias, .cell = cell, .hidden = raw,
+                           .kept = kept_at(layer, layer->result, first),
+                           .kept_row = layer->result_row};
+        layer->cells->forward[layer->mode][layer->keeps](&step);
         if (layer->projection) multiply_by(layer, &projection, raw, h, hidden, p, rows, 0);
         put(layer, first, 0, hidden, p, rows);
         if (layer->mode == LSTM) put(layer, first, p, cell, h, rows);
@@ -200,12 +213,13 @@ static void back_step(const Layer *layer, int64_t t, int64_t top, int64_t rows, 
     const int64_t first = layer->starts[t] + top, p = layer->hidden;
     if (rows <= 0) return;
     step.rows = rows;
-    step.gates = row_of(layer, layer->gates, first, layer->gates_width);
+    if (!layer->keeps) step.gates = row_of(layer, layer->gates, first, layer->gates_width);
     step.slopes = layer->result + first * layer->result_row * layer->size;
-    step.after = row_of(layer, layer->states, first, layer->states_row) +
+    step.after = row_of(layer, layer->states, first, layer->states_width) +
                  (layer->mode == LSTM ? p * layer->size : 0);
+    step.kept = kept_at(layer, (char *)layer->states, first);
     step.before = before, step.before_row = before_row;
-    layer->cells->backward[layer->mode](&step);
+    layer->cells->backward[layer->mode][layer->keeps](&step);
 }
 
 /* The same for all rows of a band: some have the initial state before them. */
@@ -215,9 +229,9 @@ static void back_steps(const Layer *layer, int64_t t, int64_t top, int64_t rows,
     const char *initial = layer->mode == LSTM ? layer->initial_cell : layer->initial;
     if (before >= 0) {
         const char *state =
-            row_of(layer, layer->states, layer->starts[before] + top, layer->states_row);
+            row_of(layer, layer->states, layer->starts[before] + top, layer->states_width);
         if (layer->mode == LSTM) state += layer->hidden * layer->size;
-        back_step(layer, t, top, carried, state, layer->states_row, step);
+        back_step(layer, t, top, carried, state, layer->states_width, step);
     }
     step.hidden = (char *)step.hidden + carried * h * layer->size;
     step.cell = (char *)step.cell + carried * h * layer->size;
@@ -253,8 +267,8 @@ static void backward_band(void *context, int64_t band) {
             put(layer, first, g, hidden, p, rows);
         }
         const BackStep step = {.size = h, .bias = layer->bias, .slopes_row = layer->result_row,
-                               .after_row = layer->states_row, .hidden = raw, .cell = cell,
-                               .sent = sent};
+                               .after_row = layer->states_width, .kept_row = layer->states_width,
+                               .hidden = raw, .cell = cell, .sent = sent};
         back_steps(layer, t, top, rows, step);
         multiply_by(layer, &weight, is_gru ? sent : slopes, is_gru ? g : layer->result_row, hidden,
                     p, rows, is_gru ? ADDS : 0);
@@ -329,20 +343,25 @@ static int read_steps(Layer *layer, PyArrayObject *gates, PyObject *batch_sizes)
     return layer->rows == (layer->is_packed ? PyArray_DIM(gates, 0) : layer->steps * size);
 }
 
-/* Reads the operands behind the derivative's: gates, weight, hidden, and those of the mode. */
-static int read_operands(Layer *layer, PyArrayObject **x, Py_ssize_t count, PyObject *batch_sizes) {
+/* Reads the operands behind the derivative's: gates, weight, hidden, and those of the mode. The states
+ * with what is kept stand for the gates of a derivative that reads them. */
+static int read_operands(Layer *layer, PyArrayObject **x, Py_ssize_t count, PyObject *batch_sizes,
+                         int is_derivative) {
     const int is_lstm = layer->mode == LSTM, is_gru = layer->mode == GRU;
     if (count < (is_lstm || is_gru ? 4 : 3) || count > (is_lstm ? 5 : is_gru ? 4 : 3)) return 0;
+    if (layer->keeps && (count != 4 || !(is_lstm || is_gru))) return 0;
     const int found = read_steps(layer, x[0], batch_sizes);
     if (found <= 0 || PyArray_NDIM(x[2]) != 2) return found < 0 ? -1 : 0;
     const int type = PyArray_TYPE(x[0]);
     layer->size = PyArray_ITEMSIZE(x[0]);
     layer->cells = cells[type == NPY_DOUBLE], layer->multiply = products[type == NPY_DOUBLE];
-    layer->gates_width = PyArray_DIM(x[0], PyArray_NDIM(x[0]) - 1);
     layer->hidden = PyArray_DIM(x[2], 1);
     layer->cell = is_lstm && PyArray_NDIM(x[3]) == 2 ? PyArray_DIM(x[3], 1) : layer->hidden;
+    layer->gates_width = gate_counts[layer->mode] * layer->cell;
     layer->states_row = layer->hidden + (is_lstm ? layer->cell : 0);
-    if (layer->gates_width != gate_counts[layer->mode] * layer->cell) return 0;
+    const int64_t width = PyArray_DIM(x[0], PyArray_NDIM(x[0]) - 1);
+    const int is_kept = layer->keeps && is_derivative;
+    if (width != (is_kept ? layer->states_row + kept_width(layer) : layer->gates_width)) return 0;
     if (!has_shape(x[1], layer->gates_width, layer->hidden)) return 0;
     if (!has_shape(x[2], layer->batch, layer->hidden)) return 0;
     if (is_lstm && !has_shape(x[3], layer->batch, layer->cell)) return 0;
@@ -357,10 +376,10 @@ static int read_operands(Layer *layer, PyArrayObject **x, Py_ssize_t count, PyOb
     return 1;
 }
 
-/* Whether it is an array with the rows of the gates, and as wide as a state. */
-static int is_of_states(const Layer *layer, PyArrayObject *x, PyArrayObject *gates) {
+/* Whether it is an array with the rows of the gates, and so wide. */
+static int is_of_states(PyArrayObject *x, PyArrayObject *gates, int64_t width) {
     const int dims = PyArray_NDIM(gates);
-    if (PyArray_NDIM(x) != dims || PyArray_DIM(x, dims - 1) != layer->states_row) return 0;
+    if (PyArray_NDIM(x) != dims || PyArray_DIM(x, dims - 1) != width) return 0;
     return PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(gates), dims - 1);
 }
 
@@ -376,8 +395,8 @@ static PyObject *empty_result(Layer *layer, PyArrayObject *gates, int is_derivat
 }
 
 static void run(Layer *layer, int is_derivative, int threads) {
-    const int has_product = layer->mode == LSTM || layer->mode == GRU;
-    if (is_derivative && has_product) {
+    const int reads_product = !layer->keeps && (layer->mode == LSTM || layer->mode == GRU);
+    if (is_derivative && reads_product) {
         const int64_t bands = layer->bands;
         layer->bands = least(threads, layer->steps);
         together(multiply_steps, layer, layer->bands, threads);
@@ -389,7 +408,8 @@ static void run(Layer *layer, int is_derivative, int threads) {
 /* The result, or NotImplemented. */
 static PyObject *computed(Layer *layer, PyArrayObject *gates, int is_derivative, int threads) {
     const int64_t extra = layer->mode == GRU || layer->projection ? layer->hidden : 0;
-    layer->result_row = is_derivative ? layer->gates_width + extra : layer->states_row;
+    layer->states_width = layer->states_row + kept_width(layer);
+    layer->result_row = is_derivative ? layer->gates_width + extra : layer->states_width;
     if (layer->rows * layer->hidden * layer->gates_width < SERIAL_WORK) threads = 1;
     layer->bands = least(threads, parts(layer->batch, LEAST_ROWS));
     layer->band_bytes = parts(bytes_of_band(layer, parts(layer->batch, layer->bands)), ALIGNMENT) *
@@ -406,29 +426,32 @@ static PyObject *computed(Layer *layer, PyArrayObject *gates, int is_derivative,
     Py_RETURN_NOTIMPLEMENTED;
 }
 
-/* (operands, mode, batch_sizes, is_reversed, threads) */
+/* (operands, mode, batch_sizes, is_reversed, keeps, threads) */
 static PyObject *call(PyObject *const *given, Py_ssize_t count, int is_derivative) {
     Layer layer = {0};
     Held held = {0};
     PyObject *result = NULL;
-    if (count != 5) {
-        PyErr_SetString(PyExc_TypeError, "recurrent: expected 5 arguments");
+    if (count != 6) {
+        PyErr_SetString(PyExc_TypeError, "recurrent: expected 6 arguments");
         return NULL;
     }
     const char *name = PyUnicode_AsUTF8(given[1]);
-    const long threads = name ? PyLong_AsLong(given[4]) : -1;
-    layer.is_reversed = PyObject_IsTrue(given[3]);
+    const long threads = name ? PyLong_AsLong(given[5]) : -1;
+    layer.is_reversed = PyObject_IsTrue(given[3]), layer.keeps = PyObject_IsTrue(given[4]);
     if (PyErr_Occurred()) return NULL;
     while (layer.mode < MODES && strcmp(name, mode_names[layer.mode])) layer.mode++;
-    const int first = is_derivative ? 2 : 0;
+    const int first = !is_derivative ? 0 : layer.keeps ? 1 : 2; /* kept ones: the states are there */
     int found = layer.mode == MODES ? 0 : hold(given[0], &held);
     if (found > 0)
-        found = read_operands(&layer, held.operands + first, held.count - first, given[2]);
+        found = read_operands(&layer, held.operands + first, held.count - first, given[2],
+                              is_derivative);
     PyArrayObject *gates = held.operands[first];
-    for (int i = 0; i < first && found > 0; i++)
-        found = is_of_states(&layer, held.operands[i], gates);
-    if (is_derivative && found > 0)
-        layer.g = PyArray_DATA(held.operands[0]), layer.states = PyArray_DATA(held.operands[1]);
+    if (is_derivative && found > 0) {
+        PyArrayObject *g = held.operands[0], *after = held.operands[1];
+        found = is_of_states(g, gates, layer.states_row) &&
+                is_of_states(after, gates, layer.states_row + kept_width(&layer));
+        layer.g = PyArray_DATA(g), layer.states = PyArray_DATA(after);
+    }
     if (found > 0) result = computed(&layer, gates, is_derivative, threads < 1 ? 1 : (int)threads);
     if (found == 0) result = Py_NewRef(Py_NotImplemented);
     release(&held, &layer);
@@ -445,10 +468,10 @@ static PyObject *slopes(PyObject *module, PyObject *const *given, Py_ssize_t cou
 
 static PyMethodDef methods[] = {
     {"states", (PyCFunction)(void (*)(void))states, METH_FASTCALL,
-     "states(operands, mode, batch_sizes, is_reversed, threads): the state after each step."},
+     "states(operands, mode, batch_sizes, is_reversed, keeps, threads): the state after each step."},
     {"slopes", (PyCFunction)(void (*)(void))slopes, METH_FASTCALL,
-     "slopes(operands, mode, batch_sizes, is_reversed, threads): the derivative, of the gradient, the"
-     " states and their operands."},
+     "slopes(operands, mode, batch_sizes, is_reversed, keeps, threads): the derivative, of the gradient,"
+     " the states and their operands, without the gates where they are kept."},
     {NULL, NULL, 0, NULL},
 };
 

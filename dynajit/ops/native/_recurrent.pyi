@@ -7,6 +7,7 @@ def states(
     mode: str,
     batch_sizes: tuple[int, ...] | None,
     is_reversed: bool,
+    keeps: bool,
     threads: int,
 ) -> Any: ...
 def slopes(
@@ -14,5 +15,6 @@ def slopes(
     mode: str,
     batch_sizes: tuple[int, ...] | None,
     is_reversed: bool,
+    keeps: bool,
     threads: int,
 ) -> Any: ...

@@ -42,11 +42,12 @@ def _recurrent_states(
     return 2 * prod(gates[:-1]) * (prod(weight) + sum(prod(matrix) for matrix in projections))
 
 
-def _recurrent_slopes(
-    out: Sizes, g: Sizes, states: Sizes, gates: Sizes, weight: Sizes, hidden: Sizes, *others: Sizes
-) -> int:
-    """The same, and the gates of all steps again where the cell has several."""
-    again = prod(weight) if others else 0
+def _recurrent_slopes(out: Sizes, g: Sizes, states: Sizes, *operands: Sizes) -> int:
+    """The same, and the gates of all steps again where the cell has several and none are kept."""
+    # A plain RNN has three operands, too, the last as wide as its states.
+    is_kept = len(operands) == 3 and states[-1] > operands[-1][-1]
+    gates, weight, hidden, *others = (states, *operands) if is_kept else operands
+    again = prod(weight) if others and not is_kept else 0
     return _recurrent_states(out, gates, weight, hidden, *others) + 2 * prod(gates[:-1]) * again
 
 

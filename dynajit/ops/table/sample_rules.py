@@ -519,15 +519,21 @@ def by_channel(call: Call) -> Any:
 # sequences
 
 
-def recurrent(names: tuple[str, ...], shared: tuple[str, ...]) -> Rule:
+def recurrent(names: tuple[str, ...], shared: tuple[str, ...], left_out: str = "") -> Rule:
     """Of rows on sequences (T, B, *) and states (B, *), by the names of operands: the samples'
     sequences are computed side by side. Not where weights are the samples', nor packed sequences.
+
+    Args:
+        names: of all operands.
+        shared: those that are the same for all sequences.
+        left_out: the one that there is not with the attribute `keeps`.
     """
 
     def rule(call: Call) -> Any:
         attributes = call.attributes
         weights = [*shared, "cell or bias"] if attributes["mode"] == "GRU" else [*shared]
-        places = [p for p, name in enumerate(names[: len(call.flags)]) if name not in weights]
+        given = [name for name in names if not (name == left_out and attributes["keeps"])]
+        places = [p for p, name in enumerate(given[: len(call.flags)]) if name not in weights]
         if attributes["batch_sizes"] is not None or not call.only(*places):
             return NotImplemented
         operands = [

@@ -923,7 +923,12 @@ def _recurrent(op: Op, values: Values) -> Iterator[Sample]:
                 yield Sample(f"{mode} {packed} {is_reversed}", operands, attributes)
     projected = (draw(2, 3, 8), draw(8, 1), draw(3, 1), draw(3, 2), draw(1, 2))
     yield Sample("projection", projected, {"mode": "LSTM"})
-    yield Sample("one step", (draw(1, 3, 6), draw(6, 2), draw(3, 2), draw(2)), {"mode": "GRU"})
+    one_step = (draw(1, 3, 6), draw(6, 2), draw(3, 2), draw(2))
+    yield Sample("one step", one_step, {"mode": "GRU"})
+    if op.name == "recurrent_states":  # what is kept has no derivative
+        keeping = (draw(3, 3, 8), draw(8, 2), draw(3, 2), draw(3, 2))
+        yield Sample("keeping LSTM", keeping, {"mode": "LSTM", "keeps": True}, False)
+        yield Sample("keeping GRU", one_step, {"mode": "GRU", "keeps": True}, False)
 
 
 @special("recurrent_slopes")
@@ -937,6 +942,8 @@ def _recurrent_slopes(op: Op, values: Values) -> Iterator[Sample]:
         # Those of a plain RNN need the gates for their shape only, those of one step no states.
         reads_all = gates.shape[0] > 1 and not sample.attributes["mode"].startswith("RNN")
         yield Sample(sample.name, (*states, *sample.inputs), sample.attributes, reads_all)
+    g, kept, weight, hidden = values(3, 3, 4), values(3, 3, 12), values(8, 2), values(3, 2)
+    yield Sample("kept LSTM", (g, kept, weight, hidden, hidden), {"mode": "LSTM", "keeps": True})
 
 
 @special("nll_loss", "cross_entropy")

@@ -13,6 +13,8 @@ after `gates` and `weight` (G, hidden) are
 
 The result is the state after each step, for the LSTM the hidden state and the cell side by side.
 The derivative computes the gates of all steps again, in one product, and saves only the states.
+With `keeps`, an LSTM without a projection and a GRU give 4H further columns (`_activations`), which
+the derivative reads instead: it then takes no `gates` (`ir.passes.keep_gates`).
 A graph unrolls up to `MOST_STEPS` steps; more of them, or a symbolic number, are one call of the
 loop that eager execution has: that of `ops.native._recurrent`, or where this CPU has no products
 for it, NumPy's step by step.
@@ -28,7 +30,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dynajit.core.arrays import products
-from dynajit.core.errors import DTypeError
+from dynajit.core.errors import DTypeError, InternalError
 from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.native import _recurrent, _vecmath
 from dynajit.ops.rows.array_forms import is_plain
@@ -211,7 +213,7 @@ def _step(
 
 
 def _states(
-    ops: Any, mode: str, operands: Sequence[Any], batch_sizes: Any, is_reversed: bool
+    ops: Any, mode: str, operands: Sequence[Any], batch_sizes: Any, is_reversed: bool, keeps: bool
 ) -> Any:
     gates, weight, *others = operands
     times = times_of(gates, batch_sizes, is_reversed)
@@ -226,7 +228,29 @@ def _states(
         new = _step(ops, mode, times.at(ops, gates, t), matrix, now, extra)
         found[t] = _beside(ops, *new)
         state = tuple(times.updated(ops, s, n) for s, n in zip(state, new, strict=True))
-    return times.together(ops, [found[t] for t in range(len(found))])
+    states = times.together(ops, [found[t] for t in range(len(found))])
+    return (
+        _beside(ops, states, *_activations(ops, mode, times, states, operands)) if keeps else states
+    )
+
+
+#: Values of each cell that `_activations` gives.
+_KEPT: Final = 4
+
+
+def _activations(
+    ops: Any, mode: str, times: _Times, out: Any, operands: Sequence[Any]
+) -> Sequence[Any]:
+    """What the derivative reads of all steps: the gates; of a GRU also the new one's product."""
+    gates, weight, hidden, *others = operands
+    if mode == "LSTM":
+        i, f, n, o = _pieces(ops, lstm_sums(ops, times, out, gates, weight, hidden), 4)
+        return ops.sigmoid(i), ops.sigmoid(f), ops.tanh(n), ops.sigmoid(o)
+    r, z, n = _pieces(ops, gates, 3)
+    own_r, own_z, own_n = _pieces(ops, _product(ops, times.before(ops, out, hidden), weight), 3)
+    own_n = own_n + others[0]
+    r, z = ops.sigmoid(r + own_r), ops.sigmoid(z + own_z)
+    return r, z, ops.tanh(n + r * own_n), own_n
 
 
 class _Backward(NamedTuple):
@@ -244,12 +268,11 @@ class _Backward(NamedTuple):
 
 
 def _lstm_factors(
-    ops: Any, times: _Times, out: Any, gates: Any, weight: Any, hidden: Any, cell: Any
+    ops: Any, times: _Times, out: Any, activations: Sequence[Any], hidden: Any, cell: Any
 ) -> _Backward:
-    size, width = cell.shape[-1], hidden.shape[-1]
-    cells = columns(ops, out, width, width + size)
-    i, f, n, o = _pieces(ops, lstm_sums(ops, times, out, gates, weight, hidden), 4)
-    i, f, n, o = ops.sigmoid(i), ops.sigmoid(f), ops.tanh(n), ops.sigmoid(o)
+    width = hidden.shape[-1]
+    cells = columns(ops, out, width, width + cell.shape[-1])
+    i, f, n, o = activations
     t = ops.tanh(cells)
     before = times.before(ops, cells, cell)
     return _Backward(
@@ -272,27 +295,31 @@ def _product(ops: Any, x: Any, weight: Any) -> Any:
 
 
 def _gru_factors(
-    ops: Any, times: _Times, out: Any, gates: Any, weight: Any, hidden: Any, bias: Any
+    ops: Any, times: _Times, out: Any, activations: Sequence[Any], hidden: Any
 ) -> _Backward:
     before = times.before(ops, out, hidden)
-    r, z, n = _pieces(ops, gates, 3)
-    own_r, own_z, own_n = _pieces(ops, _product(ops, before, weight), 3)
-    own_n = own_n + bias
-    r, z = ops.sigmoid(r + own_r), ops.sigmoid(z + own_z)
-    n = ops.tanh(n + r * own_n)
+    r, z, n, own_n = activations
     of_new = (1 - z) * (1 - n * n)
     from_hidden = (of_new * own_n * r * (1 - r), (before - n) * z * (1 - z), of_new, of_new * r)
     return _Backward(from_hidden, (), z)
 
 
-def _factors(ops: Any, mode: str, times: _Times, out: Any, operands: Sequence[Any]) -> _Backward:
-    if mode == "LSTM":
-        return _lstm_factors(ops, times, out, *operands[:4])
-    if mode == "GRU":
-        return _gru_factors(ops, times, out, *operands)
+def _factors(
+    ops: Any, mode: str, times: _Times, out: Any, kept: Any, operands: Sequence[Any]
+) -> _Backward:
+    """Args: kept: the columns of `_activations`; None: they are computed again."""
     if mode == "RNN_TANH":
         return _Backward((1 - out * out,))
-    return _Backward((ops.where(ops.gt(out, 0), out * 0 + 1, 0.0),))
+    if mode == "RNN_RELU":
+        return _Backward((ops.where(ops.gt(out, 0), out * 0 + 1, 0.0),))
+    if kept is None:
+        activations = _activations(ops, mode, times, out, operands)
+    else:
+        activations = _pieces(ops, kept, _KEPT)
+    _, _, hidden, *others = operands
+    if mode == "LSTM":
+        return _lstm_factors(ops, times, out, activations, hidden, others[0])
+    return _gru_factors(ops, times, out, activations, hidden)
 
 
 def through_weight(ops: Any, mode: str, slopes: Any, size: Size) -> Any:
@@ -305,11 +332,14 @@ def through_weight(ops: Any, mode: str, slopes: Any, size: Size) -> Any:
 
 def _slopes(
     ops: Any, mode: str, g: Any, out: Any, operands: Sequence[Any], batch_sizes: Any,
-    is_reversed: bool,
+    is_reversed: bool, keeps: bool,
 ) -> Any:  # fmt: skip
+    kept = None
+    if keeps:
+        out, kept, operands = _parted(ops, mode, out, operands)
     gates, weight, hidden, *others = operands
     times = times_of(gates, batch_sizes, is_reversed)
-    factors = _factors(ops, mode, times, out, operands)
+    factors = _factors(ops, mode, times, out, kept, operands)
     width = hidden.shape[-1]
     state = [hidden * 0, *((others[0] * 0,) if mode == "LSTM" else ())]
     projection = others[1] if mode == "LSTM" and len(others) > 1 else None
@@ -331,10 +361,21 @@ def _slopes(
             before = before + grown * here.keeps
         state[0] = times.updated(ops, state[0], before)
     ends = _beside(ops, *state)
-    rest = slopes_width(mode, gates, hidden, others) - ends.shape[-1]
+    rest = slopes_width(mode, weight, hidden, others) - ends.shape[-1]
     if not (isinstance(rest, int) and rest == 0):
         ends = ops.pad(ends, before=(0, 0), after=(0, rest), value=0)
     return times.together(ops, [*(found[t] for t in range(len(found))), ends])
+
+
+def _parted(
+    ops: Any, mode: str, out: Any, operands: Sequence[Any]
+) -> tuple[Any, Any, Sequence[Any]]:
+    """The states, what is kept beside them, and operands with columns of that for the gates."""
+    weight, hidden, *others = operands
+    states = states_width(mode, hidden, others)
+    gates = columns(ops, out, states, states + weight.shape[0])
+    kept = columns(ops, out, states, out.shape[-1])
+    return columns(ops, out, 0, states), kept, (gates, *operands)
 
 
 def _at_step(ops: Any, times: _Times, part: Any, t: int) -> Any:
@@ -357,11 +398,16 @@ def _lstm_slopes(
     return parts, cell * here.keeps
 
 
-def slopes_width(mode: str, gates: Any, hidden: Any, others: Sequence[Any]) -> Any:
+def states_width(mode: str, hidden: Any, others: Sequence[Any]) -> Any:
+    """Columns of the states."""
+    return hidden.shape[-1] + (others[0].shape[-1] if mode == "LSTM" else 0)
+
+
+def slopes_width(mode: str, weight: Any, hidden: Any, others: Sequence[Any]) -> Any:
     """Columns of the slopes: those of the gates, and what a mode adds."""
     if mode == "GRU" or (mode == "LSTM" and len(others) > 1):
-        return gates.shape[-1] + hidden.shape[-1]
-    return gates.shape[-1]
+        return weight.shape[0] + hidden.shape[-1]
+    return weight.shape[0]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -382,19 +428,20 @@ def _checked(operands: Sequence[ValueType | None]) -> list[TensorType]:
     return types
 
 
-def _states_infer(*operands: ValueType | None, mode: str, **attributes: Any) -> TensorType:
-    types = _checked(operands)
-    gates, hidden = types[0], types[2]
-    width = hidden.shape[-1] + (types[3].shape[-1] if mode == "LSTM" else 0)
+def _states_infer(
+    *operands: ValueType | None, mode: str, batch_sizes: Any, is_reversed: bool, keeps: bool
+) -> TensorType:
+    gates, _, hidden, *others = _checked(operands)
+    width = states_width(mode, hidden, others) + (_KEPT * hidden.shape[-1] if keeps else 0)
     return gates.with_shape((*gates.shape[:-1], width))
 
 
 def _slopes_infer(
     g: ValueType | None, out: ValueType | None, *operands: ValueType | None, mode: str,
-    batch_sizes: Any, is_reversed: bool,
+    batch_sizes: Any, is_reversed: bool, keeps: bool,
 ) -> TensorType:  # fmt: skip
-    gates, _, hidden, *others = _checked(operands)
-    width = slopes_width(mode, gates, hidden, others)
+    gates, weight, hidden, *others = _checked((out, *operands) if keeps else operands)
+    width = slopes_width(mode, weight, hidden, others)
     if batch_sizes is None:
         return gates.with_shape((gates.shape[0] + 1, *gates.shape[1:-1], width))
     return gates.with_shape((gates.shape[0] + hidden.shape[0], width))
@@ -411,13 +458,13 @@ def _stays(steps: Size, batch_sizes: Any) -> bool:
 
 
 def _states_stay(
-    gates: TensorType, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool
+    gates: TensorType, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool, keeps: bool
 ) -> bool:
     return _stays(gates.shape[0], batch_sizes)
 
 
 def _slopes_stay(
-    g: TensorType, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool
+    g: TensorType, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool, keeps: bool
 ) -> bool:
     return _stays(g.shape[0], batch_sizes)
 
@@ -426,30 +473,38 @@ def _are_plain(arrays: Sequence[Any]) -> bool:
     return all(is_plain(x) and x.dtype is arrays[0].dtype for x in arrays)
 
 
-def _states_form(xp: Any, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool) -> Any:
+def _states_form(
+    xp: Any, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool, keeps: bool
+) -> Any:
     if xp is not np or not _are_plain(operands):
         return NotImplemented
-    found = _recurrent.states(operands, mode, batch_sizes, is_reversed, products.thread_count())
+    options = mode, batch_sizes, is_reversed, keeps
+    found = _recurrent.states(operands, *options, products.thread_count())
     if found is not NotImplemented:
         return found
-    return _states(_Arrays, mode, operands, batch_sizes, is_reversed)
+    return _states(_Arrays, mode, operands, batch_sizes, is_reversed, keeps)
 
 
-def _slopes_form(xp: Any, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool) -> Any:
+def _slopes_form(
+    xp: Any, *operands: Any, mode: str, batch_sizes: Any, is_reversed: bool, keeps: bool
+) -> Any:
     if xp is not np or not _are_plain(operands):
         return NotImplemented
-    found = _recurrent.slopes(operands, mode, batch_sizes, is_reversed, products.thread_count())
+    options = mode, batch_sizes, is_reversed, keeps
+    found = _recurrent.slopes(operands, *options, products.thread_count())
     if found is not NotImplemented:
         return found
     g, out, *others = operands
-    return _slopes(_Arrays, mode, g, out, others, batch_sizes, is_reversed)
+    return _slopes(_Arrays, mode, g, out, others, batch_sizes, is_reversed, keeps)
 
 
 def _states_vjp(
     ops: Any, g: Any, inputs: Sequence[Any], out: Any, mode: str, batch_sizes: Any,
-    is_reversed: bool,
+    is_reversed: bool, keeps: bool,
 ) -> list[Any]:  # fmt: skip
     """Gradients of all operands, from the slopes of all steps and what is left at the start."""
+    if keeps:
+        raise InternalError("what is kept for backward has no derivative")
     options = {"mode": mode, "batch_sizes": batch_sizes, "is_reversed": is_reversed}
     gates, weight, hidden, *others = inputs
     slopes = ops.recurrent_slopes(g, out, *inputs, **options)
@@ -485,7 +540,9 @@ def _states_vjp(
 
 
 _in_sequences = sample_rules.recurrent(_NAMES, shared=("weight", "projection"))
-_in_slopes = sample_rules.recurrent(("g", "out", *_NAMES), shared=("weight", "projection"))
+_in_slopes = sample_rules.recurrent(
+    ("g", "out", *_NAMES), shared=("weight", "projection"), left_out="gates"
+)
 
 
 @composite(
@@ -496,20 +553,22 @@ _in_slopes = sample_rules.recurrent(("g", "out", *_NAMES), shared=("weight", "pr
     samples=_in_sequences,
 )
 def recurrent_states(
-    ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False
-) -> Any:
+    ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False,
+    keeps: bool = False,
+) -> Any:  # fmt: skip
     """The state after each step: (T, B, width), or packed (N, width). See the module."""
     widened = [wide(ops, x) for x in operands]
-    result = _states(ops, mode, widened, batch_sizes, is_reversed)
+    result = _states(ops, mode, widened, batch_sizes, is_reversed, keeps)
     return narrow(ops, result, operands[0].dtype)
 
 
 @composite(infer=_slopes_infer, array=_slopes_form, stays=_slopes_stay, samples=_in_slopes)
 def recurrent_slopes(
-    ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False
-) -> Any:
+    ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False,
+    keeps: bool = False,
+) -> Any:  # fmt: skip
     """Slopes of the sums of each step, and after the last those of the initial state: its hidden
     state and cell side by side. Operands: the states' gradient, the states, and their operands."""
     g, out, *others = (wide(ops, x) for x in operands)
-    result = _slopes(ops, mode, g, out, others, batch_sizes, is_reversed)
+    result = _slopes(ops, mode, g, out, others, batch_sizes, is_reversed, keeps)
     return narrow(ops, result, operands[0].dtype)
