@@ -272,11 +272,17 @@ class Progress:
         return bool(ended)
 
     def forget(self) -> None:
-        """Leave all works where they are: the engine ends, or this process was forked."""
+        """Leave all works where they are: the engine ends. The thread waits for new ones."""
+        with self._wake:
+            self._works = []
+
+    def forget_thread(self) -> None:
+        """Start afresh in a process that was forked: its parent's thread, which may have held the
+        lock, is not here."""
         self._works = []
         self._wake = threading.Condition()
         self._thread = None
 
 
 PROGRESS: Final = Progress()
-os.register_at_fork(after_in_child=PROGRESS.forget)
+os.register_at_fork(after_in_child=PROGRESS.forget_thread)
