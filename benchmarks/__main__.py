@@ -20,6 +20,7 @@ from benchmarks import (
     sharding,
     steps,
 )
+from benchmarks.scaling import tables
 
 BENCHMARKS = {
     "eager": eager.main,
@@ -29,7 +30,11 @@ BENCHMARKS = {
     "mapped": mapped.main,
     "steps": steps.main,
 }
-SEVERAL = {"collectives": collectives.main, "sharding": sharding.main}
+SEVERAL = {
+    "collectives": collectives.main,
+    "scaling": tables.main,
+    "sharding": sharding.main,
+}
 """Those that start several processes, and are run where they are named."""
 KNOWN = {**BENCHMARKS, **SEVERAL}
 

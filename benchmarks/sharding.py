@@ -132,8 +132,8 @@ def _run(path: str) -> None:
     dist.barrier()
 
 
-def measured() -> list[dict[str, int]]:
-    """By stage, bytes of a process.
+def measured(processes: int = PROCESSES) -> list[dict[str, int]]:
+    """By stage, bytes of a process, the largest of so many.
 
     Raises:
         RuntimeError: MPI is not installed, or a process failed.
@@ -144,7 +144,7 @@ def measured() -> list[dict[str, int]]:
         raise RuntimeError("mpi4py or mpiexec is not installed: pip install mpi4py mpich")
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "found"))
-        command = [starter, "-n", str(PROCESSES), sys.executable, "-m", "benchmarks.sharding", path]
+        command = [starter, "-n", str(processes), sys.executable, "-m", "benchmarks.sharding", path]
         variables = {**os.environ, "OMP_NUM_THREADS": "1"}
         ended = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         if ended.returncode:
