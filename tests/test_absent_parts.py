@@ -11,7 +11,7 @@ import dynajit as dj
 REFUSED = [
     "distributed.checkpoint.DefaultSavePlanner", "hub.load",
     "utils.cpp_extension.CUDAExtension", "utils.cpp_extension.BuildExtension", "onnx.export",
-    "quantization.quantize_dynamic", "distributed.tensor.DTensor",
+    "quantization.quantize_dynamic", "distributed.pipelining.pipeline",
     "utils._python_dispatch.TorchDispatchMode",
     "mps.synchronize", "xpu.synchronize", "xpu.Stream", "export.export", "export.ExportedProgram",
     "nested.nested_tensor", "ao.quantization.quantize_dynamic",

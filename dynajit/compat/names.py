@@ -56,7 +56,8 @@ _NO_ONNX: Final = (
     "dynajit writes no ONNX files.  Save weights with dynajit.save and export in PyTorch."
 )
 _NOT_SEVERAL: Final = (
-    "no tensor lies in several processes.  fully_shard spreads the parameters of modules."
+    "not available.  A DTensor takes what operations say of themselves; what they do not know runs "
+    "on wholes.  Use to_local() and DTensor.from_local for a form of your own."
 )
 _NOT_SHARDED: Final = (
     "checkpoints are folders of files of their own.  Use distributed.checkpoint.save and load, or "
@@ -64,15 +65,15 @@ _NOT_SHARDED: Final = (
 )
 _NOBODY: Final = "processes do not call each other's functions.  Send values by collectives."
 _NO_MESH: Final = (
-    "no tensor is spread over processes.  Use tensors as they are, and groups: "
-    "DeviceMesh.get_group()."
+    "private parts of PyTorch's DTensor.  Use DTensor.placements, device_mesh and to_local()."
 )
 _NO_PIPELINE: Final = (
     "modules are not cut into stages of several processes.  Call the module itself."
 )
 
 _DISTRIBUTED_TENSORS: Final = (
-    "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor"
+    "DTensor Partial Placement Replicate Shard distribute_module distribute_tensor empty full ones "
+    "rand randn zeros"
 )
 
 _PLACES: Final[dict[str, Place]] = {
@@ -610,7 +611,7 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "distributed._tensor.experimental": Place(
         "Experiments with tensors of several processes.",
-        refused={_NOT_SEVERAL: ("implicit_replication")},
+        {"distributed.tensor.running": "implicit_replication"},
     ),
     "distributed._tensor.placement_types": Place(
         "Where parts of tensors lie.",
@@ -776,16 +777,6 @@ _PLACES: Final[dict[str, Place]] = {
             )
         },
     ),
-    "distributed.tensor": Place(
-        "Tensors whose parts lie in several processes. No tensor is a `DTensor`.",
-        {
-            "distributed.device_mesh": "DeviceMesh init_device_mesh",
-            "distributed.placements": "Partial Placement Replicate Shard",
-        },
-        refused={
-            _NO_MESH: "DTensor distribute_module distribute_tensor empty full ones rand randn zeros"
-        },
-    ),
     "distributed.tensor._dtensor_spec": Place(
         "What is known of distributed tensors.", refused={_NO_MESH: "DTensorSpec TensorMeta"}
     ),
@@ -798,25 +789,16 @@ _PLACES: Final[dict[str, Place]] = {
     ),
     "distributed.tensor.experimental": Place(
         "Experiments with tensors of several processes.",
-        refused={_NOT_SEVERAL: "context_parallel implicit_replication local_map register_sharding"},
+        {"distributed.tensor.running": "implicit_replication"},
+        refused={_NOT_SEVERAL: "context_parallel local_map register_sharding"},
     ),
     "distributed.tensor.experimental._attention": Place(
         "Attention over several processes.",
         refused={_NOT_SEVERAL: "context_parallel context_parallel_unshard set_rotate_method"},
     ),
-    "distributed.tensor.parallel": Place(
-        "Modules whose weights are spread over processes.",
-        refused={
-            _NO_MESH: (
-                "ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput "
-                "PrepareModuleOutput RowwiseParallel SequenceParallel loss_parallel "
-                "parallelize_module"
-            )
-        },
-    ),
     "distributed.tensor.placement_types": Place(
         "Where parts of tensors lie.",
-        {"distributed.placements": "Partial Placement Replicate Shard (_StridedShard)"},
+        {"distributed.tensor.placements": "Partial Placement Replicate Shard (_StridedShard)"},
     ),
     "distributed.utils": Place(
         "What distributed modules do when they are made.",

@@ -2,11 +2,12 @@
 
 Contract: every process makes the same meshes, slices and flattened dims in the same order, for
 groups are made with them. A slice is the part of a grid that this process lies in, and shares its
-groups. Tensors of several processes do not exist (`distributed.tensor`): a mesh answers who is
-where, and gives groups.
+groups. `with mesh:` makes it the one that functions of `distributed.tensor` mean where none is
+given.
 """
 
 import math
+import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -244,6 +245,13 @@ class DeviceMesh:
         root._flattened[name] = found
         return found
 
+    def __enter__(self) -> "DeviceMesh":
+        _active.meshes.append(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _active.meshes.pop()
+
     def __eq__(self, other: object) -> bool:
         return self is other or (
             isinstance(other, DeviceMesh)
@@ -259,6 +267,29 @@ class DeviceMesh:
             f"{name}={size}" for name, size in zip(self._names, self.shape, strict=True)
         )
         return f"DeviceMesh({f'({named})' if named else self.shape}, {self._device_type!r})"
+
+
+class _Active(threading.local):
+    """The meshes of the `with` blocks around, the innermost last. Mutable."""
+
+    def __init__(self) -> None:
+        self.meshes: list[DeviceMesh] = []
+
+
+_active: Final = _Active()
+
+
+def current_mesh() -> DeviceMesh:
+    """The mesh of the innermost `with mesh:` around.
+
+    Raises:
+        ShapeError: there is none; a RuntimeError, as in PyTorch.
+    """
+    if not _active.meshes:
+        raise ShapeError(
+            "No device mesh is currently active!  Give device_mesh, or use `with mesh:`."
+        )
+    return _active.meshes[-1]
 
 
 class _Rows:

@@ -28,7 +28,7 @@ class Parameter(Tensor):
 
     Args:
         data: the tensor whose array the parameter shares; empty if None. A sparse one gives a
-            `SparseParameter`.
+            `SparseParameter`, a `DTensor` one that is a `DTensor`, too.
         requires_grad: whether gradients are accumulated in `.grad`.
 
     Raises:
@@ -46,6 +46,8 @@ class Parameter(Tensor):
             )
         if source.layout is not strided:
             return _sparse_parameter(source, requires_grad)
+        if not source._has_array and hasattr(source, "_as_parameter"):
+            return source._as_parameter(requires_grad)
         return Tensor._leaf_of(source, cls, bool(requires_grad))
 
     def __repr__(self) -> str:

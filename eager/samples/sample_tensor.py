@@ -179,11 +179,12 @@ def _placeholder(batch: Any, flag: bool) -> Any:
             memory = memory._batch
         array = memory.array
         return array[(0,) * (array.ndim - len(shape))]
-    return _without_elements(shape, batch.dtype)
+    return without_elements(shape, batch.dtype)
 
 
 @functools.lru_cache(maxsize=1024)
-def _without_elements(shape: tuple[int, ...], dtype: DType) -> Any:
+def without_elements(shape: tuple[int, ...], dtype: DType) -> Any:
+    """An array of which only shape and dtype mean something."""
     return _NoElements(shape, dtype.numpy, _ZERO, 0, (0,) * len(shape))
 
 

@@ -202,6 +202,12 @@ def empty_like(
     """
     require_strided_like(input, {"layout": layout})
     place = input.device if device is None else device
+    in_parts = getattr(input, "_made_alike", None)
+    if in_parts is not None:
+        part: Tensor = in_parts(
+            lambda shape: empty(*shape, dtype=dtype or input.dtype, device=place)
+        )
+        return part.requires_grad_(requires_grad)
     array = filled(tuple(input.shape) or ((),), None, dtype or input.dtype, place)
     if layout is None and memory_format is None and lies_by_rows(input):
         return _leaf(array, requires_grad)

@@ -19,6 +19,14 @@ def _gradients(parameters: Any) -> list[Tensor]:
     return [each.grad for each in _all_of(parameters) if each.grad is not None]
 
 
+def _together(norms: list[Any]) -> list[Any]:
+    """Norms as they may be stacked: those of tensors on several meshes, or on one and none, as
+    plain tensors."""
+    if len({getattr(norm, "device_mesh", None) for norm in norms}) < 2:
+        return norms
+    return [norm.full_tensor() if hasattr(norm, "full_tensor") else norm for norm in norms]
+
+
 def get_total_norm(
     tensors: Any,
     norm_type: float | str = 2.0,
@@ -40,7 +48,7 @@ def get_total_norm(
     if not listed:
         return tensor(0.0)
     with no_grad():
-        total = stack([each.norm(order) for each in listed]).norm(order)
+        total = stack(_together([each.norm(order) for each in listed])).norm(order)
         if error_if_nonfinite and not math.isfinite(total.item()):
             raise RuntimeError(
                 f"The total norm of order {order} for gradients is non-finite, so it cannot "

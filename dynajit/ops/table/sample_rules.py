@@ -208,15 +208,21 @@ def drawn(call: Call) -> Any:
 # rules by attributes
 
 
-def along(*names: str) -> Rule:
+class Along:
     """The attributes of these names are dims of each operand; all operands have them.
 
     An operand without dims counts as one of one element, as in PyTorch.
+
+    Args:
+        names: of the attributes.
     """
 
-    def rule(call: Call) -> Any:
-        attributes = {**call.attributes, **{n: _behind(call.attributes[n]) for n in names}}
-        dims = [attributes[name] for name in names]
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def __call__(self, call: Call) -> Any:
+        attributes = {**call.attributes, **{n: _behind(call.attributes[n]) for n in self.names}}
+        dims = [attributes[name] for name in self.names]
         has_none = call.rank() == 0 and any(isinstance(dim, int) or dim for dim in dims)
         operands = call.fronted()
         if has_none:
@@ -224,7 +230,8 @@ def along(*names: str) -> Rule:
         result = call.op(*operands, **attributes)
         return TABLE.reshape(result, shape=(call.count,)) if has_none else result
 
-    return rule
+
+along = Along
 
 
 def _behind(dims: Any) -> Any:

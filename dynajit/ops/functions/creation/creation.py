@@ -130,6 +130,9 @@ def _constant(name: str, value: float) -> Any:
 
 def _full_like(input: Any, value: Any, dtype: Any, place: Any, options: Mapping[str, Any]) -> Any:
     """One number everywhere, in the memory format that the options name: by default input's."""
+    in_parts = getattr(input, "_made_alike", None)
+    if in_parts is not None:
+        return in_parts(lambda shape: TABLE.full(value, shape=shape, dtype=dtype, device=place))
     shape = tuple(input.shape)
     order = _order_like(input, options)
     if order is None:
@@ -149,6 +152,9 @@ def _order_like(input: Any, options: Mapping[str, Any]) -> Order:
 
 def _drawn_like(input: Any, result: Any, options: Mapping[str, Any]) -> Any:
     """Random numbers in the memory format that the options name: by default input's."""
+    in_parts = getattr(input, "_part_of_whole", None)
+    if in_parts is not None:
+        return in_parts(result)
     order = _order_like(input, options)
     return result if order is None else TABLE.laid_out(result, order=order)
 
@@ -191,8 +197,11 @@ def new_full(input: Any, size: Any, fill_value: Any, *, dtype: Any = None, devic
              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """One number everywhere, with the dtype and device of input."""
     place = input.device if device is None else device_of(device)
-    return full(size, fill_value, dtype=_dtype(dtype, input.dtype), device=place,
-                requires_grad=requires_grad, **options)  # fmt: skip
+    made = full(size, fill_value, dtype=_dtype(dtype, input.dtype), device=place, **options)
+    in_parts = getattr(input, "_part_of_whole", None)
+    if in_parts is not None:
+        made = in_parts(made)
+    return made.requires_grad_(True) if requires_grad else made
 
 
 def _new(name: str, value: float) -> Any:

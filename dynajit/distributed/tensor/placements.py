@@ -1,10 +1,15 @@
-"""Where the parts of a tensor of several processes lie: PyTorch's words for it, as values.
+"""Where the parts of a tensor of several processes lie on one dim of a mesh: PyTorch's words.
 
-Contract: placements can be made, compared and asked, since programs write plans of them. There are
-no tensors of several processes that would follow one (`distributed.tensor`).
+Contract: placements are values: they can be made, compared and asked. `layouts` says which elements
+each process has by them.
 """
 
-from typing import Any
+from typing import Any, Final
+
+from dynajit.core.errors import InvalidValueError
+
+REDUCTIONS: Final = ("sum", "avg", "max", "min", "product")
+"""How parts that are `Partial` may be joined."""
 
 
 class Placement:
@@ -37,13 +42,10 @@ class _Value(Placement):
     def __hash__(self) -> int:
         return hash((type(self), self._contents))
 
-    def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self._contents))
-        return f"{type(self).__name__}({shown})"
-
 
 class Shard(_Value):
-    """Every process has a part.
+    """Every process has a part, as `Tensor.chunk` makes them: the last ones may be smaller, or
+    empty.
 
     Args:
         dim: the dimension of the tensor that is split.
@@ -57,9 +59,16 @@ class Shard(_Value):
         """The dimension of the tensor that is split."""
         return self._contents[0]  # type: ignore[no-any-return]
 
+    def __repr__(self) -> str:
+        return f"Shard(dim={self.dim})"
+
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
 
 class _StridedShard(Shard):
-    """A part of each of several parts.
+    """A part of each of several parts: what a later dim of the mesh splits, too, was split by that
+    first.
 
     Args:
         dim: the dimension of the tensor that is split.
@@ -74,6 +83,12 @@ class _StridedShard(Shard):
         """Into how many parts it was split before."""
         return self._contents[1]  # type: ignore[no-any-return]
 
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
 
 class Replicate(_Value):
     """Every process has the whole."""
@@ -81,21 +96,41 @@ class Replicate(_Value):
     def __init__(self) -> None:
         super().__init__()
 
+    def __repr__(self) -> str:
+        return "Replicate()"
+
+    def __str__(self) -> str:
+        return "R"
+
 
 class Partial(_Value):
     """The whole is what processes have, reduced.
 
     Args:
-        reduce_op: how.
+        reduce_op: how: "sum", "avg", "max", "min" or "product".
+
+    Raises:
+        InvalidValueError: there is no such reduction.
     """
 
     def __init__(self, reduce_op: str = "sum") -> None:
+        if reduce_op not in REDUCTIONS:
+            raise InvalidValueError(
+                f"Partial({reduce_op!r}): no such reduction.  Expected one of "
+                f"{', '.join(REDUCTIONS)}."
+            )
         super().__init__(reduce_op)
 
     @property
     def reduce_op(self) -> str:
         """How the parts are reduced."""
         return self._contents[0]  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
 
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]

@@ -1,9 +1,8 @@
-"""Placements are values, as PyTorch's; no tensor is placed by one."""
+"""Placements are values, as PyTorch's."""
 
 import pytest
 
-import dynajit as dj
-from dynajit.core.errors import UnsupportedError
+from dynajit.core.errors import InvalidValueError
 from dynajit.distributed import tensor
 from dynajit.distributed.tensor.placement_types import _StridedShard
 
@@ -36,7 +35,11 @@ def test_placements_of_the_same_contents_are_equal() -> None:
     assert 2 == strided.split_factor
 
 
-def test_no_tensor_is_distributed() -> None:
-    assert not isinstance(dj.ones(1), tensor.DTensor)
-    with pytest.raises(UnsupportedError, match="spread over processes"):
-        tensor.distribute_tensor(dj.ones(1), None, [tensor.Shard(0)])
+def test_placements_are_shown_as_pytorchs() -> None:
+    for expected, result in zip(placed(theirs), placed(tensor), strict=True):
+        assert (repr(expected), str(expected)) == (repr(result), str(result))
+
+
+def test_a_reduction_without_a_name_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="Expected one of sum, avg"):
+        tensor.Partial("median")

@@ -1,0 +1,317 @@
+"""How DTensors run a row: `handle`, their dispatch handler.
+
+Contract: operands are placed as the plan says, the row runs on the parts, and its result is a
+DTensor with a node of the tape where gradients are recorded. A plain tensor among the operands is
+refused, but for one of a single element, within `implicit_replication`, and where the library
+itself made it (formulas of gradients, rows that stand for others): all processes have the same
+then. A row that stands for others is taken apart where its operands would travel. What a part of
+the result has to look like is compared with what the row gave.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from dynajit.core.errors import (
+    AutogradError,
+    InternalError,
+    ShapeError,
+    UnsupportedError,
+)
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import ScalarType, TensorType
+from dynajit.distributed.device_mesh import DeviceMesh
+from dynajit.distributed.tensor.dtensor import DTensor, as_gradient, made, placed, replicated
+from dynajit.distributed.tensor.layouts import Layout, Placements
+from dynajit.distributed.tensor.moves import moved
+from dynajit.distributed.tensor.placements import Replicate, Shard
+from dynajit.distributed.tensor.planning import Plan, plan, takes_apart
+from dynajit.distributed.tensor.rules import localized
+from dynajit.eager import _tensor
+from dynajit.eager._tensor import TensorBase, is_grad_enabled, needs_grad
+from dynajit.eager.modes.grad_mode import no_grad
+from dynajit.eager.operations import execute
+from dynajit.eager.tape.node import (
+    MSG_MODIFIED,
+    Node,
+    OpNode,
+    SavedTensor,
+    is_differentiable,
+    savings_of,
+)
+from dynajit.ops.calls.arguments import is_tensor
+from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE, Kind, Op
+
+MSG_MIXED: Final = (
+    "{name}: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor "
+    "before calling distributed operators!  The plain tensor has the shape {shape}.  Use "
+    "distribute_tensor, DTensor.from_local, or `with implicit_replication():` where every process "
+    "has the same."
+)
+
+
+class _Implicit(threading.local):
+    """How many blocks there are around in which plain tensors count as wholes. Mutable."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+
+_implicit: Final = _Implicit()
+
+
+@contextlib.contextmanager
+def implicit_replication() -> Iterator[None]:
+    """A block in which a plain tensor that meets a DTensor counts as one that every process has the
+    same of."""
+    _implicit.depth += 1
+    try:
+        yield
+    finally:
+        _implicit.depth -= 1
+
+
+def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    """Run `op`, of which an operand is a DTensor.
+
+    Raises:
+        UnsupportedError: a graph is recorded, or operands are on several meshes.
+        ShapeError: a plain tensor is among the operands; a RuntimeError, as in PyTorch.
+    """
+    is_foreign = any(is_tensor(x) and not isinstance(x, TensorBase) for x in inputs)
+    if is_foreign or dispatch.default_handler() is not execute.handle:
+        raise UnsupportedError(
+            f"{op.name}: graphs have no DTensors.  Leave what computes with them out of what is "
+            "compiled, mapped or transformed, or take to_local() before."
+        )
+    mesh = _mesh_of(op, inputs)
+    inputs = tuple(_as_operand(op, x, mesh) for x in inputs)
+    is_recorded = needs_grad(inputs)
+    if is_recorded and op.kind is Kind.COMPOSITE and not (op.vjp and op.rule.on_tape):
+        return _by_rows(op, inputs, attributes)
+    types = tuple(map(_type_of, inputs))
+    out = op.type_of_result(types, attributes)
+    assert isinstance(out, TensorType)
+    layouts = [x._layout if isinstance(x, DTensor) else None for x in inputs]
+    found = plan(op, types, attributes, out, layouts)
+    if takes_apart(op, found):
+        return _by_rows(op, inputs, attributes)
+    return _recorded(op, inputs, attributes, _run(op, inputs, attributes, out, found), is_recorded)
+
+
+DTensor.__dynajit_handler__ = staticmethod(handle)
+
+
+def _mesh_of(op: Op, inputs: Sequence[Any]) -> DeviceMesh:
+    meshes = [x.device_mesh for x in inputs if isinstance(x, DTensor)]
+    for other in meshes[1:]:
+        if other != meshes[0]:
+            raise UnsupportedError(
+                f"{op.name}: DTensor does not support cross-mesh operation: operands are on "
+                f"{meshes[0]!r} and {other!r}.  Redistribute one over full_tensor() and "
+                "distribute_tensor."
+            )
+    return meshes[0]
+
+
+def _as_operand(op: Op, x: Any, mesh: DeviceMesh) -> Any:
+    if isinstance(x, DTensor) or not isinstance(x, TensorBase):
+        return x
+    if _implicit.depth or x.numel() == 1:  # type: ignore[attr-defined]
+        return replicated(x, mesh)
+    raise ShapeError(MSG_MIXED.format(name=op.name, shape=tuple(x.shape)))
+
+
+def _type_of(x: Any) -> Any:
+    if isinstance(x, DTensor):
+        return TensorType(tuple(x.shape), x.dtype, x.device)
+    return None if x is None else ScalarType(dtypes.category_of(x))
+
+
+def _by_rows(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
+    with implicit_replication():
+        return op.rule.function(TABLE, *inputs, **attributes)
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _run(
+    op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], out: TensorType, found: Plan
+) -> DTensor:
+    """The result without history."""
+    mesh = next(x.device_mesh for x in inputs if isinstance(x, DTensor))
+    layout = Layout(mesh, found.result, tuple(out.shape))
+    with no_grad():
+        parts = tuple(
+            moved(x._local, x._layout, wanted) if wanted is not None else x
+            for x, wanted in zip(inputs, found.wants, strict=True)
+        )
+        if found.looks_up is None:
+            first = tuple(parts[0].shape) if is_tensor(parts[0]) else ()
+            local = op(*parts, **localized(op, attributes, first, layout.local_shape()))
+        else:
+            local = _looked_up(op, inputs[0], found, parts, attributes)
+    if tuple(local.shape) != layout.local_shape() or local.dtype is not out.dtype:
+        raise InternalError(
+            f"{op.name}: a part is {local.dtype}{list(local.shape)}, expected "
+            f"{out.dtype}{list(layout.local_shape())} of {layout}"
+        )
+    if not (op.kind is Kind.MOVEMENT and op.rule.view):
+        return made(local, layout)
+    source = inputs[0]
+    is_shared = local._storage is source._local._storage
+    result = made(local, layout, source=source if is_shared else None)
+    result._is_copied_view = not is_shared or source._is_copied_view
+    return result
+
+
+def _looked_up(
+    op: Op, source: DTensor, found: Plan, parts: tuple[Any, ...], attributes: dict[str, Any]
+) -> Any:
+    """Positions looked up in this process's part; what others have is 0.
+
+    The row refuses positions out of the whole's range.
+    """
+    at = found.looks_up
+    assert at is not None and found.wants[0] is not None
+    table, positions, *rest = parts
+    placement = found.wants[0][at]
+    assert isinstance(placement, Shard)
+    layout = source._layout.with_placements(found.wants[0])
+    start, length = layout.spans()[placement.dim]
+    size = source.shape[placement.dim]
+    own = TABLE.sub(positions, start)
+    is_here = TABLE.logical_and(TABLE.ge(own, 0), TABLE.lt(own, length))
+    is_valid = TABLE.logical_and(TABLE.ge(positions, 0), TABLE.lt(positions, size))
+    if not bool(is_valid.all()):
+        outside = TABLE.where(is_valid, 0, size)  # of any part, too
+        return op(table, TABLE.cast(outside, dtype=positions.dtype), *rest, **attributes)
+    if not length:
+        return _nothing(op, table, positions, attributes)
+    chosen = op(table, TABLE.where(is_here, own, 0), *rest, **attributes)
+    if op is TABLE.index_select:
+        ones = (1,) * (len(chosen.shape) - placement.dim - 1)
+        is_here = TABLE.reshape(is_here, shape=(is_here.shape[0], *ones))
+    elif op is TABLE.embedding:
+        is_here = TABLE.reshape(is_here, shape=(*is_here.shape, 1))
+    return TABLE.where(is_here, chosen, 0.0)
+
+
+def _nothing(op: Op, table: Any, positions: Any, attributes: Mapping[str, Any]) -> Any:
+    """What a process gives that has no part of the table."""
+    type = op.type_of_result(
+        [TensorType(tuple(x.shape), x.dtype, x.device) for x in (table, positions)], attributes
+    )
+    assert isinstance(type, TensorType)
+    return TABLE.full(0, shape=tuple(type.shape), dtype=type.dtype, device=type.device)
+
+
+# -- the tape --------------------------------------------------------------------------------------
+
+
+def _recorded(
+    op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], result: DTensor, recorded: bool
+) -> DTensor:
+    if recorded and is_differentiable(op) and result.dtype.category >= Category.FLOATING:
+        node = RowBackward(op, inputs, attributes)
+        _tensor.attach(result, node, 0)
+        node.finish(result)
+    return result
+
+
+class SavedParts(SavedTensor):
+    """A DTensor that a formula needs, or the result of its node. Immutable.
+
+    Args:
+        x: the tensor.
+        is_result: of the node itself: only its part is kept, so that no cycle arises.
+    """
+
+    __slots__ = ("layout", "local")
+
+    def __init__(self, x: DTensor, is_result: bool) -> None:
+        self.tensor = None if is_result else x
+        self.local, self.layout = x._local, x._layout
+        self.array = None
+        self.storage = x._storage
+        self.version = self.storage.version
+
+    def unpack(self, node: Node) -> Any:
+        """The tensor, if nobody wrote to it since.
+
+        Raises:
+            AutogradError: it was written in place.
+        """
+        if self.storage.version != self.version:
+            what = f"{self.local.dtype.name} {list(self.layout.shape)}"
+            raise AutogradError(MSG_MODIFIED.format(
+                what=what, node=node.name(), now=self.storage.version, expected=self.version
+            ))  # fmt: skip
+        if self.tensor is not None:
+            return self.tensor
+        again = made(self.local, self.layout)
+        if is_grad_enabled():
+            _tensor.attach(again, node, 0)
+        return again
+
+
+class RowBackward(OpNode):
+    """A row of DTensors on the tape. Mutable: see Node.
+
+    A gradient that every process has whole is cut where its input is split.
+    """
+
+    __slots__ = ("layouts", "out_layout")
+
+    def __init__(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+        edges, indices, mask = _tensor.edges(inputs)
+        Node.__init__(self, edges, indices)
+        self.op = op
+        self.attributes = attributes
+        self.metas = _tensor.metas(inputs)
+        self.out_meta = None
+        self.result = None
+        self.layouts = [x._layout if isinstance(x, DTensor) else None for x in inputs]
+        self.savings = savings = savings_of(op, mask, len(inputs))
+        self.saved = {
+            place: SavedParts(inputs[place], False)
+            if isinstance(inputs[place], DTensor)
+            else inputs[place]
+            for place in savings.inputs
+        }
+
+    def finish(self, tensor: Any) -> None:
+        """Note the result, or its type, if a formula needs it."""
+        self.out_layout = tensor._layout
+        if self.savings.result:
+            self.result = SavedParts(tensor, True)  # type: ignore[assignment]
+        if self.savings.result_type:
+            self.out_meta = _tensor.meta_of(tensor)
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        g = as_gradient(gradients[0], self.out_layout)
+        with implicit_replication():
+            found = super().apply([g], wanted)
+        return [
+            x if x is None or layout is None else _cut(as_gradient(x, layout), layout.placements)
+            for x, layout in zip(found, self.layouts, strict=True)
+        ]
+
+
+def _cut(gradient: DTensor, placements: Placements) -> DTensor:
+    """A gradient, cut to what this process has of the input, where nothing is sent for it."""
+    split = {p.dim for p in gradient.placements if isinstance(p, Shard)}
+    wanted = tuple(
+        new
+        if isinstance(old, Replicate) and isinstance(new, Shard) and new.dim not in split
+        else old
+        for old, new in zip(gradient.placements, placements, strict=True)
+    )
+    return placed(gradient, wanted)
+
+
+__all__ = ["implicit_replication"]
