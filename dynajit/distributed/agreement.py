@@ -9,6 +9,7 @@ same calls, so either all compare or none. The debug level DETAIL compares every
 import enum
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,12 +70,12 @@ def set_debug_level_from_env() -> None:
     _LEVEL.now = DebugLevel[name]
 
 
-def check(group: ProcessGroup, name: str, tensor: Tensor | None, *facts: Any) -> None:
+def check(group: ProcessGroup, name: str, tensors: Sequence[Tensor], *facts: Any) -> None:
     """Refuse a collective that another process of the group does not call.
 
     Args:
         name: of the function.
-        tensor: whose size and dtype are those of all processes, if there is one.
+        tensors: in one message, whose size and dtype are those of all processes.
         facts: what else is the same: a reduction, the place of a root, text.
 
     Raises:
@@ -82,24 +83,28 @@ def check(group: ProcessGroup, name: str, tensor: Tensor | None, *facts: Any) ->
             failed before.
     """
     group.refuse_after_failure(name)
-    key = (name, *facts) if tensor is None else (name, tensor.numel(), tensor.dtype, *facts)
+    key: tuple[Any, ...] = (name, *facts)
+    if tensors:
+        key = (*key, sum(tensor.numel() for tensor in tensors), tensors[0].dtype)
     if key in group.agreed and _LEVEL.now is not DebugLevel.DETAIL:
         return
     if len(group.agreed) >= _MOST_REMEMBERED:
         group.agreed.clear()
-    _compare(group, _asked(name, tensor, facts))
+    _compare(group, _asked(name, tensors, facts))
     group.agreed.add(key)
 
 
-def _asked(name: str, tensor: Tensor | None, facts: tuple[Any, ...]) -> str:
+def _asked(name: str, tensors: Sequence[Tensor], facts: tuple[Any, ...]) -> str:
     parts = [
         f"root={fact}" if isinstance(fact, int) else str(getattr(fact, "name", fact))
         for fact in facts
     ]
-    if tensor is not None:
-        is_detailed = _LEVEL.now is DebugLevel.DETAIL
-        size = list(tensor.shape) if is_detailed else f"[{tensor.numel()} elements]"
-        parts.insert(0, f"{tensor.dtype.name}{size}")
+    if tensors:
+        count = sum(tensor.numel() for tensor in tensors)
+        size: Any = f"[{count} elements]"
+        if _LEVEL.now is DebugLevel.DETAIL:
+            size = list(tensors[0].shape) if len(tensors) == 1 else [count]
+        parts.insert(0, f"{tensors[0].dtype.name}{size}")
     return f"{name}({', '.join(parts)})"
 
 

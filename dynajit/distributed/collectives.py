@@ -20,7 +20,8 @@ from dynajit.core.errors import (
     InvalidValueError,
     ShapeError,
 )
-from dynajit.distributed import nodes, transfers
+from dynajit.distributed import transfers
+from dynajit.distributed.captured import nodes
 from dynajit.distributed.groups import ProcessGroup, group_of, is_at_root, place_in
 from dynajit.distributed.reductions import ReduceOp, check_reduction
 from dynajit.distributed.work import EndedWork, Work, finished
@@ -100,6 +101,8 @@ def reduce(
     root = place_in(found, dst, group_dst, "reduce")
     if found.size() == 1:
         return _nothing(found, [tensor], async_op)
+    if is_compiling():
+        return nodes.reduce(found, tensor, root, op).after(async_op)
     return transfers.reduce(found, tensor, root, op, async_op)
 
 
@@ -123,7 +126,7 @@ def broadcast(
         return _nothing(found, [tensor], async_op)
     if is_compiling():
         return nodes.broadcast(found, [tensor], root).after(async_op)
-    return transfers.broadcast(found, tensor, root, async_op)
+    return transfers.broadcast(found, [tensor], root, async_op)
 
 
 def barrier(
@@ -265,8 +268,8 @@ def all_gather_into_tensor(
     if found.size() == 1:
         return _copied([_shaped(output_tensor, input_tensor)], [input_tensor], async_op)
     if is_compiling():
-        return nodes.all_gather(found, [output_tensor], input_tensor).after(async_op)
-    return transfers.all_gather(found, [output_tensor], input_tensor, async_op)
+        return nodes.all_gather(found, [output_tensor], input_tensor, name).after(async_op)
+    return transfers.all_gather(found, [output_tensor], input_tensor, async_op, name)
 
 
 def reduce_scatter(
@@ -318,8 +321,8 @@ def reduce_scatter_tensor(
     if found.size() == 1:
         return _copied([output], [_shaped(input, output)], async_op)
     if is_compiling():
-        return nodes.reduce_scatter(found, output, [input], op).after(async_op)
-    return transfers.reduce_scatter(found, output, [input], op, async_op)
+        return nodes.reduce_scatter(found, output, [input], op, name).after(async_op)
+    return transfers.reduce_scatter(found, output, [input], op, async_op, name)
 
 
 def gather(
@@ -354,6 +357,8 @@ def gather(
             _check_alike(entry, tensor, "gather")
     if found.size() == 1:
         return _copied(gather_list, [tensor], async_op)
+    if is_compiling():
+        return nodes.gather(found, gather_list, tensor, root).after(async_op)
     return transfers.gather(found, gather_list, tensor, root, async_op)
 
 
@@ -385,6 +390,8 @@ def scatter(
             _check_alike(tensor, entry, "scatter")
     if found.size() == 1:
         return _copied([tensor], scatter_list, async_op)
+    if is_compiling():
+        return nodes.scatter(found, tensor, scatter_list, root).after(async_op)
     return transfers.scatter(found, tensor, scatter_list, root, async_op)
 
 

@@ -195,7 +195,7 @@ def _gathered(group: ProcessGroup, item: Any) -> list[Any]:
     """The objects of all processes."""
     if group.size() == 1:
         return [pickle.loads(pickle.dumps(item))]
-    agreement.check(group, "all_gather_object", None)
+    agreement.check(group, "all_gather_object", [])
     content = np.frombuffer(pickle.dumps(item), np.uint8)
     sizes = np.empty(group.size(), _SIZES)
     _wait(group, group.channel.all_gather(sizes, np.array([content.size], _SIZES)))
@@ -213,7 +213,7 @@ def _sent(group: ProcessGroup, item: Any, root: int) -> Any:
     """A copy of the root's object."""
     if group.size() == 1:
         return pickle.loads(pickle.dumps(item))
-    agreement.check(group, "broadcast_object_list", None, root)
+    agreement.check(group, "broadcast_object_list", [], root)
     is_root = group.rank() == root
     content: Array = np.frombuffer(pickle.dumps(item), np.uint8) if is_root else None
     size = np.array([content.size if is_root else 0], _SIZES)

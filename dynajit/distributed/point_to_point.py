@@ -7,11 +7,13 @@ in the order of sending, by a call with its tag.
 from collections.abc import Sequence
 from typing import Any
 
+from dynajit.capture.control import disable, is_compiling
 from dynajit.core.errors import InvalidValueError
-from dynajit.distributed.buffers import Incoming, outgoing
+from dynajit.distributed import transfers
+from dynajit.distributed.captured import nodes
 from dynajit.distributed.collectives import check_tensor
-from dynajit.distributed.groups import group_of, other_place
-from dynajit.distributed.work import PROGRESS, Work
+from dynajit.distributed.groups import ProcessGroup, group_of, other_place
+from dynajit.distributed.work import Work
 from dynajit.eager.tensor.tensor import Tensor
 
 
@@ -31,18 +33,10 @@ def isend(
     found = group_of(group)
     if found is None:
         return None
-    found.refuse_after_failure("send")
     peer = other_place(found, dst, group_dst, "send", "destination")
-    return _followed(
-        Work(
-            found.channel.send(outgoing(tensor, found), peer, tag),
-            [tensor],
-            None,
-            found.limit,
-            f"send to rank {found.ranks[peer]}",
-            found.fail,
-        )
-    )
+    if is_compiling():
+        return nodes.send(found, tensor, peer, tag)
+    return transfers.send(found, tensor, peer, tag)
 
 
 def irecv(
@@ -60,20 +54,18 @@ def irecv(
     found = group_of(group)
     if found is None:
         return None
-    found.refuse_after_failure("recv")
-    is_any = src is None and group_src is None
-    peer = None if is_any else other_place(found, src, group_src, "recv", "source")
-    arrived = Incoming([tensor], found)
-    return _followed(
-        Work(
-            found.channel.receive(arrived.array, peer, tag),
-            [tensor],
-            arrived.write,
-            found.limit,
-            "recv" if peer is None else f"recv from rank {found.ranks[peer]}",
-            found.fail,
-        )
-    )
+    if src is None and group_src is None:
+        return _received_from_any(found, tensor, tag)
+    peer = other_place(found, src, group_src, "recv", "source")
+    if is_compiling():
+        return nodes.receive(found, tensor, peer, tag)
+    return transfers.receive(found, tensor, peer, tag)
+
+
+@disable
+def _received_from_any(group: ProcessGroup, tensor: Tensor, tag: int) -> Work | None:
+    """A message of whoever sends first: no graph knows whose."""
+    return transfers.receive(group, tensor, None, tag)
 
 
 def send(
@@ -164,8 +156,3 @@ def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
         for entry in p2p_op_list
     ]
     return [work for work in works if work is not None]
-
-
-def _followed(work: Work) -> Work:
-    PROGRESS.add(work)
-    return work

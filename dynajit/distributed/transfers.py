@@ -1,7 +1,8 @@
 """Collectives between several processes, as they run: arguments were checked.
 
-Contract: every function here is called by all processes of a group, of more than one. With
-`async_op` the result is a `Work`, else None when it has ended.
+Contract: collectives are called by all processes of a group, of more than one; messages by the two
+that they concern. With `async_op` the result is a `Work`, else None when it has ended. What a
+launch began before it refused its values is not begun again (`captured.takeover`).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DistBackendError
 from dynajit.distributed import agreement
 from dynajit.distributed.buffers import Incoming, joined, outgoing
+from dynajit.distributed.captured.takeover import is_taken_over, taken_over
 from dynajit.distributed.channels.channel import Array, Request
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.reductions import PremultipliedSum, ReduceOp
@@ -25,9 +27,10 @@ def all_reduce(
     group: ProcessGroup, tensors: Sequence[Tensor], op: Operation, async_op: bool
 ) -> Work | None:
     """Join the tensors, of one dtype, in one message."""
-    name = "all_reduce" if len(tensors) == 1 else "all_reduce_coalesced"
-    others = (f"{tensor.numel()} elements" for tensor in tensors[1:])
-    agreement.check(group, name, tensors[0], _kind(op), *others)
+    if is_taken_over():
+        return taken_over(group, ("all_reduce", _kind(op)), tensors, async_op)
+    name = "all_reduce"
+    agreement.check(group, name, tensors, _kind(op))
     arrived = Incoming(tensors, group, keep=True)
     kind = _factored(arrived.array, op)
     return _run(
@@ -44,7 +47,10 @@ def reduce(
     group: ProcessGroup, tensor: Tensor, root: int, op: Operation, async_op: bool
 ) -> Work | None:
     """Join the tensors in the root's."""
-    agreement.check(group, "reduce", tensor, _kind(op), root)
+    if is_taken_over():
+        results = [tensor] if group.rank() == root else []
+        return taken_over(group, ("reduce", _kind(op), root), results, async_op)
+    agreement.check(group, "reduce", [tensor], _kind(op), root)
     arrived = Incoming([tensor], group, keep=True)
     array, finish = arrived.array, None
     if group.rank() == root:
@@ -57,31 +63,47 @@ def reduce(
     )
 
 
-def broadcast(group: ProcessGroup, tensor: Tensor, root: int, async_op: bool) -> Work | None:
-    """Write the root's tensor into those of all."""
-    agreement.check(group, "broadcast", tensor, root)
+def broadcast(
+    group: ProcessGroup, tensors: Sequence[Tensor], root: int, async_op: bool
+) -> Work | None:
+    """Write the root's tensors, of one dtype, into those of all, in one message."""
+    if is_taken_over():
+        return taken_over(group, ("broadcast", root), tensors, async_op)
+    agreement.check(group, "broadcast", tensors, root)
     if group.rank() == root:
-        array, finish = outgoing(tensor, group), None
+        array = outgoing(tensors[0], group) if len(tensors) == 1 else joined(tensors, group)
+        finish = None
     else:
-        arrived = Incoming([tensor], group)
+        arrived = Incoming(tensors, group)
         array, finish = arrived.array, arrived.write
     return _run(
-        group, "broadcast", lambda: group.channel.broadcast(array, root), [tensor], finish, async_op
+        group, "broadcast", lambda: group.channel.broadcast(array, root), tensors, finish, async_op
     )
 
 
 def barrier(group: ProcessGroup, async_op: bool, timeout: timedelta | None = None) -> Work | None:
     """Wait until all processes are here."""
-    agreement.check(group, "barrier", None)
+    if is_taken_over():
+        return taken_over(group, ("barrier",), [], async_op)
+    agreement.check(group, "barrier", [])
     return _run(group, "barrier", group.channel.barrier, [], None, async_op, timeout)
 
 
 def all_gather(
-    group: ProcessGroup, outputs: Sequence[Tensor], tensor: Tensor, async_op: bool
+    group: ProcessGroup,
+    outputs: Sequence[Tensor],
+    tensor: Tensor,
+    async_op: bool,
+    name: str = "all_gather",
 ) -> Work | None:
-    """Write the tensors of all into the outputs, or into one, one after the other."""
-    name = "all_gather_into_tensor" if len(outputs) == 1 else "all_gather"
-    agreement.check(group, name, tensor)
+    """Write the tensors of all into the outputs, or into one, one after the other.
+
+    Args:
+        name: what the program called.
+    """
+    if is_taken_over():
+        return taken_over(group, ("all_gather",), outputs, async_op)
+    agreement.check(group, name, [tensor])
     arrived, source = Incoming(outputs, group), outgoing(tensor, group)
     return _run(
         group,
@@ -101,7 +123,9 @@ def gather(
     async_op: bool,
 ) -> Work | None:
     """Write the tensors of all into the root's outputs."""
-    agreement.check(group, "gather", tensor, root)
+    if is_taken_over():
+        return taken_over(group, ("gather", root), outputs or [], async_op)
+    agreement.check(group, "gather", [tensor], root)
     source = outgoing(tensor, group)
     arrived = Incoming(outputs, group) if outputs else None
     return _run(
@@ -122,7 +146,9 @@ def scatter(
     async_op: bool,
 ) -> Work | None:
     """Write the root's sources into the tensors of all."""
-    agreement.check(group, "scatter", tensor, root)
+    if is_taken_over():
+        return taken_over(group, ("scatter", root), [tensor], async_op)
+    agreement.check(group, "scatter", [tensor], root)
     arrived = Incoming([tensor], group)
     source = joined(sources, group) if sources else None
     return _run(
@@ -136,11 +162,21 @@ def scatter(
 
 
 def reduce_scatter(
-    group: ProcessGroup, output: Tensor, sources: Sequence[Tensor], op: Operation, async_op: bool
+    group: ProcessGroup,
+    output: Tensor,
+    sources: Sequence[Tensor],
+    op: Operation,
+    async_op: bool,
+    name: str = "reduce_scatter",
 ) -> Work | None:
-    """Join the sources, or the parts of one, and write one part into each process's output."""
-    name = "reduce_scatter_tensor" if len(sources) == 1 else "reduce_scatter"
-    agreement.check(group, name, output, _kind(op))
+    """Join the sources, or the parts of one, and write one part into each process's output.
+
+    Args:
+        name: what the program called.
+    """
+    if is_taken_over():
+        return taken_over(group, ("reduce_scatter", _kind(op)), [output], async_op)
+    agreement.check(group, name, [output], _kind(op))
     arrived = Incoming([output], group)
     source = outgoing(sources[0], group) if len(sources) == 1 else joined(sources, group)
     if isinstance(op, PremultipliedSum):
@@ -165,7 +201,9 @@ def exchange(
     async_op: bool,
 ) -> Work | None:
     """Send a part of the sources to each process; `received` and `sent` count elements."""
-    agreement.check(group, "all_to_all", None, outputs[0].dtype)
+    if is_taken_over():
+        return taken_over(group, ("all_to_all",), outputs, async_op)
+    agreement.check(group, "all_to_all", [], outputs[0].dtype)
     arrived = Incoming(outputs, group)
     source = outgoing(sources[0], group) if len(sources) == 1 else joined(sources, group)
     return _run(
@@ -176,6 +214,32 @@ def exchange(
         arrived.write,
         async_op,
     )
+
+
+def send(group: ProcessGroup, tensor: Tensor, peer: int, tag: int) -> Work | None:
+    """Start to send a tensor, which stays as it is until the work has ended."""
+    if is_taken_over():
+        return taken_over(group, ("send", peer, tag), [], True)
+    group.refuse_after_failure("send")
+    request = group.channel.send(outgoing(tensor, group), peer, tag)
+    name = f"send to rank {group.ranks[peer]}"
+    return _followed(Work(request, [tensor], None, group.limit, name, group.fail))
+
+
+def receive(group: ProcessGroup, tensor: Tensor, peer: int | None, tag: int) -> Work | None:
+    """Start to receive a tensor from a process, or from any for None."""
+    if is_taken_over():
+        return taken_over(group, ("recv", peer, tag), [tensor], True)
+    group.refuse_after_failure("recv")
+    arrived = Incoming([tensor], group)
+    request = group.channel.receive(arrived.array, peer, tag)
+    name = "recv" if peer is None else f"recv from rank {group.ranks[peer]}"
+    return _followed(Work(request, [tensor], arrived.write, group.limit, name, group.fail))
+
+
+def _followed(work: Work) -> Work:
+    PROGRESS.add(work)
+    return work
 
 
 def _run(
@@ -197,9 +261,7 @@ def _run(
     except DistBackendError as error:
         group.fail(error)
         raise
-    work = Work(request, results, finish, limit, name, group.fail)
-    PROGRESS.add(work)
-    return work
+    return _followed(Work(request, results, finish, limit, name, group.fail))
 
 
 def _kind(op: Operation) -> ReduceOp:

@@ -1,7 +1,8 @@
 """What a region calls, and what is known of it: launches, and records for the reports.
 
 Contract: a launch takes a region's inputs and returns its outputs as tensors; one that fails has
-changed nothing. A launch whose programs are still being compiled runs the graph op by op. Made by
+changed nothing; what it has begun with other processes by then, the plain run finds
+(`core.process.begun`). A launch whose programs are still being compiled runs the graph op by op. Made by
 `dynajit.driver.backend`; read by `dynajit.report`.
 """
 
@@ -24,6 +25,7 @@ from dynajit.core.errors import (
     LinAlgError,
 )
 from dynajit.core.process import background, config
+from dynajit.core.process.begun import BEGUN
 from dynajit.core.process.warning import warn
 from dynajit.core.records import record
 from dynajit.eager.backward.compiled import note_within
@@ -32,6 +34,7 @@ from dynajit.ir import pipeline
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
 from dynajit.ir.recomputation import recompute
+from dynajit.ops.table.op_table import starts
 
 
 @record
@@ -226,6 +229,15 @@ def _memory(program: Any) -> str:
     return f"; at its peak {peak[0]} bytes of results and {peak[1]} of temporaries"
 
 
+REFUSALS: Final = (BoundsError, DivisionError, LinAlgError, OverflowError)
+"""What a call raises whose values do not fit."""
+
+
+def _begins(graph: Graph) -> bool:
+    """Whether a graph begins anything with other processes."""
+    return any(starts(node.op) for node in graph.calls)
+
+
 class Launch:
     """What a region calls: runs the compiled call, then takes views of what came out.
 
@@ -249,7 +261,7 @@ class Launch:
         record: GraphRecord,
         views: Mapping[int, frozenset[int]] = MappingProxyType({}),
     ) -> None:
-        self.call = call
+        self.call = BEGUN.following(call, REFUSALS) if _begins(record.graph) else call
         self.views = views
         self.recipes = recipes
         self.record = record
@@ -258,7 +270,7 @@ class Launch:
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         try:
             results: tuple[Any, ...] = self.call(*inputs)
-        except (BoundsError, DivisionError, LinAlgError, OverflowError) as error:
+        except REFUSALS as error:
             raise LaunchFailed(str(error)) from error
         if self.recipes is None:
             return results

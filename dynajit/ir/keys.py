@@ -19,7 +19,7 @@ from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node
 from dynajit.ir.written_derivative import WrittenDerivative
-from dynajit.ops.table.op_table import TABLE, Op
+from dynajit.ops.table.op_table import Op, is_named
 
 
 class Unkeyed(Exception):
@@ -117,7 +117,7 @@ class _Printer:
 
 def _row(op: Op) -> str:
     """The name of a row: names stand for rows that are in the table."""
-    if op.name not in TABLE or TABLE[op.name] is not op:
+    if not is_named(op):
         raise Unkeyed(f"{op.name} is not in the table")
     return op.name
 

@@ -2,7 +2,8 @@
 
 Contract: `cut(graph, foreign)` gives graphs that alternate between nodes out of `foreign` and all
 others, as few as their order allows: a foreign node that starts something runs before all that
-comes after it in the graph, which goes on meanwhile. `cut_by_outputs` gives a graph per group of
+comes after it in the graph, which goes on meanwhile, and after all that comes before it and may
+refuse its operands. `cut_by_outputs` gives a graph per group of
 outputs, which computes what the groups before it have not. Together they compute what the graph
 computes.
 """
@@ -15,7 +16,8 @@ from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Node, NodeKind
-from dynajit.ops.table.op_table import Extern
+from dynajit.ir.refusals import may_refuse
+from dynajit.ops.table.op_table import awaits, starts
 
 
 @record(eq=False)
@@ -85,22 +87,26 @@ def _stages(
 ) -> dict[Node, int]:
     """Per computed node its stage: foreign nodes have odd ones. It is the earliest, but what
     follows from inputs alone waits for its first user: it can share that one's kernel, and does
-    not lie in memory until then."""
+    not lie in memory until then. What may refuse its operands runs before what is started after
+    it: nobody else need hear of a call that fails."""
     stages: dict[Node, int] = {}
-    first = 0
+    first = looked_at = 0
+    refusing: list[Node] = []
+    early: set[Node] = set()
     for node in graph.calls:
-        stage = max((first, *(stages[a] for a in _computed(node))))
+        own = (looked_at,) if starts(node.op) else ()
+        stage = max((first, *own, *(stages[a] for a in _computed(node))))
         stages[node] = stage + (stage % 2 != (node in foreign))
-        if _starts(node):
+        if starts(node.op):
             first = stages[node] + 1
+            early.update(refusing)
+        if may_refuse(node) and not awaits(node.op):
+            refusing.append(node)
+            looked_at = max(looked_at, stages[node])
     for node in reversed(graph.calls):
-        if stages[node] == 0 and users[node]:
+        if stages[node] == 0 and users[node] and node not in early:
             stages[node] = min(stages[user] - stages[user] % 2 for user in users[node])
     return stages
-
-
-def _starts(node: Node) -> bool:
-    return node.op is not None and isinstance(node.op.rule, Extern) and node.op.rule.starts
 
 
 def _computed(node: Node) -> Iterator[Node]:

@@ -17,7 +17,7 @@ from dynajit.ir.graph import Graph
 from dynajit.ir.node import Node, NodeKind, type_of
 from dynajit.ir.printing import RESERVED
 from dynajit.ir.sizes import symbol_places, symbols
-from dynajit.ops import TABLE
+from dynajit.ops.table.op_table import is_named
 
 
 def verify(graph: Graph, stage: str = "the builder") -> None:
@@ -92,7 +92,7 @@ def _broken_in_constant(node: Node) -> Iterator[str]:
 
 def _broken_in_call(node: Node, earlier: set[Node]) -> Iterator[str]:
     op = node.op
-    if op is None or op.name not in TABLE or TABLE[op.name] is not op:
+    if op is None or not is_named(op):
         yield f"the op is {op!r}, not a row of the table"
         return
     if node.value is not None:

@@ -203,8 +203,8 @@ class _Rows:
 
         (kind,) = self.results.types
         whole = _Whole(kind)
-        vjp, starts = self.vjp(whole), self.form.overload.starts
-        return _row(self.name, self.names, lambda shapes: shapes[0], kind, array, vjp, starts)
+        vjp = self.vjp(whole)
+        return _row(self.name, self.names, lambda shapes: shapes[0], kind, array, vjp)
 
     def packed(self) -> Op:
         """The row that gives all results as bytes, without a derivative."""
@@ -286,14 +286,13 @@ def _row(
     kind: TensorType,
     array: Callable[..., Any],
     vjp: Any,
-    starts: bool = False,
 ) -> Op:
     """A row whose result has the shape that `shape` makes of the attribute `shapes`."""
 
     def infer(*types: Any, shapes: Any, sizes: Any) -> TensorType:
         return kind.with_shape(shape(shapes))
 
-    rule = Extern(array, widens=True, starts=starts)
+    rule = Extern(array, widens=True)
     attributes = {"shapes": REQUIRED, "sizes": REQUIRED}
     return Op(name, Kind.EXTERN, names, attributes, infer, rule, vjp, analytic=False, opaque=True)
 

@@ -56,7 +56,6 @@ class OpOverload(GraphCallable):
             where no derivative is registered.
 
     Attributes:
-        starts: see `ops.table.op_table.Extern`; for operators with one result.
     """
 
     def __init__(
@@ -74,7 +73,6 @@ class OpOverload(GraphCallable):
         self.derivative: Derivative | None = None
         self.expression: Any = None
         self.definition: Any = None
-        self.starts = False
 
     @property
     def has_autograd(self) -> bool:

@@ -105,3 +105,33 @@ def test_groups_that_are_computed_before_have_no_part() -> None:
     (only,) = cut_by_outputs(graph, [[0], [1], [2, 3]])
     assert 3 == len(only.graph.calls)
     assert set(graph.outputs[:3]) == set(only.results)
+
+
+START = Op(
+    "start", Kind.EXTERN, ("x",), {}, lambda x: x,
+    Extern(lambda xp, x: x, starts=True), opaque=True,
+)  # fmt: skip
+
+
+def started(function: Any) -> list[list[str]]:
+    """Names of the rows of each part of `function(x, indices)`, cut around what it starts."""
+    builder = Builder("g")
+    indices = builder.placeholder("i", TensorType((3,), dtypes.int64))
+    graph = builder.finish(function(builder.placeholder("x", TYPE), indices))
+    return list(map(names, cut(graph, {node for node in graph.calls if node.op is START})))
+
+
+def test_what_may_refuse_its_operands_runs_before_what_is_started_after_it() -> None:
+    def function(x: Any, i: Any) -> list[Any]:
+        row = ops.index_select(x, i, dim=0)
+        return [START(ops.sin(x)), ops.exp(row)]
+
+    assert [["index_select", "sin"], ["start"], ["exp"]] == started(function)
+
+
+def test_what_may_refuse_its_operands_waits_where_it_comes_after_what_is_started() -> None:
+    def function(x: Any, i: Any) -> list[Any]:
+        first = START(ops.sin(x))
+        return [first, ops.exp(ops.index_select(x, i, dim=0))]
+
+    assert [["sin"], ["start"], ["index_select", "exp"]] == started(function)

@@ -10,11 +10,10 @@ from typing import Any
 from dynajit.capture.control import is_compiling
 from dynajit.core.errors import ShapeError
 from dynajit.core.process.process_groups import is_initialized
-from dynajit.distributed import nodes
-from dynajit.distributed.buffers import Incoming, joined
+from dynajit.distributed import transfers
+from dynajit.distributed.captured import nodes
 from dynajit.distributed.groups import ProcessGroup, group_of
 from dynajit.distributed.objects import all_gather_object
-from dynajit.distributed.work import finished
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 
@@ -57,14 +56,8 @@ def broadcast_all(group: ProcessGroup, tensors: Iterable[Tensor], root: int) -> 
     for same in kinds.values():
         if is_compiling():
             nodes.broadcast(group, same, root).wait()
-            continue
-        if group.rank() == root:
-            array, finish = joined(same, group), None
         else:
-            arrived = Incoming(same, group)
-            array, finish = arrived.array, arrived.write
-        request = group.channel.broadcast(array, root)
-        finished(request, finish, group.limit, "broadcast of a module")
+            transfers.broadcast(group, same, root, False)
 
 
 def sync_module_states(

@@ -256,6 +256,8 @@ class Extern:
             range. Compiled code runs such a call whether its result is read or not.
         starts: it starts what goes on while other nodes run, and another row waits for that. What
             comes after it in a graph runs after it.
+        awaits: it waits for what another row has started. Compiled code runs it whether its result
+            is read or not: it may have failed, and somebody holds it until it was waited for.
     """
 
     array: Callable[..., Any]
@@ -264,6 +266,7 @@ class Extern:
     native: Callable[..., Any] | None = None
     refuses: bool = False
     starts: bool = False
+    awaits: bool = False
 
 
 @record
@@ -454,7 +457,25 @@ class Table:
 
 TABLE: Final = Table()
 
+FURTHER: Final = Table()
+"""Rows of packages above, which no formula calls: what graphs know by name, and nobody else."""
+
 
 def lookup(name: str) -> Op:
     """The row called `name` (used to unpickle rows)."""
-    return TABLE[name]
+    return TABLE[name] if name in TABLE else FURTHER[name]
+
+
+def starts(op: Op | None) -> bool:
+    """True for a row that starts what goes on while other nodes run."""
+    return op is not None and isinstance(op.rule, Extern) and op.rule.starts
+
+
+def awaits(op: Op | None) -> bool:
+    """True for a row that waits for what another one has started."""
+    return op is not None and isinstance(op.rule, Extern) and op.rule.awaits
+
+
+def is_named(op: Op) -> bool:
+    """True for a row that `lookup` finds by its name."""
+    return any(op.name in table and table[op.name] is op for table in (TABLE, FURTHER))

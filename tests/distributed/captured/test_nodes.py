@@ -83,8 +83,57 @@ def by_sub_group(x: Any) -> Any:
     return y
 
 
+def reduced(x: Any) -> Any:
+    """The sum is in one process; what the others hold stays."""
+    y, z = x * 2, x + 1
+    dist.reduce(y, dst=1)
+    work = dist.reduce(z, dst=0, op=dist.ReduceOp.MAX, async_op=True)
+    w = x.exp()
+    work.wait()
+    return y + 1, z * w
+
+
+def collected(x: Any) -> Any:
+    is_root = dist.get_rank() == 1
+    parts = [dj.empty_like(x) for _ in range(dist.get_world_size())] if is_root else None
+    dist.gather(x * 3, parts, dst=1)
+    return parts[0] - parts[1] if parts is not None else x
+
+
+def dealt(x: Any) -> Any:
+    output = x.new_empty(2)
+    rows = [x[:2] * 5, x[2:] + 1] if dist.get_rank() == 0 else None
+    dist.scatter(output, rows, src=0)
+    return output * 2
+
+
+def passed_on(x: Any) -> Any:
+    """Messages in both directions, and one that nobody waits for."""
+    rank = dist.get_rank()
+    arrived = dj.empty_like(x)
+    if rank == 0:
+        dist.send(x * 2, 1)
+        sender = dist.recv(arrived, 1)
+    else:
+        sender = dist.recv(arrived, 0)
+        dist.send(arrived + x, 0)
+    dist.isend(x + 3, 1 - rank, tag=7)
+    late = dist.irecv(dj.empty_like(x), 1 - rank, tag=7)
+    late.wait()
+    return arrived, late.result()[0] * 2 + sender
+
+
+def exchanged_in_a_batch(x: Any) -> Any:
+    other, arrived = 1 - dist.get_rank(), dj.empty_like(x)
+    messages = [dist.P2POp(dist.isend, x * 3, other), dist.P2POp(dist.irecv, arrived, other)]
+    for work in dist.batch_isend_irecv(messages):
+        work.wait()
+    return arrived + 1
+
+
 FUNCTIONS = [
     averaged, several, gathered, scattered, waited, left_open, exchanged, unread, by_sub_group,
+    reduced, collected, dealt, passed_on, exchanged_in_a_batch,
 ]  # fmt: skip
 SUB_GROUPS: list[Any] = []
 

@@ -1,0 +1,1 @@
+"""Collectives and messages within compiled functions: nodes of graphs, and the rows they are."""
