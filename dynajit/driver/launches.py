@@ -2,8 +2,8 @@
 
 Contract: a launch takes a region's inputs and returns its outputs as tensors; one that fails has
 changed nothing; what it has begun with other processes by then, the plain run finds
-(`core.process.begun`). A launch whose programs are still being compiled runs the graph op by op. Made by
-`dynajit.driver.backend`; read by `dynajit.report`.
+(`core.process.begun`). A launch whose programs are still being compiled runs the graph op by op.
+Made by `dynajit.driver.backend`; read by `dynajit.report`.
 """
 
 import threading
