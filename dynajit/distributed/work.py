@@ -63,6 +63,7 @@ class Work:
         self._failed = failed
         self._lock = threading.Lock()
         self._ended = False
+        self.is_waited_for = False
         self._error: Exception | None = None
 
     def advance(self) -> bool:
@@ -93,6 +94,7 @@ class Work:
             DistBackendError: it did not within the timeout, or the group's; or the engine failed.
         """
         limit = self._limit if timeout is None else timeout.total_seconds()
+        self.is_waited_for = True
         if not _waited(self.advance, limit):
             self._give_up(limit)
         if self._error is not None:
@@ -266,7 +268,7 @@ class Progress:
         may be large."""
         with self._wake:
             works = list(self._works)
-        ended = [work for work in works if work.advance()]
+        ended = [work for work in works if work.is_waited_for or work.advance()]
         with self._wake:
             self._works = [work for work in self._works if work not in ended]
         return bool(ended)

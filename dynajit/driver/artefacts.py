@@ -68,7 +68,7 @@ class Artefact:
     gradients: Gradients | None = field(default=None)
 
 
-def key_of(captured: CapturedGraph, memory_budget: float = 1.0) -> str | None:
+def key_of(captured: CapturedGraph, memory_budget: float = 1.0, merges: bool = False) -> str | None:
     """The name of what is made of a captured graph; None where nothing may be kept.
 
     Graphs are made afresh while they are verified, or their code is built with sanitizers, and
@@ -92,6 +92,7 @@ def key_of(captured: CapturedGraph, memory_budget: float = 1.0) -> str | None:
         sorted(captured.copied.items()),
         memory_budget,
         sorted(config.current().disabled_passes),
+        merges,
     )
     if not version():
         return None

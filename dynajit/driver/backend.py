@@ -49,6 +49,7 @@ def make_backend(
     memory_budget: float = 1.0,
     in_background: bool = False,
     launching: code.Launching = code.DEFAULT,
+    merges: bool = False,
 ) -> Callable[[CapturedGraph], Callable[..., tuple[Any, ...]]]:
     """The function that capture calls with every captured graph.
 
@@ -59,6 +60,7 @@ def make_backend(
         memory_budget: of what is saved for backward, see `ir.partition`.
         in_background: calls run op by op while their code is generated and compiled.
         launching: how kernels on a GPU are launched.
+        merges: small collectives that follow each other travel together.
 
     Raises:
         ArgumentError: neither, or another backend cannot verify, or has no budget.
@@ -81,7 +83,7 @@ def make_backend(
     if backend in NAMES:
         if backend in GENERATING:
             _ask_machine()
-        return Generating(backend, verify, memory_budget, in_background, launching)
+        return Generating(backend, verify, memory_budget, in_background, launching, merges)
     raise ArgumentRuntimeError(
         f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
         "callable (graph, example_types) -> callable."
@@ -205,10 +207,16 @@ class Generating:
     memory_budget: float
     in_background: bool
     launching: code.Launching
+    merges: bool
 
     def __call__(self, captured: CapturedGraph) -> Launch:
         record = GraphRecord(
-            captured.graph, self.backend, self.verify, self.memory_budget, self.launching
+            captured.graph,
+            self.backend,
+            self.verify,
+            self.memory_budget,
+            self.launching,
+            self.merges,
         )
         request = _request(record, captured)
         if not self._runs_meanwhile():
@@ -255,7 +263,9 @@ def _request(record: GraphRecord, captured: CapturedGraph) -> _Request:
     is_made_once = record.verify or record.launching.tunes
     if is_made_once or record.backend not in GENERATING:
         return _Request(record, captured, split, lambda: None, None)
-    key = functools.cache(functools.partial(artefacts.key_of, captured, record.memory_budget))
+    key = functools.cache(
+        functools.partial(artefacts.key_of, captured, record.memory_budget, record.merges)
+    )
     if early_compiler.is_new():  # the key can wait until the compiler has a text to work on
         return _Request(record, captured, split, key, None)
     with record.timed("restore"):
@@ -295,9 +305,8 @@ def _make_graphs(
     """Make the graphs that code is generated for; None if no output depends on a trained input."""
     gradients = _differentiated(record, split, captured)
     if gradients is None:
-        record.made["forward"] = record.within_budget(
-            "forward", record.optimize("forward", split.graph)
-        )
+        optimized = record.within_budget("forward", record.optimize("forward", split.graph))
+        record.made["forward"] = record.merged("forward", optimized)
     return gradients
 
 
@@ -330,7 +339,7 @@ def _differentiated(
         cut = partition.partition(
             joint, *_not_to_share(captured, split), budget=record.memory_budget
         )
-    record.made["forward"] = record.optimize("forward", cut.forward)
+    record.made["forward"] = record.merged("forward", record.optimize("forward", cut.forward))
     record.made["backward"] = record.optimize("backward", cut.backward)
     return Gradients(
         differentiable_outputs=cut.differentiable_outputs,

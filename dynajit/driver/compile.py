@@ -74,7 +74,7 @@ __all__ = [
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """What `compile(mode=...)` takes."""
 
-OPTIONS: Final = frozenset({"activation_memory_budget", "async", "verify"})
+OPTIONS: Final = frozenset({"activation_memory_budget", "async", "merge_collectives", "verify"})
 """Keys of `compile(options=...)`."""
 
 _statistics = Statistics()
@@ -225,6 +225,9 @@ def compile(
             compiled, which begins with the second one or a second after the first, and compiled
             from the first call after it is done. A process that ends before waits for the
             compiler. With `Config.log` or `Config.dump`, calls wait for it, too.
+            `{"merge_collectives": True}`: small sums over processes (`all_reduce`, `broadcast`)
+            that follow each other are one message, where none needs the result of another. All
+            processes must compile the function so, and run the same code in it.
         disable: return `model` as it is.
         name: name in reports, instead of the function's own.
 
@@ -270,12 +273,18 @@ def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | Non
         raise ArgumentRuntimeError(
             f"compile(options={options!r}): not known.  Expected keys of {sorted(OPTIONS)}."
         )
-    for name in ("async", "verify"):
+    for name in ("async", "merge_collectives", "verify"):
         value = (options or {}).get(name, False)
         if type(value) is not bool:
             raise ArgumentError(
                 f"compile(options={{{name!r}: {value!r}}}): expected True or False."
             )
+    if (options or {}).get("async") and (options or {}).get("merge_collectives"):
+        raise ArgumentError(
+            f"compile(options={options!r}): while code is compiled, collectives travel one by one, "
+            "and other processes may have theirs by then.  Expected 'async' or "
+            "'merge_collectives', not both."
+        )
     budget = (options or {}).get("activation_memory_budget", 1.0)
     if type(budget) not in (int, float) or not 0 <= budget <= 1:
         raise ArgumentError(
@@ -290,7 +299,8 @@ def _backend(backend: Any, options: dict[str, Any] | None, mode: str | None = No
     budget = float(chosen.get("activation_memory_budget", 1.0))
     verify, in_background = chosen.get("verify", False), chosen.get("async", False)
     launching = backends.launching_of(mode)
-    made: Backend = backends.make_backend(backend, verify, budget, in_background, launching)
+    merges = chosen.get("merge_collectives", False)
+    made: Backend = backends.make_backend(backend, verify, budget, in_background, launching, merges)
     return made
 
 

@@ -33,6 +33,7 @@ from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import pipeline
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
+from dynajit.ir.passes.merge_transfers import count_of, merge_transfers
 from dynajit.ir.recomputation import recompute
 from dynajit.ops.table.op_table import starts
 
@@ -75,6 +76,7 @@ class GraphRecord:
         verify: programs compare their kernels with NumPy.
         memory_budget: of what is saved for backward.
         launching: how kernels on a GPU are launched.
+        merges: small collectives travel together.
         made: role -> graph that code was generated for.
         programs: (role, program) of each generated program.
         observed: what each pass changed.
@@ -91,6 +93,7 @@ class GraphRecord:
     verify: bool = False
     memory_budget: float = 1.0
     launching: code.Launching = code.DEFAULT
+    merges: bool = False
     made: dict[str, Graph] = field(default_factory=dict)
     programs: list[tuple[str, Any]] = field(default_factory=list)
     observed: list[PassRecord] = field(default_factory=list)
@@ -145,6 +148,9 @@ class GraphRecord:
                 lines.append(f"  {run.role:8s} {run.name}: {before} -> {after} nodes{new}")
         if self.left_out:
             lines.append(f"  left out: {', '.join(sorted(self.left_out))}")
+        if self.forward is not None and _begins(self.forward):
+            asked, started = count_of(self.forward)
+            lines.append(f"  {asked} collectives and messages, in {started} that are started")
         if any(role == "backward" for role, _ in self.programs):
             lines.append(
                 f"  saved for backward: {self.saved} values, {self.saved_bytes} bytes; "
@@ -195,6 +201,19 @@ class GraphRecord:
         if self.is_observed:
             milliseconds = 1e3 * (time.perf_counter() - start)
             self.observed.append(PassRecord(role, "recompute", graph, after, milliseconds))
+        return after
+
+    def merged(self, role: str, graph: Graph) -> Graph:
+        """The graph in which small collectives travel together, if they shall; recorded as a
+        pass."""
+        if not self.merges:
+            return graph
+        start = time.perf_counter()
+        with self.timed("passes"):
+            after = merge_transfers(graph)
+        if self.is_observed:
+            milliseconds = 1e3 * (time.perf_counter() - start)
+            self.observed.append(PassRecord(role, "merge_transfers", graph, after, milliseconds))
         return after
 
     def start(self, written: Mapping[int, int] = MappingProxyType({})) -> dict[str, code.Started]:

@@ -72,7 +72,7 @@ def _cut(
     wanted = {output for output in graph.outputs if isinstance(output, Node)}
     found = []
     for stage in sorted(set(stages.values())):
-        members = [node for node in graph.calls if stages.get(node) == stage]
+        members = _starting_first([node for node in graph.calls if stages.get(node) == stage])
         results = tuple(
             node
             for node in members
@@ -80,6 +80,16 @@ def _cut(
         )
         found.append(_segment(graph, members, results, is_foreign=is_foreign(stage)))
     return tuple(found)
+
+
+def _starting_first(members: list[Node]) -> list[Node]:
+    """Nodes of a part in an order in which what is started waits only for what it needs."""
+    needed: set[Node] = set()
+    for node in reversed(members):
+        if starts(node.op) or node in needed:
+            needed.add(node)
+            needed.update(argument for argument in node.args if isinstance(argument, Node))
+    return sorted(members, key=lambda node: node not in needed) if needed else members
 
 
 def _stages(
@@ -90,23 +100,34 @@ def _stages(
     not lie in memory until then. What may refuse its operands runs before what is started after
     it: nobody else need hear of a call that fails."""
     stages: dict[Node, int] = {}
-    first = looked_at = 0
+    first = started = looked_at = 0
     refusing: list[Node] = []
     early: set[Node] = set()
     for node in graph.calls:
-        own = (looked_at,) if starts(node.op) else ()
-        stage = max((first, *own, *(stages[a] for a in _computed(node))))
+        earliest = max(started, looked_at) if starts(node.op) else first
+        stage = max((earliest, *(stages[a] for a in _computed(node))))
         stages[node] = stage + (stage % 2 != (node in foreign))
         if starts(node.op):
-            first = stages[node] + 1
+            started, first = stages[node], stages[node] + 1
             early.update(refusing)
         if may_refuse(node) and not awaits(node.op):
             refusing.append(node)
             looked_at = max(looked_at, stages[node])
+    _wait_late(graph, stages, users)
     for node in reversed(graph.calls):
         if stages[node] == 0 and users[node] and node not in early:
             stages[node] = min(stages[user] - stages[user] % 2 for user in users[node])
     return stages
+
+
+def _wait_late(graph: Graph, stages: dict[Node, int], users: Mapping[Node, Sequence[Node]]) -> None:
+    """Move what waits for something to where its result is read, or to the end: more is started
+    meanwhile. Such nodes are foreign ones."""
+    last = max(stages.values(), default=1)
+    for node in reversed(graph.calls):
+        if awaits(node.op):
+            read = min((stages[user] for user in users[node]), default=last)
+            stages[node] = max(stages[node], read - (read % 2 == 0))
 
 
 def _computed(node: Node) -> Iterator[Node]:

@@ -135,3 +135,24 @@ def test_what_may_refuse_its_operands_waits_where_it_comes_after_what_is_started
         return [first, ops.exp(ops.index_select(x, i, dim=0))]
 
     assert [["sin"], ["start"], ["index_select", "exp"]] == started(function)
+
+
+WAIT = Op(
+    "wait", Kind.EXTERN, ("number",), {}, lambda x: x,
+    Extern(lambda xp, x: x, awaits=True), opaque=True,
+)  # fmt: skip
+
+
+def test_what_was_started_is_waited_for_where_its_result_is_read() -> None:
+    """More is started, and computed, meanwhile; a result that nobody reads is waited for last."""
+    builder = Builder("g")
+    x = builder.placeholder("x", TYPE)
+    first = START(x)
+    arrived, unread = WAIT(first), WAIT(first)
+    second = START(ops.sin(x))
+    graph = builder.finish([ops.exp(arrived) + WAIT(second), unread])
+    found = cut(graph, {node for node in graph.calls if node.op in (START, WAIT)})
+
+    assert [["start"], ["sin"], ["start", "wait"], ["exp"], ["wait", "wait"], ["add"]] == list(
+        map(names, found)
+    )

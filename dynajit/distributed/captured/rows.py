@@ -86,7 +86,7 @@ def _row(
         operands = [_tensor.wrap(_row_major(xp, operand)) for operand in arrays]
         return run(*operands, **named).array
 
-    rule = Extern(array, widens=True, starts=starts, awaits=not starts)
+    rule = Extern(array, widens=True, starts=starts, joins="parts" in attributes, awaits=not starts)
     bound = dict.fromkeys(attributes, REQUIRED)
     return Collective(FURTHER.enter(Op(name, Kind.EXTERN, inputs, bound, infer, rule, opaque=True)))
 

@@ -256,6 +256,9 @@ class Extern:
             range. Compiled code runs such a call whether its result is read or not.
         starts: it starts what goes on while other nodes run, and another row waits for that. What
             comes after it in a graph runs after it.
+        joins: it can start at once what several of its calls start one after the other: its operand
+            0 then holds theirs in this order, in one dim, and its attribute `parts` says how many
+            elements each has. Its operand 1 is what was started before, if it follows.
         awaits: it waits for what another row has started. Compiled code runs it whether its result
             is read or not: it may have failed, and somebody holds it until it was waited for.
     """
@@ -266,6 +269,7 @@ class Extern:
     native: Callable[..., Any] | None = None
     refuses: bool = False
     starts: bool = False
+    joins: bool = False
     awaits: bool = False
 
 

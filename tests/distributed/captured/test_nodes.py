@@ -223,13 +223,14 @@ def trained_in_both_ways() -> Any:
 
 
 def seconds_of_steps() -> list[float]:
-    """A compiled step's median seconds: sums one after the other at its end, then overlapped."""
+    """A step's median seconds: plain, sums one after the other at its end; the same text compiled;
+    compiled, each sum started by a hook."""
     group = STATE.default
     channel, medians = group.channel, []
     try:
-        for overlaps in (False, True):
+        for is_compiled, overlaps in ((False, False), (True, False), (True, True)):
             group.channel = SlowLink(channel, 0.005)
-            trained, _ = training(True, overlaps)
+            trained, _ = training(is_compiled, overlaps)
             trained()
             times = []
             for _ in range(5):
@@ -272,6 +273,6 @@ def test_sums_go_on_while_a_compiled_step_computes(on_two: list[Any]) -> None:
     """16 sums of 5 ms, one after the other or all at once: no timing of a machine is near."""
     for found in on_two[-1]:
         assert not isinstance(found, Raised), found
-        apart, overlapped = found
+        apart, *overlapped = found
         assert apart > 0.08
-        assert overlapped < 0.6 * apart
+        assert max(overlapped) < 0.6 * apart

@@ -12,28 +12,10 @@ import dynajit.distributed as dist
 from dynajit.core.process.begun import BEGUN
 from dynajit.core.process.process_groups import STATE
 from dynajit.distributed.captured import rows
+from tests.support.channels import Counting
 from tests.support.ranks import Raised, on_ranks
 
 pytestmark = pytest.mark.one_python
-
-
-class Counting:
-    """A channel that counts what is started, by name."""
-
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
-        self.counts: dict[str, int] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._channel, name)
-        if not callable(found):
-            return found
-
-        def counted(*arguments: Any, **keywords: Any) -> Any:
-            self.counts[name] = self.counts.get(name, 0) + 1
-            return found(*arguments, **keywords)
-
-        return counted
 
 
 def looked_up_after_a_sum(x: Any, index: Any, seen: list[Any]) -> Any:
