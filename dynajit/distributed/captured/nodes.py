@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from dynajit.compat.futures import Future
 from dynajit.distributed.captured import rows
 from dynajit.distributed.channels.channel import DONE
 from dynajit.distributed.groups import ProcessGroup
@@ -74,12 +75,67 @@ class NodeWork(Work):
         """The process that sent what was received, as the group counts."""
         return self._source
 
+    def get_future(self) -> "NodeFuture":  # type: ignore[override]  # without locks
+        """A future of the tensors."""
+        return NodeFuture(self.wait, self.result)
+
     def after(self, async_op: bool) -> "NodeWork | None":
         """What a call gives: itself, or None when it has ended."""
         if async_op:
             return self
         self.wait()
         return None
+
+
+class NodeFuture(Future):
+    """A value that compiled code computes when it waits. Mutable: it ends.
+
+    One thread runs compiled code, so nothing is locked. See `work.WorkFuture`.
+
+    Args:
+        wait: waits for what it depends on.
+        compute: makes the value.
+    """
+
+    def __init__(self, wait: Callable[[], object], compute: Callable[[], Any]) -> None:
+        self._wait_for = wait
+        self._compute = compute
+        self._is_done = False
+        self._value = None
+        self._error = None
+
+    def done(self) -> bool:
+        """Whether it was waited for."""
+        return self._is_done
+
+    def wait(self) -> Any:
+        """The value.
+
+        Raises:
+            The error of the work, or of the callback.
+        """
+        if not self._is_done:
+            self._wait_for()
+            self._value = self._compute()
+            self._is_done = True
+        return self._value
+
+    def then(self, callback: Callable[[Any], Any]) -> "NodeFuture":
+        """A future of what the callback makes of this one; a future that it returns is waited
+        for."""
+
+        def made() -> Any:
+            value = callback(self)
+            return value.wait() if isinstance(value, Future) else value
+
+        return NodeFuture(self.wait, made)
+
+
+def known(value: Any) -> NodeFuture:
+    """A future that has its value."""
+    future = NodeFuture(lambda: None, lambda: value)
+    future.wait()
+    return future
 
 
 def all_reduce(group: ProcessGroup, tensors: Sequence[Tensor], op: Any) -> NodeWork:

@@ -86,16 +86,22 @@ class Bucket:
     def join(self) -> Tensor:
         """The parts in one tensor, of which they are views from now on."""
         whole: Tensor = cat([part.reshape(-1) for part in self.parts])
+        self.part(whole)
+        return whole
+
+    def part(self, whole: Tensor) -> None:
+        """Let the parts be views of a tensor."""
         self.parts, start = [], 0
         for parameter in self.parameters:
             end = start + parameter.numel()
             self.parts.append(whole[start:end].view(tuple(parameter.shape)))
             start = end
-        return whole
 
-    def take(self, result: Tensor) -> None:
-        """What a hook gave in the place of the buffer."""
-        if result is not self.buffer:
+    def take(self, result: Tensor, is_joined: bool) -> None:
+        """What a hook gave in the place of the buffer, or of the parts that were joined."""
+        if is_joined:
+            self.part(result.detach().reshape(-1))
+        elif result is not self.buffer:
             with no_grad():
                 self.buffer.copy_(result.detach().reshape(-1))
 
@@ -104,15 +110,16 @@ class GradBucket:
     """A bucket as communication hooks see it.
 
     Args:
-        bucket: with this process's gradients, not yet divided.
+        bucket: of this process.
+        buffer: its gradients, not yet divided.
         is_last: no other one follows in this backward.
     """
 
     __slots__ = ("_bucket", "_buffer", "_is_last")
 
-    def __init__(self, bucket: Bucket, is_last: bool) -> None:
+    def __init__(self, bucket: Bucket, buffer: Tensor, is_last: bool) -> None:
         self._bucket = bucket
-        self._buffer = bucket.buffer
+        self._buffer = buffer
         self._is_last = is_last
 
     def index(self) -> int:

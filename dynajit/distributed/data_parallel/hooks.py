@@ -9,9 +9,11 @@ import enum
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from dynajit.capture.control import is_compiling
 from dynajit.compat.futures import Future
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
+from dynajit.distributed.captured import nodes
 from dynajit.distributed.collectives import all_reduce
 from dynajit.distributed.data_parallel.buckets import GradBucket
 from dynajit.distributed.groups import ProcessGroup, group_of
@@ -29,6 +31,8 @@ def sum_of(tensor: Tensor, group: ProcessGroup) -> Future:
 
 def known(value: Any) -> Future:
     """A future that has its value."""
+    if is_compiling():
+        return nodes.known(value)
     future = Future()
     future.set_result(value)
     return future

@@ -10,20 +10,18 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from dynajit.capture.control import is_compiling
 from dynajit.core.errors import ArgumentError, ShapeError, UnsupportedError
 from dynajit.distributed.collectives import all_reduce
 from dynajit.distributed.data_parallel.buckets import Bucket, GradBucket, assigned
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.objects import broadcast_object_list
-from dynajit.distributed.reductions import ReduceOp
-from dynajit.distributed.work import Work, finished
+from dynajit.distributed.work import Work
 from dynajit.eager.backward.arrivals import Watcher, forget, watch
 from dynajit.eager.backward.engine import queue_callback
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tape.node import Node
+from dynajit.eager.tensor.creation import tensor
 from dynajit.eager.tensor.tensor import Tensor
 
 MSG_UNFINISHED: Final = (
@@ -154,12 +152,12 @@ class Reducer:
         self._order = []
         self._used = [0] * len(self.parameters)
         self._left = [1] * len(self.parameters) if self._usual is None else list(self._usual)
-        if self.find_unused and outputs is not None:
-            reached = _leaves_below(outputs)
-            self._left = [int(id(parameter) in reached) for parameter in self.parameters]
         #: Graphs keep gradients in tensors of their own: one that lies in the memory of several
         #: cannot be followed there.
-        self._is_joined = is_compiling() and self.hook is None and not self._as_views
+        self._is_joined = is_compiling()
+        if self.find_unused and outputs is not None and not self._is_joined:
+            reached = _leaves_below(outputs)
+            self._left = [int(id(parameter) in reached) for parameter in self.parameters]
         for bucket in self._buckets:
             bucket.pending = sum(self._left[i] > 0 for i in bucket.positions)
             bucket.answer = None
@@ -209,10 +207,11 @@ class Reducer:
         none."""
         bucket, k = self._where[place]
         gradient, view = self.parameters[place].grad, bucket.views[k]
+        factor = 1.0 if self.hook is not None else 1.0 / self._divisor()
         with no_grad():
             if self._is_joined:
                 known = view.new_zeros(view.shape) if gradient is None else gradient.detach()
-                bucket.parts[k] = known / self._divisor()
+                bucket.parts[k] = known if factor == 1.0 else known * factor
                 return
             if gradient is None:
                 view.zero_()
@@ -224,7 +223,6 @@ class Reducer:
                     f"DistributedDataParallel: the gradient of {self.names[place]} is sparse.  "
                     "Expected strided gradients: make its layer with sparse=False."
                 )
-            factor = 1.0 if self.hook is not None else 1.0 / self._divisor()
             if gradient is not view:
                 view.copy_(gradient.detach())
             if factor != 1.0:
@@ -245,12 +243,12 @@ class Reducer:
 
     def _start(self, bucket: Bucket) -> None:
         with no_grad():
+            whole = bucket.join() if self._is_joined else bucket.buffer
             if self.hook is None:
-                whole = bucket.join() if self._is_joined else bucket.buffer
                 bucket.answer = all_reduce(whole, group=self.group, async_op=True)
                 return
             state, hook = self.hook
-            bucket.answer = hook(state, GradBucket(bucket, bucket is self._buckets[-1]))
+            bucket.answer = hook(state, GradBucket(bucket, whole, bucket is self._buckets[-1]))
         if not hasattr(bucket.answer, "wait"):
             raise ArgumentError(
                 f"a communication hook returned {type(bucket.answer).__name__}.  Expected a Future "
@@ -290,7 +288,7 @@ class Reducer:
             value = bucket.answer.wait()
             bucket.answer = None
             if self.hook is not None:
-                bucket.take(_only(value))
+                bucket.take(_only(value), self._is_joined)
 
     def _hand_out(self, parameter: Tensor, view: Tensor) -> None:
         gradient = parameter.grad
@@ -320,10 +318,10 @@ class Reducer:
     def _share_used(self) -> None:
         """Which parameters some process used."""
         if self.find_unused or (self.is_static and not self._is_rebuilt):
-            used = np.array(self._used, np.int32)
-            request = self.group.channel.all_reduce(used, ReduceOp.SUM)
-            finished(request, None, self.group.limit, "all_reduce of the parameters in use")
-            self._everywhere = used.tolist()
+            used = tensor(self._used)
+            all_reduce(used, group=self.group)
+            #: What all use here is used: graphs need not look at what arrived.
+            self._everywhere = self._used if all(self._used) else used.tolist()
         elif not self.is_static:
             self._everywhere = [1] * len(self._used)
 
@@ -343,6 +341,7 @@ class Reducer:
         """What a process without inputs does while the others run backward: it adds zeros."""
         self._next = 0
         self._order = []
+        self._is_joined = False
         self._used = [0] * len(self.parameters)
         for bucket in self._buckets:
             with no_grad():
