@@ -36,9 +36,9 @@ from dynajit.codegen.plan import fusion, in_place, joining, lowering, memory
 from dynajit.codegen.plan.memory import Layout
 from dynajit.codegen.plan.product_forms import rewrite_products
 from dynajit.codegen.plan.shared_products import share_products
-from dynajit.codegen.run import blueprints
+from dynajit.codegen.run import blueprints, mixed_data
 from dynajit.codegen.run.blueprints import Blueprint, Kernel, stride_in_bytes
-from dynajit.codegen.run.mixed_program import MixedProgram, Step
+from dynajit.codegen.run.mixed_program import MixedBlueprint, MixedProgram, blueprint_of
 from dynajit.codegen.run.numpy_backend import NumpyProgram
 from dynajit.codegen.run.verified import Stored, VerifiedProgram
 from dynajit.core.errors import (
@@ -217,12 +217,18 @@ def _start_mixed(
         return _or_by_numpy(started, segment.graph, name)
 
     parts = [started(segment) for segment in segments]
+    kept = [
+        segment.graph if segment.is_foreign else part.blueprint
+        for segment, part in zip(segments, parts, strict=True)
+    ]
+    return _mixed(blueprint_of(graph, name, segments, kept, reasons), parts)
 
+
+def _mixed(blueprint: MixedBlueprint, parts: Sequence[Started]) -> Started:
     def finish() -> Program:
-        steps = [Step(segment, part()) for segment, part in zip(segments, parts, strict=True)]
-        return MixedProgram(graph, name, steps, reasons)
+        return MixedProgram(blueprint, [part() for part in parts])
 
-    return Started(finish)
+    return Started(finish, blueprint, parts=tuple(parts))
 
 
 def _written_by(segment: Segment, graph: Graph, written: Mapping[int, int]) -> dict[int, int]:
@@ -399,11 +405,15 @@ def _start_native(
 compiler_ahead: Final = toolchain.compiler_ahead
 
 
-AnyBlueprint: TypeAlias = Blueprint | DeviceBlueprint | SequenceBlueprint | EitherBlueprint
+AnyBlueprint: TypeAlias = (
+    Blueprint | MixedBlueprint | DeviceBlueprint | SequenceBlueprint | EitherBlueprint
+)
 
 
 def start_build(blueprint: AnyBlueprint, launching: Launching = DEFAULT) -> Started:
     """As `start_compile`, for a program whose code was generated before."""
+    if isinstance(blueprint, MixedBlueprint):
+        return _mixed(blueprint, [_start_part(blueprint.name, part) for part in blueprint.parts])
     if isinstance(blueprint, SequenceBlueprint):
         start_part = functools.partial(start_build, launching=launching)
         return device_pipeline.start_sequence(blueprint, start_part)
@@ -414,12 +424,20 @@ def start_build(blueprint: AnyBlueprint, launching: Launching = DEFAULT) -> Star
     return _start(blueprint, Stages())
 
 
+def _start_part(name: str, part: Any) -> Started:
+    if not isinstance(part, Graph):
+        return start_build(part)
+    return Started(functools.partial(NumpyProgram, part, name))
+
+
 def to_data(blueprint: AnyBlueprint) -> dict[str, Any]:
     """A blueprint of any kind as what JSON keeps unchanged.
 
     Raises:
         Unstorable: it holds what a file cannot.
     """
+    if isinstance(blueprint, MixedBlueprint):
+        return {"mixed": mixed_data.to_data(blueprint, to_data)}
     if isinstance(blueprint, SequenceBlueprint):
         return {"sequence": sequence_data.to_data(blueprint, to_data)}
     if isinstance(blueprint, EitherBlueprint):
@@ -436,6 +454,8 @@ def from_data(data: dict[str, Any]) -> AnyBlueprint | None:
     Raises:
         KeyError, IndexError, TypeError, ValueError: the data is something else.
     """
+    if "mixed" in data:
+        return mixed_data.from_data(data["mixed"], from_data)
     if "sequence" in data:
         return sequence_data.from_data(data["sequence"], from_data)
     if "either" in data:

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from dynajit.codegen.compilers.started import Program
 from dynajit.codegen.device.pieces import Piece
+from dynajit.codegen.run import order
+from dynajit.codegen.run.order import Order
 from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.gpu import arrays as gpu_arrays
 from dynajit.core.arrays.gpu import runtime as gpu
@@ -149,54 +151,9 @@ def _by_value(operand: Any) -> Any:
 # one after the other
 
 
-@record
-class Step:
-    """What one piece reads and writes: numbers of values.
-
-    Args:
-        reads, writes: in the order of the program's arguments and results.
-        frees: values that nothing needs afterwards.
-    """
-
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    frees: tuple[int, ...]
-
-
-@record
-class Order:
-    """How pieces follow each other.
-
-    Args:
-        count: number of values; the arguments come first.
-        steps: one per piece.
-        outputs: (number of a value or -1, literal) of each result.
-    """
-
-    count: int
-    steps: tuple[Step, ...]
-    outputs: tuple[tuple[int, Any], ...]
-
-
 def order_of(graph: Graph, pieces: Sequence[Piece]) -> Order:
     """How the pieces of a graph follow each other."""
-    numbers: dict[Any, int] = {node: number for number, node in enumerate(graph.inputs)}
-    for piece in pieces:
-        for node in piece.writes:
-            numbers[node] = len(numbers)
-    outputs = tuple(
-        (numbers[o], None) if o in numbers else (-1, o.value if isinstance(o, Node) else o)
-        for o in graph.outputs
-    )
-    needed = {number for number, _ in outputs}
-    steps: list[Step] = []
-    for piece in reversed(pieces):
-        reads = tuple(numbers[node] for node in piece.reads)
-        writes = tuple(numbers[node] for node in piece.writes)
-        frees = tuple(n for n in dict.fromkeys((*reads, *writes)) if n not in needed)
-        needed.update(reads)
-        steps.append(Step(reads, writes, frees))
-    return Order(len(numbers), tuple(reversed(steps)), outputs)
+    return order.order_of(graph, graph.inputs, [(piece.reads, piece.writes) for piece in pieces])
 
 
 @record(eq=False)
@@ -224,16 +181,16 @@ class SequenceProgram:
 
     Args:
         name: for reports.
-        order: how they follow each other.
+        steps: how they follow each other.
         programs: of the pieces.
         blueprint: what can be kept on disk of it, or None.
     """
 
     def __init__(
-        self, name: str, order: Order, programs: Sequence[Program], blueprint: Any = None
+        self, name: str, steps: Order, programs: Sequence[Program], blueprint: Any = None
     ) -> None:
         self.name = name
-        self.order = order
+        self.order = steps
         self.programs = tuple(programs)
         self.blueprint = blueprint
         self.kernels = tuple(kernel for program in programs for kernel in program.kernels)
@@ -246,17 +203,7 @@ class SequenceProgram:
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """Run all pieces."""
-        order = self.order
-        values = [*arguments, *[None] * (order.count - len(arguments))]
-        for program, step in zip(self.programs, order.steps, strict=True):
-            results = program(*[values[number] for number in step.reads])
-            for number, result in zip(step.writes, results, strict=True):
-                values[number] = result
-            for number in step.frees:
-                values[number] = None
-        return tuple(
-            values[number] if number >= 0 else literal for number, literal in order.outputs
-        )
+        return order.run_in_order(self.order, self.programs, arguments)
 
     def __repr__(self) -> str:
         return f"<SequenceProgram {self.name}: {len(self.programs)} pieces>"

@@ -7,7 +7,8 @@ blueprints of its parts are turned by the functions that they are given.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dynajit.codegen.device.sequence import Order, SequenceBlueprint, Step, Transfer
+from dynajit.codegen.device.sequence import SequenceBlueprint, Transfer
+from dynajit.codegen.run import order
 from dynajit.codegen.run.blueprints import literal
 from dynajit.core.types.device import Device
 
@@ -20,12 +21,9 @@ def to_data(
     Raises:
         Unstorable: a part cannot be kept, or a result is an object of its own.
     """
-    order = blueprint.order
     return {
         "name": blueprint.name,
-        "count": order.count,
-        "steps": [(step.reads, step.writes, step.frees) for step in order.steps],
-        "outputs": [(number, literal(value)) for number, value in order.outputs],
+        **order.to_data(blueprint.order, literal),
         "parts": [
             {"to": (part.device.type, part.device.index), "non_blocking": part.non_blocking}
             if isinstance(part, Transfer)
@@ -48,7 +46,6 @@ def from_data(
         else part_from_data(part)
         for part in data["parts"]
     )  # fmt: skip
-    steps = tuple(Step(tuple(r), tuple(w), tuple(f)) for r, w, f in data["steps"])
-    outputs = tuple((number, value) for number, value in data["outputs"])
-    order = Order(data["count"], steps, outputs)
-    return None if None in parts else SequenceBlueprint(data["name"], order, parts)
+    if None in parts:
+        return None
+    return SequenceBlueprint(data["name"], order.from_data(data), parts)

@@ -2,76 +2,98 @@
 
 Contract: `MixedProgram` has the attributes of a native program and gives what one would give. Made
 by `codegen.pipeline` for graphs in which a row is a call of a library: all others still have
-kernels.
+kernels. `MixedBlueprint` is what can be kept on disk of it.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dynajit.codegen.run.order import Order, order_of, run_in_order
 from dynajit.core.records import record
 from dynajit.ir import sizes
 from dynajit.ir.graph import Graph
-from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.segments import Segment
+from dynajit.ir.sizes import Place
 
 
-@record
-class Step:
-    """A part of the graph and the program that computes it."""
+@record(eq=False)
+class MixedBlueprint:
+    """Programs in a row, as data.
 
-    segment: Segment
-    program: Any
+    Args:
+        name: of the graph.
+        places: where the arguments have the symbols that parts read; they follow the arguments.
+        order: how parts follow each other.
+        parts: the blueprint of a native program each, or the graph of rows that NumPy runs; None
+            for what cannot be kept.
+        reasons: why rows have no kernels, for reports.
+    """
+
+    name: str
+    places: Mapping[str, Place]
+    order: Order
+    parts: tuple[Any, ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def peak(self) -> None:
+        """Not known: see the parts."""
+        return None
+
+    @property
+    def may_fail(self) -> bool:
+        """True: a library may refuse its operands."""
+        return True
+
+
+def blueprint_of(
+    graph: Graph,
+    name: str,
+    segments: Sequence[Segment],
+    parts: Sequence[Any],
+    reasons: Sequence[str],
+) -> MixedBlueprint:
+    """The blueprint of a graph that was cut into segments."""
+    places = sizes.symbol_places(graph)
+    order = order_of(
+        graph, (*graph.inputs, *places), [(part.inputs, part.results) for part in segments]
+    )
+    return MixedBlueprint(name, places, order, tuple(parts), tuple(reasons))
 
 
 class MixedProgram:
     """See the module. Immutable.
 
     Args:
-        graph: the whole.
-        name: for reports.
-        steps: in running order.
-        reasons: why rows have no kernels, for reports.
+        blueprint: how programs follow each other.
+        programs: of its parts.
     """
 
-    def __init__(
-        self, graph: Graph, name: str, steps: Sequence[Step], reasons: Sequence[str]
-    ) -> None:
-        self.graph = graph
-        self.name = name
-        self.steps = tuple(steps)
-        self.reasons = tuple(reasons)
-        self.kernels = tuple(kernel for step in steps for kernel in step.program.kernels)
-        self.source = "\n".join(step.program.source for step in steps)
-        self.stages = _summed(step.program.stages for step in steps)
-        self.from_cache = all(step.program.from_cache for step in steps)
+    def __init__(self, blueprint: MixedBlueprint, programs: Sequence[Any]) -> None:
+        self.name = blueprint.name
+        self.blueprint = blueprint
+        self.programs = tuple(programs)
+        self.reasons = blueprint.reasons
+        self.kernels = tuple(kernel for program in programs for kernel in program.kernels)
+        self.source = "\n".join(program.source for program in programs)
+        self.stages = _summed(program.stages for program in programs)
+        self.from_cache = all(program.from_cache for program in programs)
         self.may_fail = True  # a library may refuse its operands
         self.explain = "\n".join(
             [
-                *(f"by NumPy between kernels: {reason}" for reason in reasons),
-                *(step.program.explain for step in steps if not step.segment.is_foreign),
+                *(f"by NumPy between kernels: {reason}" for reason in self.reasons),
+                *(program.explain for program in programs if program.kernels),
             ]
         )
-        self._places = sizes.symbol_places(graph)
-        self._inputs = graph.inputs
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The outputs, in order; arrays are new, an output that is an input is that input."""
-        known: dict[Node | str, Any] = dict(zip(self._inputs, arguments, strict=True))
-        if self._places:
-            known.update(sizes.bind(self._places, arguments))
-        for step in self.steps:
-            results = step.program(*(known[name] for name in step.segment.inputs))
-            known.update(zip(step.segment.results, results, strict=True))
-        return tuple(_value(output, known) for output in self.graph.outputs)
+        places = self.blueprint.places
+        numbers = sizes.bind(places, arguments).values() if places else ()
+        return run_in_order(self.blueprint.order, self.programs, (*arguments, *numbers))
 
     def __repr__(self) -> str:
         return f"<MixedProgram {self.name}>"
-
-
-def _value(output: Any, known: Mapping[Node | str, Any]) -> Any:
-    if not isinstance(output, Node):
-        return output
-    return output.value if output.kind is NodeKind.CONSTANT else known[output]
 
 
 def _summed(stages: Any) -> dict[str, float]:

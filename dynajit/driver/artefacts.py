@@ -116,6 +116,8 @@ def version() -> str:
         for module in _MAKERS:
             folder = os.path.dirname(str(module.__file__))
             parts += sorted(_states(folder))
+        rows = f"{os.path.dirname(os.path.dirname(str(core.__file__)))}/distributed/captured"
+        parts += sorted(_states(rows))  # rows of graphs that lie outside of `ops`
         own = os.path.dirname(str(__file__))
         parts += (
             _state(name, f"{own}/{name}")

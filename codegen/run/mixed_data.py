@@ -1,0 +1,139 @@
+"""Programs in a row as data that can lie on disk: native parts, and rows between them.
+
+Contract: `to_data` and `from_data` turn a `MixedBlueprint` into what JSON can hold and back. Rows
+are kept by their names, with arguments and attributes; graphs of theirs whose sizes are symbols, or
+that hold constants, are not kept.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dynajit.codegen.run import order
+from dynajit.codegen.run.blueprints import Unstorable, literal
+from dynajit.codegen.run.mixed_program import MixedBlueprint
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import Device
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
+from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.node import Node, NodeKind
+from dynajit.ops.table.op_table import is_named, lookup
+
+
+def to_data(
+    blueprint: MixedBlueprint, part_to_data: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    """Dicts, lists, strings and numbers that JSON writes and reads unchanged.
+
+    Raises:
+        Unstorable: a part cannot be kept.
+    """
+    if None in blueprint.parts:
+        raise Unstorable("a part has no blueprint")
+    return {
+        "name": blueprint.name,
+        "places": dict(blueprint.places),
+        "order": order.to_data(blueprint.order, literal),
+        "reasons": blueprint.reasons,
+        "parts": [
+            {"rows": _graph_data(part)} if isinstance(part, Graph) else part_to_data(part)
+            for part in blueprint.parts
+        ],
+    }
+
+
+def from_data(
+    data: Mapping[str, Any], part_from_data: Callable[[dict[str, Any]], Any]
+) -> MixedBlueprint | None:
+    """The blueprint that `to_data` was given; None if a part cannot be built here.
+
+    Raises:
+        KeyError, IndexError, TypeError, ValueError: the data is something else, or names a row
+            that there is not.
+    """
+    parts = tuple(
+        _graph(part["rows"]) if "rows" in part else part_from_data(part) for part in data["parts"]
+    )
+    if None in parts:
+        return None
+    places = {name: (position, dim) for name, (position, dim) in data["places"].items()}
+    known = order.from_data(data["order"])
+    return MixedBlueprint(data["name"], places, known, parts, tuple(data["reasons"]))
+
+
+# ---------------------------------------------------------------------------------------------
+# rows
+
+
+def _graph_data(graph: Graph) -> dict[str, Any]:
+    numbers = {node: number for number, node in enumerate((*graph.inputs, *graph.calls))}
+    if len(numbers) < len(graph.nodes):
+        raise Unstorable("rows read a constant")
+    return {
+        "name": graph.name,
+        "inputs": [(node.name, _type_data(node.type)) for node in graph.inputs],
+        "calls": [_call_data(node, numbers) for node in graph.calls],
+        "outputs": [numbers[output] for output in graph.outputs if isinstance(output, Node)],
+    }
+
+
+def _call_data(node: Node, numbers: Mapping[Node, int]) -> Any:
+    if node.op is None or not is_named(node.op):
+        raise Unstorable("a row has no name")
+    arguments = [
+        ("value", numbers[a]) if isinstance(a, Node) else ("literal", literal(a)) for a in node.args
+    ]
+    attributes = {name: _attribute_data(value) for name, value in node.attributes.items()}
+    return node.name, node.op.name, arguments, attributes
+
+
+def _graph(data: Mapping[str, Any]) -> Graph:
+    builder = Builder(data["name"])
+    nodes = [
+        builder.adopt(Node(NodeKind.PLACEHOLDER, name, _type(type))).node
+        for name, type in data["inputs"]
+    ]
+    for name, row, arguments, attributes in data["calls"]:
+        args = [nodes[value] if kind == "value" else value for kind, value in arguments]
+        named = {key: _attribute(value) for key, value in attributes.items()}
+        nodes.append(builder.call(lookup(row), args, named, name=name).node)
+    return builder.finish(nodes[number] for number in data["outputs"])
+
+
+def _type_data(type: ValueType) -> Any:
+    if isinstance(type, ScalarType):
+        return type.category.name
+    if not all(isinstance(size, int) for size in type.shape):
+        raise Unstorable("rows have symbolic sizes")
+    return type.dtype.name, type.shape, (type.device.type, type.device.index)
+
+
+def _type(data: Any) -> ValueType:
+    if isinstance(data, str):
+        return ScalarType(Category[data])
+    name, shape, device = data
+    return TensorType(tuple(shape), dtypes.by_name(name), Device(*device))
+
+
+_PLAIN: Final = (type(None), bool, int, float, str)
+
+
+def _attribute_data(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is tuple:
+        return {"tuple": [_attribute_data(entry) for entry in value]}
+    if type(value) is DType:
+        return {"dtype": value.name}
+    if type(value) is Device:
+        return {"device": (value.type, value.index)}
+    raise Unstorable(f"an attribute is a {type(value).__name__}")
+
+
+def _attribute(data: Any) -> Any:
+    if not isinstance(data, dict):
+        return data
+    ((kind, value),) = data.items()
+    if kind == "tuple":
+        return tuple([_attribute(entry) for entry in value])
+    return dtypes.by_name(value) if kind == "dtype" else Device(*value)
