@@ -46,7 +46,15 @@ class Spare(nn.Module):
         return self.head(x.flatten(1))
 
 
-MODELS = {"perceptron": perceptron, "reader": Reader, "spare": Spare}
+def synchronised() -> Any:
+    """Statistics of all processes: collectives in forward and in backward."""
+    layers = (nn.SyncBatchNorm(64), nn.Tanh(), nn.Linear(64, 16), nn.SyncBatchNorm(16))
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 64), *layers, nn.Linear(16, 5))
+
+
+MODELS = {
+    "perceptron": perceptron, "reader": Reader, "spare": Spare, "synchronised": synchronised,
+}  # fmt: skip
 OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "small buckets": {"bucket_cap_mb": 0.01},
@@ -57,6 +65,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sums": {"bucket_cap_mb": 0.01},
     "16 bits": {"bucket_cap_mb": 0.01},
     "factors": {"bucket_cap_mb": 0.01},
+    "module alone": {"bucket_cap_mb": 0.01},
 }
 #: Python decides by what other processes say, or draws from a generator of its own.
 BREAKS = [("spare", "unused"), ("perceptron", "factors")]
@@ -77,7 +86,9 @@ def trained(model: str, options: str, compiled: bool) -> Any:
     """Losses, parameters and buffers after some steps; reasons of breaks."""
     dj.manual_seed(dist.get_rank())
     module = MODELS[model]().double()
-    parallel = nn.parallel.DistributedDataParallel(module, **OPTIONS[options])
+    is_alone = compiled and options == "module alone"
+    called = dj.compile(module, fullgraph=True) if is_alone else module
+    parallel = nn.parallel.DistributedDataParallel(called, **OPTIONS[options])
     add_hook(parallel, options)
     optimizer = dj.optim.AdamW(module.parameters(), 1e-2)
 
@@ -90,7 +101,7 @@ def trained(model: str, options: str, compiled: bool) -> Any:
         return loss.detach()
 
     whole = (model, options) not in BREAKS
-    call = dj.compile(step, fullgraph=whole) if compiled else step
+    call = dj.compile(step, fullgraph=whole) if compiled and not is_alone else step
     dj.manual_seed(dist.get_rank() + 10)
     batches = [(dj.randn(4, 1, 8, 8, dtype=dj.float64), dj.randint(0, 5, (4,))) for _ in range(5)]
     losses = [call(x, y).item() for x, y in batches]
@@ -106,8 +117,10 @@ def trained(model: str, options: str, compiled: bool) -> Any:
 
 CASES = [
     *((model, options) for model in ("perceptron", "reader") for options in [*OPTIONS][:4]),
-    *(("perceptron", options) for options in [*OPTIONS][4:]),
+    *(("perceptron", options) for options in [*OPTIONS][4:-1]),
     ("spare", "unused"),
+    ("synchronised", "default"),
+    ("synchronised", "module alone"),
 ]
 
 

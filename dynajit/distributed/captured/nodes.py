@@ -4,7 +4,7 @@ Contract: a collective is started by one node and waited for by another, so that
 them goes on meanwhile. The node that starts gives a number, one int64, and takes the number of the
 collective before it: data that the graph cannot reorder, as no process may. `ORDER.last` is what
 the last one of a function leaves for the next. Results are written into the program's tensors when
-they are waited for. No gradient passes.
+they are waited for. No gradient passes but through `rows_of`.
 """
 
 from collections.abc import Callable, Sequence
@@ -176,6 +176,20 @@ def all_gather(
         rows.start_all_gather(source, ORDER.last, called=name, group=group.group_name)
     )
     return NodeWork(outputs, lambda: _write_all(outputs, number, source, group.size()))
+
+
+def rows_of(row: Tensor, group: ProcessGroup) -> Tensor:
+    """`data_parallel.statistics.rows_of`: gradients pass."""
+    source = row.detach()
+    number = _followed(
+        rows.start_all_gather(
+            source, ORDER.last, called="all_gather_into_tensor", group=group.group_name
+        )
+    )
+    gathered: Tensor = rows.wait_for_rows(
+        number, row, count=group.size(), place=group.rank(), group=group.group_name
+    )
+    return gathered
 
 
 def gather(

@@ -3,13 +3,14 @@
 Contract: a row that starts something gives its number, one int64, and takes the number of what was
 started before it, `after`: data that no pass reorders, as no process may. `wait` gives what
 arrived. What a row means follows from its attributes, which are numbers and names; a group is
-looked up by its name when the row runs. No gradient passes.
+looked up by its name when the row runs. No gradient passes but through `wait_for_rows`.
 """
 
 import functools
 import itertools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from dynajit.core.errors import DistBackendError
@@ -79,6 +80,7 @@ def _row(
     infer: Callable[..., TensorType],
     run: Callable[..., Tensor],
     starts: bool = False,
+    vjp: Mapping[str, Callable[..., Any] | None] = MappingProxyType({}),
 ) -> Collective:
     """A row that runs a function of tensors which lie row by row; it starts something or waits."""
 
@@ -88,7 +90,9 @@ def _row(
 
     rule = Extern(array, widens=True, starts=starts, joins="parts" in attributes, awaits=not starts)
     bound = dict.fromkeys(attributes, REQUIRED)
-    return Collective(FURTHER.enter(Op(name, Kind.EXTERN, inputs, bound, infer, rule, opaque=True)))
+    return Collective(
+        FURTHER.enter(Op(name, Kind.EXTERN, inputs, bound, infer, rule, vjp, opaque=True))
+    )
 
 
 def _row_major(xp: Any, array: Any) -> Any:
@@ -299,3 +303,21 @@ wait_for_all: Final = _row(
     lambda number, like, count: _ended(number),
 )
 """What arrived of `count` processes, each of the type of `like`."""
+
+
+def _gradient_of_rows(ops: Any, g: Any, number: Any, place: int, group: str) -> Any:
+    """What all processes ask of this one's row: they sum what each asks of all rows."""
+    started = start_all_reduce.row(g, number, op="SUM", parts=None, group=group)
+    summed = wait.row(started, g)
+    return ops.select(summed, dim=0, index=place)
+
+
+wait_for_rows: Final = _row(
+    "wait_for_rows",
+    ("number", "row"),
+    ("count", "place", "group"),
+    lambda number, row, count, place, group: _infer_all(number, row, count=count),
+    lambda number, row, count, place, group: _ended(number),
+    vjp={"number": None, "row": _gradient_of_rows},
+)
+"""`wait_for_all` of a row of each process, through which gradients pass; `place` is this one's."""

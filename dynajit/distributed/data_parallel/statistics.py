@@ -1,12 +1,13 @@
 """What layers that normalise over processes tell each other: one row of each.
 
-Contract: gradients pass; backward is a collective, too. In compiled code a graph ends here.
+Contract: gradients pass; backward is a collective, too. In compiled code both are nodes of a graph.
 """
 
 from typing import Any
 
-from dynajit.capture.control import disable
+from dynajit.capture.control import is_compiling
 from dynajit.core.process.process_groups import ProcessGroup
+from dynajit.distributed.captured import nodes
 from dynajit.distributed.collectives import all_gather_into_tensor, all_reduce
 from dynajit.eager.backward.function import Function
 from dynajit.eager.tensor.tensor import Tensor
@@ -29,7 +30,6 @@ class _Rows(Function):
         return summed[ctx.group.rank()].clone(), None
 
 
-@disable
 def rows_of(row: Tensor, group: ProcessGroup) -> Tensor:
     """A row for each process, in the order of the group.
 
@@ -39,5 +39,7 @@ def rows_of(row: Tensor, group: ProcessGroup) -> Tensor:
     Raises:
         DistBackendError: the others did not come in time.
     """
+    if is_compiling():
+        return nodes.rows_of(row, group)
     rows: Tensor = _Rows.apply(row, group)
     return rows
