@@ -182,9 +182,7 @@ def rows_of(row: Tensor, group: ProcessGroup) -> Tensor:
     """`data_parallel.statistics.rows_of`: gradients pass."""
     source = row.detach()
     number = _followed(
-        rows.start_all_gather(
-            source, ORDER.last, called="all_gather_into_tensor", group=group.group_name
-        )
+        rows.start_all_gather(source, ORDER.last, called=rows.ALL_ROWS, group=group.group_name)
     )
     gathered: Tensor = rows.wait_for_rows(
         number, row, count=group.size(), place=group.rank(), group=group.group_name

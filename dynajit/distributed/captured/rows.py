@@ -305,19 +305,39 @@ wait_for_all: Final = _row(
 """What arrived of `count` processes, each of the type of `like`."""
 
 
-def _gradient_of_rows(ops: Any, g: Any, number: Any, place: int, group: str) -> Any:
+def _own_of_all(ops: Any, g: Any, number: Any, count: int, place: int, group: str) -> Any:
     """What all processes ask of this one's row: they sum what each asks of all rows."""
     started = start_all_reduce.row(g, number, op="SUM", parts=None, group=group)
-    summed = wait.row(started, g)
-    return ops.select(summed, dim=0, index=place)
+    return wait_for_own.row(started, g, count=count, place=place, group=group)
 
+
+def _all_of_own(ops: Any, g: Any, number: Any, count: int, place: int, group: str) -> Any:
+    """What each process asks of its own sum, in all of them."""
+    started = start_all_gather.row(g, number, called=ALL_ROWS, group=group)
+    return wait_for_rows.row(started, g, count=count, place=place, group=group)
+
+
+ALL_ROWS: Final = "all_gather_into_tensor"
+"""What gathers rows, for messages."""
+
+_OF_ROWS: Final = ("count", "place", "group")
 
 wait_for_rows: Final = _row(
     "wait_for_rows",
     ("number", "row"),
-    ("count", "place", "group"),
+    _OF_ROWS,
     lambda number, row, count, place, group: _infer_all(number, row, count=count),
     lambda number, row, count, place, group: _ended(number),
-    vjp={"number": None, "row": _gradient_of_rows},
+    vjp={"number": None, "row": _own_of_all},
 )
 """`wait_for_all` of a row of each process, through which gradients pass; `place` is this one's."""
+
+wait_for_own: Final = _row(
+    "wait_for_own_row",
+    ("number", "rows"),
+    _OF_ROWS,
+    lambda number, rows, count, place, group: TensorType(rows.shape[1:], rows.dtype, rows.device),
+    lambda number, rows, count, place, group: _ended(number)[place],
+    vjp={"number": None, "rows": _all_of_own},
+)
+"""This process's row of the sum of all processes' `rows`, through which gradients pass."""

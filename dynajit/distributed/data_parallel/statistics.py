@@ -25,9 +25,22 @@ class _Rows(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        summed = gradients[0].contiguous().clone()
-        all_reduce(summed, group=ctx.group)
-        return summed[ctx.group.rank()].clone(), None
+        return _Own.apply(gradients[0], ctx.group), None
+
+
+class _Own(Function):
+    """This process's row of the sum of all processes' rows: the one is the other's transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, group: ProcessGroup) -> Tensor:
+        ctx.group = group
+        summed = rows.contiguous().clone()
+        all_reduce(summed, group=group)
+        return summed[group.rank()].clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _Rows.apply(gradients[0], ctx.group), None
 
 
 def rows_of(row: Tensor, group: ProcessGroup) -> Tensor:
