@@ -54,7 +54,7 @@ class ProcessGroup(process_groups.ProcessGroup):
         failure: what went wrong, after which the group sends nothing any more; None before.
     """
 
-    __slots__ = ("_aside", "agreed", "channel", "failure", "limit")
+    __slots__ = ("_aside", "_beside", "agreed", "channel", "failure", "limit")
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class ProcessGroup(process_groups.ProcessGroup):
         self.agreed: set[tuple[Any, ...]] = set()
         self.failure: str | None = None
         self._aside: Channel | None = None
+        self._beside: ProcessGroup | None = None
 
     def aside(self) -> Channel:
         """A channel of the same processes, on which they tell each other what they are about to
@@ -79,6 +80,17 @@ class ProcessGroup(process_groups.ProcessGroup):
             self._aside = self.channel.split(range(self.size()))
             assert self._aside is not None
         return self._aside
+
+    def beside(self) -> "ProcessGroup":
+        """A group of the same processes for what another thread tells them; all ask for it at the
+        same time. No program knows it."""
+        if self._beside is None:
+            channel = self.channel.split(range(self.size()))
+            assert channel is not None
+            self._beside = ProcessGroup(
+                channel, self.ranks, self.name(), self.group_name, self.group_desc, self.limit
+            )
+        return self._beside
 
     def refuse_after_failure(self, name: str) -> None:
         """Refuse a call where one failed before.
@@ -420,6 +432,7 @@ def _fail_after_fork() -> None:
     for group in STATE.groups:
         if isinstance(group, ProcessGroup) and group.size() > 1:
             group.channel = _Forked(group.channel)
+            group._aside = group._beside = None
 
 
 class _Forked(OneProcess):

@@ -32,7 +32,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     found = group_of(group)
     if found is None:
         return
-    for rank, item in enumerate(_gathered(found, obj)):
+    for rank, item in enumerate(gathered(found, obj)):
         object_list[rank] = item
 
 
@@ -53,7 +53,7 @@ def gather_object(
     given = 0 if dst is None and group_dst is None else dst
     root = place_in(found, given, group_dst, "gather_object")
     is_at_root(found, root, object_gather_list, "gather_list", "destination")
-    items = _gathered(found, obj)
+    items = gathered(found, obj)
     if object_gather_list:
         for rank, item in enumerate(items):
             object_gather_list[rank] = item
@@ -84,7 +84,7 @@ def broadcast_object_list(
         )
     if found.size() > 1:
         is_root = found.rank() == root
-        items = _sent(found, object_list if is_root else None, root)
+        items = sent_by(found, object_list if is_root else None, root)
         if not is_root:
             object_list[:] = items
 
@@ -118,7 +118,7 @@ def scatter_object_list(
             "source rank must provide non-None scatter_object_input_list of the world's size, "
             f"{found.size()}"
         )
-    sent = _sent(found, items if is_root else None, root)
+    sent = sent_by(found, items if is_root else None, root)
     scatter_object_output_list[0] = sent[found.rank()]
 
 
@@ -191,7 +191,7 @@ def recv_object_list(
     return found.ranks[request.source]
 
 
-def _gathered(group: ProcessGroup, item: Any) -> list[Any]:
+def gathered(group: ProcessGroup, item: Any) -> list[Any]:
     """The objects of all processes."""
     if group.size() == 1:
         return [pickle.loads(pickle.dumps(item))]
@@ -209,7 +209,7 @@ def _gathered(group: ProcessGroup, item: Any) -> list[Any]:
     ]
 
 
-def _sent(group: ProcessGroup, item: Any, root: int) -> Any:
+def sent_by(group: ProcessGroup, item: Any, root: int) -> Any:
     """A copy of the root's object."""
     if group.size() == 1:
         return pickle.loads(pickle.dumps(item))

@@ -7,9 +7,12 @@ MPI_THREAD_MULTIPLE, so another thread may move requests forward.
 
 import ctypes
 import functools
+import importlib.util
 import os
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -19,6 +22,7 @@ import numpy as np
 from dynajit.core.errors import DistBackendError, UnsupportedError
 from dynajit.core.process import optional
 from dynajit.distributed.channels.channel import Array, Channel, Request
+from dynajit.distributed.launching.runtimes import LIBRARIES
 from dynajit.distributed.reductions import ReduceOp
 
 INSTALL: Final = "dynajit[mpi]"
@@ -78,10 +82,37 @@ def _keep_freed_memory() -> None:
 
 
 def is_available() -> bool:
-    """Whether mpi4py and an MPI runtime are here; starts MPI if they are."""
+    """Whether mpi4py and an MPI runtime are here; does not start MPI."""
+    return "mpi4py.MPI" in sys.modules or _is_installed()
+
+
+@functools.cache
+def _is_installed() -> bool:
+    """Whether mpi4py is here, and a library of MPI's that can be loaded.
+
+    `import mpi4py.MPI` would start it. An mpi4py that was built here is linked to its library; the
+    one from PyPI loads what MPI4PY_LIBMPI names, what lies beside the interpreter, or what the
+    system finds, in this order.
+    """
+    found = importlib.util.find_spec("mpi4py")
+    if found is None or not found.submodule_search_locations:
+        return False
+    built = Path(
+        found.submodule_search_locations[0], f"MPI{sysconfig.get_config_var('EXT_SUFFIX')}"
+    )
+    if built.exists():
+        return _loads(str(built))
+    named = os.environ.get("MPI4PY_LIBMPI")
+    if named:
+        return _loads(named)
+    beside = Path(sys.prefix, "lib")
+    return any(_loads(str(beside / name)) or _loads(name) for name in LIBRARIES)
+
+
+def _loads(library: str) -> bool:
     try:
-        engine()
-    except Exception:
+        ctypes.CDLL(library)
+    except OSError:
         return False
     return True
 

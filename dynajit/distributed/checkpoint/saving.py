@@ -5,10 +5,12 @@ be equal in all processes, and one of them writes each; of a `ShardedTensor` eve
 its part, and reads what it needs, whoever wrote that. What fails in one process fails in all.
 """
 
+import copy
+import functools
 import io
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +21,7 @@ from dynajit.core.types import dtypes
 from dynajit.distributed.checkpoint.files import FileSystemReader, FileSystemWriter, data_file
 from dynajit.distributed.checkpoint.metadata import Metadata, Piece, Saved
 from dynajit.distributed.groups import ProcessGroup, group_of
-from dynajit.distributed.objects import all_gather_object, broadcast_object_list
+from dynajit.distributed.objects import gathered, sent_by
 from dynajit.distributed.sharding.states import ShardedTensor
 from dynajit.eager import _tensor
 from dynajit.eager.files import serialization
@@ -96,8 +98,7 @@ def _agreed(group: ProcessGroup | None, do: Callable[[], _T]) -> _T:
             raise
         text = f"{type(error).__name__}: {error}"
     if group is not None:
-        texts: list[Any] = [None] * group.size()
-        all_gather_object(texts, text, group=group)
+        texts = gathered(group, text)
         wrong = {rank: one for rank, one in enumerate(texts) if one is not None}
         if wrong:
             shown = "; ".join(f"rank {rank}: {one}" for rank, one in wrong.items())
@@ -133,19 +134,20 @@ def save(
     if planner is not None:
         raise CheckpointException("save(planner=...): plans are not here.  Leave it out.")
     writer = storage_writer or FileSystemWriter(_folder(checkpoint_id, "save"))
-    group = _group(process_group, no_dist)
+    _BACKGROUND.finish()
+    return _saved(state_dict, writer, _group(process_group, no_dist))
+
+
+def _saved(
+    state_dict: dict[str, Any], writer: FileSystemWriter, group: ProcessGroup | None
+) -> Metadata:
     _agreed(group, writer.check)
     rank, size = (0, 1) if group is None else (group.rank(), group.size())
-    token = [uuid.uuid4().hex[:12]]
+    token = uuid.uuid4().hex[:12]
     if group is not None:
-        broadcast_object_list(token, group=group, group_src=0)
-    entries = _agreed(
-        group, lambda: _written(_given_states(state_dict), writer, rank, size, token[0])
-    )
-    parts: list[Any] = [entries]
-    if group is not None:
-        parts = [None] * size
-        all_gather_object(parts, entries, group=group)
+        token = sent_by(group, token if rank == 0 else None, 0)
+    entries = _agreed(group, lambda: _written(_given_states(state_dict), writer, rank, size, token))
+    parts = [entries] if group is None else gathered(group, entries)
     metadata = _agreed(group, lambda: _joined(parts))
     _agreed(group, lambda: writer.write_metadata(metadata) if rank == 0 else None)
     return metadata
@@ -234,31 +236,62 @@ def _check_whole(name: str, saved: Saved) -> None:
         )
 
 
-_in_background = ThreadPoolExecutor(1, "dynajit-checkpoint")
+class _Background:
+    """The thread that writes checkpoints, one after the other. Mutable: knows the last one."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "dynajit-checkpoint")
+        self._last: Future[Metadata] | None = None
+
+    def finish(self) -> None:
+        """Wait until what was given is on disk, or has failed: its future says so."""
+        if self._last is not None:
+            wait([self._last])
+
+    def start(self, save: Callable[[], Metadata]) -> "Future[Metadata]":
+        """Have the thread write."""
+        self._last = self._thread.submit(save)
+        return self._last
+
+
+_BACKGROUND = _Background()
 
 
 def async_save(
-    state_dict: dict[str, Any], *, checkpoint_id: Any = None, **options: Any
+    state_dict: dict[str, Any],
+    *,
+    checkpoint_id: Any = None,
+    storage_writer: FileSystemWriter | None = None,
+    planner: Any = None,
+    process_group: Any = None,
+    no_dist: bool = False,
 ) -> "Future[Metadata]":
-    """`save` of copies of what is there now; the future ends when it is on disk.
+    """`save` of copies of what is there now, by another thread; the future ends when it is on disk,
+    or with the error.
 
-    In a group of several processes it is done at once: two threads must not meet in one group.
+    The save before is waited for: there is one set of copies. Processes tell each other what they
+    write on a channel of its own, so the program's collectives go on meanwhile. Arguments are those
+    of `save`.
+
+    Raises:
+        CheckpointException: `planner` is given, or no folder.
     """
-    group = _group(options.get("process_group"), bool(options.get("no_dist", False)))
-    if group is not None and group.size() > 1:
-        done: Future[Metadata] = Future()
-        done.set_result(save(state_dict, checkpoint_id=checkpoint_id, **options))
-        return done
+    if planner is not None:
+        raise CheckpointException("async_save(planner=...): plans are not here.  Leave it out.")
+    writer = storage_writer or FileSystemWriter(_folder(checkpoint_id, "async_save"))
+    group = _group(process_group, no_dist)
+    _BACKGROUND.finish()
     copies = _copied(_given_states(state_dict))
-    return _in_background.submit(save, copies, checkpoint_id=checkpoint_id, **options)
+    beside = group if group is None or group.size() == 1 else group.beside()
+    return _BACKGROUND.start(functools.partial(_saved, copies, writer, beside))
 
 
 def _copied(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {key: _copied(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return type(tree)(_copied(value) for value in tree)
-    return tree.detach().clone() if isinstance(tree, Tensor) else tree
+    if type(tree) in (list, tuple):
+        return type(tree)([_copied(value) for value in tree])
+    return tree.detach().clone() if isinstance(tree, Tensor) else copy.deepcopy(tree)
 
 
 # -- reading -----------------------------------------------------------------------------------

