@@ -15,17 +15,20 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynajit import capture, codegen, eager
 from dynajit.core.errors import DistBackendError, InvalidValueError
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.work import finished
-from dynajit.eager.tensor import tensor as tensors
 from dynajit.eager.tensor.tensor import Tensor
 
 #: Calls that are remembered of a group: a program whose sizes vary meets ever new ones.
 _MOST_REMEMBERED: Final = 4096
 
 #: Folders whose functions stand between a program and here.
-_OWN: Final = tuple(str(Path(str(file)).parents[1]) for file in (__file__, Path(tensors.__file__)))
+_OWN: Final = (
+    str(Path(__file__).parents[1]),
+    *(str(Path(str(package.__file__)).parent) for package in (capture, codegen, eager)),
+)
 
 
 class DebugLevel(enum.Enum):

@@ -6,13 +6,14 @@ tensors are neither read nor written by the program until it was waited for. Out
 nothing happens.
 """
 
+import functools
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 import numpy as np
 
-from dynajit.capture.control import is_compiling
+from dynajit.capture.control import disable, is_compiling
 from dynajit.core.errors import (
     ArgumentError,
     DistBackendError,
@@ -148,6 +149,7 @@ def barrier(
     return transfers.barrier(found, async_op, timeout)
 
 
+@functools.partial(disable, reason="it tells who is late, one by one")
 def monitored_barrier(
     group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:

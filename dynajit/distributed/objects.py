@@ -4,11 +4,13 @@ Contract: as of `distributed.collectives`. Pickles run code when they are read: 
 program trust each other.
 """
 
+import functools
 import pickle
 from typing import Any, Final
 
 import numpy as np
 
+from dynajit.capture.control import disable
 from dynajit.core.errors import ArgumentError, DistBackendError, InvalidValueError
 from dynajit.distributed import agreement
 from dynajit.distributed.channels.channel import Array
@@ -17,10 +19,15 @@ from dynajit.distributed.work import finished
 
 _SIZES = np.int64
 
+_between_graphs: Final = functools.partial(
+    disable, reason="objects travel as pickles, which graphs know nothing of"
+)
+
 #: The tag of messages of objects, which programs do not use.
 _OBJECTS: Final = 32_001
 
 
+@_between_graphs
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """Put every process's object into the place of a list that its rank says.
 
@@ -36,6 +43,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
         object_list[rank] = item
 
 
+@_between_graphs
 def gather_object(
     obj: Any,
     object_gather_list: list[Any] | None = None,
@@ -59,6 +67,7 @@ def gather_object(
             object_gather_list[rank] = item
 
 
+@_between_graphs
 def broadcast_object_list(
     object_list: list[Any],
     src: int | None = None,
@@ -89,6 +98,7 @@ def broadcast_object_list(
             object_list[:] = items
 
 
+@_between_graphs
 def scatter_object_list(
     scatter_object_output_list: list[Any],
     scatter_object_input_list: list[Any] | None = None,
@@ -122,6 +132,7 @@ def scatter_object_list(
     scatter_object_output_list[0] = sent[found.rank()]
 
 
+@_between_graphs
 def send_object_list(
     object_list: list[Any],
     dst: int | None = None,
@@ -150,6 +161,7 @@ def send_object_list(
     _wait(found, found.channel.send(content, peer, _OBJECTS))
 
 
+@_between_graphs
 def recv_object_list(
     object_list: list[Any],
     src: int | None = None,

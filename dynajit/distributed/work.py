@@ -4,6 +4,7 @@ Contract: a work ends once, in the thread that waits or in the one here, and wha
 done at its end is done before anybody is told. While nothing goes on, the thread sleeps.
 """
 
+import functools
 import os
 import threading
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from dynajit.capture.control import disable, is_compiling
 from dynajit.compat.futures import Future
 from dynajit.core.errors import DistBackendError
 from dynajit.distributed.channels.channel import DONE, Request
@@ -93,6 +95,8 @@ class Work:
         Raises:
             DistBackendError: it did not within the timeout, or the group's; or the engine failed.
         """
+        if is_compiling():
+            return _waited_between_graphs(self, timeout)
         limit = self._limit if timeout is None else timeout.total_seconds()
         self.is_waited_for = True
         if not _waited(self.advance, limit):
@@ -136,6 +140,11 @@ class Work:
     def get_future(self) -> "WorkFuture":
         """A future of the tensors."""
         return WorkFuture(self.wait, self.result)
+
+
+@functools.partial(disable, reason="no graph has started what is waited for")
+def _waited_between_graphs(work: Work, timeout: timedelta | None) -> bool:
+    return work.wait(timeout)
 
 
 class EndedWork(Work):

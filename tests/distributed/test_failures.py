@@ -22,6 +22,30 @@ x = dj.ones(3)
 """
 
 
+def largest(x: Any) -> Any:
+    y = x * 2
+    dist.all_reduce(y, dist.ReduceOp.MAX)
+    return y
+
+
+def at_root(x: Any, root: int) -> Any:
+    y = x * 2
+    dist.reduce(y, root)
+    return y
+
+
+def summed(x: Any) -> Any:
+    y = x * 2
+    dist.all_reduce(y)
+    return y
+
+
+def sent(x: Any) -> Any:
+    y = x * 2
+    dist.broadcast(y, 0)
+    return y
+
+
 def differing(name: str) -> None:
     """Calls that do not fit; nothing is sent, so others may follow."""
     rank = dist.get_rank()
@@ -39,6 +63,11 @@ def differing(name: str) -> None:
         "async": lambda: dist.all_reduce(x, async_op=True),
         "parts": lambda: dist.reduce_scatter_tensor(x, dj.ones(2 * (3 + rank))),
         "gather": lambda: dist.all_gather([dj.ones(3 + rank)] * 2, x),
+        "captured": lambda: dj.compile(largest, fullgraph=True)(x),
+        "captured root": lambda: dj.compile(at_root, fullgraph=True)(dj.ones(7), rank),
+        "captured by one": lambda: (
+            dist.broadcast(dj.ones(11), 0) if rank else dj.compile(summed)(dj.ones(11))
+        ),
     }
     calls[name]()
 
@@ -49,11 +78,16 @@ def differing_in_detail() -> list[str]:
     dist.broadcast(dj.ones(2, 3), 0)
     rank = dist.get_rank()
     dist.all_reduce(dj.ones((2, 3) if rank else (3, 2)))
+    captured_sum = dj.compile(summed, fullgraph=True)
+    captured_broadcast = dj.compile(sent, fullgraph=True)
+    captured_sum(dj.ones(2, 3))
+    captured_broadcast(dj.ones(2, 3))
     dist.set_debug_level(dist.DebugLevel.DETAIL)
     found = []
     for call in (
         lambda: dist.all_reduce(dj.ones((2, 3) if rank else (3, 2))),
         lambda: dist.broadcast(dj.ones(2, 3), 0) if rank else dist.all_reduce(dj.ones(2, 3)),
+        lambda: (captured_broadcast if rank else captured_sum)(dj.ones(2, 3)),
     ):
         with pytest.raises(dist.DistBackendError) as raised:
             call()
@@ -98,6 +132,9 @@ DIFFERENCES = {
     "async": ("all_reduce(float32[3 elements], SUM)", "all_reduce(float32[4 elements], SUM)"),
     "parts": ("reduce_scatter_tensor(float32[3 ", "reduce_scatter_tensor(float32[4 "),
     "gather": ("all_gather(float32[3 elements])", "all_gather(float32[4 elements])"),
+    "captured": ("all_reduce(float32[3 elements], MAX)", "all_reduce(float32[4 elements], MAX)"),
+    "captured root": ("reduce(float32[7 elements], SUM, root=0)", "SUM, root=1)"),
+    "captured by one": ("all_reduce(float32[11 elements], SUM)", "broadcast(float32[11 elements]"),
 }
 
 
@@ -119,7 +156,10 @@ def test_what_does_not_fit_raises_in_every_process() -> None:
         assert "rank 0: all_reduce(float32[3, 2], SUM) at " in texts[0]
         assert "rank 1: all_reduce(float32[2, 3], SUM) at " in texts[0]
         assert "rank 0: all_reduce(float32[2, 3], SUM) at " in texts[1]
-        assert "rank 1: broadcast(float32[2, 3], root=0) at " in texts[1]
+        for text in texts[1:]:  # plain, and captured
+            assert "rank 1: broadcast(float32[2, 3], root=0) at " in text
+        assert "rank 0: all_reduce(float32[2, 3], SUM) at " in texts[2]
+        assert 2 == texts[2].count("test_failures.py:")
     for texts in wrong:
         assert not isinstance(texts, Raised), texts
         parts = {
@@ -220,14 +260,22 @@ else:
 def test_a_forked_child_has_no_group() -> None:
     """Its error does not end the job."""
     program = f"""{HEAD}
+def summed(x):
+    dist.all_reduce(x)
+    return x * 2
+
+captured = dj.compile(summed, fullgraph=True)
+captured(dj.ones(3))
 sys.stdout.flush()
 child = os.fork()
 if not child:
-    try:
-        dist.all_reduce(x)
-    except dist.DistBackendError as error:
-        sys.stdout.write(f"child {{error}}\\n")
-        sys.stdout.flush()
+    for call in (dist.all_reduce, captured):
+        for count in (3, 5):  # a call that the processes know, and a new one
+            try:
+                call(dj.ones(count))
+            except dist.DistBackendError as error:
+                sys.stdout.write(f"child {{error}}\\n")
+                sys.stdout.flush()
     sys.excepthook(KeyError, KeyError("of a child"), None)
     os._exit(0)
 os.waitpid(child, 0)
@@ -237,7 +285,7 @@ dist.destroy_process_group()
 """
     ended = run_program(program, 2)
     assert 0 == ended.returncode, ended
-    assert 2 == ended.stdout.count("was forked after init_process_group")
+    assert 8 == ended.stdout.count("was forked after init_process_group")
     assert 2 == ended.stdout.count("sum [2.0, 2.0, 2.0]")
 
 

@@ -131,9 +131,23 @@ def exchanged_in_a_batch(x: Any) -> Any:
     return arrived + 1
 
 
+def told(x: Any) -> Any:
+    """Objects, and a message of whoever sends first: graphs end there."""
+    found = [None] * 2
+    dist.all_gather_object(found, {"rank": dist.get_rank()})
+    words = ["a", dist.get_rank()] if dist.get_rank() == 1 else [None, None]
+    dist.broadcast_object_list(words, src=1)
+    arrived = dj.empty_like(x)
+    if dist.get_rank() == 0:
+        sender = dist.recv(arrived)
+    else:
+        sender = dist.isend(x * 2, 0).wait()
+    return x * sum(each["rank"] for each in found) + words[1], x.exp() * 0 + sender
+
+
 FUNCTIONS = [
     averaged, several, gathered, scattered, waited, left_open, exchanged, unread, by_sub_group,
-    reduced, collected, dealt, passed_on, exchanged_in_a_batch,
+    reduced, collected, dealt, passed_on, exchanged_in_a_batch, told,
 ]  # fmt: skip
 SUB_GROUPS: list[Any] = []
 
@@ -142,10 +156,14 @@ def plain_and_compiled(place: int) -> tuple[Any, Any, Any]:
     """What a function gives: as it is, then twice compiled."""
     function = FUNCTIONS[place]
     SUB_GROUPS[:] = [dist.new_group([0, 1])]
-    compiled = dj.compile(function, fullgraph=function is not left_open)
+    compiled = dj.compile(function, fullgraph=function not in (left_open, told))
     given = [dj.arange(4.0) + dist.get_rank() + 1 for _ in range(3)]
     calls = (function, compiled, compiled)
     return tuple(values(call(x)) for call, x in zip(calls, given, strict=True))
+
+
+def reasons_of_breaks() -> str:
+    return str(dj.explain(told)(dj.arange(4.0)))
 
 
 def values(result: Any) -> Any:
@@ -246,7 +264,7 @@ def seconds_of_steps() -> list[float]:
 @pytest.fixture(scope="module")
 def on_two() -> list[Any]:
     calls = [functools.partial(plain_and_compiled, place) for place in range(len(FUNCTIONS))]
-    return on_ranks([*calls, trained_in_both_ways, seconds_of_steps], 2)
+    return on_ranks([*calls, trained_in_both_ways, reasons_of_breaks, seconds_of_steps], 2)
 
 
 @pytest.mark.parametrize("place", range(len(FUNCTIONS)), ids=lambda i: FUNCTIONS[i].__name__)
@@ -255,6 +273,16 @@ def test_compiled_functions_give_what_plain_ones_do(place: int, on_two: list[Any
         assert not isinstance(found, Raised), found
         plain, first, second = found
         assert plain == first == second
+
+
+def test_what_ends_a_graph_says_why(on_two: list[Any]) -> None:
+    first, second = on_two[len(FUNCTIONS) + 1]
+    for text in (first, second):
+        for name in ("all_gather_object", "broadcast_object_list"):
+            assert f"{name} is disabled: objects travel as pickles" in text
+    assert "which process sends is known when its message is there" in first
+    assert "no graph has started what is waited for" in first
+    assert "with self._lock" not in first
 
 
 def test_a_whole_training_step_is_one_graph_with_its_sums(on_two: list[Any]) -> None:
