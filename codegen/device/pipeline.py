@@ -31,7 +31,6 @@ from dynajit.codegen.device.sequence import (
     ByShape,
     EitherBlueprint,
     EitherProgram,
-    Order,
     RowProgram,
     SequenceBlueprint,
     SequenceProgram,
@@ -42,6 +41,7 @@ from dynajit.codegen.device.sequence import (
 )
 from dynajit.codegen.device.tuning import TunedProgram
 from dynajit.codegen.plan import fusion, natives
+from dynajit.codegen.run.order import Order
 from dynajit.codegen.run.verified import Stored, VerifiedProgram
 from dynajit.core.errors import ToolchainError
 from dynajit.core.process import background

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from dynajit.compat.futures import Future
+from dynajit.core.process import process_groups
 from dynajit.distributed.captured import rows
 from dynajit.distributed.channels.channel import DONE
 from dynajit.distributed.groups import ProcessGroup
@@ -178,7 +179,7 @@ def all_gather(
     return NodeWork(outputs, lambda: _write_all(outputs, number, source, group.size()))
 
 
-def rows_of(row: Tensor, group: ProcessGroup) -> Tensor:
+def rows_of(row: Tensor, group: process_groups.ProcessGroup) -> Tensor:
     """`data_parallel.statistics.rows_of`: gradients pass."""
     source = row.detach()
     number = _followed(

@@ -270,7 +270,8 @@ def _ended(number: Tensor) -> Tensor:
 
 def _passed(number: Tensor, after: Tensor) -> Tensor:
     _ended(number)
-    return after.clone()
+    passed: Tensor = after.clone()
+    return passed
 
 
 def _infer_all(number: Any, like: TensorType, *, count: int) -> TensorType:

@@ -36,7 +36,8 @@ class _Own(Function):
         ctx.group = group
         summed = rows.contiguous().clone()
         all_reduce(summed, group=group)
-        return summed[group.rank()].clone()
+        own: Tensor = summed[group.rank()].clone()
+        return own
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:

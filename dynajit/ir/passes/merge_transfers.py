@@ -82,8 +82,16 @@ def _joins(node: Node, run: Sequence[Node], following: Set[Node]) -> bool:
 
 
 def _kind(node: Node) -> tuple[Op | None, Any, Mapping[str, Any]]:
-    type = node.args[0].type  # type: ignore[union-attr]  # of a tensor
+    type = _type(node)
     return node.op, (type.dtype, type.device), {**node.attributes, "parts": None}
+
+
+def _type(node: Node) -> TensorType:
+    """Of what a node sends."""
+    source = node.args[0]
+    assert isinstance(source, Node)
+    assert isinstance(source.type, TensorType)
+    return source.type
 
 
 def _bytes(source: Argument) -> int:
@@ -122,8 +130,9 @@ def _merged(graph: Graph, runs: Sequence[Sequence[Node]]) -> Graph:
 
 
 def _elements(node: Node) -> int:
-    type = node.args[0].type  # type: ignore[union-attr]  # of a tensor
-    return int(type.numel)  # type: ignore[union-attr]  # known, see `_bytes`
+    size = _type(node).numel
+    assert isinstance(size, int), "see `_bytes`"
+    return size
 
 
 class _Copy:
