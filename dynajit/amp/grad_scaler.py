@@ -173,7 +173,8 @@ class GradScaler:
             raise InvalidValueError("Attempting to unscale FP16 gradients.")
         flags: dict[Device, list[Tensor]] = {}
         for gradient in gradients:
-            flags.setdefault(gradient.device, []).append(gradient.isfinite().all())
+            part = gradient.to_local() if hasattr(gradient, "to_local") else gradient
+            flags.setdefault(gradient.device, []).append(part.isfinite().all())
             gradient.mul_(inverse.to(gradient.device))
         found = {
             device: functions.stack(finite).all().logical_not().to(dtypes.float32)

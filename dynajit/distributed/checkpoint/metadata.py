@@ -1,7 +1,7 @@
 """What the metadata file of a checkpoint says: which entries there are, and where their pieces lie.
 
-Contract: records, and their form as JSON. A tensor's pieces are runs of its elements in order;
-together they are the whole. Any other object is one piece: a file of `dynajit.save`.
+Contract: records, and their form as JSON. A tensor's pieces are runs of its elements in order, or
+blocks; together they are the whole. Any other object is one piece: a file of `dynajit.save`.
 """
 
 import json
@@ -25,6 +25,8 @@ class Piece:
         offset, length: of the bytes.
         start, count: the elements that they are.
         crc: CRC-32 of the bytes.
+        block: of each dim where the elements begin, and how many they are, row by row; empty: they
+            are a run of the whole tensor's elements.
     """
 
     file: str
@@ -33,6 +35,7 @@ class Piece:
     start: int
     count: int
     crc: int
+    block: tuple[tuple[int, int], ...] = ()
 
 
 @record
@@ -69,7 +72,8 @@ class Metadata:
                 "dtype": saved.dtype,
                 "shape": saved.shape,
                 "pieces": [
-                    [p.file, p.offset, p.length, p.start, p.count, p.crc] for p in saved.pieces
+                    [p.file, p.offset, p.length, p.start, p.count, p.crc, *p.block]
+                    for p in saved.pieces
                 ],
             }
             for name, saved in self.entries.items()
@@ -97,7 +101,10 @@ class Metadata:
                 name: Saved(
                     saved["dtype"],
                     tuple(saved["shape"]),
-                    tuple(Piece(*piece) for piece in saved["pieces"]),
+                    tuple(
+                        Piece(*piece[:6], tuple((first, length) for first, length in piece[6:]))
+                        for piece in saved["pieces"]
+                    ),
                 )
                 for name, saved in whole["entries"].items()
             }

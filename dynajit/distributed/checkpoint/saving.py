@@ -1,13 +1,15 @@
 """`save` and `load`: state dicts of several processes, to folders and from them.
 
 Contract: names of nested entries are joined by dots. Whole tensors and other objects are taken to
-be equal in all processes, and one of them writes each; of a `ShardedTensor` every process writes
-its part, and reads what it needs, whoever wrote that. What fails in one process fails in all.
+be equal in all processes, and one of them writes each; of a `ShardedTensor` and of a `DTensor`
+every process writes its part, and reads what it needs, whoever wrote that. What fails in one
+process fails in all.
 """
 
 import copy
 import functools
 import io
+import math
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -23,12 +25,17 @@ from dynajit.distributed.checkpoint.metadata import Metadata, Piece, Saved
 from dynajit.distributed.groups import ProcessGroup, group_of
 from dynajit.distributed.objects import gathered, sent_by
 from dynajit.distributed.sharding.states import ShardedTensor
+from dynajit.distributed.tensor.dtensor import DTensor
+from dynajit.distributed.tensor.placements import Partial, Replicate
 from dynajit.eager import _tensor
 from dynajit.eager.files import serialization
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 
 _T = TypeVar("_T")
+
+Block = tuple[tuple[int, int], ...]
+"""Of each dim where elements begin, and how many they are."""
 
 
 def flattened(tree: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -165,7 +172,7 @@ def _written(
     """The entries, with the pieces that this process wrote."""
     file = data_file(rank, token)
     found: dict[str, Saved] = {}
-    own: list[tuple[str, int, int, Any]] = []
+    own: list[tuple[str, int, int, Block, Any]] = []
     for number, (name, value) in enumerate(flattened(states)):
         if name in found:
             raise CheckpointException(f"save: two entries are called {name!r}.")
@@ -173,21 +180,43 @@ def _written(
         if isinstance(value, ShardedTensor):
             shape = value.full_shape
             if value.numel():
-                own.append((name, value.start, value.numel(), _bytes(value.to_local())))
+                own.append((name, value.start, value.numel(), (), _bytes(value.to_local())))
+        elif isinstance(value, DTensor):
+            shape = tuple(value.shape)
+            block = _own_block(name, value)
+            if block is not None:
+                part = value.to_local()
+                own.append((name, 0, part.numel(), block, _bytes(part)))
         elif isinstance(value, Tensor):
             shape = tuple(value.shape)
             if number % size == rank:
-                own.append((name, 0, value.numel(), _bytes(value)))
+                own.append((name, 0, value.numel(), (), _bytes(value)))
         else:
             shape = ()
             if number % size == rank:
-                own.append((name, 0, 1, _packed(value)))
+                own.append((name, 0, 1, (), _packed(value)))
         found[name] = Saved(dtype, shape, ())
-    places = writer.write(file, (chunk for _, _, _, chunk in own)) if own else []
-    for (name, start, count, _), (offset, length, crc) in zip(own, places, strict=True):
-        piece = Piece(file, offset, length, start, count, crc)
+    places = writer.write(file, (chunk for *_, chunk in own)) if own else []
+    for (name, start, count, block, _), (offset, length, crc) in zip(own, places, strict=True):
+        piece = Piece(file, offset, length, start, count, crc, block)
         found[name] = Saved(found[name].dtype, found[name].shape, (piece,))
     return found
+
+
+def _own_block(name: str, value: DTensor) -> Block | None:
+    """Where a DTensor's part lies; None where another process writes the same, or it is empty.
+
+    Raises:
+        CheckpointException: processes have parts of a sum.
+    """
+    if any(isinstance(placement, Partial) for placement in value.placements):
+        raise CheckpointException(
+            f"save: the entry {name!r} is placed {value.placements}.  Redistribute it to Shard or "
+            "Replicate."
+        )
+    places = zip(value.placements, value._layout.coordinate(), strict=True)
+    is_copy = any(place > 0 and isinstance(placement, Replicate) for placement, place in places)
+    return None if is_copy or not value.to_local().numel() else value._layout.spans()
 
 
 def _bytes(tensor: Tensor) -> Any:
@@ -226,6 +255,13 @@ def _joined(parts: list[dict[str, Saved]]) -> Metadata:
 def _check_whole(name: str, saved: Saved) -> None:
     count = int(np.prod(saved.shape, dtype=np.int64))
     reached = 0
+    if any(piece.block for piece in saved.pieces):
+        found = {piece.block: piece.count for piece in saved.pieces}
+        if sum(found.values()) != count:
+            raise CheckpointException(
+                f"the entry {name!r} has {count} elements, and blocks of {sum(found.values())}."
+            )
+        return
     for piece in sorted(saved.pieces, key=lambda one: one.start):
         if piece.start > reached:
             break
@@ -329,7 +365,10 @@ def load(
     found = _agreed(group, lambda: _read(states, reader))
     with no_grad():
         for name, target, value in found:
-            if isinstance(target, Tensor):
+            if isinstance(target, DTensor):
+                target._local.copy_(value)
+                _tensor.bump_version(target)
+            elif isinstance(target, Tensor):
                 plain = target.to_local() if isinstance(target, ShardedTensor) else target.detach()
                 plain.copy_(value)
             elif not _put(states, name, value):
@@ -367,6 +406,8 @@ def _value(name: str, target: Any, saved: Saved, reader: FileSystemReader) -> An
         raise CheckpointException(
             f"{name!r} has the shape {saved.shape} in the checkpoint.  Expected {shape}."
         )
+    if isinstance(target, DTensor):
+        return _tensor.wrap(_block(name, saved, reader, target._layout.spans()))
     start = target.start if isinstance(target, ShardedTensor) else 0
     flat = _elements(name, saved, reader, start, target.numel())
     return _tensor.wrap(flat.reshape(tuple(target.shape)))
@@ -383,6 +424,9 @@ def read_whole(name: str, saved: Saved, reader: FileSystemReader) -> Any:
 def _elements(name: str, saved: Saved, reader: FileSystemReader, start: int, count: int) -> Any:
     """A run of a tensor's elements, from whatever pieces have them."""
     assert saved.dtype is not None
+    if any(piece.block for piece in saved.pieces):
+        whole = _block(name, saved, reader, tuple((0, size) for size in saved.shape))
+        return whole.reshape(-1)[start : start + count].copy()
     _check_whole(name, saved)
     dtype = dtypes.by_name(saved.dtype).numpy
     found = np.empty(count, dtype)
@@ -391,6 +435,38 @@ def _elements(name: str, saved: Saved, reader: FileSystemReader, start: int, cou
         if first < last:
             values = np.frombuffer(reader.read(piece), dtype)
             found[first - start : last - start] = values[first - piece.start : last - piece.start]
+    return found
+
+
+def _block(name: str, saved: Saved, reader: FileSystemReader, wanted: Block) -> Any:
+    """A block of a tensor's elements, from whatever pieces have them."""
+    assert saved.dtype is not None
+    if not any(piece.block for piece in saved.pieces):
+        inner = math.prod(saved.shape[1:])
+        if all((0, size) == span for size, span in zip(saved.shape[1:], wanted[1:], strict=True)):
+            first, rows = wanted[0] if wanted else (0, 1)
+            flat = _elements(name, saved, reader, first * inner, rows * inner)
+        else:
+            flat = _elements(name, saved, reader, 0, math.prod(saved.shape)).reshape(saved.shape)
+            flat = flat[tuple(slice(first, first + length) for first, length in wanted)].copy()
+        return flat.reshape([length for _, length in wanted])
+    _check_whole(name, saved)
+    dtype = dtypes.by_name(saved.dtype).numpy
+    found = np.empty([length for _, length in wanted], dtype)
+    for piece in saved.pieces:
+        common = [
+            (max(first, start), min(first + length, start + size))
+            for (first, length), (start, size) in zip(piece.block, wanted, strict=True)
+        ]
+        if all(first < last for first, last in common):
+            values = np.frombuffer(reader.read(piece), dtype)
+            values = values.reshape([length for _, length in piece.block])
+            here = zip(common, piece.block, wanted, strict=True)
+            places = [
+                (slice(a - start, b - start), slice(a - first, b - first))
+                for (a, b), (first, _), (start, _) in here
+            ]
+            found[tuple(to for to, _ in places)] = values[tuple(of for _, of in places)]
     return found
 
 

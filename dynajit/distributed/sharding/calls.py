@@ -23,8 +23,9 @@ from dynajit.distributed.sharding.units import MSG_NOT_GATHERED, MSG_WRITTEN, Un
 from dynajit.eager import _tensor
 from dynajit.eager.backward import engine as tape
 from dynajit.eager.backward.function import Function, once_differentiable
-from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled
+from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled, no_grad
 from dynajit.eager.tape import saved_hooks
+from dynajit.eager.tape.node import Node, edges_of
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 from dynajit.ops.functions.creation.creation import zeros
@@ -114,19 +115,27 @@ def _laid_for_backward(unit: Unit) -> bool:
 # -- the tape ----------------------------------------------------------------------------------
 
 
-class _Begin(Function):
-    """One scalar for each unit; in backward, the gradients of all parts."""
+class _Begin(Node):
+    """Made of all parts, with one scalar for each unit as outputs; in backward, the gradients of
+    all parts. Not a `Function`: parts may be DTensors."""
 
-    @staticmethod
-    def forward(ctx: Any, iteration: "Iteration", count: int, *leaves: Tensor) -> Any:
-        ctx.iteration = iteration
-        ctx.set_materialize_grads(False)
-        return tuple(zeros(()) for _ in range(count))
+    __slots__ = ("iteration", "output_count")
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return (None, None, *ctx.iteration.finished_gradients())
+    def __init__(self, iteration: "Iteration", leaves: Sequence[Tensor], count: int) -> None:
+        super().__init__(*edges_of(leaves))
+        self.iteration = iteration
+        self.output_count = count
+
+    def outputs(self) -> list[Tensor]:
+        """The scalars."""
+        found = [zeros(()) for _ in range(self.output_count)]
+        for place, output in enumerate(found):
+            _tensor.attach(output, self, place)
+        return found
+
+    def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+        with no_grad():
+            return self.iteration.finished_gradients()
 
 
 class _Reduce(Function):
@@ -284,7 +293,7 @@ class Iteration:
         if not self._trained:
             return
         leaves = [leaf for unit in self._trained for leaf in unit.leaves]
-        befores = _Begin.apply(self, len(self._trained), *leaves)
+        befores = _Begin(self, leaves, len(self._trained)).outputs()
         self._befores = dict(zip(self._trained, befores, strict=True))
 
     def lay(self, unit: Unit) -> None:
@@ -445,8 +454,10 @@ class Call:
             unit.depth = max(unit.depth - 1, 0)
             if unit.depth == 0:
                 unit.lay_parts()
-                if not keeps or not is_grad_enabled():
+                if not is_grad_enabled():
                     unit.free()
+                elif not keeps:
+                    unit.free_until_backward()
         if self._is_outermost:
             _current.iteration = None
 

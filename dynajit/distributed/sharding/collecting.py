@@ -5,14 +5,17 @@ sharded later and share it borrow its unit. Parameters of one unit have one dtyp
 gradients or none does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from dynajit.core.errors import ExpectationError, UnsupportedError
 from dynajit.core.types.dtypes import DType
 from dynajit.distributed.groups import ProcessGroup, group_of
 from dynajit.distributed.sharding.calls import STATE, guard, state_of
-from dynajit.distributed.sharding.units import PartOfParameter, Unit
+from dynajit.distributed.sharding.splits import Members
+from dynajit.distributed.sharding.units import Unit, UnitPart
+from dynajit.distributed.tensor.dtensor import DTensor
+from dynajit.distributed.tensor.layouts import Layout
 from dynajit.nn.module import Module
 from dynajit.nn.parameter import Parameter, is_lazy
 
@@ -27,13 +30,8 @@ def sharding_group(given: Any, name: str) -> ProcessGroup:
 
     Raises:
         InvalidValueError: there is none.
-        UnsupportedError: several groups, as hybrid strategies take.
+        ExpectationError: this process is outside.
     """
-    if isinstance(given, (tuple, list)):
-        raise UnsupportedError(
-            f"{name}: two groups (a hybrid strategy) were given.  Parameters are sharded over one "
-            "group: give it alone, or None for all processes."
-        )
     found = group_of(given)
     if found is None:
         raise ExpectationError(f"{name}: this process is not in the group.")
@@ -50,12 +48,16 @@ def own_modules(module: Module) -> Iterator[Module]:
 
 def collected(
     module: Module,
-    group: ProcessGroup,
+    members: Members,
     parts: int,
     dtypes: tuple[DType | None, DType | None],
     ignored: set[int],
+    layout_of: Callable[[Any], Layout] | None = None,
 ) -> tuple[list[Unit], list[Unit]]:
     """New units of a module, and those that it borrows.
+
+    Args:
+        layout_of: the DTensor that a parameter becomes; None: parts are plain.
 
     Raises:
         ExpectationError: the module is sharded already.
@@ -77,6 +79,12 @@ def collected(
                     f"{type(owner).__name__}.{name} has no shape yet.  Run the module once before "
                     "it is sharded."
                 )
+            is_spread = isinstance(parameter, DTensor) and not isinstance(parameter, UnitPart)
+            if layout_of is None and is_spread:
+                raise UnsupportedError(
+                    f"{type(owner).__name__}.{name} is a DTensor.  Use fully_shard, which spreads "
+                    "parameters over a mesh of more dims."
+                )
             _enter(found, borrowed, parameter, owner, name)
     groups: dict[tuple[Any, bool], list[tuple[Parameter, Owners]]] = {}
     for parameter, owners in found.values():
@@ -85,7 +93,8 @@ def collected(
         )
     units = []
     for same in groups.values():
-        unit = Unit(same, group, parts, dtypes)
+        layouts = None if layout_of is None else [layout_of(parameter) for parameter, _ in same]
+        unit = Unit(same, members, parts, dtypes, layouts)
         units.append(unit)
         for (parameter, _), leaf in zip(same, unit.leaves, strict=True):
             vars(parameter)[_PART] = leaf
@@ -99,7 +108,7 @@ def _enter(
     owner: Module,
     name: str,
 ) -> None:
-    lent = parameter if isinstance(parameter, PartOfParameter) else vars(parameter).get(_PART)
+    lent = parameter if isinstance(parameter, UnitPart) else vars(parameter).get(_PART)
     if lent is None:
         found.setdefault(id(parameter), (parameter, []))[1].append((owner, name))
         return

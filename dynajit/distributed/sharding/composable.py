@@ -1,8 +1,8 @@
 """`fully_shard`: a module becomes a sharded one in place, and keeps its names.
 
 Contract: the module's class becomes one that derives from `FSDPModule` and from the class before.
-Its parameters are parts (`PartOfParameter`), which optimizers step, and its state dict has parts
-that know their places (`ShardedTensor`).
+Its parameters are DTensors outside of calls, split along their first dim, which optimizers step and
+state dicts have.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,9 +18,10 @@ from dynajit.distributed.sharding.calls import (
     state_of,
     states_below,
 )
-from dynajit.distributed.sharding.collecting import collected, sharding_group
+from dynajit.distributed.sharding.collecting import collected
 from dynajit.distributed.sharding.initial import keep_resetting
 from dynajit.distributed.sharding.settings import MixedPrecisionPolicy, OffloadPolicy, StateDictType
+from dynajit.distributed.sharding.spreading import Spreading
 from dynajit.distributed.sharding.states import watch_state_dicts
 from dynajit.nn.module import Module
 from dynajit.utils._pytree import tree_leaves
@@ -147,15 +148,18 @@ def fully_shard(
 ) -> Any:
     """Shard a module's parameters over processes, in place: inner modules first, then outer ones.
 
-    Parameters are flattened into one tensor, of which every process has an even part: whatever
-    their shapes are, memory is even.
+    Outside of calls its parameters are DTensors, of which every process has some rows
+    (`Shard(0)`); those that are DTensors already, as tensor parallelism makes them, are split
+    further. Within calls, modules compute with whole parameters.
 
     Args:
         module: a module, or a list of modules that are gathered together.
-        mesh: a mesh of one dimension, or a group; all processes if None.
+        mesh: a mesh of one dimension, or a group; all processes if None. Of two dimensions: hybrid
+            sharding, over the second, of what is averaged over the first.
         reshard_after_forward: whether parameters are freed between forward and backward (ZeRO 3) or
-            kept (ZeRO 2); None: unless the module is called outermost. A number, smaller groups to
-            keep them in, is taken as True, but for 1, which is False.
+            kept (ZeRO 2); None: unless the module is called outermost. A number, which divides the
+            number of processes that shard: so many neighbours keep the parameters between them
+            until backward, which gathers them from those.
         shard_placement_fn: accepted if it names no dimension but the first.
         mp_policy: dtypes.
         offload_policy: parameters lie on the CPU in any case.
@@ -165,9 +169,9 @@ def fully_shard(
         The module or modules.
 
     Raises:
-        InvalidValueError: there is no group.
+        InvalidValueError: there is no group, the mesh has more dimensions, the number does not
+            divide, a parameter has no dimension, or lies on a mesh of other processes.
         ExpectationError: a module was sharded before.
-        UnsupportedError: a mesh of several dimensions.
     """
     modules: Sequence[Module] = module if isinstance(module, (list, tuple)) else [module]
     if not modules or not all(isinstance(one, Module) for one in modules):
@@ -177,21 +181,22 @@ def fully_shard(
     if shard_placement_fn is not None:
         _check_placements(modules, shard_placement_fn)
     policy = mp_policy or MixedPrecisionPolicy()
-    group = sharding_group(_group_of_mesh(mesh), "fully_shard")
+    spreading = Spreading.over(mesh, reshard_after_forward)
     ignored = {id(parameter) for parameter in ignored_params or ()}
-    reshards = (
-        reshard_after_forward
-        if reshard_after_forward is None
-        else (
-            reshard_after_forward is not False and reshard_after_forward != 1
-            if not isinstance(reshard_after_forward, bool)
-            else reshard_after_forward
-        )
-    )
+    reshards = reshard_after_forward
+    if reshards is not None and not isinstance(reshards, bool):
+        reshards = reshards != 1
     cast = policy.param_dtype if policy.cast_forward_inputs else None
     dtypes = (policy.param_dtype, policy.reduce_dtype)
     for one in modules:
-        units, borrowed = collected(one, group, group.size(), dtypes, ignored)
+        units, borrowed = collected(
+            one,
+            spreading.members,
+            spreading.members.group.size(),
+            dtypes,
+            ignored,
+            spreading.layout_of,
+        )
         state = ShardedState(one, units, borrowed, reshards, (cast, cast, policy.output_dtype))
         vars(one)[STATE] = state
         keep_resetting(units)
@@ -209,24 +214,13 @@ def _become_sharded(module: Module) -> None:
     object.__setattr__(module, "__class__", _CLASSES[before])
 
 
-def _group_of_mesh(mesh: Any) -> Any:
-    if mesh is None or not hasattr(mesh, "get_group"):
-        return mesh
-    if getattr(mesh, "ndim", 1) != 1:
-        raise UnsupportedError(
-            f"fully_shard(mesh={mesh!r}): hybrid sharding is not here.  Give a mesh of one "
-            "dimension, as mesh['shard']."
-        )
-    return mesh.get_group()
-
-
 def _check_placements(modules: Sequence[Module], place: Callable[[Any], Any]) -> None:
     for parameter in tree_leaves([list(module.parameters()) for module in modules]):
         found = place(parameter)
         if found is not None and getattr(found, "dim", 0) != 0:
             raise UnsupportedError(
                 f"fully_shard(shard_placement_fn=...): {found!r} was asked for.  Parameters are "
-                "flattened: expected None or Shard(0)."
+                "split along their first dim: expected None or Shard(0)."
             )
 
 

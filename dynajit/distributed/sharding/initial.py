@@ -12,7 +12,6 @@ from typing import Any
 from dynajit.core.errors import ExpectationError
 from dynajit.distributed.sharding.collecting import own_modules
 from dynajit.distributed.sharding.units import Unit
-from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty
 from dynajit.nn.module import Module
 
@@ -67,7 +66,6 @@ def _reset(module: Any, held: list[tuple[Unit, int, str]], reset: Callable[[], N
         wholes = dict(module._parameters)
     finally:
         module._parameters.update(parts)
-    with no_grad():
-        for unit, index, name in held:
-            if not unit.leaves[index].is_meta:
-                unit.leaves[index].copy_(unit.part_of(index, wholes[name]))
+    for unit, index, name in held:
+        if not unit.leaves[index].is_meta:
+            unit.write(index, wholes[name])

@@ -10,6 +10,7 @@ from typing import Any
 from dynajit.core.errors import InvalidValueError
 from dynajit.distributed.sharding.states import ShardedTensor
 from dynajit.distributed.sharding.units import PartOfParameter, Unit
+from dynajit.distributed.tensor.dtensor import DTensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
 
@@ -46,6 +47,7 @@ def _name(names: Mapping[int, str], parameter: Any) -> str:
 def _is_part(value: Any, parameter: Any) -> bool:
     return (
         isinstance(value, Tensor)
+        and not isinstance(value, DTensor)
         and isinstance(parameter, PartOfParameter)
         and value.ndim > 0
         and tuple(value.shape) == tuple(parameter.shape)
@@ -72,7 +74,9 @@ def optimizer_state(
             continue
         own = state[_name(names, parameter)] = {}
         for key, value in entry.items():
-            if not _is_part(value, parameter):
+            if isinstance(value, DTensor) and is_whole:
+                own[key] = value.full_tensor()
+            elif not _is_part(value, parameter):
                 own[key] = value
             elif is_whole:
                 own[key] = None  # keeps the order
@@ -127,6 +131,11 @@ def _part(value: Any, parameter: Any) -> Any:
         return value
     if isinstance(value, ShardedTensor):
         return value.to_local()
+    if isinstance(value, DTensor):
+        return value
+    if isinstance(parameter, DTensor):
+        is_alike = value.ndim > 0 and tuple(value.shape) == tuple(parameter.shape)
+        return parameter._part_of_whole(value) if is_alike else value
     if not isinstance(parameter, PartOfParameter):
         return value
     shape = parameter.unit.entries[parameter.index].shape

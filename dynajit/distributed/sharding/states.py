@@ -6,13 +6,14 @@ Loading takes either kind, as the entries are.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from dynajit.core.errors import ExpectationError
 from dynajit.distributed.sharding.calls import ShardedState
 from dynajit.distributed.sharding.settings import StateDictType
 from dynajit.distributed.sharding.units import Unit
+from dynajit.distributed.tensor.dtensor import DTensor
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty
 from dynajit.eager.tensor.tensor import Tensor
@@ -130,7 +131,7 @@ class _Watch:
     def before_loading(self, module: Any, entries: Any, prefix: str, *rest: Any) -> None:
         """The module has what entries are copied into."""
         below = [value for key, value in entries.items() if key.startswith(prefix)]
-        has_parts = any(isinstance(value, ShardedTensor) for value in below)
+        has_parts = any(isinstance(value, (ShardedTensor, DTensor)) for value in below)
         for unit in self._state.needed():
             if unit.shows == 0 and has_parts:
                 _check_places(unit, below)
@@ -146,12 +147,29 @@ class _Watch:
             if unit.shows == 0:
                 owners = (entry.owners[0] for entry in unit.entries)
                 laid: list[Any] = [owner._parameters[name] for owner, name in owners]
-                if not isinstance(laid[0], ShardedTensor):
-                    unit.take_over(laid)
+                for index, found in enumerate(laid):
+                    _take_over(unit, index, found)
                 unit.lay_parts()
 
 
-def _parts(unit: Unit) -> list[ShardedTensor]:
+def _take_over(unit: Unit, index: int, found: Any) -> None:
+    """What a module has after loading: written into the part, if it is not the part itself."""
+    leaf = unit.leaves[index]
+    if found is leaf or isinstance(found, ShardedTensor):
+        return
+    if isinstance(found, DTensor) and found.placements == getattr(leaf, "placements", None):
+        if leaf.is_meta:  # as load_state_dict(assign=True) gives it
+            leaf.data = found.detach()
+        else:
+            with no_grad():
+                leaf.copy_(found)
+        return
+    unit.write(index, found.full_tensor() if isinstance(found, DTensor) else found)
+
+
+def _parts(unit: Unit) -> Sequence[Any]:
+    if unit.split.layouts is not None:
+        return unit.leaves
     return [ShardedTensor.of(leaf, unit, index) for index, leaf in enumerate(unit.leaves)]
 
 

@@ -15,6 +15,7 @@ from dynajit.core.types.dtypes import DType, bfloat16, float16, float32, int64
 from dynajit.distributed.collectives import all_gather_into_tensor, all_reduce, all_to_all_single
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.reductions import ReduceOp
+from dynajit.distributed.sharding.splits import Members
 from dynajit.distributed.work import Work
 from dynajit.eager.tensor.creation import empty, tensor
 from dynajit.eager.tensor.tensor import Tensor
@@ -100,12 +101,13 @@ class Reduction:
     Args:
         flat: the gradients of this process, as long as all parts.
         used: uint8, whether a gradient of each parameter arrived here.
-        group: whose mean is taken.
+        members: whose mean is taken.
         parts: into how many parts; 1: every process gets the whole.
     """
 
-    def __init__(self, flat: Tensor, used: Tensor, group: ProcessGroup, parts: int) -> None:
-        self._group = group
+    def __init__(self, flat: Tensor, used: Tensor, members: Members, parts: int) -> None:
+        group = members.group
+        self._members = members
         self._parts = parts
         self._dtype: DType = flat.dtype
         wide = flat.to(float32) if flat.dtype in _WIDENED else flat
@@ -138,7 +140,10 @@ class Reduction:
         else:
             total = joined_in_order(list(self._received.view(self._parts, -1).unbind()))
             total = total.clone()  # without the other processes' rows behind it
-        total.div_(self._group.size())
+        if self._members.across is not None:
+            all_reduce(total, group=self._members.across)
+            all_reduce(self._used, ReduceOp.MAX, group=self._members.across)
+        total.div_(self._members.count)
         return total.to(self._dtype), [bool(count) for count in self._used.tolist()]
 
 

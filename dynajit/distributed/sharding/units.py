@@ -1,9 +1,10 @@
-"""A unit: parameters that lie in one flat tensor, of which every process has an even part.
+"""A unit: parameters that travel as one flat tensor, of which every process has a part.
 
-Contract: outside of calls modules have the parts, which are leaves that optimizers step. A call
-gathers the flat tensor into memory of its own and lays views of it into the modules; afterwards
-nothing refers to that memory but who kept a view. It is never written: what was saved for backward
-is right for as long as it lives, and a parameter that is not gathered is an error, never a number.
+Contract: outside of calls modules have the parts, which are leaves that optimizers step: plain runs
+of elements, or DTensors (`splits`). A call gathers the flat tensor into memory of its own and lays
+views of it into the modules; afterwards nothing refers to that memory but who kept a view. It is
+never written: what was saved for backward is right for as long as it lives, and a parameter that is
+not gathered is an error, never a number.
 """
 
 import itertools
@@ -19,7 +20,11 @@ from dynajit.core.types.dtypes import DType, uint8
 from dynajit.distributed.collectives import all_reduce
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.reductions import ReduceOp
+from dynajit.distributed.sharding.splits import ByRows, Even, Members, Split
 from dynajit.distributed.sharding.transfers import ORDER, Gathering, Reduction
+from dynajit.distributed.tensor.dtensor import DTensor, from_part, made
+from dynajit.distributed.tensor.layouts import Layout
+from dynajit.distributed.tensor.parameters import DTensorParameter
 from dynajit.eager import _tensor
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty, tensor
@@ -46,11 +51,16 @@ MSG_ON_META: Final = (
 )
 
 
+MSG_COPY: Final = (
+    "deepcopy of a sharded module: the copy would need process groups of its own.  Copy the module "
+    "before it is sharded, or load its state dict into another one."
+)
+
 _numbers = itertools.count(1)
 
 
-class PartOfParameter(Parameter):
-    """This process's part of a parameter: one-dimensional, maybe empty; a leaf.
+class UnitPart:
+    """What the parts of a unit share.
 
     Attributes:
         unit: where it belongs.
@@ -60,11 +70,29 @@ class PartOfParameter(Parameter):
     unit: "Unit"
     index: int
 
+    def found_anywhere(self, flags: dict[Any, Tensor]) -> None:
+        """Flags of this process, which are 0 or 1, become those of any; every process calls
+        this."""
+        for flag in flags.values():
+            all_reduce(flag, ReduceOp.MAX, group=self.unit.group)
+
+
+class ShardedParameter(UnitPart, DTensorParameter):
+    """A parameter that is a DTensor outside of calls, and whose part lies in a unit; a leaf."""
+
+    def found_anywhere(self, flags: dict[Any, Tensor]) -> None:
+        """Of all processes of its mesh."""
+        DTensorParameter.found_anywhere(self, flags)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ShardedParameter":
+        raise UnsupportedError(MSG_COPY)
+
+
+class PartOfParameter(UnitPart, Parameter):
+    """This process's part of a parameter: one-dimensional, maybe empty; a leaf."""
+
     def __deepcopy__(self, memo: dict[int, Any]) -> "PartOfParameter":
-        raise UnsupportedError(
-            "deepcopy of a sharded module: the copy would need process groups of its own.  Copy "
-            "the module before it is sharded, or load its state dict into another one."
-        )
+        raise UnsupportedError(MSG_COPY)
 
     def full_tensor(self) -> Tensor:
         """The whole parameter; every process of the group calls this."""
@@ -74,12 +102,6 @@ class PartOfParameter(Parameter):
         """The part, without history."""
         part: Tensor = self.detach()
         return part
-
-    def found_anywhere(self, flags: dict[Any, Tensor]) -> None:
-        """Flags of this process, which are 0 or 1, become those of any; every process calls
-        this."""
-        for flag in flags.values():
-            all_reduce(flag, ReduceOp.MAX, group=self.unit.group)
 
     @staticmethod
     def total_norm_of(
@@ -115,13 +137,15 @@ class Entry:
     Args:
         owners: modules and the names that they have it under; grows where other units' modules
             share it.
-        shape: of the whole.
+        shape: of the whole; of this process's part of what is spread over other processes, too.
         start: of its first element in the flat tensor.
+        layout: how it lies on those; None: modules get it as a plain tensor.
     """
 
     owners: list[tuple[Module, str]]
     shape: tuple[int, ...]
     start: int
+    layout: Layout | None = None
 
     @property
     def count(self) -> int:
@@ -135,44 +159,55 @@ class Entry:
 
 
 class Unit:
-    """Parameters of one dtype, sharded evenly. Mutable: it is gathered and freed.
+    """Parameters of one dtype, sharded. Mutable: it is gathered and freed.
 
     Args:
         found: whole parameters, equal in all processes, and who has them.
-        group: whose processes have a part each.
+        members: whose processes have a part each, and who has the same one.
         parts: the group's size, or 1: every process has the whole (`NO_SHARD`).
         dtypes: of what is gathered and of what is reduced; None for the parameters' own.
+        layouts: the DTensors that parts are of, one for each parameter; None: parts are runs of all
+            parameters in one line.
     """
 
     def __init__(
         self,
         found: Sequence[tuple[Parameter, list[tuple[Module, str]]]],
-        group: ProcessGroup,
+        members: Members,
         parts: int,
         dtypes: tuple[DType | None, DType | None] = (None, None),
+        layouts: list[Layout] | None = None,
     ) -> None:
         self.number = next(_numbers)
-        self.group = group
+        self.members = members
+        self.group = members.group
         self.parts = parts
-        self.rank = group.rank() if parts > 1 else 0
+        self.rank = members.group.rank() if parts > 1 else 0
         self.gathered_dtype, self.reduced_dtype = dtypes
         self.entries: list[Entry] = []
         start = 0
-        for parameter, owners in found:
-            self.entries.append(Entry(owners, tuple(parameter.shape), start))
-            start += parameter.numel()
-        self.count = start
-        self.part_count = -(-start // parts)
+        wholes = [_plain(parameter) for parameter, _ in found]
+        for (parameter, owners), whole in zip(found, wholes, strict=True):
+            layout = parameter._layout if isinstance(parameter, DTensor) else None
+            self.entries.append(Entry(owners, tuple(whole.shape), start, layout))
+            start += whole.numel()
+        shapes = [entry.shape for entry in self.entries]
+        self.split: Split = (
+            Even(shapes, parts) if layouts is None else ByRows(shapes, parts, layouts)
+        )
+        self.part_count = self.split.part_count
         self.reshards = True
         self.syncs = True
         self.depth = 0
         self.shows = 0
         self.token: Tensor | None = None
         self.iteration: Any = None
-        self._shard = self._first_part([parameter for parameter, _ in found])
+        self._shard = self._first_part(wholes)
         self.leaves = [self._leaf(index, p.requires_grad) for index, (p, _) in enumerate(found)]
         self.full: Tensor | None = None
         self._gathering: Gathering | None = None
+        self._kept: Tensor | None = None
+        self._is_from_kept = False
         self._stamp: tuple[int, ...] = ()
         self._laid: tuple[Tensor, ...] = ()
         self._gradients: Tensor | None = None
@@ -184,13 +219,9 @@ class Unit:
     def span(self, index: int, rank: int | None = None) -> tuple[int, int, int]:
         """Of a parameter's part in a process: where it begins in the parameter and in the
         process's part, and its length."""
-        begin = (self.rank if rank is None else rank) * self.part_count
-        entry = self.entries[index]
-        first = min(max(begin, entry.start), entry.start + entry.count)
-        last = max(min(begin + self.part_count, entry.start + entry.count), first)
-        return first - entry.start, max(first - begin, 0), last - first
+        return self.split.span(index, self.rank if rank is None else rank)
 
-    def _first_part(self, parameters: Sequence[Parameter]) -> Tensor:
+    def _first_part(self, parameters: Sequence[Tensor]) -> Tensor:
         first = parameters[0]
         shard: Tensor = zeros(self.part_count, dtype=first.dtype, device=first.device)
         if not first.is_meta:
@@ -201,11 +232,43 @@ class Unit:
                     shard[at : at + length].copy_(flat[inside : inside + length])
         return shard
 
-    def _leaf(self, index: int, requires_grad: bool) -> PartOfParameter:
-        _, at, length = self.span(index)
-        leaf = PartOfParameter(self._shard[at : at + length].detach(), requires_grad)
+    def _leaf(self, index: int, requires_grad: bool) -> "Leaf":
+        leaf: Leaf
+        if self.split.layouts is None:
+            leaf = PartOfParameter(self._home(index), requires_grad)
+        else:
+            leaf = made(self._home(index), self.split.layouts[index], ShardedParameter)
+            leaf.requires_grad = requires_grad
         leaf.unit, leaf.index = self, index
         return leaf
+
+    def _home(self, index: int) -> Tensor:
+        """Where the part of a parameter lies, in the shape that it has."""
+        _, at, length = self.span(index)
+        return self.shaped(index, self._shard[at : at + length].detach())
+
+    def shaped(self, index: int, flat: Tensor) -> Tensor:
+        """A part of a parameter as the leaf's part is shaped."""
+        if self.split.layouts is None:
+            return flat
+        found: Tensor = flat.view(self.split.layouts[index].local_shape())
+        return found
+
+    def as_leaf(self, index: int, flat: Tensor) -> Tensor:
+        """A tensor like a leaf, without history, of a part: its gradient, as an example."""
+        if self.split.layouts is None:
+            return flat
+        return made(self.shaped(index, flat), self.split.layouts[index])
+
+    def write(self, index: int, whole: Tensor) -> None:
+        """Write a whole parameter into its part."""
+        leaf = self.leaves[index]
+        part = self.shaped(index, self.part_of(index, whole))
+        with no_grad():
+            if leaf.is_meta:
+                leaf.data = self.as_leaf(index, empty(part.numel(), dtype=leaf.dtype))
+            _plain(leaf).copy_(part.to(leaf.dtype))
+        _tensor.bump_version(leaf)
 
     def _rejoin(self) -> None:
         """Parts that were replaced (`.data = x`, `to`, `to_empty`) lie in the unit's memory
@@ -224,16 +287,16 @@ class Unit:
             self._shard = zeros(self.part_count, dtype=first.dtype, device=first.device)
         with no_grad():
             for index, leaf in enumerate(self.leaves):
-                _, at, length = self.span(index)
-                home = self._shard[at : at + length].detach()
-                if tuple(leaf.shape) != (length,):
+                home, part = self._home(index), _plain(leaf)
+                if part.shape != home.shape:
                     raise ShapeError(
                         f"the part of {self.entries[index].name!r} got the shape "
-                        f"{tuple(leaf.shape)}.  Expected ({length},), as fully_shard gave it."
+                        f"{tuple(part.shape)}.  Expected {tuple(home.shape)}, as fully_shard gave "
+                        "it."
                     )
-                if length and leaf.data_ptr() != home.data_ptr():
-                    home.copy_(leaf.detach())
-                    leaf.data = home
+                if part.numel() and part.data_ptr() != home.data_ptr():
+                    home.copy_(part)
+                    leaf.data = self.as_leaf(index, home.reshape(-1))
 
     @property
     def dtype(self) -> DType:
@@ -247,11 +310,16 @@ class Unit:
     # -- gathering -----------------------------------------------------------------------------
 
     def _versions(self) -> tuple[int, ...]:
-        return tuple(leaf._version for leaf in self.leaves)
+        return tuple(leaf._version + _plain(leaf)._version for leaf in self.leaves)
 
     def start_gathering(self) -> None:
         """Let the parts travel, unless they do or are here; every process calls this."""
         if self.full is not None or self._gathering is not None:
+            return
+        if self._kept is not None and self.members.smaller is not None:
+            ORDER.note(self.group, self.number)
+            self._gathering = Gathering(self._kept, self.members.smaller)
+            self._is_from_kept = True
             return
         self._rejoin()
         self._stamp = self._versions()
@@ -272,7 +340,9 @@ class Unit:
         """
         self.start_gathering()
         if self._gathering is not None:
-            self.full, self._gathering = self._gathering.wait(), None
+            found, self._gathering = self._gathering.wait(), None
+            self.full = found if self._is_from_kept else self.split.whole(found)
+            self._is_from_kept = False
         if self._stamp != self._versions():
             raise AutogradError(MSG_WRITTEN.format(names=self.names()))
         assert self.full is not None
@@ -281,6 +351,17 @@ class Unit:
     def stamp(self) -> tuple[int, ...]:
         """Tells what was gathered from what is later."""
         return self._stamp
+
+    def free_until_backward(self) -> None:
+        """Forget what was gathered, but for a part that fewer processes gather again."""
+        smaller = self.members.smaller
+        if smaller is not None and self.full is not None and self._kept is None:
+            step = -(-self.full.numel() // smaller.size())
+            kept = zeros(step, dtype=self.full.dtype)
+            own = self.full[smaller.rank() * step : (smaller.rank() + 1) * step]
+            kept[: own.numel()].copy_(own)
+            self._kept = kept
+        self.free()
 
     def free(self) -> None:
         """Forget what was gathered."""
@@ -320,7 +401,10 @@ class Unit:
     def lay_gathered(self, tensors: tuple[Tensor, ...]) -> None:
         """Let modules have views of what was gathered, until `lay_parts`."""
         self._laid = tensors
-        self.lay(tensors)
+        self.lay(
+            x if entry.layout is None else from_part(x, entry.layout)
+            for x, entry in zip(tensors, self.entries, strict=True)
+        )
 
     def is_laid(self) -> bool:
         """Whether modules have whole parameters."""
@@ -329,6 +413,7 @@ class Unit:
     def leave(self) -> None:
         """Modules have the parts, and what was gathered is forgotten."""
         self.depth = self.shows = 0
+        self._kept = None
         self.lay_parts()
         self.free()
 
@@ -342,7 +427,7 @@ class Unit:
         """Gradients of whole parameters that arrived in this process."""
         if self._gradients is None:
             dtype = self.reduced_dtype or self.gathered_dtype or self.dtype
-            self._gradients = zeros(self.part_count * self.parts, dtype=dtype)
+            self._gradients = zeros(self.split.whole_count, dtype=dtype)
         with no_grad():
             for index, gradient in enumerate(gradients):
                 if gradient is None:
@@ -360,7 +445,7 @@ class Unit:
         ORDER.note(self.group, -self.number)
         used = tensor(self._arrived, dtype=uint8)
         self._arrived = [False] * len(self.entries)
-        return Reduction(flat, used, self.group, self.parts)
+        return Reduction(self.split.by_part(flat), used, self.members, self.parts)
 
     def gradients_of_leaves(self, reduction: Reduction) -> list[Tensor | None]:
         """What arrived, one for each leaf; None where no process had a gradient."""
@@ -369,7 +454,7 @@ class Unit:
         found: list[Tensor | None] = []
         for index, is_used in enumerate(used):
             _, at, length = self.span(index)
-            found.append(part[at : at + length] if is_used else None)
+            found.append(self.as_leaf(index, part[at : at + length]) if is_used else None)
         return found
 
     # -- state ---------------------------------------------------------------------------------
@@ -390,7 +475,7 @@ class Unit:
                     _, at, length = self.span(index)
                     own[at : at + length].copy_(part)
             full = own if self.parts == 1 else Gathering(own, self.group).wait()
-            whole = self.views(full)
+            whole = self.views(self.split.whole(full))
             return [None if p is None else w.clone() for w, p in zip(whole, parts, strict=True)]
 
     def part_of(self, index: int, whole: Tensor) -> Tensor:
@@ -401,12 +486,8 @@ class Unit:
 
     def take_over(self, wholes: Sequence[Tensor]) -> None:
         """Write whole parameters into the parts."""
-        with no_grad():
-            for index, (leaf, whole) in enumerate(zip(self.leaves, wholes, strict=True)):
-                if leaf.is_meta:
-                    _, _, length = self.span(index)
-                    leaf.data = empty(length, dtype=leaf.dtype)
-                leaf.copy_(self.part_of(index, whole).to(leaf.dtype))
+        for index, whole in enumerate(wholes):
+            self.write(index, _plain(whole))
 
     def holds(self, array: Any) -> int | None:
         """Where an array begins in what was gathered, in bytes; None if it lies elsewhere."""
@@ -415,6 +496,15 @@ class Unit:
         flat = self.full.array
         offset = _address(array) - _address(flat)
         return offset if 0 <= offset < flat.nbytes else None
+
+
+Leaf = PartOfParameter | ShardedParameter
+
+
+def _plain(x: Any) -> Tensor:
+    """This process's part of a DTensor, or of a leaf; other tensors themselves; no history."""
+    part: Tensor = x._local if isinstance(x, DTensor) else x.detach()
+    return part
 
 
 def _joined_norm(norm: Tensor, order: float, group: ProcessGroup) -> Tensor:

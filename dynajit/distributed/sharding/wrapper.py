@@ -5,12 +5,14 @@ names (`use_orig_params=True` in PyTorch); one flat parameter for a module is no
 """
 
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from dynajit.core.errors import ExpectationError, UnsupportedError
+from dynajit.core.errors import ExpectationError, InvalidValueError, UnsupportedError
 from dynajit.core.process.process_groups import STATE as GROUPS
 from dynajit.distributed.collectives import broadcast
+from dynajit.distributed.device_mesh import init_device_mesh
 from dynajit.distributed.sharding.calls import STATE, ShardedState, state_of, states_below
 from dynajit.distributed.sharding.collecting import collected, sharding_group
 from dynajit.distributed.sharding.composable import _abandon, _entered, _leave
@@ -35,6 +37,7 @@ from dynajit.distributed.sharding.settings import (
     StateDictSettings,
     StateDictType,
 )
+from dynajit.distributed.sharding.splits import Members
 from dynajit.distributed.sharding.states import KIND, watch_state_dicts
 from dynajit.distributed.sharding.units import PartOfParameter
 from dynajit.distributed.wrapping import Wrapper, wrapped_below
@@ -58,9 +61,13 @@ class FullyShardedDataParallel(Wrapper):
 
     Args:
         module: what is wrapped.
-        process_group: all processes if None.
+        process_group: all processes if None. For hybrid strategies a pair: of processes that shard,
+            and of those that have the same part; None: the processes of each machine, and one of
+            every machine.
         sharding_strategy: FULL_SHARD (the default) frees parameters between forward and backward,
-            SHARD_GRAD_OP keeps them, NO_SHARD shards nothing.
+            SHARD_GRAD_OP keeps them, NO_SHARD shards nothing; HYBRID_SHARD and _HYBRID_SHARD_ZERO2
+            do the first two within a group, and average over another one what its processes have
+            the same part of.
         cpu_offload: parameters lie on the CPU in any case.
         auto_wrap_policy: which modules below are wrapped by themselves, of `wrapping`.
         backward_prefetch, forward_prefetch, limit_all_gathers, device_id: accepted; what is needed
@@ -71,20 +78,14 @@ class FullyShardedDataParallel(Wrapper):
             `reset_parameters`.
         sync_module_states: values of the first process are sent to all before.
         use_orig_params: parameters keep their names in any case.
-        device_mesh: a mesh of one dimension in place of `process_group`.
+        device_mesh: a mesh of one dimension in place of `process_group`; of two for hybrid
+            strategies, of which the second shards.
 
     Raises:
-        InvalidValueError: there is no group.
-        UnsupportedError: a hybrid strategy.
+        InvalidValueError: there is no group, or they do not fit the strategy.
     """
 
     _sharded_state: ShardedState
-    STRATEGIES: ClassVar = (
-        ShardingStrategy.FULL_SHARD,
-        ShardingStrategy.SHARD_GRAD_OP,
-        ShardingStrategy.NO_SHARD,
-    )
-
     _inside = _INSIDE
 
     def __init__(
@@ -108,14 +109,10 @@ class FullyShardedDataParallel(Wrapper):
     ) -> None:
         super().__init__()
         strategy = sharding_strategy or ShardingStrategy.FULL_SHARD
-        if strategy not in self.STRATEGIES:
-            raise UnsupportedError(
-                f"FullyShardedDataParallel(sharding_strategy={strategy.name}): hybrid strategies "
-                "are not here.  Expected FULL_SHARD, SHARD_GRAD_OP or NO_SHARD."
-            )
-        if device_mesh is not None:
-            process_group = device_mesh.get_group()
-        group = sharding_group(process_group, "FullyShardedDataParallel")
+        members = _members(process_group, device_mesh, strategy)
+        if strategy in _HYBRID:  # those below share the groups
+            process_group, device_mesh = (members.group, members.across), None
+        group = members.group
         states = list(ignored_states or ())
         left = [*(ignored_modules or ()), *(one for one in states if isinstance(one, Module))]
         modules = frozenset(below for one in left for below in one.modules())
@@ -124,6 +121,7 @@ class FullyShardedDataParallel(Wrapper):
         if auto_wrap_policy is not None:
             options = {
                 "process_group": process_group,
+                "device_mesh": device_mesh,
                 "sharding_strategy": strategy,
                 "mixed_precision": mixed_precision,
                 "param_init_fn": param_init_fn,
@@ -140,14 +138,16 @@ class FullyShardedDataParallel(Wrapper):
         precision = mixed_precision or MixedPrecision()
         materialized(module, param_init_fn)
         if sync_module_states:
-            _send_first(module, group)
+            for one in (members.across, group):
+                if one is not None:
+                    _send_first(module, one)
         self._fsdp_wrapped_module = module
         parts = 1 if strategy is ShardingStrategy.NO_SHARD else group.size()
         dtypes = (precision.param_dtype, precision.reduce_dtype or precision.param_dtype)
-        units, borrowed = collected(self, group, parts, dtypes, ignored)
+        units, borrowed = collected(self, members, parts, dtypes, ignored)
         root_cast = precision.param_dtype if precision.cast_root_forward_inputs else None
         cast = precision.param_dtype if precision.cast_forward_inputs else None
-        reshards = strategy is ShardingStrategy.FULL_SHARD
+        reshards = strategy in (ShardingStrategy.FULL_SHARD, ShardingStrategy.HYBRID_SHARD)
         state = ShardedState(self, units, borrowed, reshards, (cast, root_cast or cast, None))
         vars(self)[STATE] = state
         vars(self)["_strategy"], vars(self)["_group"] = strategy, group
@@ -385,6 +385,45 @@ class FullyShardedDataParallel(Wrapper):
             model, StateDictType.FULL_STATE_DICT, None, config
         ):
             return FullyShardedDataParallel.optim_state_dict(model, optim)
+
+
+_HYBRID: Final = (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
+
+
+def _members(given: Any, mesh: Any, strategy: ShardingStrategy) -> Members:
+    """Who shards, and who has the same part."""
+    name = "FullyShardedDataParallel"
+    if strategy not in _HYBRID:
+        if isinstance(given, (tuple, list)) or (mesh is not None and mesh.ndim != 1):
+            raise InvalidValueError(
+                f"{name}(sharding_strategy={strategy.name}): two groups, or a mesh of several "
+                "dims, are for HYBRID_SHARD.  Expected one group."
+            )
+        return Members(sharding_group(given if mesh is None else mesh.get_group(), name))
+    if mesh is not None:
+        if mesh.ndim != 2:
+            raise InvalidValueError(
+                f"{name}(sharding_strategy={strategy.name}): got {mesh!r}.  Expected a mesh of two "
+                "dims, of which the second shards."
+            )
+        given = mesh.get_group(1), mesh.get_group(0)
+    elif given is None:
+        found = init_device_mesh("cpu", _machines())
+        given = found.get_group(1), found.get_group(0)
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise InvalidValueError(
+            f"{name}(sharding_strategy={strategy.name}): expected two groups: of processes that "
+            "shard, and of those that have the same part."
+        )
+    group, across = (sharding_group(one, name) for one in given)
+    return Members(group, across)
+
+
+def _machines() -> tuple[int, int]:
+    """How many machines there are, and processes of each."""
+    size = sharding_group(None, "FullyShardedDataParallel").size()
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    return (size // local, local) if local and size % local == 0 else (1, size)
 
 
 def _clean(name: str) -> str:

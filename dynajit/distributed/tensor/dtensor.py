@@ -459,6 +459,11 @@ def _from_local(local: Any, layout: Layout, gradient: Placements | None) -> DTen
     return found
 
 
+def from_part(local: Any, layout: Layout) -> DTensor:
+    """A DTensor of a part that is known to be the one by `layout`; gradients flow back."""
+    return _from_local(local, layout, None)
+
+
 def placed(x: DTensor, placements: Placements) -> DTensor:
     """A tensor by other placements; gradients flow back."""
     if x.placements == placements:

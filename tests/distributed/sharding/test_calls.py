@@ -13,6 +13,7 @@ from dynajit import nn
 from dynajit.distributed.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from dynajit.distributed.fsdp import MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from dynajit.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+from dynajit.distributed.tensor import DTensor
 from tests.distributed.sharding.models import (
     adamw,
     averaged,
@@ -82,9 +83,7 @@ def accumulated() -> tuple[bool, list[Any], list[Any]]:
         if step == 0:
             early = any(p.grad is not None for p in model.parameters())
     averaged(plain)
-    whole = [
-        p.unit.joined([leaf.grad for leaf in p.unit.leaves])[p.index] for p in model.parameters()
-    ]
+    whole = [p.grad.full_tensor() for p in model.parameters()]
     return early, [p.grad.numpy() for p in plain.parameters()], [x.numpy() for x in whole]
 
 
@@ -198,14 +197,16 @@ def mixed() -> tuple[Any, ...]:
 
 
 def read_by_hand() -> tuple[Any, ...]:
-    """Shapes before, within and after `unshard`."""
+    """Whether a parameter is a DTensor before, within and after `unshard`; shapes of parts."""
     model: Any = fully_shard(Two())
-    shapes = [tuple(model.inner.weight.shape)]
-    model.unshard()
-    shapes.append(tuple(model.inner.weight.shape))
-    model.reshard()
-    shapes.append(tuple(model.inner.weight.shape))
-    return tuple(shapes)
+    found = []
+    for change in (lambda: None, model.unshard, model.reshard):
+        change()
+        weight = model.inner.weight
+        is_spread = isinstance(weight, DTensor)
+        part = weight.to_local() if is_spread else weight
+        found.append((is_spread, tuple(weight.shape), tuple(part.shape)))
+    return tuple(found)
 
 
 def scaled() -> tuple[Any, ...]:
@@ -328,11 +329,10 @@ def test_parameters_are_gathered_in_the_dtype_of_the_policy() -> None:
 
 
 def test_parameters_are_whole_between_unshard_and_reshard() -> None:
-    """Parts have one dim."""
+    """Else they are DTensors, of which a process has some rows."""
     for before, within, after in results()["by hand"]:
-        assert before == after
-        assert (4, 4) == within
-        assert 1 == len(before)
+        assert (True, (4, 4), (2, 4)) == before == after
+        assert (False, (4, 4), (4, 4)) == within
 
 
 def test_a_step_is_left_out_by_all_if_one_gradient_is_not_finite() -> None:

@@ -139,8 +139,10 @@ def policies() -> tuple[Any, ...]:
         empty = nn.Linear(3, 3)
     started = FullyShardedDataParallel(empty)(dj.ones(1, 3))
     try:
-        FullyShardedDataParallel(nn.Linear(2, 2), sharding_strategy=ShardingStrategy.HYBRID_SHARD)
-    except NotImplementedError as error:
+        FullyShardedDataParallel(
+            nn.Linear(2, 2), dist.group.WORLD, sharding_strategy=ShardingStrategy.HYBRID_SHARD
+        )
+    except ValueError as error:
         refused = str(error)
     precise = FullyShardedDataParallel(
         nn.Linear(2, 2), mixed_precision=MixedPrecision(param_dtype=dj.bfloat16)
