@@ -613,6 +613,9 @@ _PLACES: Final[dict[str, Place]] = {
         "Experiments with tensors of several processes.",
         {"distributed.tensor.running": "implicit_replication"},
     ),
+    "distributed._tensor.device_mesh": Place(
+        "Meshes of devices.", {"distributed.device_mesh": "DeviceMesh init_device_mesh"}
+    ),
     "distributed._tensor.placement_types": Place(
         "Where parts of tensors lie.",
         {"distributed.tensor": "DTensor Partial Placement Replicate Shard"},

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dynajit.core.errors import ArgumentError, InternalError
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
-from dynajit.nn.parameter import is_lazy
+from dynajit.nn.parameter import Parameter, is_lazy
 
 EXTRA = "_extra_state"
 _compilers: list[Callable[..., Any]] = []
@@ -238,7 +238,9 @@ def _load_entry(
         _copy(key, target, value, problems)
         return
     if name in module._parameters:
-        taken = type(target)(value.detach(), target.requires_grad)
+        # A DTensor says by itself what it becomes as a parameter.
+        kind = type(target) if target._has_array and value._has_array else Parameter
+        taken = kind(value.detach(), target.requires_grad)
         module._parameters[name] = taken
     else:
         module._buffers[name] = value
