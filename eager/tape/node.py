@@ -382,7 +382,9 @@ def saved_output(tensor: Any, index: int = 0) -> "SavedResult | SavedPacked":
 
 
 def kept_for_backward(tensor: Any) -> SavedTensor | SavedSparse:
-    """A tensor of either kind, with the version that it has."""
+    """A tensor of any kind, with the version that it has."""
+    if not tensor._has_array and hasattr(tensor, "_kept_for_backward"):
+        return tensor._kept_for_backward()  # type: ignore[no-any-return]
     return saved(tensor) if tensor.layout is strided else SavedSparse(tensor)
 
 

@@ -287,6 +287,9 @@ class DTensor(Tensor):
     def _as_parameter(self, requires_grad: bool) -> "DTensor":
         raise NotImplementedError  # set by `parameters`
 
+    def _kept_for_backward(self) -> Any:
+        raise NotImplementedError  # set by `running`
+
     def _made_alike(self, make: Callable[[tuple[int, ...]], Any]) -> "DTensor":
         """A tensor of the same shape and placements, of parts that are made.
 

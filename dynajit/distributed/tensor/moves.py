@@ -12,6 +12,7 @@ from dynajit.distributed.collectives import (
     all_gather_into_tensor,
     all_reduce,
     all_to_all_single,
+    reduce_scatter_tensor,
 )
 from dynajit.distributed.reductions import ReduceOp
 from dynajit.distributed.tensor.layouts import Layout, Placements, chunk
@@ -59,7 +60,7 @@ class _Move:
             return
         for at in range(len(placements)):
             if isinstance(self.layout.placements[at], Partial) and self._differs(at, placements):
-                self._reduce(at, placements[at])
+                self._reduce(at, placements)
         for at in reversed(self._to_gather(placements)):
             self._gather(at)
         for at in self.layout.with_placements(placements).order():
@@ -133,10 +134,16 @@ class _Move:
     def _group(self, at: int) -> Any:
         return self.layout.mesh.get_group(at)
 
-    def _reduce(self, at: int, wanted: Placement) -> None:
+    def _reduce(self, at: int, placements: Placements) -> None:
         """Join the parts of a sum (or another reduction)."""
-        old = self.layout.placements[at]
+        old, wanted = self.layout.placements[at], placements[at]
         assert isinstance(old, Partial)
+        others = [*self.layout.placements, *placements[:at], *placements[at + 1 :]]
+        if type(wanted) is Shard and not any(
+            isinstance(other, Shard) and other.dim == wanted.dim for other in others
+        ):
+            self._reduce_in_parts(at, old, wanted)
+            return
         if isinstance(wanted, Partial):
             raise UnsupportedError(
                 f"redistribute from {old!r} to {wanted!r}: go over Replicate() in between."
@@ -144,6 +151,18 @@ class _Move:
         local = self.local.clone().contiguous()
         all_reduce(local, _REDUCTIONS[old.reduce_op], group=self._group(at))
         self._now(at, Replicate(), local)
+
+    def _reduce_in_parts(self, at: int, old: Partial, wanted: Shard) -> None:
+        """Join the parts of a sum, of which this process keeps its part."""
+        dim, count = wanted.dim, self.layout.mesh.size(at)
+        size = self.layout.shape[dim]
+        step = -(-size // count)
+        front = _padded(self.local.movedim(dim, 0), step * count)
+        joined = empty((step, *front.shape[1:]), dtype=front.dtype, device=front.device)
+        operator = _REDUCTIONS[old.reduce_op]
+        reduce_scatter_tensor(joined, front, operator, group=self._group(at))
+        length = chunk(size, count, self.place[at])[1]
+        self._now(at, wanted, joined[:length].movedim(0, dim).contiguous())
 
     def _gather(self, at: int) -> None:
         """Join the parts that one dim of the mesh splits."""
@@ -154,12 +173,7 @@ class _Move:
         rest[at] = Replicate()
         size = self.layout.with_placements(rest).local_shape()[dim]
         step = -(-size // count)
-        front = self.local.movedim(dim, 0)
-        missing = step - front.shape[0]
-        if missing:
-            behind = zeros((missing, *front.shape[1:]), dtype=front.dtype, device=front.device)
-            front = cat([front, behind])
-        front = front.contiguous()
+        front = _padded(self.local.movedim(dim, 0), step)
         joined = empty((step * count, *front.shape[1:]), dtype=front.dtype, device=front.device)
         all_gather_into_tensor(joined, front, group=self._group(at))
         self._now(at, Replicate(), joined[:size].movedim(0, dim).contiguous())
@@ -180,6 +194,15 @@ class _Move:
         elif placement.reduce_op == "product":
             raise UnsupportedError("redistribute to Partial('product'): not available.")
         self._now(at, placement, local)
+
+
+def _padded(x: Tensor, rows: int) -> Tensor:
+    """A tensor row by row, with zeros behind, so that it has so many rows."""
+    missing = rows - x.shape[0]
+    if missing:
+        behind = zeros((missing, *x.shape[1:]), dtype=x.dtype, device=x.device)
+        return cat([x, behind])  # type: ignore[no-any-return]
+    return x.contiguous()  # type: ignore[no-any-return]
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -33,11 +33,11 @@ from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, needs_grad
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.operations import execute
+from dynajit.eager.tape import saved_hooks
 from dynajit.eager.tape.node import (
     MSG_MODIFIED,
     Node,
     OpNode,
-    SavedTensor,
     is_differentiable,
     savings_of,
 )
@@ -223,7 +223,7 @@ def _recorded(
     return result
 
 
-class SavedParts(SavedTensor):
+class SavedParts:
     """A DTensor that a formula needs, or the result of its node. Immutable.
 
     Args:
@@ -231,12 +231,17 @@ class SavedParts(SavedTensor):
         is_result: of the node itself: only its part is kept, so that no cycle arises.
     """
 
-    __slots__ = ("layout", "local")
+    __slots__ = ("history", "layout", "local", "place", "storage", "tensor", "version")
 
     def __init__(self, x: DTensor, is_result: bool) -> None:
-        self.tensor = None if is_result else x
-        self.local, self.layout = x._local, x._layout
-        self.array = None
+        hooks = saved_hooks.current() if saved_hooks.OPEN else None
+        is_owned = isinstance(hooks, saved_hooks.HooksOfOwner)
+        #: Where the part lies in memory that its owner frees until backward; None: it is kept.
+        self.place = hooks.place_of(x._local) if is_owned else None  # type: ignore[union-attr]
+        self.local = x._local if self.place is None else None
+        self.tensor = None if is_result or self.place is not None else x
+        self.history = None if is_result or x.grad_fn is None else (x.grad_fn, x.output_index)
+        self.layout = x._layout
         self.storage = x._storage
         self.version = self.storage.version
 
@@ -247,16 +252,26 @@ class SavedParts(SavedTensor):
             AutogradError: it was written in place.
         """
         if self.storage.version != self.version:
-            what = f"{self.local.dtype.name} {list(self.layout.shape)}"
+            what = f"DTensor {list(self.layout.shape)}"
             raise AutogradError(MSG_MODIFIED.format(
                 what=what, node=node.name(), now=self.storage.version, expected=self.version
             ))  # fmt: skip
         if self.tensor is not None:
             return self.tensor
-        again = made(self.local, self.layout)
+        again = made(self.local if self.place is None else self.place.found(), self.layout)
         if is_grad_enabled():
-            _tensor.attach(again, node, 0)
+            maker, index = (node, 0) if self.place is None else self.history or (None, 0)
+            if maker is not None:
+                _tensor.attach(again, maker, index)
         return again
+
+
+def _kept_for_backward(self: DTensor) -> SavedParts:
+    """The tensor as a node keeps it."""
+    return SavedParts(self, False)
+
+
+DTensor._kept_for_backward = _kept_for_backward  # type: ignore[method-assign]
 
 
 class RowBackward(OpNode):
@@ -291,6 +306,11 @@ class RowBackward(OpNode):
             self.result = SavedParts(tensor, True)  # type: ignore[assignment]
         if self.savings.result_type:
             self.out_meta = _tensor.meta_of(tensor)
+
+    def saved_input(self, position: int) -> Any:
+        """A saved input, as of other nodes."""
+        kept = None if self.saved is None else self.saved[position]
+        return kept.unpack(self) if isinstance(kept, SavedParts) else super().saved_input(position)
 
     def apply(self, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         g = as_gradient(gradients[0], self.out_layout)
