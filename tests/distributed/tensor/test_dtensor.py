@@ -140,9 +140,15 @@ def drawn_numbers() -> tuple[Any, Any]:
     return bool((spread == expected[0]).all()), bool((dropped == expected[1]).all())
 
 
-def test_tensors_on_two_processes_compute_as_one() -> None:
+@functools.cache
+def on_two() -> list[list[Any]]:
+    """By rank, of one job."""
     on_a_line = functools.partial(differences, (2,), PLACED)
-    found, sizes, numbers = on_ranks([on_a_line, uneven, drawn_numbers], 2)
+    return on_ranks([on_a_line, uneven, drawn_numbers, refusals], 2)
+
+
+def test_tensors_on_two_processes_compute_as_one() -> None:
+    found, sizes, numbers, _ = on_two()
     assert not isinstance(found[0], Raised), found[0]
     assert {} == {name: error for name, error in found[0].items() if not error < 1e-10}
     for results in (*sizes, *numbers):
@@ -191,7 +197,7 @@ def refusals() -> list[tuple[str, str]]:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    ((found, _),) = on_ranks([refusals], 2)
+    *_, (found, _) = on_two()
     expected = [
         ("IndexError", "a dim from -1 to 0"),
         ("ValueError", "same length as `device_mesh.ndim`"),
