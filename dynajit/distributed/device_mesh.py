@@ -64,6 +64,7 @@ class DeviceMesh:
         self._groups = groups
         self._root = root or self
         self._flattened: dict[str, DeviceMesh] = {}
+        self._hash = hash((device_type, names, ranks.tobytes(), ranks.shape))
 
     @classmethod
     def _part(
@@ -260,7 +261,7 @@ class DeviceMesh:
         )
 
     def __hash__(self) -> int:
-        return hash((self._device_type, self._names, self._ranks.tobytes(), self.shape))
+        return self._hash
 
     def __repr__(self) -> str:
         named = self._names and ", ".join(

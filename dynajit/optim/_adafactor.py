@@ -29,6 +29,8 @@ class Adafactor(BuiltInOptimizer):
 
     _counted = ("step",)
 
+    _is_elementwise = False
+
     def __init__(
         self,
         params: Any,

@@ -31,6 +31,8 @@ class Muon(BuiltInOptimizer):
         InvalidValueError: an option is out of its range, or a parameter is no matrix.
     """
 
+    _is_elementwise = False
+
     def __init__(
         self,
         params: Any,

@@ -103,6 +103,8 @@ class Optimizer:
     _counted: tuple[str, ...] = ()
     # Whether `_update` takes a sparse gradient, as that of an embedding may be.
     _takes_sparse = False
+    # Whether `_update` computes each element from those in its place: parts may be stepped alone.
+    _is_elementwise = False
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -205,7 +207,11 @@ class Optimizer:
                         state = self.state[parameter]
                         if not state:
                             self._begin(parameter, state, group)
-                        self._update(parameter, parameter.grad, state, group)
+                        is_spread = not (parameter._has_array or parameter.is_sparse)
+                        if self._is_elementwise and is_spread:
+                            parameter._stepped_in_parts(self._update, state, group)
+                        else:
+                            self._update(parameter, parameter.grad, state, group)
         return loss
 
     def _begin_all(self, has_gradient: Callable[[Tensor], bool] = _has_gradient) -> None:
@@ -410,6 +416,8 @@ class BuiltInOptimizer(Optimizer):
     Raises:
         UnsupportedError: `differentiable=True`.
     """
+
+    _is_elementwise = True
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         check_implementation(defaults)

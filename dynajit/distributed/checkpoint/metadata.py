@@ -38,6 +38,13 @@ class Piece:
     block: tuple[tuple[int, int], ...] = ()
 
 
+def _piece(entry: list[Any]) -> Piece:
+    """A piece from its form in the file."""
+    file, offset, length, start, count, crc, *block = entry
+    spans = tuple((first, size) for first, size in block)
+    return Piece(file, offset, length, start, count, crc, spans)
+
+
 @record
 class Saved:
     """An entry of a state dict.
@@ -101,10 +108,7 @@ class Metadata:
                 name: Saved(
                     saved["dtype"],
                     tuple(saved["shape"]),
-                    tuple(
-                        Piece(*piece[:6], tuple((first, length) for first, length in piece[6:]))
-                        for piece in saved["pieces"]
-                    ),
+                    tuple(map(_piece, saved["pieces"])),
                 )
                 for name, saved in whole["entries"].items()
             }

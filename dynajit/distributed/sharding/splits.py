@@ -106,7 +106,8 @@ class ByRows:
         runs = []
         for (rows, size), start, step in zip(self._rows, self._starts, self._steps, strict=True):
             runs.append(table[:, start : start + step].reshape(-1)[: rows * size])
-        return cat(runs)
+        found: Tensor = cat(runs)
+        return found
 
     def by_part(self, whole: Tensor) -> Tensor:
         """See `Even.by_part`: a copy, unless there is one part; what is missing is 0."""
@@ -121,7 +122,8 @@ class ByRows:
                 run = whole[begin + inside : begin + inside + length]
                 table[rank, at : at + length].copy_(run)
             begin += count
-        return table.view(-1)
+        found: Tensor = table.view(-1)
+        return found
 
 
 Split = Even | ByRows

@@ -22,7 +22,7 @@ from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.reductions import ReduceOp
 from dynajit.distributed.sharding.splits import ByRows, Even, Members, Split
 from dynajit.distributed.sharding.transfers import ORDER, Gathering, Reduction
-from dynajit.distributed.tensor.dtensor import DTensor, from_part, made
+from dynajit.distributed.tensor.dtensor import DTensor, from_part, made, made_as
 from dynajit.distributed.tensor.layouts import Layout
 from dynajit.distributed.tensor.parameters import DTensorParameter
 from dynajit.eager import _tensor
@@ -188,7 +188,8 @@ class Unit:
         start = 0
         wholes = [_plain(parameter) for parameter, _ in found]
         for (parameter, owners), whole in zip(found, wholes, strict=True):
-            layout = parameter._layout if isinstance(parameter, DTensor) else None
+            given: Any = parameter
+            layout = given._layout if isinstance(given, DTensor) else None
             self.entries.append(Entry(owners, tuple(whole.shape), start, layout))
             start += whole.numel()
         shapes = [entry.shape for entry in self.entries]
@@ -237,7 +238,7 @@ class Unit:
         if self.split.layouts is None:
             leaf = PartOfParameter(self._home(index), requires_grad)
         else:
-            leaf = made(self._home(index), self.split.layouts[index], ShardedParameter)
+            leaf = made_as(ShardedParameter, self._home(index), self.split.layouts[index])
             leaf.requires_grad = requires_grad
         leaf.unit, leaf.index = self, index
         return leaf

@@ -88,7 +88,7 @@ def _from_source(whole: Tensor, mesh: DeviceMesh, source: int) -> Tensor:
     """The values of one process, in all."""
     if mesh.size() == 1:
         return whole
-    sent = whole.clone().contiguous()
+    sent: Tensor = whole.clone().contiguous()
     for at in range(mesh.ndim):
         if mesh.size(at) > 1:
             broadcast(sent, group=mesh.get_group(at), group_src=source)

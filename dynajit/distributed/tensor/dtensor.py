@@ -29,7 +29,7 @@ from dynajit.distributed.tensor.layouts import (
     for_gradient,
 )
 from dynajit.distributed.tensor.moves import moved
-from dynajit.distributed.tensor.placements import Placement, Replicate, Shard
+from dynajit.distributed.tensor.placements import Partial, Placement, Replicate, Shard
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, needs_grad
 from dynajit.eager.samples.sample_tensor import without_elements
@@ -176,7 +176,7 @@ class DTensor(Tensor):
         if backward_dtype not in (None, self.dtype):
             raise UnsupportedError("redistribute: backward_dtype is not available.")
         found = checked_placements(placements, self.device_mesh, self.ndim, "redistribute")
-        given = self if forward_dtype in (None, self.dtype) else self.to(forward_dtype)
+        given: Any = self if forward_dtype in (None, self.dtype) else self.to(forward_dtype)
         return placed(given, found)
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
@@ -271,7 +271,7 @@ class DTensor(Tensor):
 
     # -- data --------------------------------------------------------------------------------
 
-    @property  # type: ignore[misc]
+    @property  # type: ignore[override]
     def data(self) -> "DTensor":
         """The same elements without history."""
         return made(self._local.data, self._layout)
@@ -289,6 +289,36 @@ class DTensor(Tensor):
 
     def _kept_for_backward(self) -> Any:
         raise NotImplementedError  # set by `running`
+
+    def _stepped_in_parts(
+        self, update: Callable[..., None], state: dict[str, Any], group: dict[str, Any]
+    ) -> None:
+        """Step a parameter, part by part: as of whole tensors, and several times quicker.
+
+        Args:
+            update: `update(parameter, gradient, state, group)` of an optimizer, which computes
+                each element from those in its place.
+            state: of the parameter; what lies as it does is given to `update` in parts.
+        """
+        others = [x.placements for x in state.values() if isinstance(x, DTensor)]
+        is_partial = any(isinstance(placement, Partial) for placement in self.placements)
+        if is_partial or any(placements != self.placements for placements in others):
+            update(self, self.grad, state, group)
+            return
+        gradient = placed(as_gradient(self.grad, self._layout), self.placements)
+        parts = {name: x._local if isinstance(x, DTensor) else x for name, x in state.items()}
+        given = dict(parts)
+        update(self._local, gradient._local, parts, group)
+        _tensor.bump_version(self)
+        for name, value in parts.items():
+            known = state.get(name)
+            if value is given.get(name):
+                if isinstance(known, DTensor):
+                    _tensor.bump_version(known)
+            elif isinstance(value, Tensor) and value.ndim and value.shape == self._local.shape:
+                state[name] = made(value, self._layout)
+            else:
+                state[name] = value
 
     def _made_alike(self, make: Callable[[tuple[int, ...]], Any]) -> "DTensor":
         """A tensor of the same shape and placements, of parts that are made.
@@ -340,7 +370,7 @@ class DTensor(Tensor):
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                 "protocol at the moment.  Take detach().clone()."
             )
-        copied = made(copy.deepcopy(self._local, memo), self._layout, type(self))
+        copied = made_as(type(self), copy.deepcopy(self._local, memo), self._layout)
         copied.requires_grad = self.requires_grad
         memo[id(self)] = copied
         copied.__dict__.update(copy.deepcopy(_own_fields(self), memo))
@@ -348,8 +378,9 @@ class DTensor(Tensor):
 
     def __copy__(self) -> "DTensor":
         if not self.is_leaf:
-            return self.view_as(self)
-        copied = made(self._local, self._layout, type(self))
+            alias: DTensor = self.view_as(self)
+            return alias
+        copied = made_as(type(self), self._local, self._layout)
         copied.requires_grad = self.requires_grad
         return copied
 
@@ -371,12 +402,7 @@ def _own_fields(x: DTensor) -> dict[str, Any]:
 # -- making ----------------------------------------------------------------------------------------
 
 
-def made(
-    local: Any,
-    layout: Layout,
-    cls: type[_D] = DTensor,
-    source: Any = None,  # type: ignore[assignment]
-) -> _D:
+def made_as(cls: type[_D], local: Any, layout: Layout, source: Any = None) -> _D:
     """A tensor of class `cls` around a part, without history.
 
     Args:
@@ -388,6 +414,11 @@ def made(
     x._local, x._layout, x._is_copied_view = _plain(local), layout, False
     x._is_view_of_other = source is not None
     return x
+
+
+def made(local: Any, layout: Layout, source: Any = None) -> DTensor:
+    """A DTensor around a part: see `made_as`."""
+    return made_as(DTensor, local, layout, source)
 
 
 def _placeholder(local: Any, shape: tuple[int, ...]) -> Any:
@@ -403,7 +434,8 @@ def _plain(local: Any) -> Any:
 
 def _alias(local: Tensor) -> Tensor:
     """Another tensor on the same memory, without history."""
-    return TABLE.detach(local)
+    alias: Tensor = TABLE.detach(local)
+    return alias
 
 
 def replicated(x: Any, mesh: DeviceMesh) -> DTensor:

@@ -158,11 +158,11 @@ def _carried(
     if op.kind is Kind.MOVEMENT:
         notes = _Notes(len(out.shape), len(types))
         op.rule.read(notes, notes.load, tuple(notes.symbols), types, **named)
-        found = ((dim, notes.operands_of(dim), dim) for dim in range(len(out.shape)))
+        places: dict[int, int] = {dim: dim for dim in range(len(out.shape))}
     else:
         domain = tuple(op.rule.domain(types, **named))
         notes = _Notes(len(domain), len(types))
         target, _ = op.rule.write(notes, notes.load, tuple(notes.symbols), types, **named)
         places = {at.dim: place for place, at in enumerate(target) if type(at) is _Symbol}
-        found = ((dim, notes.operands_of(dim), places.get(dim)) for dim in range(len(domain)))
-    return tuple(Carried(at, result) for _, at, result in found if at is not None)
+    found = ((notes.operands_of(dim), places.get(dim)) for dim in range(len(notes.symbols)))
+    return tuple(Carried(at, result) for at, result in found if at is not None)

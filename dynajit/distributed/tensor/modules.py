@@ -76,7 +76,7 @@ def shard_parameter(module: Any, name: str, mesh: DeviceMesh, placements: Any, s
     parameter = module._parameters[name]
     if parameter is None:
         return
-    found = distribute_tensor(parameter, mesh, placements, src_data_rank=source)
+    found: Any = distribute_tensor(parameter, mesh, placements, src_data_rank=source)
     if not isinstance(found, Parameter):
         raise ExpectationError(f"{type(module).__name__}.{name} is no parameter.")
     module._parameters[name] = found

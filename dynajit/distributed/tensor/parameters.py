@@ -8,13 +8,16 @@ from typing import Any
 
 from dynajit.distributed.collectives import all_reduce
 from dynajit.distributed.reductions import ReduceOp
-from dynajit.distributed.tensor.dtensor import DTensor, made
+from dynajit.distributed.tensor.dtensor import DTensor, made_as
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.parameter import Parameter
 
 
 class DTensorParameter(DTensor, Parameter):
     """A DTensor that is a module's parameter when assigned as an attribute."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return DTensor.__deepcopy__(self, memo)
 
     def found_anywhere(self, flags: dict[Any, Tensor]) -> None:
         """Flags of this process, which are 0 or 1, become those of any; every process of the mesh
@@ -32,7 +35,7 @@ def as_parameter(x: DTensor, requires_grad: bool = True) -> DTensorParameter:
         x: the tensor; its history is left behind.
         requires_grad: whether gradients are accumulated in `.grad`.
     """
-    found = made(x._local, x._layout, DTensorParameter)
+    found = made_as(DTensorParameter, x._local, x._layout)
     found.requires_grad = requires_grad
     return found
 

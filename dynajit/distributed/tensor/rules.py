@@ -58,6 +58,10 @@ class Call:
         """Of a whole operand."""
         return tuple(self.types[place].shape)
 
+    def result_shape(self) -> tuple[int, ...]:
+        """Of the whole result."""
+        return tuple(map(int, self.out.shape))
+
     def tensors(self) -> list[int]:
         """Places of the operands that are tensors."""
         return [place for place, type in enumerate(self.types) if isinstance(type, TensorType)]
@@ -257,7 +261,7 @@ _CARRYING: Final = frozenset((
 def _reshape(call: Call) -> Iterator[Option]:
     """The first dim of a run of dims that become others stays split, where parts end at the same
     elements."""
-    old, new = call.shape(0), tuple(call.out.shape)
+    old, new = call.shape(0), call.result_shape()
     for _, dim in sorted(_shards(call)):
         for first, last, then, end in matching_groups(old, new):
             if not first <= dim < last:
@@ -343,7 +347,7 @@ def _matmul(call: Call) -> Iterator[Option]:
         if from_the_end == (-1, -2)[place]:
             yield Option((Shard(len(left) - 1), Shard(len(right) - 2)), Partial())
         elif from_the_end == (-2, -1)[place]:
-            wants = [REPLICATE, REPLICATE]
+            wants: list[Placement] = [REPLICATE, REPLICATE]
             wants[place] = Shard(dim)
             yield Option(tuple(wants), Shard(rank + from_the_end))
         else:

@@ -144,7 +144,7 @@ def _run(
 ) -> DTensor:
     """The result without history."""
     mesh = next(x.device_mesh for x in inputs if isinstance(x, DTensor))
-    layout = Layout(mesh, found.result, tuple(out.shape))
+    layout = Layout(mesh, found.result, tuple(map(int, out.shape)))
     with no_grad():
         parts = tuple(
             moved(x._local, x._layout, wanted) if wanted is not None else x
@@ -164,7 +164,7 @@ def _run(
         return made(local, layout)
     source = inputs[0]
     is_shared = local._storage is source._local._storage
-    result = made(local, layout, source=source if is_shared else None)
+    result = made(local, layout, source if is_shared else None)
     result._is_copied_view = not is_shared or source._is_copied_view
     return result
 

@@ -42,7 +42,8 @@ def as_placed(value: Any, mesh: DeviceMesh, given: Placement, wanted: Placement)
     """
     if not isinstance(value, DTensor):
         value = DTensor.from_local(value, mesh, [given])
-    return value.redistribute(placements=[wanted])
+    found: DTensor = value.redistribute(placements=[wanted])
+    return found
 
 
 class _OfLayers(ParallelStyle):
