@@ -7,6 +7,7 @@ same calls, so either all compare or none. The debug level DETAIL compares every
 """
 
 import enum
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -43,7 +44,12 @@ class _Level:
     """The debug level of this process; mutable."""
 
     def __init__(self) -> None:
-        self.now = DebugLevel.OFF
+        self.set(DebugLevel.OFF)
+
+    def set(self, level: DebugLevel) -> None:
+        """Set it."""
+        self.now = level
+        self.is_detailed = level is DebugLevel.DETAIL
 
 
 _LEVEL: Final = _Level()
@@ -56,7 +62,7 @@ def get_debug_level() -> DebugLevel:
 
 def set_debug_level(level: DebugLevel) -> None:
     """Set the debug level, in all processes at the same place of the program."""
-    _LEVEL.now = level
+    _LEVEL.set(level)
 
 
 def set_debug_level_from_env() -> None:
@@ -70,7 +76,7 @@ def set_debug_level_from_env() -> None:
         raise InvalidValueError(
             f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL, got {name!r}."
         )
-    _LEVEL.now = DebugLevel[name]
+    _LEVEL.set(DebugLevel[name])
 
 
 def check(group: ProcessGroup, name: str, tensors: Sequence[Tensor], *facts: Any) -> None:
@@ -85,11 +91,14 @@ def check(group: ProcessGroup, name: str, tensors: Sequence[Tensor], *facts: Any
         DistBackendError: the processes call different ones, or not all come in time, or the group
             failed before.
     """
-    group.refuse_after_failure(name)
-    key: tuple[Any, ...] = (name, *facts)
-    if tensors:
-        key = (*key, sum(tensor.numel() for tensor in tensors), tensors[0].dtype)
-    if key in group.agreed and _LEVEL.now is not DebugLevel.DETAIL:
+    if group.failure is not None:
+        group.refuse_after_failure(name)
+    key: tuple[Any, ...] = (name, facts)
+    if len(tensors) == 1:
+        key = (name, facts, math.prod(tensors[0].shape), tensors[0].dtype)
+    elif tensors:
+        key = (name, facts, sum(tensor.numel() for tensor in tensors), tensors[0].dtype)
+    if key in group.agreed and not _LEVEL.is_detailed:
         return
     if len(group.agreed) >= _MOST_REMEMBERED:
         group.agreed.clear()
@@ -105,7 +114,7 @@ def _asked(name: str, tensors: Sequence[Tensor], facts: tuple[Any, ...]) -> str:
     if tensors:
         count = sum(tensor.numel() for tensor in tensors)
         size: Any = f"[{count} elements]"
-        if _LEVEL.now is DebugLevel.DETAIL:
+        if _LEVEL.is_detailed:
             size = list(tensors[0].shape) if len(tensors) == 1 else [count]
         parts.insert(0, f"{tensors[0].dtype.name}{size}")
     return f"{name}({', '.join(parts)})"

@@ -4,7 +4,8 @@ Contract: a contiguous tensor's own memory is used where the engine reaches it; 
 copied, and copied back when it has arrived. Writes count as in-place writes for autograd.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,49 +34,49 @@ def joined(tensors: Sequence[Tensor], group: ProcessGroup) -> Array:
     return any_arrays.module_of(arrays[0]).concatenate(arrays)
 
 
-class Incoming:
-    """Tensors that an engine writes, one after the other, as one array.
+def incoming(
+    tensors: Sequence[Tensor], group: ProcessGroup, keep: bool = False
+) -> tuple[Array, Callable[[], None]]:
+    """Tensors that an engine writes, one after the other: an array, and what is called when it has
+    arrived.
 
     Args:
         tensors: at least one, all of one dtype and on one device.
         group: whose engine writes.
         keep: the array holds the tensors' elements before.
     """
-
-    def __init__(self, tensors: Sequence[Tensor], group: ProcessGroup, keep: bool = False) -> None:
-        self._tensors = tensors
-        first = tensors[0]
-        self.array: Array = first.array
-        self._is_direct = (
-            len(tensors) == 1 and _is_reached(first, group) and any_arrays.is_writable(self.array)
-        )
-        if self._is_direct:
-            return
-        if keep:
-            copied = joined(tensors, group)
-            self.array = copied.copy() if copied is first.array else copied
-        else:
-            count = sum(tensor.numel() for tensor in tensors)
-            module = np if group.channel.on_host else any_arrays.module_of(first.array)
-            self.array = module.empty(count, first.array.dtype)
-
-    def write(self) -> None:
-        """What arrived, in the tensors."""
-        if self._is_direct:
-            _tensor.bump_version(self._tensors[0])
-            return
-        flat, start = self.array.reshape(-1), 0
-        with no_grad():
-            for tensor in self._tensors:
-                part = flat[start : start + tensor.numel()].reshape(tuple(tensor.shape))
-                start += tensor.numel()
-                tensor.detach().copy_(_tensor.wrap(any_arrays.placed_like(part, tensor.array)))
-                _tensor.bump_version(tensor)
+    first = tensors[0]
+    if len(tensors) == 1 and _is_reached(first, group, True):
+        return first.array, partial(_tensor.bump_version, first)
+    if keep:
+        array = joined(tensors, group)
+        if array is first.array:
+            array = array.copy()
+    else:
+        count = sum(tensor.numel() for tensor in tensors)
+        module = np if group.channel.on_host else any_arrays.module_of(first.array)
+        array = module.empty(count, first.array.dtype)
+    return array, partial(_write, array, tensors)
 
 
-def _is_reached(tensor: Tensor, group: ProcessGroup) -> bool:
-    """Whether an engine can read the tensor's elements, in order, where they lie."""
+def _write(array: Array, tensors: Sequence[Tensor]) -> None:
+    """What arrived, in the tensors."""
+    flat, start = array.reshape(-1), 0
+    with no_grad():
+        for tensor in tensors:
+            part = flat[start : start + tensor.numel()].reshape(tuple(tensor.shape))
+            start += tensor.numel()
+            tensor.detach().copy_(_tensor.wrap(any_arrays.placed_like(part, tensor.array)))
+            _tensor.bump_version(tensor)
+
+
+def _is_reached(tensor: Tensor, group: ProcessGroup, is_written: bool = False) -> bool:
+    """Whether an engine can read the tensor's elements, in order, where they lie, and write them if
+    it is to."""
     array: Any = tensor.array
-    if group.channel.on_host and not isinstance(array, np.ndarray):
+    flags = array.flags
+    if not flags.c_contiguous or tensor._is_mirrored:
         return False
-    return bool(array.flags.c_contiguous) and not tensor._is_mirrored
+    if isinstance(array, np.ndarray):
+        return not is_written or flags.writeable
+    return not group.channel.on_host  # memory of a GPU may always be written

@@ -7,6 +7,7 @@ nothing happens.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -560,7 +561,7 @@ def _check_alike(output: Tensor, source: Tensor, name: str) -> None:
 def _check_parts(
     whole: Tensor, part: Tensor, group: ProcessGroup, name: str, whole_name: str, part_name: str
 ) -> None:
-    if whole.numel() != part.numel() * group.size():
+    if math.prod(whole.shape) != math.prod(part.shape) * group.size():
         raise ShapeError(
             f"{name}: {whole_name} tensor size must be equal to world_size times {part_name} "
             f"tensor size: {tuple(whole.shape)} for {group.size()} of {tuple(part.shape)}."

@@ -121,7 +121,9 @@ def group_of(group: Any) -> ProcessGroup | None:
     Raises:
         InvalidValueError: there is no group, or this one was destroyed.
     """
-    found = process_groups.member_of(group)
+    found = STATE.default if group is None else None
+    if found is None:
+        found = process_groups.member_of(group)
     return found if isinstance(found, ProcessGroup) else None
 
 

@@ -5,7 +5,7 @@ engines know the others.
 """
 
 import enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
 from dynajit.core.records import record
@@ -35,6 +35,9 @@ class ReduceOp(enum.Enum):
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
 
+_SUM: Final = ReduceOp.SUM
+
+
 @record
 class PremultipliedSum:
     """The sum of what processes have, each multiplied by its factor."""
@@ -58,13 +61,13 @@ def check_reduction(tensor: "Tensor", op: Any, name: str) -> None:
         InvalidValueError: complex numbers have no order; a ValueError, as in PyTorch.
         DTypeError: bits of floating numbers, or a mean of integers.
     """
-    if op is ReduceOp.SUM or isinstance(op, PremultipliedSum):
+    if op is _SUM or isinstance(op, PremultipliedSum):
         return
     if not isinstance(op, ReduceOp) or op is ReduceOp.PREMUL_SUM:
         raise ArgumentError(f"{name}(op={op!r}): incompatible function arguments. Expected a "
                             "member of ReduceOp other than PREMUL_SUM.")  # fmt: skip
     dtype = tensor.dtype
-    if dtype.is_complex and op is not ReduceOp.SUM and op is not ReduceOp.AVG:
+    if dtype.is_complex and op is not ReduceOp.AVG:
         raise InvalidValueError(f"{name} does not support {op} on complex tensors")
     if op in _BITWISE and dtype.is_floating_point:
         raise DTypeError(f"Cannot use {op} with non-integral dtype")

@@ -7,18 +7,22 @@ launch began before it refused its values is not begun again (`captured.takeover
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DistBackendError
 from dynajit.distributed import agreement
-from dynajit.distributed.buffers import Incoming, joined, outgoing
+from dynajit.distributed.buffers import incoming, joined, outgoing
 from dynajit.distributed.captured.takeover import is_taken_over, taken_over
 from dynajit.distributed.channels.channel import Array, Request
 from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.reductions import PremultipliedSum, ReduceOp
 from dynajit.distributed.work import PROGRESS, Work, finished
 from dynajit.eager.tensor.tensor import Tensor
+
+#: Read in every call: members of enumerations are looked up by Python code.
+_SUM: Final = ReduceOp.SUM
+_AVG: Final = ReduceOp.AVG
 
 Operation: TypeAlias = ReduceOp | PremultipliedSum
 
@@ -31,14 +35,14 @@ def all_reduce(
         return taken_over(group, ("all_reduce", _kind(op)), tensors, async_op)
     name = "all_reduce"
     agreement.check(group, name, tensors, _kind(op))
-    arrived = Incoming(tensors, group, keep=True)
-    kind = _factored(arrived.array, op)
+    array, write = incoming(tensors, group, True)
+    kind = _factored(array, op)
     return _run(
         group,
         name,
-        lambda: group.channel.all_reduce(arrived.array, kind),
+        lambda: group.channel.all_reduce(array, kind),
         tensors,
-        _averaged(arrived.array, op, group, arrived.write),
+        _averaged(array, op, group, write),
         async_op,
     )
 
@@ -51,10 +55,10 @@ def reduce(
         results = [tensor] if group.rank() == root else []
         return taken_over(group, ("reduce", _kind(op), root), results, async_op)
     agreement.check(group, "reduce", [tensor], _kind(op), root)
-    arrived = Incoming([tensor], group, keep=True)
-    array, finish = arrived.array, None
+    array, write = incoming([tensor], group, True)
+    finish = None
     if group.rank() == root:
-        finish = _averaged(array, op, group, arrived.write)
+        finish = _averaged(array, op, group, write)
     elif isinstance(op, PremultipliedSum):
         array = any_arrays.copied(array)
     kind = _factored(array, op)
@@ -74,8 +78,7 @@ def broadcast(
         array = outgoing(tensors[0], group) if len(tensors) == 1 else joined(tensors, group)
         finish = None
     else:
-        arrived = Incoming(tensors, group)
-        array, finish = arrived.array, arrived.write
+        array, finish = incoming(tensors, group)
     return _run(
         group, "broadcast", lambda: group.channel.broadcast(array, root), tensors, finish, async_op
     )
@@ -104,13 +107,14 @@ def all_gather(
     if is_taken_over():
         return taken_over(group, ("all_gather",), outputs, async_op)
     agreement.check(group, name, [tensor])
-    arrived, source = Incoming(outputs, group), outgoing(tensor, group)
+    array, write = incoming(outputs, group)
+    source = outgoing(tensor, group)
     return _run(
         group,
         name,
-        lambda: group.channel.all_gather(arrived.array, source),
+        lambda: group.channel.all_gather(array, source),
         outputs,
-        arrived.write,
+        write,
         async_op,
     )
 
@@ -127,13 +131,13 @@ def gather(
         return taken_over(group, ("gather", root), outputs or [], async_op)
     agreement.check(group, "gather", [tensor], root)
     source = outgoing(tensor, group)
-    arrived = Incoming(outputs, group) if outputs else None
+    array, write = incoming(outputs, group) if outputs else (None, None)
     return _run(
         group,
         "gather",
-        lambda: group.channel.gather(arrived.array if arrived else None, source, root),
+        lambda: group.channel.gather(array, source, root),
         outputs or [],
-        arrived.write if arrived else None,
+        write,
         async_op,
     )
 
@@ -149,14 +153,14 @@ def scatter(
     if is_taken_over():
         return taken_over(group, ("scatter", root), [tensor], async_op)
     agreement.check(group, "scatter", [tensor], root)
-    arrived = Incoming([tensor], group)
+    array, write = incoming([tensor], group)
     source = joined(sources, group) if sources else None
     return _run(
         group,
         "scatter",
-        lambda: group.channel.scatter(arrived.array, source, root),
+        lambda: group.channel.scatter(array, source, root),
         [tensor],
-        arrived.write,
+        write,
         async_op,
     )
 
@@ -177,7 +181,7 @@ def reduce_scatter(
     if is_taken_over():
         return taken_over(group, ("reduce_scatter", _kind(op)), [output], async_op)
     agreement.check(group, name, [output], _kind(op))
-    arrived = Incoming([output], group)
+    array, write = incoming([output], group)
     source = outgoing(sources[0], group) if len(sources) == 1 else joined(sources, group)
     if isinstance(op, PremultipliedSum):
         source = any_arrays.copied(source)
@@ -185,9 +189,9 @@ def reduce_scatter(
     return _run(
         group,
         name,
-        lambda: group.channel.reduce_scatter(arrived.array, source, kind),
+        lambda: group.channel.reduce_scatter(array, source, kind),
         [output],
-        _averaged(arrived.array, op, group, arrived.write),
+        _averaged(array, op, group, write),
         async_op,
     )
 
@@ -204,14 +208,14 @@ def exchange(
     if is_taken_over():
         return taken_over(group, ("all_to_all",), outputs, async_op)
     agreement.check(group, "all_to_all", [], outputs[0].dtype)
-    arrived = Incoming(outputs, group)
+    array, write = incoming(outputs, group)
     source = outgoing(sources[0], group) if len(sources) == 1 else joined(sources, group)
     return _run(
         group,
         "all_to_all",
-        lambda: group.channel.all_to_all(arrived.array, source, received, sent),
+        lambda: group.channel.all_to_all(array, source, received, sent),
         outputs,
-        arrived.write,
+        write,
         async_op,
     )
 
@@ -231,10 +235,10 @@ def receive(group: ProcessGroup, tensor: Tensor, peer: int | None, tag: int) -> 
     if is_taken_over():
         return taken_over(group, ("recv", peer, tag), [tensor], True)
     group.refuse_after_failure("recv")
-    arrived = Incoming([tensor], group)
-    request = group.channel.receive(arrived.array, peer, tag)
+    array, write = incoming([tensor], group)
+    request = group.channel.receive(array, peer, tag)
     name = "recv" if peer is None else f"recv from rank {group.ranks[peer]}"
-    return _followed(Work(request, [tensor], arrived.write, group.limit, name, group.fail))
+    return _followed(Work(request, [tensor], write, group.limit, name, group.fail))
 
 
 def _followed(work: Work) -> Work:
@@ -271,17 +275,17 @@ def _kind(op: Operation) -> ReduceOp:
 
 def _factored(array: Array, op: Operation) -> ReduceOp:
     """What the engine does for an operation; elements are multiplied by its factor first."""
-    if isinstance(op, PremultipliedSum):
-        array *= op.factor.array if isinstance(op.factor, Tensor) else op.factor
-        return ReduceOp.SUM
-    return ReduceOp.SUM if op is ReduceOp.AVG else op
+    if not isinstance(op, PremultipliedSum):
+        return _SUM if op is _AVG else op
+    array *= op.factor.array if isinstance(op.factor, Tensor) else op.factor
+    return _SUM
 
 
 def _averaged(
     array: Array, op: Operation, group: ProcessGroup, write: Callable[[], None]
 ) -> Callable[[], None]:
     """What is done with the sum of all processes: divide it for a mean, and write it."""
-    if op is not ReduceOp.AVG:
+    if op is not _AVG:
         return write
 
     def divided() -> None:

@@ -131,27 +131,22 @@ class _Transfer(Request):
     def __init__(
         self, request: Any, held: tuple[Array | None, ...], finish: Callable[[], None] | None = None
     ) -> None:
-        self._test = request.Test
+        self._request = request
         self._held = held
         self._finish = finish
-        self._done = False
 
     def test(self) -> bool:
-        if self._done:
+        if self._request is None:
             return True
         try:
-            if not self._test():
+            if not self._request.Test():
                 return False
         except Exception as error:
             raise DistBackendError(f"MPI: {error}") from error
-        self._end()
-        return True
-
-    def _end(self) -> None:
-        self._done = True
+        self._request, self._held = None, ()
         if self._finish is not None:
             self._finish()
-        self._held = ()
+        return True
 
 
 class _Receipt(_Transfer):
@@ -167,11 +162,11 @@ class _Receipt(_Transfer):
         self._size_bytes = target.nbytes
 
     def test(self) -> bool:
-        if self._done:
+        if self._request is None:
             return True
         status = engine().Status()
         try:
-            if not self._test(status):
+            if not self._request.Test(status):
                 return False
         except engine().Exception as error:
             if error.Get_error_class() != engine().ERR_TRUNCATE:
@@ -187,7 +182,7 @@ class _Receipt(_Transfer):
                 "Expected a tensor of the size and dtype that is sent."
             )
         self.source = status.Get_source()
-        self._end()
+        self._request, self._held = None, ()
         return True
 
 
@@ -202,6 +197,8 @@ class MpiChannel(Channel):
 
     def __init__(self, communicator: Any) -> None:
         self._communicator = communicator
+        self._in_place = engine().IN_PLACE
+        self._of_numbers, self._of_truth = _operations()
         self.rank = communicator.Get_rank()
         self.size = communicator.Get_size()
 
@@ -212,45 +209,42 @@ class MpiChannel(Channel):
         return MpiChannel(self._communicator.Create_group(group))
 
     def barrier(self) -> Request:
-        return self._started(self._communicator.Ibarrier)
+        return self._started(self._communicator.Ibarrier, ())
 
     def broadcast(self, array: Array, root: int) -> Request:
-        return self._started(self._communicator.Ibcast, _elements(array), root)
+        return self._started(self._communicator.Ibcast, (_elements(array), root))
 
     def all_reduce(self, array: Array, op: ReduceOp) -> Request:
         array, finish = _joinable(array)
-        operation = _operation(op, array)
-        return self._started(
-            self._communicator.Iallreduce, engine().IN_PLACE, array, operation, finish=finish
-        )
+        operation = self._operation(op, array)
+        arguments = (self._in_place, array, operation)
+        return self._started(self._communicator.Iallreduce, arguments, finish)
 
     def reduce(self, array: Array, root: int, op: ReduceOp) -> Request:
         array, finish = _joinable(array)
-        operation = _operation(op, array)
+        operation = self._operation(op, array)
         if self.rank != root:
-            return self._started(self._communicator.Ireduce, array, None, operation, root)
-        return self._started(
-            self._communicator.Ireduce, engine().IN_PLACE, array, operation, root, finish=finish
-        )
+            return self._started(self._communicator.Ireduce, (array, None, operation, root))
+        arguments = (self._in_place, array, operation, root)
+        return self._started(self._communicator.Ireduce, arguments, finish)
 
     def all_gather(self, output: Array, source: Array) -> Request:
-        return self._started(self._communicator.Iallgather, _elements(source), _elements(output))
+        return self._started(self._communicator.Iallgather, (_elements(source), _elements(output)))
 
     def gather(self, output: Array | None, source: Array, root: int) -> Request:
         target = None if output is None else _elements(output)
-        return self._started(self._communicator.Igather, _elements(source), target, root)
+        return self._started(self._communicator.Igather, (_elements(source), target, root))
 
     def scatter(self, output: Array, source: Array | None, root: int) -> Request:
         given = None if source is None else _elements(source)
-        return self._started(self._communicator.Iscatter, given, _elements(output), root)
+        return self._started(self._communicator.Iscatter, (given, _elements(output), root))
 
     def reduce_scatter(self, output: Array, source: Array, op: ReduceOp) -> Request:
         wide, _ = _joinable(source)
         target, finish = _joinable(output)
-        operation = _operation(op, wide)
-        return self._started(
-            self._communicator.Ireduce_scatter_block, wide, target, operation, finish=finish
-        )
+        operation = self._operation(op, wide)
+        arguments = (wide, target, operation)
+        return self._started(self._communicator.Ireduce_scatter_block, arguments, finish)
 
     def all_to_all(
         self,
@@ -261,34 +255,34 @@ class MpiChannel(Channel):
     ) -> Request:
         given, target = _elements(source), _elements(output)
         width = given.size // source.size if source.size else 1
-        return self._started(
-            self._communicator.Ialltoallv,
-            [given, [width * count for count in source_counts]],
-            [target, [width * count for count in output_counts]],
+        arguments = (
+            (given, [width * count for count in source_counts]),
+            (target, [width * count for count in output_counts]),
         )
+        return self._started(self._communicator.Ialltoallv, arguments)
 
     def send(self, array: Array, peer: int, tag: int) -> Request:
-        return self._started(self._communicator.Isend, _elements(array), peer, tag)
+        return self._started(self._communicator.Isend, (_elements(array), peer, tag))
 
     def receive(self, array: Array, peer: int | None, tag: int) -> Request:
         given = engine().ANY_SOURCE if peer is None else peer
         target = _elements(array)
-        return _Receipt(self._call(self._communicator.Irecv, target, given, tag), target)
+        try:
+            return _Receipt(self._communicator.Irecv(target, given, tag), target)
+        except engine().Exception as error:
+            raise DistBackendError(f"MPI: {error}") from error
+
+    def _operation(self, op: ReduceOp, array: Array) -> Any:
+        return self._of_truth[op] if array.dtype.char == "?" else self._of_numbers[op]
 
     def _started(
         self,
         start: Callable[..., Any],
-        *arguments: Any,
+        arguments: tuple[Any, ...],
         finish: Callable[[], None] | None = None,
     ) -> Request:
         try:
             return _Transfer(start(*arguments), arguments, finish)
-        except engine().Exception as error:
-            raise DistBackendError(f"MPI: {error}") from error
-
-    def _call(self, start: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return start(*arguments)
         except engine().Exception as error:
             raise DistBackendError(f"MPI: {error}") from error
 
@@ -339,10 +333,6 @@ def _joinable(array: Array) -> tuple[Array, Callable[[], None] | None]:
     flat = array.reshape(-1)
     wide = flat.astype(np.float32)
     return wide, lambda: np.copyto(flat, wide, casting="unsafe")
-
-
-def _operation(op: ReduceOp, array: Array) -> Any:
-    return _operations()[array.dtype.char == "?"][op]
 
 
 @functools.cache
