@@ -266,8 +266,7 @@ def all_gather_into_tensor(
     if found is None:
         return None
     name = "all_gather_into_tensor"
-    _check_dtypes([output_tensor], input_tensor, name, DTypeError)
-    _check_parts(output_tensor, input_tensor, found, name, "output", "input")
+    _check_parts(output_tensor, input_tensor, found, name, ("output", "input"))
     if found.size() == 1:
         return _copied([_shaped(output_tensor, input_tensor)], [input_tensor], async_op)
     if is_compiling():
@@ -319,8 +318,7 @@ def reduce_scatter_tensor(
         return None
     name = "reduce_scatter_tensor"
     check_reduction(output, op, name)
-    _check_dtypes([output], input, name, DTypeError)
-    _check_parts(input, output, found, name, "input", "output")
+    _check_parts(input, output, found, name, ("input", "output"))
     if found.size() == 1:
         return _copied([output], [_shaped(input, output)], async_op)
     if is_compiling():
@@ -559,10 +557,13 @@ def _check_alike(output: Tensor, source: Tensor, name: str) -> None:
 
 
 def _check_parts(
-    whole: Tensor, part: Tensor, group: ProcessGroup, name: str, whole_name: str, part_name: str
+    whole: Tensor, part: Tensor, group: ProcessGroup, name: str, names: tuple[str, str]
 ) -> None:
+    """`names` are those of the whole and of the part."""
+    if whole.dtype is not part.dtype:
+        _check_dtypes([whole], part, name, DTypeError)
     if math.prod(whole.shape) != math.prod(part.shape) * group.size():
         raise ShapeError(
-            f"{name}: {whole_name} tensor size must be equal to world_size times {part_name} "
+            f"{name}: {names[0]} tensor size must be equal to world_size times {names[1]} "
             f"tensor size: {tuple(whole.shape)} for {group.size()} of {tuple(part.shape)}."
         )
