@@ -11,10 +11,9 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
 
 from dynajit.core.errors import (
     DistBackendError,
@@ -28,6 +27,7 @@ from dynajit.distributed.channels import mpi, nccl
 from dynajit.distributed.channels.channel import Channel
 from dynajit.distributed.channels.nccl import NcclChannel
 from dynajit.distributed.channels.one_process import OneProcess
+from dynajit.distributed.rendezvous import announced, has_address, rendezvous
 from dynajit.distributed.stores.store import Store
 from dynajit.distributed.work import PROGRESS
 
@@ -121,9 +121,10 @@ def group_of(group: Any) -> ProcessGroup | None:
     Raises:
         InvalidValueError: there is no group, or this one was destroyed.
     """
-    found = STATE.default if group is None else None
-    if found is None:
-        found = process_groups.member_of(group)
+    default = STATE.default
+    if group is None and isinstance(default, ProcessGroup):
+        return default
+    found = process_groups.member_of(group)
     return found if isinstance(found, ProcessGroup) else None
 
 
@@ -140,20 +141,22 @@ def init_process_group(
 ) -> None:
     """Make the group of all processes.
 
-    The processes must have been started together: by `python -m dynajit.distributed.run`, by
-    `mpiexec`, or by `multiprocessing.spawn`. One process makes a group of one without any engine.
+    The processes are started together: by `python -m dynajit.distributed.run`, by `mpiexec`, or by
+    `multiprocessing.spawn`. Processes that a program starts itself meet at an address or by a store
+    where the MPI library is MPICH. One process makes a group of one without any engine.
 
     Args:
         backend: "mpi", "gloo" (which MPI serves), "nccl", which carries tensors on GPUs, one with
             the other ("cpu:gloo,cuda:nccl"), or None for MPI; other names that PyTorch knows mean
             MPI.
         init_method: "env://" (the default) reads RANK and WORLD_SIZE, or what mpiexec says, where
-            they are not given; other URLs may say "?rank=0&world_size=2". Addresses are not used:
-            MPI has its own.
+            they are not given; other URLs may say "?rank=0&world_size=2". Addresses are only used
+            by processes that were not started together: MASTER_ADDR and MASTER_PORT,
+            "tcp://HOST:PORT", "file:///PATH".
         timeout: how long a process waits for the others; `default_pg_timeout` if None.
         world_size, rank: how many processes there are, and the place of this one.
         store: given in place of `init_method`, with `world_size` and `rank`; it stays the
-            program's, for MPI has its own ways to meet.
+            program's. Processes that were not started together meet by it.
         group_name: to tell groups apart.
         pg_options, device_id: accepted.
 
@@ -163,6 +166,7 @@ def init_process_group(
         UnsupportedError: there are several processes and MPI, or NCCL if asked for, is not
             installed.
         DistBackendError: another number of processes was started.
+        DistStoreError, DistNetworkError: processes do not meet in time.
     """
     if STATE.default is not None:
         raise InvalidValueError("trying to initialize the default process group twice!")
@@ -176,14 +180,36 @@ def init_process_group(
             f"init_process_group(world_size={size}, rank={place}): expected a rank from 0 to "
             f"{size - 1}."
         )
+    limit = timeout or default_pg_timeout
+    if size > 1 and mpi.is_alone():
+        _meet(store, init_method or "env://", size, place, limit)
     channel: Channel = OneProcess() if size == 1 else mpi.world(size, place)
     if size > 1 and _uses_nccl(name):
         channel = NcclChannel(channel)
-    limit = (timeout or default_pg_timeout).total_seconds()
-    group = ProcessGroup(channel, tuple(range(size)), name, group_name or "0", "default_pg", limit)
+    group = ProcessGroup(
+        channel,
+        tuple(range(size)),
+        name,
+        group_name or "0",
+        "default_pg",
+        limit.total_seconds(),
+    )
     STATE.default, STATE.groups, STATE.count = group, (group,), 1
     if size > 1:
         _end_together()
+
+
+def _meet(store: Store | None, url: str, size: int, place: int, limit: datetime.timedelta) -> None:
+    """Let processes that a program started itself meet, if something says where.
+
+    Raises:
+        UnsupportedError: MPI is missing.
+        DistStoreError, DistNetworkError: they do not all come in time.
+    """
+    if store is None and has_address(url):
+        store, _, _ = next(rendezvous(url, place, size, limit))
+    if store is not None:
+        mpi.meet(store, size, place, limit)
 
 
 @functools.cache
@@ -236,19 +262,6 @@ def _backend_name(backend: str | None) -> str:
     return name
 
 
-def announced(url: str, size: int, place: int) -> tuple[int, int]:
-    """World size and rank, as given, or where they are negative from a URL or the environment.
-
-    Raises:
-        InvalidValueError: nothing says them.
-    """
-    parts = urlsplit(url)
-    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    ask = _from_environment if parts.scheme == "env" else _missing
-    place = _number(place, query, "rank", ask, parts.scheme)
-    return _number(size, query, "world_size", ask, parts.scheme), place
-
-
 def _of_store(init_method: str | None, size: int, place: int) -> tuple[int, int]:
     """World size and rank, which are given with a store."""
     if init_method is not None:
@@ -256,34 +269,6 @@ def _of_store(init_method: str | None, size: int, place: int) -> tuple[int, int]
     if size < 0 or place < 0:
         raise ExpectationError("world_size and rank must be given with a store.")
     return size, place
-
-
-def _number(
-    given: int, query: dict[str, str], name: str, ask: Callable[[str, str], str], scheme: str
-) -> int:
-    if given >= 0:
-        return given
-    return int(query[name] if name in query else ask(name, scheme))
-
-
-def _from_environment(name: str, scheme: str) -> str:
-    found = os.environ.get(name.upper())
-    if found is not None:
-        return found
-    started = mpi.announced()
-    if started is None:
-        raise InvalidValueError(
-            f"Error initializing torch.distributed using env:// rendezvous: environment variable "
-            f"{name.upper()} expected, but not set"
-        )
-    return str(started[0 if name == "world_size" else 1])
-
-
-def _missing(name: str, scheme: str) -> str:
-    raise InvalidValueError(
-        f"Error initializing torch.distributed using {scheme}:// rendezvous: {name} parameter "
-        "missing"
-    )
 
 
 def destroy_process_group(group: Any = None) -> None:

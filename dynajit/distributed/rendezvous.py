@@ -6,13 +6,13 @@ does.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from dynajit.core.errors import InvalidValueError
-from dynajit.distributed.groups import announced
+from dynajit.distributed.channels import mpi
 from dynajit.distributed.stores.store import DEFAULT_TIMEOUT, FileStore, Store, TCPStore
 
 
@@ -45,6 +45,55 @@ def rendezvous(
             f"rendezvous({url!r}): expected env://, tcp://HOST:PORT or file:///PATH."
         )
     yield store, place, size
+
+
+def announced(url: str, size: int, place: int) -> tuple[int, int]:
+    """World size and rank, as given, or where they are negative from a URL or the environment.
+
+    Raises:
+        InvalidValueError: nothing says them.
+    """
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    ask = _from_environment if parts.scheme == "env" else _missing
+    place = _number(place, query, "rank", ask, parts.scheme)
+    return _number(size, query, "world_size", ask, parts.scheme), place
+
+
+def has_address(url: str) -> bool:
+    """Whether a URL, or the environment for it, says where processes meet."""
+    parts = urlsplit(url)
+    if parts.scheme == "env":
+        return "MASTER_ADDR" in os.environ and "MASTER_PORT" in os.environ
+    return parts.scheme == "file" or (parts.scheme == "tcp" and parts.port is not None)
+
+
+def _number(
+    given: int, query: dict[str, str], name: str, ask: Callable[[str, str], str], scheme: str
+) -> int:
+    if given >= 0:
+        return given
+    return int(query[name] if name in query else ask(name, scheme))
+
+
+def _from_environment(name: str, scheme: str) -> str:
+    found = os.environ.get(name.upper())
+    if found is not None:
+        return found
+    started = mpi.announced()
+    if started is None:
+        raise InvalidValueError(
+            f"Error initializing torch.distributed using env:// rendezvous: environment variable "
+            f"{name.upper()} expected, but not set"
+        )
+    return str(started[0 if name == "world_size" else 1])
+
+
+def _missing(name: str, scheme: str) -> str:
+    raise InvalidValueError(
+        f"Error initializing torch.distributed using {scheme}:// rendezvous: {name} parameter "
+        "missing"
+    )
 
 
 def _of_environment(name: str) -> str:

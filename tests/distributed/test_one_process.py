@@ -188,23 +188,30 @@ def test_a_group_answers() -> None:
 
 
 def test_more_processes_than_were_started_are_refused() -> None:
-    """By a process of its own: MPI starts when it is asked, and not twice."""
+    """By a process of its own: MPI starts when it is asked, and not twice. Who has an address waits
+    for others there."""
     pytest.importorskip("mpi4py")
     program = """
+import datetime
 import dynajit.distributed as dist
-for options in ({}, {"init_method": "tcp://localhost:1", "world_size": 8, "rank": 0}):
+alone = {"init_method": "tcp://localhost:1?rank=1&world_size=2"}
+alone["timeout"] = datetime.timedelta(seconds=0.2)
+for options in (alone, {}, {"world_size": 8, "rank": 0}):
     try:
         dist.init_process_group("gloo", **options)
-    except dist.DistBackendError as error:
+    except RuntimeError as error:
         print(error)
 print(dist.is_initialized())
 """
     environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2"}
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        environment.pop(name, None)
     ended = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
-    lines = ended.stdout.splitlines()
+    alone, *lines = ended.stdout.splitlines()
     assert 3 == len(lines), ended.stderr
+    assert alone.startswith("TCPStore('localhost', 1): no server answers within 0.2 s")
     for size, line in zip((2, 8), lines[:2], strict=True):
         assert line.startswith(f"init_process_group(world_size={size}): MPI started 1 process.")
         assert f"--nproc-per-node {size}" in line

@@ -12,6 +12,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -22,8 +23,10 @@ import numpy as np
 from dynajit.core.errors import DistBackendError, UnsupportedError
 from dynajit.core.process import optional
 from dynajit.distributed.channels.channel import Array, Channel, Request
+from dynajit.distributed.channels.meeting import MEETINGS, Meeting
 from dynajit.distributed.launching.runtimes import LIBRARIES
 from dynajit.distributed.reductions import ReduceOp
+from dynajit.distributed.stores.store import Store
 
 INSTALL: Final = "dynajit[mpi]"
 
@@ -292,6 +295,27 @@ class MpiChannel(Channel):
         engine().COMM_WORLD.Abort(1)
 
 
+def is_alone() -> bool:
+    """Whether nobody who starts ranks has started this process, and MPI does not run in it."""
+    if any(name.startswith(("PMI_", "PMIX_", "OMPI_COMM_")) for name in os.environ):
+        return False
+    return "mpi4py.MPI" not in sys.modules and "DYNAJIT_LAUNCHED" not in os.environ
+
+
+def meet(store: Store, size: int, rank: int, limit: timedelta) -> None:
+    """Start MPI with processes that are alone, and have a store in common.
+
+    Raises:
+        UnsupportedError: MPI is missing.
+        DistStoreError, DistNetworkError: they do not all come within the limit.
+    """
+    settings = optional.load("mpi4py", needed_for="A group of several processes", install=INSTALL)
+    settings.rc.initialize = settings.rc.finalize = False
+    meeting = Meeting(store, size, rank, limit)
+    meeting.start(engine)
+    MEETINGS.append(meeting)
+
+
 def world(size: int, rank: int) -> MpiChannel:
     """The channel of all processes that were started together, in the order of `rank`.
 
@@ -305,7 +329,8 @@ def world(size: int, rank: int) -> MpiChannel:
             f"init_process_group(world_size={size}): MPI started {found} process"
             f"{'' if found == 1 else 'es'}.  Expected as many as the group has.  Start the program "
             f"with: python -m dynajit.distributed.run --nproc-per-node {size} program.py, or by "
-            "multiprocessing.spawn."
+            "multiprocessing.spawn.  Processes that a program starts itself find each other by "
+            "MASTER_ADDR and MASTER_PORT, tcp://HOST:PORT, file:///PATH or a store, with MPICH."
         )
     return MpiChannel(communicator.Split(0, rank))
 
