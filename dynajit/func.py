@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from dynajit.autograd.products import forward, jacobian_of, reverse
+from dynajit.autograd.products import Linear, jacobian_of, reverse
 from dynajit.capture.control import disable
 from dynajit.capture.library import forward_mode
 from dynajit.capture.library.table import replaces
@@ -291,7 +291,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     """The value of `func` at the primals, and a function of tangents that gives its Jacobian there
     times them.
 
-    `func` runs once: what it computed is kept for all calls of the second result.
+    `func` and one backward run serve all calls of the second result, each of which is one more run.
 
     Args:
         func: gives a nest of tensors.
@@ -311,12 +311,13 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         output = func(*unflatten(list(tracked), structure))
         outputs, out_structure = _tensors_of(output, "linearize")
         watched = _is_watched(outer, outputs, tracked)
+        product = Linear(outputs, tracked)
 
     def jvp_fn(*tangents: Any) -> Any:
         vectors = _require_tangents(tangents, leaves, structure)
         with enable_grad():
             is_recorded = watched or _is_watched(is_grad_enabled(), vectors, [])
-            found = forward(outputs, tracked, vectors, is_recorded)
+            found = product(vectors, is_recorded)
         return unflatten([_without_history(t, is_recorded) for t in found], out_structure)
 
     return _without_history(output, watched), jvp_fn

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.autograd import products
 from dynajit import func
 from dynajit.core.pytree import flatten
 
@@ -299,6 +300,24 @@ def test_a_function_is_linearized_once() -> None:
     _, product = dj.func.linearize(counted, dj.tensor([2.0]))
     assert [product(dj.tensor([v])).item() for v in (1.0, 2.0)] == [12.0, 24.0]
     assert calls == [1]
+
+
+def test_a_product_of_a_linear_function_is_one_backward_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs: list[int] = []
+    original = products.grad
+
+    def counted(*args: Any, **options: Any) -> Any:
+        runs.append(1)
+        return original(*args, **options)
+
+    monkeypatch.setattr(products, "grad", counted)
+    _, product = dj.func.linearize(lambda a: (a.sin() * a).sum(), dj.ones(3))
+    assert len(runs) == 1
+    for _ in range(3):
+        product(dj.ones(3))
+    assert len(runs) == 4
 
 
 def _flat(tree: Any) -> list[Any]:

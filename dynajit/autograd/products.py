@@ -52,23 +52,29 @@ def reverse(
     ]
 
 
-def forward(
-    outputs: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    vectors: Sequence[Tensor],
-    create_graph: bool = False,
-) -> list[Any]:
-    """The Jacobian times vectors, one per input: one tensor per output.
+class Linear:
+    """The Jacobian times vectors. Immutable.
 
-    By two backward runs: the first is linear in its vectors, whose derivative is the answer.
+    A backward run is linear in its vectors, and the derivative of that run by them is the answer:
+    one run for all products, and one for each.
+
+    Args:
+        outputs, inputs: see the module; their graph is kept.
     """
-    with enable_grad():
-        dummies = [functions.zeros_like(y).requires_grad_() for y in outputs]
-        gradients = reverse(outputs, inputs, dummies, create_graph=True, missing=True)
-        known = [(g, v) for g, v in zip(gradients, vectors, strict=True) if g is not None]
-        return reverse(
-            [g for g, _ in known], dummies, [v for _, v in known], create_graph, retain_graph=True
-        )
+
+    def __init__(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
+        with enable_grad():
+            self._dummies = [functions.zeros_like(y).requires_grad_() for y in outputs]
+            self._gradients = reverse(
+                outputs, inputs, self._dummies, create_graph=True, missing=True
+            )
+
+    def __call__(self, vectors: Sequence[Tensor], create_graph: bool = False) -> list[Any]:
+        """One tensor per output, from a vector per input: one backward run."""
+        known = [(g, v) for g, v in zip(self._gradients, vectors, strict=True) if g is not None]
+        gradients, given = [g for g, _ in known], [v for _, v in known]
+        with enable_grad():
+            return reverse(gradients, self._dummies, given, create_graph, retain_graph=True)
 
 
 def jacobian_of(
@@ -84,19 +90,22 @@ def jacobian_of(
     Args:
         chunk_size: how many rows are computed at once; None: all.
     """
-    flat = output.reshape(-1)
+    flat = output if output.ndim == 1 else output.reshape(-1)
     count = flat.shape[0]
     if not count:
         return [x.new_zeros((*output.shape, *x.shape)) for x in inputs]
     basis = functions.eye(count, dtype=flat.dtype, device=flat.device)
+    size = chunk_size or count
     parts = [
-        _rows_of(flat, inputs, create_graph, basis[start : start + (chunk_size or count)])
-        for start in range(0, count, chunk_size or count)
+        _rows_of(flat, inputs, create_graph, basis[start : start + size] if size < count else basis)
+        for start in range(0, count, size)
     ]
     whole = [
         functions.cat(list(column)) if len(column) > 1 else column[0]
         for column in zip(*parts, strict=True)
     ]
+    if output.ndim == 1:
+        return whole
     return [j.reshape((*output.shape, *x.shape)) for j, x in zip(whole, inputs, strict=True)]
 
 
