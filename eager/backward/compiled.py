@@ -21,6 +21,7 @@ from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, 
 from dynajit.eager.backward import engine as tape
 from dynajit.eager.operations.inplace import CopyBackward
 from dynajit.eager.tape import saved_hooks
+from dynajit.eager.tape.handles import BEGUN
 from dynajit.eager.tape.node import (
     MSG_INFERENCE,
     MSG_MODIFIED,
@@ -503,6 +504,7 @@ class CompiledNode(Node):
         finally:
             _tensor._set_grad_enabled(before)
         self.unfolded = _one_place_each(made)
+        BEGUN.unfolding = True
         self.number()
         self.move_hooks()
         self.done = -1

@@ -131,6 +131,8 @@ class _Run:
         self.awaited: dict[int, int] = {}
         self.anomaly = anomaly.is_detecting()
         self.is_overriding = overriding.has_begun()
+        #: Nothing is to be done around formulas.
+        self.is_plain = self.anomaly is None and not self.is_overriding
 
     def send(self, target: Any, index: int, gradient: Any) -> None:
         """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
@@ -198,21 +200,25 @@ class _Run:
         if parts is not None:
             self.run_parts(node, parts)
             return
-        results = self.apply(node, gradients)
+        if self.wanted is None and self.leaves is None:
+            wanted = [edge is not None for edge in node.edges]
+        else:
+            wanted = [self.is_used(edge) for edge in _edges(node)]
+        if self.is_plain:
+            results = node.apply(gradients, wanted)
+        else:
+            results = self.apply(node, gradients, wanted)
         if extras is not None and extras.hooks:
             results = _run_node_hooks(extras, results, gradients)
         if not self.keep:
             node.release()
         del gradients
         for position, edge in enumerate(node.edges):
-            result = results[position]
             # Nodes of compiled calls and of Functions give gradients that were not asked for, too.
-            if result is not None and (
-                edge is not None if self.leaves is None else self.is_used(edge)
-            ):
-                self.send(edge, node.indices[position], result)
+            if wanted[position] and results[position] is not None:
+                self.send(edge, node.indices[position], results[position])
         if self.awaited:
-            result = results = None  # type: ignore[assignment]  # leaves may own what was theirs
+            results = None  # type: ignore[assignment]  # leaves may own what was theirs
             self.settle(_edges(node))
 
     def parts(self, node: Node, gradients: list[Any]) -> Any:
@@ -285,12 +291,8 @@ class _Run:
         for index in came:
             self.send(node, index, gradients[index])
 
-    def apply(self, node: Node, gradients: list[Any]) -> Sequence[Any]:
+    def apply(self, node: Node, gradients: list[Any], wanted: Sequence[bool]) -> Sequence[Any]:
         """Run the node's formulas; under anomaly detection errors say where it was made."""
-        if self.wanted is None and self.leaves is None:
-            wanted = [edge is not None for edge in node.edges]
-        else:
-            wanted = [self.is_used(edge) for edge in _edges(node)]
         if self.anomaly is None:
             return self.apply_unasked(node, gradients, wanted)
         try:
@@ -767,9 +769,10 @@ def _leading_to(
             outputs.add(index)
         if node.reached:
             stack += [end for end in _ends(node, (index,)) if isinstance(end[0], Node)]
-        else:
-            ends = zip(_edges(node), node.indices, strict=True)
-            stack += [end for end in ends if isinstance(end[0], Node)]
+            continue
+        for edge, place in zip(_edges(node), node.indices, strict=True):
+            if isinstance(edge, Node):
+                stack.append((edge, place))
     leading = {
         node
         for node in met
@@ -778,12 +781,8 @@ def _leading_to(
     for node in sorted(met, key=_age):
         edges = [end for end, _ in _ends(node, met[node])] if node.reached else _edges(node)
         for edge in edges:
-            hit = (
-                edge in leading or edge in captures
-                if isinstance(edge, Node)
-                else id(edge) in leaves
-            )
-            if hit:
+            is_leaf = not isinstance(edge, Node)
+            if id(edge) in leaves if is_leaf else (edge in leading or edge in captures):
                 leading.add(node)
                 break
     return leading
@@ -818,6 +817,8 @@ def _below(roots: Iterable[Node | None]) -> set[Node]:
 def _edges(node: Node) -> Sequence[Any]:
     """Where the gradients of a node's inputs go."""
     edges = node.edges
+    if not BEGUN.unfolding:
+        return edges
     for edge in edges:
         if isinstance(edge, Node) and edge.unfolded is not None:
             return [resolved(e, i)[0] for e, i in zip(edges, node.indices, strict=True)]

@@ -9,10 +9,12 @@ class Begun:
 
     Attributes:
         accumulation: a hook that is called after a gradient was accumulated.
+        unfolding: a gradient within a compiled call, which others are computed from.
     """
 
     def __init__(self) -> None:
         self.accumulation = False
+        self.unfolding = False
 
 
 BEGUN = Begun()

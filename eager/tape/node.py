@@ -10,6 +10,7 @@ import functools
 import inspect
 import itertools
 import math
+import operator
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -415,7 +416,7 @@ def modified_message(saved: "SavedTensor | SavedResult", node: Node) -> str:
     )
 
 
-Getter: TypeAlias = Callable[["OpNode", Any], Any]
+Getter: TypeAlias = Callable[["OpNode"], Any]
 
 
 @record
@@ -423,32 +424,29 @@ class Formula:
     """One derivative formula of a row, ready to be called.
 
     Args:
-        function: the formula.
-        getters: what gives the values of its parameters, from the node and the gradient.
-        names: of these parameters; None where they are all that there are, in order.
+        function: the formula, of the table, the gradient, and what it needs besides.
+        takes_table: else it is a function of the gradient and the rest.
+        getters: what gives the values of these further parameters, from the node.
         inputs: positions of the inputs that it needs; None means all (variadic).
         result, result_type: whether it needs the result, or its type.
-        slope: its form in C, or None (`Composite.slopes`), and what gives the values of that.
+        slope: its form in C, or None (`Composite.slopes`), which takes no table.
     """
 
     function: Callable[..., Any]
+    takes_table: bool
     getters: tuple[Getter, ...]
-    names: tuple[str, ...] | None
     inputs: frozenset[int] | None
     result: bool
     result_type: bool
     slope: Callable[..., Any] | None
-    slope_getters: tuple[Getter, ...]
 
     def __call__(self, node: "OpNode", g: Any) -> Any:
+        values = [get(node) for get in self.getters]
         if self.slope is not None and not is_grad_enabled():
-            found = _rows.slope(self.slope, *[get(node, g) for get in self.slope_getters])
+            found = _rows.slope(self.slope, g, *values)
             if found is not NotImplemented:
                 return found
-        values = [get(node, g) for get in self.getters]
-        if self.names is None:
-            return self.function(*values)
-        return self.function(**dict(zip(self.names, values, strict=True)))
+        return self.function(TABLE, g, *values) if self.takes_table else self.function(g, *values)
 
 
 @functools.cache
@@ -469,43 +467,51 @@ def _formula(op: Op, name: str) -> Formula | None:
     if parameters is None or function is None:
         return None
     needs = {parameter.need for parameter in parameters}
+    rest = tuple(p for p in parameters if p.need not in (Need.TABLE, Need.GRADIENT))
     return Formula(
-        function,
-        tuple(_getter(parameter) for parameter in parameters),
-        _names_of(function, parameters),
+        _by_places(function, parameters, rest),
+        Need.TABLE in needs,
+        tuple(_getter(parameter) for parameter in rest),
         None
         if Need.INPUTS in needs
         else frozenset(p.key for p in parameters if p.need is Need.INPUT),
         Need.RESULT in needs,
         Need.RESULT_TYPE in needs,
         op.rule.slopes.get(name) if op.kind is Kind.COMPOSITE else None,
-        tuple(_getter(parameter) for parameter in parameters if parameter.need is not Need.TABLE),
     )
 
 
-def _names_of(
-    function: Callable[..., Any], parameters: tuple[Parameter, ...]
-) -> tuple[str, ...] | None:
-    """The names of parameters by which the function has to be called; None: places do."""
+def _by_places(
+    function: Callable[..., Any], parameters: tuple[Parameter, ...], rest: tuple[Parameter, ...]
+) -> Callable[..., Any]:
+    """The function as `Formula.function`: of its parameters in that order."""
+    named = {parameter.need: parameter for parameter in parameters}
+    first = [named[need] for need in (Need.TABLE, Need.GRADIENT) if need in named]
+    ordered = (*first, *rest)
     declared = inspect.signature(function).parameters.values()
     has_places = all(p.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for p in declared)
-    if has_places and len(declared) == len(parameters):
-        return None
-    return tuple(parameter.name for parameter in parameters)
+    is_ordered = has_places and len(declared) == len(parameters) and parameters == ordered
+    if is_ordered and Need.GRADIENT in named:
+        return function
+    names = [parameter.name for parameter in ordered]
+    if Need.GRADIENT in named:
+        return lambda *values: function(**dict(zip(names, values, strict=True)))
+    place = len(first)  # of the gradient, which the function does without
+    return lambda *values: function(
+        **dict(zip(names, values[:place] + values[place + 1 :], strict=True))
+    )
 
 
 def _getter(parameter: Parameter) -> Getter:
     key = parameter.key
     getters: dict[Need, Getter] = {
-        Need.GRADIENT: lambda node, g: g,
-        Need.TABLE: lambda node, g: TABLE,
-        Need.INPUT: lambda node, g: node.saved_input(key),
-        Need.RESULT: lambda node, g: node.saved_result(),
-        Need.ATTRIBUTE: lambda node, g: node.attributes[key],
-        Need.INPUT_TYPE: lambda node, g: type_of_meta(node.metas[key]),
-        Need.RESULT_TYPE: lambda node, g: type_of_meta(node.out_meta),
-        Need.INPUTS: lambda node, g: [node.saved_input(i) for i in range(len(node.metas))],
-        Need.INPUT_TYPES: lambda node, g: [type_of_meta(meta) for meta in node.metas],
+        Need.INPUT: operator.methodcaller("saved_input", key),
+        Need.RESULT: operator.methodcaller("saved_result"),
+        Need.ATTRIBUTE: lambda node: node.attributes[key],
+        Need.INPUT_TYPE: lambda node: type_of_meta(node.metas[key]),
+        Need.RESULT_TYPE: lambda node: type_of_meta(node.out_meta),
+        Need.INPUTS: lambda node: [node.saved_input(i) for i in range(len(node.metas))],
+        Need.INPUT_TYPES: lambda node: [type_of_meta(meta) for meta in node.metas],
     }
     return getters[parameter.need]
 
@@ -594,9 +600,10 @@ class OpNode(Node):
             g = conjugated(g)
         if self.op.variadic:
             formula = formulas[0]
-            results = formula(self, g) if formula is not None and any(wanted) else None
-            if results is None:
+            found = formula(self, g) if formula is not None and any(wanted) else None
+            if found is None:
                 return [None] * len(self.edges)
+            results = list(found)
         else:
             results = [
                 formula(self, g) if flag and formula is not None else None
@@ -606,10 +613,12 @@ class OpNode(Node):
             results = conjugated(results)
         if self.op.bends and is_grad_enabled():
             results = [None if result is None else self.tied(result) for result in results]
-        return [
-            None if result is None or not flag else self.fit(result, meta)
-            for result, meta, flag in zip(results, self.metas, wanted, strict=True)
-        ]
+        for position, result in enumerate(results):
+            if result is None or not wanted[position]:
+                results[position] = None
+            elif meta_of(result) != self.metas[position]:
+                results[position] = self.fit(result, self.metas[position])
+        return results
 
     def tied(self, gradient: Any) -> Any:
         """The gradient, which depends on what its formula needs, with derivative 0."""
@@ -617,9 +626,7 @@ class OpNode(Node):
         return TABLE.where(TABLE.lt(known, -math.inf), known, gradient)
 
     def fit(self, gradient: Any, meta: Any) -> Any:
-        """The gradient in the input's shape and dtype."""
-        if meta_of(gradient) == meta:
-            return gradient
+        """A gradient of another type in the input's shape and dtype."""
         return sum_to_type(TABLE, gradient, type_of_meta(meta))  # type: ignore[arg-type]
 
     def saved_input(self, position: int) -> Any:
