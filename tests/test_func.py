@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.autograd import products
 from dynajit import func
+from dynajit.autograd import products
 from dynajit.core.pytree import flatten
 
 torch = pytest.importorskip("torch")
