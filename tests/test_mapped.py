@@ -473,3 +473,63 @@ def test_layers_are_mapped(name: str, compiled: bool) -> None:
         found.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5
     )
     assert len(calls) == (0 if compiled else 1)
+
+
+@pytest.mark.parametrize("draw", ["poisson", "normal"])
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_generators_are_set_back_where_samples_are_looked_at_one_by_one(
+    draw: str, randomness: str
+) -> None:
+    """`poisson` needs the rates of a sample: the function is called for each."""
+    generator = dj.Generator().manual_seed(3)
+
+    def function(rates: Any, sample: Any) -> Any:
+        sample.sum().item()
+        if draw == "normal":
+            return dj.normal(rates, 1.0, generator=generator)
+        return dj.poisson(rates, generator=generator)
+
+    rates = dj.ones(8) * 5
+    found = dj.vmap(function, in_dims=(None, 0), randomness=randomness)(rates, dj.zeros(4))
+    assert bool((found == found[0]).all()) == (randomness == "same")
+
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        dj.vmap(function, in_dims=(None, 0))(rates, dj.zeros(4))
+
+
+STRIDED: list[tuple[Any, Any, Any]] = [
+    ((5, 2, 3), (0, 1, 1), 0),
+    ((3, 2), (1, 3), 0),
+    ((2,), (3,), 1),
+    ((2,), (2,), None),
+]
+
+
+@pytest.mark.parametrize(("size", "stride", "offset"), STRIDED)
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_offsets_of_strided_views_are_those_of_the_first_sample(
+    size: Any, stride: Any, offset: Any, place: int
+) -> None:
+    """Every sample showed the memory of the first where samples were not in dim 0."""
+    torch = pytest.importorskip("torch")
+    numbers = np.random.default_rng(0).standard_normal((2, 4, 2, 3)).astype(np.float32)
+    found = []
+    for t in (torch, dj):
+        x = t.tensor(numbers)[1].movedim(0, place)
+        at = None if offset is None else offset + x.storage_offset()
+        found.append(t.vmap(lambda a, at=at: a.as_strided(size, stride, at), place)(x).numpy())
+    np.testing.assert_array_equal(*found)
+
+
+def test_offsets_of_strided_views_of_single_samples_are_refused() -> None:
+    """They would be offsets in the memory of all; without one the view is that of a sample."""
+    x = dj.arange(12.0).reshape(3, 4)
+
+    def asked(a: Any, offset: Any) -> Any:
+        a.sum().item()
+        return a.as_strided((2,), (2,), offset)
+
+    np.testing.assert_array_equal(dj.vmap(lambda a: asked(a, None))(x).numpy(), x.numpy()[:, ::2])
+    for function in (lambda a: asked(a, 0), dj.func.grad(lambda a: asked(a, 0).sum())):
+        with pytest.raises(dj.errors.UnsupportedError, match="storage_offset"):
+            dj.vmap(function)(x)

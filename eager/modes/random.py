@@ -7,7 +7,8 @@ a rule that depends only on shape and dtype.
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +42,27 @@ class _Guard:
 _guard: Final = _Guard()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_guard.renew)
+
+
+class _Noted(threading.local):
+    """Per block of `noted` in this thread, what it gives. Mutable."""
+
+    def __init__(self) -> None:
+        self.states: list[dict[Generator, Any]] = []
+
+
+_noted = _Noted()
+
+
+@contextmanager
+def noted() -> "Iterator[dict[Generator, Any]]":
+    """The generators that this thread draws from within the block, with their states before."""
+    states: dict[Generator, Any] = {}
+    _noted.states.append(states)
+    try:
+        yield states
+    finally:
+        _noted.states.remove(states)
 
 
 class Generator:
@@ -84,6 +106,9 @@ class Generator:
 
     def reserve(self, blocks: int) -> tuple[int, int]:
         """(seed, offset) of `blocks` counter blocks that nobody else will use."""
+        for states in _noted.states:
+            if self not in states:
+                states[self] = self.get_state()
         with _guard.lock:
             offset = self._offset
             self._offset = (offset + int(blocks)) & _MASK_64

@@ -1,4 +1,4 @@
-"""Which tensors a function may write to while `vmap` runs it for one sample.
+"""Which tensors a function may write to while `vmap` runs it, and which are views of samples.
 
 Contract: within `limited`, in its thread, a write is refused before it happens unless it goes to
 memory that the block was given, or to a tensor made within the block: any other tensor would see
@@ -16,30 +16,43 @@ from dynajit.eager import _tensor
 
 
 class _Limits(threading.local):
-    """The blocks that this thread is in: (number of the first storage made in it, may be written).
+    """The blocks that this thread is in: (number of the first storage made in it, may be written,
+    whether it is one of a single sample).
 
     Mutable: blocks are entered and left.
     """
 
     def __init__(self) -> None:
-        self.blocks: list[tuple[int, frozenset[int]]] = []
+        self.blocks: list[tuple[int, frozenset[int], bool]] = []
 
 
 _limits = _Limits()
 
 
 @contextmanager
-def limited(given: Sequence[Any]) -> Iterator[None]:
-    """A block of one sample, whose own tensors are `given`."""
+def limited(given: Sequence[Any], is_one_sample: bool = False) -> Iterator[None]:
+    """A block in which the function runs.
+
+    Args:
+        given: the tensors that have samples.
+        is_one_sample: it runs for one of them, of which it gets views.
+    """
     first = _tensor.Storage().number
     # `given` lives as long as the block, so no other storage gets one of these ids.
-    _limits.blocks.append((first, frozenset(id(tensor._storage) for tensor in given)))
+    own = frozenset(id(tensor._storage) for tensor in given)
+    _limits.blocks.append((first, own, is_one_sample))
     before = _tensor._set_writes_checked(True)
     try:
         yield
     finally:
         _tensor._set_writes_checked(before)
         _limits.blocks.pop()
+
+
+def is_of_one_sample(tensor: Any) -> bool:
+    """Whether a tensor shares memory with one whose samples a function is run for, one by one."""
+    storage = id(tensor._storage)
+    return any(is_one and storage in given for _, given, is_one in _limits.blocks)
 
 
 def check_write(tensor: Any, name: str) -> None:
@@ -49,7 +62,7 @@ def check_write(tensor: Any, name: str) -> None:
         RuntimeError: `tensor` is seen by other samples.
     """
     storage = tensor._storage
-    for first, given in _limits.blocks:
+    for first, given, _ in _limits.blocks:
         if storage.number < first and id(storage) not in given:
             raise UnsupportedError(
                 f"vmap: {name} would write to a tensor that is the same for all samples: each "

@@ -19,6 +19,7 @@ from dynajit.core.types.value_types import numel
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
 from dynajit.eager.modes.forward_levels import Level, acting, only
+from dynajit.eager.modes.write_limits import is_of_one_sample
 from dynajit.eager.operations import duals
 from dynajit.eager.tape.node import Node, edges_of
 from dynajit.ops.calls.arguments import constant
@@ -28,6 +29,12 @@ from dynajit.ops.table.op_table import TABLE
 MSG_OTHER_LAYOUT: Final = (
     "the gradient of a write through as_strided() is not available: the layout of the tensor, "
     "with strides {strides}, cannot be rebuilt.  Write to a clone()."
+)
+
+MSG_OF_SAMPLES: Final = (
+    "as_strided(storage_offset=...) within vmap: the function runs for one sample at a time, and "
+    "an offset in the memory of all samples is none in that of one.  Leave the offset out and take "
+    "the view of a slice of the sample, or use select(), narrow() and unfold()."
 )
 
 
@@ -68,8 +75,11 @@ def strided_view(tensor: Any, size: Any, stride: Any, storage_offset: int | None
 
     Raises:
         ShapeError: elements lie outside the memory.
+        UnsupportedError: `vmap` calls a function for each sample, and an offset is given.
     """
     memory, *seen = parts_of(tensor._held)
+    if storage_offset is not None and is_of_one_sample(tensor):
+        raise UnsupportedError(MSG_OF_SAMPLES)
     own, memory = tensor.storage_offset(), any_arrays.flat_memory(memory)
     offset = own if storage_offset is None else storage_offset
     strided_extent(size, stride, offset, memory.size)

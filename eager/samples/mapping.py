@@ -5,7 +5,7 @@ needs a single sample, what it wrote to its samples and drew is taken back, it i
 sample, and what it returns is stacked; that is remembered for its code.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
@@ -16,7 +16,7 @@ from dynajit.core.records import record
 from dynajit.core.types.memory_format import contiguous_format
 from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager.modes.grad_mode import no_grad
-from dynajit.eager.modes.random import default_generator
+from dynajit.eager.modes.random import Generator, default_generator, noted
 from dynajit.eager.modes.write_limits import limited
 from dynajit.eager.samples import sample_writes  # noqa: F401 - methods of SampleTensor
 from dynajit.eager.samples.dims import (
@@ -189,10 +189,28 @@ def _one_by_one(call: _Call) -> Any:
     """A call of the function for every sample."""
     mapped_over = [bottom(x) for x in call.mapped_over()]
     results = []
-    for sample in _drawing(_samples(call), call.randomness):
-        with limited(mapped_over):
-            results.append(call.run(sample))
+    with noted() as states:
+        states[default_generator] = default_generator.get_state()
+        for sample in _samples(call):
+            if call.randomness == "same":
+                _set_back(states)
+            with limited(mapped_over, is_one_sample=True):
+                results.append(call.run(sample))
+            if call.randomness == "error" and _set_back(states):
+                raise RuntimeError(
+                    "vmap: called random operation while in randomness error mode. Please either "
+                    "use the 'same' or 'different' randomness flags on vmap or perform the "
+                    "randomness operation out of vmap"
+                )
     return _joined(results, call.out_dims)
+
+
+def _set_back(states: Mapping[Generator, Any]) -> bool:
+    """Give generators the states that they had; whether one of them had moved on."""
+    moved = [g for g, state in states.items() if not g.get_state().equal(state)]
+    for generator in moved:
+        generator.set_state(states[generator])
+    return bool(moved)
 
 
 def _samples(call: _Call) -> Iterator[list[Any]]:
@@ -200,22 +218,6 @@ def _samples(call: _Call) -> Iterator[list[Any]]:
         yield [
             x if d is None else x.select(d, i) for x, d in zip(call.leaves, call.dims, strict=True)
         ]
-
-
-def _drawing(calls: Iterator[list[Any]], randomness: str) -> Iterator[list[Any]]:
-    """The samples; the generator between them is as `randomness` says."""
-    before = default_generator.get_state()
-    for number, sample in enumerate(calls):
-        if number and randomness == "same":
-            default_generator.set_state(before)
-        yield sample
-        if randomness == "error" and not default_generator.get_state().equal(before):
-            default_generator.set_state(before)
-            raise RuntimeError(
-                "vmap: called random operation while in randomness error mode. Please either use "
-                "the 'same' or 'different' randomness flags on vmap or perform the randomness "
-                "operation out of vmap"
-            )
 
 
 def _joined(results: list[Any], out_dims: Any) -> Any:

@@ -24,6 +24,7 @@ from dynajit.core.types.dtypes import Category, DType
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, needs_grad
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
+from dynajit.eager.operations.strided_views import MSG_OF_SAMPLES
 from dynajit.eager.samples.draws import SampleSeed
 from dynajit.eager.tape.node import Node, OpNode, SavedTensor, is_differentiable, savings_of
 from dynajit.eager.tensor.tensor import Tensor
@@ -221,6 +222,27 @@ class SampleTensor(Tensor):
         """Steps of one sample."""
         steps = tuple(self._batch.stride())[self._flag :]
         return steps if dim is None else steps[dim]
+
+    def storage_offset(self) -> int:
+        """Where the first sample begins."""
+        offset: int = self._batch.storage_offset()
+        return offset
+
+    def as_strided(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+        """The samples' memory at the given strides; an offset is one of the first sample.
+
+        Raises:
+            UnsupportedError: an offset is given, and a gradient goes through the view.
+        """
+        if self.requires_grad:
+            if storage_offset is not None:
+                raise UnsupportedError(MSG_OF_SAMPLES)
+            self._level.refuse("as_strided")
+        size, stride = tuple(size), tuple(stride)
+        if self._flag:
+            size, stride = (self._level.count, *size), (self._batch.stride(0), *stride)
+        found = self._batch.as_strided(size, stride, storage_offset)
+        return made(found, self._level, self._flag, self)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether one sample lies row by row."""
