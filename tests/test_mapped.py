@@ -533,3 +533,17 @@ def test_offsets_of_strided_views_of_single_samples_are_refused() -> None:
     for function in (lambda a: asked(a, 0), dj.func.grad(lambda a: asked(a, 0).sum())):
         with pytest.raises(dj.errors.UnsupportedError, match="storage_offset"):
             dj.vmap(function)(x)
+
+
+def test_calls_for_single_samples_may_be_nested() -> None:
+    def inner(a: Any) -> Any:
+        return a * a.item() + dj.rand(2)
+
+    def outer(row: Any) -> Any:
+        row.sum().item()
+        return dj.vmap(inner, randomness="different")(row)
+
+    dj.manual_seed(1)
+    same = dj.vmap(outer, randomness="same")(dj.ones(3, 4))
+    assert bool((same == same[0]).all())
+    assert 8 == len(set(same[0].flatten().tolist()))

@@ -62,7 +62,7 @@ def noted() -> "Iterator[dict[Generator, Any]]":
     try:
         yield states
     finally:
-        _noted.states.remove(states)
+        _noted.states.pop()
 
 
 class Generator:
