@@ -82,6 +82,10 @@ def _tensors_of(output: Any, name: str) -> tuple[list[Tensor], Any]:
 
 
 def _positions(argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
+    if isinstance(argnums, int) and 0 <= argnums < count:
+        return (argnums,)
+    if not isinstance(argnums, (int, tuple, list)):
+        raise RuntimeError(f"argnums must be an int or a tuple of them, got {argnums!r}")
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(isinstance(number, int) for number in chosen):
         raise RuntimeError(f"argnums must be an int or a tuple of them, got {argnums!r}")

@@ -206,6 +206,7 @@ def test_wrong_functions_are_refused() -> None:
         (lambda: dj.func.grad(lambda x: x)(x), "scalar tensor"),
         (lambda: dj.func.grad(lambda x: 1.0)(x), "return a tensor"),
         (lambda: dj.func.grad(lambda x: x.sum(), 1)(x), "argnum"),
+        (lambda: dj.func.jacrev(lambda x: x.sin(), 0.0)(x), "argnum"),
         (lambda: dj.func.vjp(lambda x: x, x)[1]((x, x)), "cotangents"),
         (lambda: dj.func.jvp(lambda x: x, (x,), (dj.ones(3),)), "fit"),
         (lambda: dj.func.grad(lambda x: x.sum(), has_aux=True)(x), "has_aux"),

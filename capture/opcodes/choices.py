@@ -191,16 +191,13 @@ def _popped(stack: list[Value | None], count: int) -> tuple[Operand, ...]:
 
 def _called(stack: list[Value | None], names: tuple[str, ...]) -> str:
     """The name of the function of numbers below the arguments, which are popped already."""
-    pair = [value for value in stack[-2:] if value is not None]
+    known = [value for value in stack[-2:] if isinstance(value, Known)]
+    is_plain = None in stack[-2:]  # it is called with no object in front of the arguments
     del stack[-2:]
-    name = _NAMES.get(id(pair[0].object)) if len(pair) == 1 and _is_known(pair[0]) else None
+    name = _NAMES.get(id(known[0].object)) if known and is_plain else None
     if name is None or names:
         raise _NotPlainError
     return name
-
-
-def _is_known(value: Value) -> bool:
-    return isinstance(value, Known)
 
 
 def _loaded(machine: Machine, frame: Frame, operation: str, argument: Any) -> Value:

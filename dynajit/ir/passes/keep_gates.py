@@ -6,7 +6,9 @@ forward row gives the gates beside the states. What lies in memory from one to t
 the sums that the gates are made of are not read any more.
 """
 
-from dynajit.ir.graph import Builder, Graph, Value
+from typing import Any
+
+from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.node import Argument, Node, type_of
 from dynajit.ir.rebuild import as_operand, keep, rebuild
 from dynajit.ops.rows.networks.recurrent import columns
@@ -28,7 +30,7 @@ def keep_gates(graph: Graph) -> Graph:
         return graph
     kept: dict[Node, Argument] = {}
 
-    def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Value | Node:
+    def visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:
         if node in layers:
             operands = [as_operand(builder, argument) for argument in args]
             found = TABLE.recurrent_states(*operands, **{**node.attributes, "keeps": True})

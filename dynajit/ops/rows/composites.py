@@ -521,13 +521,18 @@ def _linear_infer(
     return type.with_shape((*type.shape[:-1], matrix.shape[0]))
 
 
+def _linear_back(ops: Any, g: Any, weight: Any, type: TensorType) -> Any:
+    """The gradient of `linear` by x; that of a vector is one row."""
+    if type.rank == 1:
+        return ops.linear(g, transposed(ops, weight), None)
+    return ops.reshape(ops.matmul(as_rows(ops, g), weight), shape=type.shape)
+
+
 @composite(
     infer=_linear_infer,
     array=array_forms.linear,
     vjp={
-        "x": lambda ops, g, weight, x_type: ops.reshape(
-            ops.matmul(as_rows(ops, g), weight), shape=x_type.shape
-        ),
+        "x": lambda ops, g, weight, x_type: _linear_back(ops, g, weight, x_type),
         "weight": lambda ops, g, x: ops.matmul(transposed(ops, as_rows(ops, g)), as_rows(ops, x)),
         "bias": lambda g: g,
     },

@@ -21,6 +21,7 @@ from dynajit.core.errors import (
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import agree, equals, shapes_agree
+from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import (
     cast,
@@ -38,6 +39,7 @@ from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.elementwise import add, mul
 from dynajit.ops.functions.shapes.shape import reshape, transpose, unsqueeze
 from dynajit.ops.rows.composites import as_rows
+from dynajit.ops.table.dispatch import is_recording
 from dynajit.ops.table.op_table import TABLE, Autocast
 from dynajit.ops.table.type_rules import normalize_dim
 
@@ -70,6 +72,8 @@ def _product(input: Any, other: Any) -> Any:
             f"matmul(a: {describe_tensor(input)}, b: {describe_tensor(other)}): both arguments "
             "to matmul need to be at least 1D."
         )
+    if len(a) == 2 and len(b) == 1 and a[1] == b[0] and _is_one_row(input, other):
+        return TABLE.linear(other, input, None)
     left = TABLE.reshape(input, shape=(1, a[0])) if len(a) == 1 else input
     right = TABLE.reshape(other, shape=(b[0], 1)) if len(b) == 1 else other
     if len(a) > 2 and len(b) <= 2:
@@ -83,6 +87,13 @@ def _product(input: Any, other: Any) -> Any:
     rows = () if len(a) == 1 else shape[-2:-1]
     columns = () if len(b) == 1 else shape[-1:]
     return TABLE.reshape(product, shape=(*shape[:-2], *rows, *columns))
+
+
+def _is_one_row(matrix: Any, vector: Any) -> bool:
+    """Whether their product is the row `linear`, a third of the nodes on the tape: graphs have the
+    parts of either."""
+    is_strided = matrix.layout is strided and vector.layout is strided
+    return not is_recording() and is_strided and matrix.dtype is vector.dtype
 
 
 def _of_rank(name: str, operands: Sequence[tuple[Any, int]]) -> None:
