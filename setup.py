@@ -19,6 +19,9 @@ LOOPS = "dynajit/ops/native/loops"
 # Matrix products, and what their callers say to them.
 PRODUCTS = "dynajit/core/arrays"
 
+# What C modules say to who records profiles.
+PROCESS = "dynajit/core/process"
+
 # Loops over elements: each operation is rounded, and what is not chosen may be computed.
 ROUNDED_AS_NUMPY = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off")
 COMPILE_ARGS = ["-O2", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"]
@@ -30,7 +33,8 @@ def extension(name: str, sources: list[str], depends: list[str], *args: str) -> 
         name,
         sources,
         include_dirs=[
-            *(numpy.get_include(), "eager", "capture/native", "codegen/headers", LOOPS, PRODUCTS)
+            *(numpy.get_include(), "eager", "capture/native", "codegen/headers"),
+            *(LOOPS, PRODUCTS, PROCESS),
         ],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
         depends=depends,
@@ -70,6 +74,11 @@ setup(
     packages=packages(),
     cmdclass={"build_ext": BuildWithStubs},
     ext_modules=[
+        extension(
+            "dynajit.core.process._recorder",
+            [f"{PROCESS}/_recorder.c"],
+            [f"{PROCESS}/recorder.h"],
+        ),
         extension("dynajit.ops.native._row_call", ["dynajit/ops/native/_row_call.c"], []),
         extension("dynajit.ops.native._library_call", ["dynajit/ops/native/_library_call.c"], []),
         extension(
@@ -180,13 +189,14 @@ setup(
             [
                 *(f"codegen/{name}.h" for name in ("results", "gemm", "library", "object_files")),
                 *(f"codegen/headers/{name}.h" for name in ("host", "indices", "products")),
+                f"{PROCESS}/recorder.h",
             ],
             "-ffp-contract=off",  # each operation is rounded, as in generated code
         ),
         extension(
             "dynajit.codegen._device",
             ["codegen/_device.c", *sorted(glob("codegen/device/*.c"))],
-            ["codegen/results.h", *sorted(glob("codegen/device/*.h"))],
+            ["codegen/results.h", f"{PROCESS}/recorder.h", *sorted(glob("codegen/device/*.h"))],
         ),
         extension(
             "dynajit.core.arrays._products",

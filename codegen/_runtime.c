@@ -23,6 +23,7 @@
 
 #include "gemm.h"
 #include "library.h"
+#include "recorder.h"
 #include "results.h"
 
 /* ---- memory blocks ---- */
@@ -44,6 +45,9 @@ typedef struct {
 /* All guarded by the GIL. */
 static FreeList free_lists[CLASS_COUNT];
 static size_t cached_bytes;
+
+/* Who records profiles. */
+static const Recorder *recorder;
 
 /* Eight size classes per power of two: at most 12.5 % is wasted. */
 static size_t class_of(size_t size, size_t *rounded) {
@@ -112,6 +116,7 @@ typedef struct {
 } BlockObject;
 
 static void Block_dealloc(BlockObject *self) {
+    if (recorder->is_on) recorder->held(-(int64_t)self->size);
     block_give(self->memory, self->size);
     PyObject_Free(self);
 }
@@ -391,6 +396,7 @@ static PyObject *new_output(Spec *spec, const npy_intp *sizes) {
         PyObject_Free(block);
         return no_memory_for(spec, sizes);
     }
+    if (recorder->is_on) recorder->held((int64_t)size);
     PyObject *array = PyArray_NewFromDescr(&PyArray_Type, spec->dtype, spec->rank, sizes, NULL,
                                            block->memory, NPY_ARRAY_CARRAY, NULL);
     if (!array || PyArray_SetBaseObject((PyArrayObject *)array, (PyObject *)block) < 0) {
@@ -427,9 +433,40 @@ static void keep_workspace(ProgramObject *self, void *memory, size_t size) {
     self->workspace_size = size;
 }
 
-/* `table` is what `measure` found, or NULL. */
+/* ---- profiles ---- */
+
+/* When the kernels of the program that this thread runs ended, by number. */
+static _Thread_local struct {
+    int64_t *ends;
+    int count, room;
+} stamps;
+
+/* `dj_runtime.stamp` of a recorded run; called without the GIL. */
+static void stamp(int kernel) {
+    if (kernel >= stamps.room) {
+        int room = 2 * kernel + 64;
+        int64_t *grown = realloc(stamps.ends, sizeof(int64_t) * (size_t)room);
+        if (!grown) return;
+        stamps.ends = grown;
+        stamps.room = room;
+    }
+    while (stamps.count < kernel) stamps.ends[stamps.count++] = 0; /* it was not called */
+    stamps.ends[kernel] = recorder->now();
+    stamps.count = kernel + 1;
+}
+
+static void record_kernels(ProgramObject *self, int64_t begin) {
+    for (int kernel = 0; kernel < stamps.count; kernel++) {
+        int64_t end = stamps.ends[kernel];
+        if (!end) continue;
+        recorder->add(RECORD_KERNEL, (PyObject *)self, kernel, begin, end);
+        begin = end;
+    }
+}
+
+/* `table` is what `measure` found, or NULL; `recorded`: the event of the call, or -1. */
 static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *scalars,
-                   const int64_t *table) {
+                   const int64_t *table, int64_t recorded) {
     int64_t status[4] = {0, 0, 0, 0};
     void *workspace = NULL;
     size_t needed = table ? (size_t)table[TABLE_WORKSPACE] : self->workspace_size;
@@ -438,15 +475,26 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
     int threads = team_of(self);
     has_had_team |= threads > 1;
     silence(&self->pool);
+    const dj_runtime *runtime = &self->runtime;
+    dj_runtime stamping;
+    int64_t begin = 0;
+    if (recorded >= 0) {
+        stamping = self->runtime;
+        stamping.stamp = stamp;
+        runtime = &stamping;
+        stamps.count = 0;
+        begin = recorder->now();
+    }
     if (releases_gil) {
         Py_BEGIN_ALLOW_THREADS
-        self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
-                  threads, status);
+        self->run(inputs, outputs, self->constant_data, scalars, workspace, runtime, threads,
+                  status);
         Py_END_ALLOW_THREADS
     } else {
-        self->run(inputs, outputs, self->constant_data, scalars, workspace, &self->runtime,
-                  threads, status);
+        self->run(inputs, outputs, self->constant_data, scalars, workspace, runtime, threads,
+                  status);
     }
+    if (recorded >= 0) record_kernels(self, begin);
     restore(&self->pool);
     if (workspace) keep_workspace(self, workspace, needed);
     if (!status[0]) return 0;
@@ -513,6 +561,7 @@ static PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t 
     const npy_intp *sizes = table ? (const npy_intp *)(table + TABLE_SHAPES) : NULL;
     Py_ssize_t tensor = 0, scalar = 0;
     PyObject *results = NULL;
+    int64_t recorded = recorder->is_on ? recorder->begin(RECORD_PROGRAM, callable, NULL) : -1;
     if (table && measure(self, args, symbols, table) < 0) goto done;
     for (Py_ssize_t i = 0; i < given; i++) {
         Spec *spec = &self->arguments[i];
@@ -532,12 +581,13 @@ static PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t 
         outputs[i] = PyArray_DATA((PyArrayObject *)arrays[i]);
         if (table) sizes += spec->rank;
     }
-    if (execute(self, inputs, outputs, scalars, table) == 0)
+    if (execute(self, inputs, outputs, scalars, table, recorded) == 0)
         results = collect_results(&self->results, args, arrays, held);
 done:
     for (Py_ssize_t i = 0; i < self->tensor_count; i++) Py_XDECREF(held[i]);
     for (Py_ssize_t i = 0; i < self->output_count; i++) Py_XDECREF(arrays[i]);
     if (memory != small) PyMem_Free(memory);
+    if (recorded >= 0) recorder->end(recorded);
     return results;
 }
 
@@ -762,6 +812,8 @@ static struct PyModuleDef module_definition = {
 
 PyMODINIT_FUNC PyInit__runtime(void) {
     import_array();
+    recorder = PyCapsule_Import(RECORDER_CAPSULE, 0);
+    if (!recorder) return NULL;
     if (pthread_atfork(NULL, NULL, become_child)) return PyErr_NoMemory();
     if (PyType_Ready(&Block_Type) < 0 || PyType_Ready(&Program_Type) < 0) return NULL;
     /* Who owns the array owns the memory: the tape need not copy such a gradient. */

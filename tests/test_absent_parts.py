@@ -130,26 +130,6 @@ def test_names_of_capture_are_dynajits() -> None:
     assert dj._dynamo.disable is dj.disable
 
 
-def test_profiles_run_programs_and_say_what_they_lack() -> None:
-    """Blocks, decorators, schedules."""
-    seen = []
-    options = {
-        "activities": [dj.profiler.ProfilerActivity.CPU],
-        "schedule": dj.profiler.schedule(wait=1, warmup=1, active=2),
-        "on_trace_ready": seen.append,
-    }
-    with dj.profiler.profile(**options) as prof:
-        with dj.profiler.record_function("part"):
-            dj.ones(3).sum()
-        prof.step()
-
-    assert [prof] == seen
-    assert prof.elapsed_s > 0
-    assert "no operations" in prof.key_averages().table(sort_by="cpu_time_total")
-    with pytest.raises(NotImplementedError, match="whole block only"):
-        prof.export_chrome_trace("trace.json")
-
-
 def test_compressed_and_quantized_tensors_are_refused_by_name() -> None:
     """Functions, methods and layouts; questions are answered."""
     x = dj.ones(2)

@@ -28,6 +28,7 @@ LAYERS = {
     "dynajit.amp": 5,
     "dynajit.autograd": 5,
     "dynajit.distributions": 5,
+    "dynajit.profiler": 5,
     "dynajit.fft": 5,
     "dynajit.linalg": 5,
     "dynajit.special": 5,
@@ -48,6 +49,7 @@ FORBIDDEN = {
     "dynajit.fft": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
     "dynajit.linalg": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
     "dynajit.distributions": {"dynajit.ir", "dynajit.codegen", "dynajit.capture"},
+    "dynajit.profiler": {"dynajit.ir", "dynajit.codegen"},
 }
 
 # Rooms of a package from the bottom up; "" are the modules beside them. A room sees those before it

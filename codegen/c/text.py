@@ -269,8 +269,9 @@ def _driver(
         *sizes,
         *_guard(layout),
     ]
-    for function in functions:
+    for number, function in enumerate(functions):
         lines += [INDENT + line for line in _call(function, calls[function.name], layout)]
+        lines.append(f"{INDENT}DJ_DONE({number});")
         if function.may_fail:
             lines.append(f"{INDENT}if (status[0]) goto done;")
     if any(function.may_fail for function in functions):

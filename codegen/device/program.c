@@ -3,6 +3,11 @@
 
 #include <structmember.h>
 
+#include "recorder.h"
+
+/* Who records profiles: of a program on a GPU, the launch as the host sees it. */
+static const Recorder *recorder;
+
 /* ---- life ---- */
 
 #define OWNED(F)                                                                              \
@@ -175,8 +180,13 @@ PyObject *Program_call(PyObject *callable, PyObject *const *args, size_t nargsf,
     ProgramObject *self = (ProgramObject *)callable;
     Py_ssize_t given = PyVectorcall_NARGS(nargsf);
     if (refuse_count(self, kwnames && PyTuple_GET_SIZE(kwnames) ? -1 : given) < 0) return NULL;
-    if (!device_is_forked && driver_is_in(self->plan->module->driver, self->plan->module->device))
-        return run_here(self, args, NULL);
+    if (!device_is_forked && driver_is_in(self->plan->module->driver, self->plan->module->device)) {
+        if (!recorder->is_on) return run_here(self, args, NULL);
+        int64_t place = recorder->begin(RECORD_PROGRAM, callable, NULL);
+        PyObject *launched = run_here(self, args, NULL);
+        recorder->end(place);
+        return launched;
+    }
     PyObject *tuple = PyTuple_New(given);
     for (Py_ssize_t i = 0; tuple && i < given; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
     PyObject *both[2] = {callable, tuple};
@@ -284,7 +294,8 @@ PyTypeObject DeviceProgram_Type = {
 };
 
 int program_prepare(PyObject *module) {
-    if (arguments_prepare() < 0) return -1;
+    recorder = PyCapsule_Import(RECORDER_CAPSULE, 0);
+    if (!recorder || arguments_prepare() < 0) return -1;
     return PyModule_AddIntMacro(module, ARGUMENT_TENSOR) < 0 ||
                    PyModule_AddIntMacro(module, ARGUMENT_BOOL) < 0 ||
                    PyModule_AddIntMacro(module, ARGUMENT_INTEGER) < 0 ||

@@ -16,7 +16,7 @@ from dynajit.codegen.run.order import Order
 from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.gpu import arrays as gpu_arrays
 from dynajit.core.arrays.gpu import runtime as gpu
-from dynajit.core.process import config, determinism
+from dynajit.core.process import config, determinism, recording
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU, Device
 from dynajit.ir import interpret, sizes
@@ -116,7 +116,8 @@ class RowsProgram(_Plain):
 
     def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         """The outputs, in order; arrays are new, an output that is an input is that input."""
-        results = interpret.run(self.graph, arguments, evaluate_where_they_are)
+        with recording.recorded(recording.Kind.PROGRAM, self):
+            results = interpret.run(self.graph, arguments, evaluate_where_they_are)
         return tuple(
             any_arrays.row_major(result) if is_computed(output) else result
             for output, result in zip(self.graph.outputs, results, strict=True)

@@ -7,7 +7,11 @@ typedef struct {
     void *gemm_f32, *gemm_f64; /* the best of these: see process.h, also for the next */
     void *sum_columns_f32, *sum_columns_f64;
     int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
+    void (*stamp)(int kernel); /* told of the end of each kernel while a profile is recorded; or NULL */
 } dj_runtime;
+
+/* What follows the call of a kernel. */
+#define DJ_DONE(kernel) if (__builtin_expect(runtime->stamp != 0, 0)) runtime->stamp(kernel)
 
 #define DJ_INLINE static inline __attribute__((always_inline, unused))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Graph
@@ -42,7 +43,8 @@ class NumpyProgram:
             value if isinstance(node.type, ScalarType) else np.asarray(value)
             for node, value in zip(self.graph.inputs, arguments, strict=True)
         ]
-        results = interpret.run_again(self._walk, operands)
+        with recorded(Kind.PROGRAM, self):
+            results = interpret.run_again(self._walk, operands)
         given = {id(operand) for operand in operands}
         return tuple(
             _own(result, given) if _is_computed(output) else result

@@ -331,15 +331,6 @@ _PLACES: Final[dict[str, Place]] = {
         )
         for number in (9, 10, 11, 12, 13)
     },
-    "profiler": Place(
-        "Profiles.",
-        {
-            "autograd.profiler": (
-                "NOT_MEASURED ProfilerAction ProfilerActivity emit_nvtx kineto_available profile "
-                "record_function schedule tensorboard_trace_handler"
-            ),
-        },
-    ),
     "return_types": Place(
         "Classes of the named tuples that functions return. Functions that return values and "
         "indices share one class, so `isinstance` cannot tell them apart.",

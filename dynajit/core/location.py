@@ -1,11 +1,35 @@
 """A place in the user's source: what graph nodes, guards, breaks and errors point at.
 
 Frozen data. Capture makes them from bytecode positions; everything else only prints them.
+`is_of_library` tells files of this library from the user's.
 """
 
+import functools
 import linecache
+import os
+from typing import Final
 
 from dynajit.core.records import record
+
+_PACKAGE: Final = os.path.dirname(os.path.dirname(__file__))
+_ENGINES: Final = ("eager", "capture", "codegen")
+
+
+def _library_folders() -> tuple[str, ...]:
+    """Where this library's sources lie: in a source tree the engines are beside the package."""
+    beside = [os.path.join(os.path.dirname(_PACKAGE), name) for name in _ENGINES]
+    is_tree = not os.path.isdir(os.path.join(_PACKAGE, _ENGINES[0]))
+    return tuple(folder + os.sep for folder in (_PACKAGE, *(beside if is_tree else ())))
+
+
+LIBRARY_FOLDERS: Final = _library_folders()
+"""Folders whose code is this library's, each with a separator at its end."""
+
+
+@functools.cache
+def is_of_library(file: str) -> bool:
+    """Whether code of a file, as in `code.co_filename`, is this library's and not the program's."""
+    return file.startswith(LIBRARY_FOLDERS)
 
 
 @record

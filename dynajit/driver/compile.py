@@ -29,6 +29,7 @@ from dynajit.capture.tensors.size_memory import SizeMemory, mark_dynamic, mark_s
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ExpectationError
 from dynajit.core.process import config
 from dynajit.core.process.late import Late, load
+from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.driver import watching
@@ -127,11 +128,12 @@ class Compiler:
         options = session.Options(self.backend, self.fullgraph, self.entry, needs_tensors)
         early = getattr(self.backend, "early", None)  # a callable of the user's has none
         started = time.perf_counter()
-        with nullcontext() if early is None else early(function.__code__):
-            compilation = session.compile_entry(function, arguments, options, sizes)
-        elapsed_ms = 1e3 * (time.perf_counter() - started)
-        made = versions.made_of(function, compilation, started, elapsed_ms)
-        self._tell(made, compilation, function, arguments)
+        with recorded(Kind.COMPILE, f"compile {function.__qualname__}"):
+            with nullcontext() if early is None else early(function.__code__):
+                compilation = session.compile_entry(function, arguments, options, sizes)
+            elapsed_ms = 1e3 * (time.perf_counter() - started)
+            made = versions.made_of(function, compilation, started, elapsed_ms)
+            self._tell(made, compilation, function, arguments)
         region = compilation.region
         published: type[Published] = cache.Published
         if isinstance(region, regions.Skip):

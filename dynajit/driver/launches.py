@@ -26,6 +26,7 @@ from dynajit.core.errors import (
 )
 from dynajit.core.process import background, config
 from dynajit.core.process.begun import BEGUN
+from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.process.warning import warn
 from dynajit.core.records import record
 from dynajit.eager.backward.compiled import note_within
@@ -416,4 +417,5 @@ class BackgroundLaunch(Launch):
         while time.monotonic() < until and threading.main_thread().is_alive():
             if self._again.wait(_LOOK_S):
                 break
-        return start()
+        with recorded(Kind.COMPILE, f"compile {self.record.graph.name}"):
+            return start()

@@ -6,6 +6,7 @@ for it has arrived; nothing recurses. Formulas run with gradients off, or on whe
 nodes run unless the graph is retained.
 """
 
+import functools
 import heapq
 import operator
 import sys
@@ -23,6 +24,8 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
+from dynajit.core.process import _recorder
+from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.records import record
 from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import numel
@@ -133,6 +136,9 @@ class _Run:
         self.is_overriding = overriding.has_begun()
         #: Nothing is to be done around formulas.
         self.is_plain = self.anomaly is None and not self.is_overriding
+        if _recorder.is_on():
+            self.is_plain = False
+            self.apply = functools.partial(_apply_recorded, self.apply)  # type: ignore[method-assign]
 
     def send(self, target: Any, index: int, gradient: Any) -> None:
         """Add `gradient` to what has arrived at output `index` of a node, or at a leaf."""
@@ -341,6 +347,15 @@ class _Run:
             hook(leaf)
         for watcher in tuple(WATCHERS.get(key, ())):
             watcher.arrived(leaf)
+
+
+def _apply_recorded(
+    apply: Callable[..., Any], node: Node, gradients: list[Any], wanted: Sequence[bool]
+) -> Sequence[Any]:
+    """`_Run.apply` as an event of a profile."""
+    with recorded(Kind.NODE, node.name()):
+        results: Sequence[Any] = apply(node, gradients, wanted)
+        return results
 
 
 def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:

@@ -28,6 +28,8 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
+from dynajit.core.process import _recorder
+from dynajit.core.process.recording import Kind
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import DType
@@ -364,13 +366,19 @@ def _was_updated_at_once(
             return False
         if type(other) is not float:
             alpha = alpha if ufunc is np.add else -alpha
-            QUIET.copy().run(fma, other, array.dtype.type(alpha), array, array)
+            _run_at_once(name, fma, other, array.dtype.type(alpha), array, array)
             _tensor.bump_version(tensor)
             return True
         other = other * alpha
-    QUIET.copy().run(ufunc, array, other, array)
+    _run_at_once(name, ufunc, array, other, array)
     _tensor.bump_version(tensor)
     return True
+
+
+def _run_at_once(name: str, function: Callable[..., Any], *arrays: Any) -> None:
+    place = _recorder.begin(Kind.ROW, name)
+    QUIET.copy().run(function, *arrays)
+    _recorder.end(place)
 
 
 def _has_method_of_tensor(cls: type, name: str) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.errors import InternalError
+from dynajit.core.process import _recorder
 from dynajit.core.types.device import CPU, Device
 from dynajit.ops.native._library_call import overrides
 from dynajit.ops.native._row_call import enter_recording, leave_recording
@@ -43,6 +44,8 @@ class _State(threading.local):
 
 _state = _State()
 _eager: list[tuple[Handler, Reserve]] = []
+#: What eager installed, and that or what records its calls.
+_eager_attempts: list[Handler] = []
 _attempts: list[Handler] = []
 _writers: list[Callable[..., Any]] = []
 _watches: list[Watch] = []
@@ -60,7 +63,16 @@ def install_eager(handler: Handler, reserve_random: Reserve, attempt: Handler) -
     """
     _eager[:] = [(handler, reserve_random)]
     _attempts[:] = [attempt]
+    _eager_attempts[:] = [attempt]
     install_attempt(attempt)
+
+
+def record_rows(is_on: bool) -> None:
+    """Let calls of rows pass through the recorder of profiles, in all threads, or no more."""
+    attempt = _eager_attempts[0]
+    _attempts[:] = [_recorder.Attempt(attempt) if is_on else attempt]
+    if not _watches:
+        install_attempt(_attempts[0])
 
 
 def install_writer(write: Callable[..., Any]) -> None:

@@ -1800,7 +1800,6 @@ L.optim.Optimizer([parameter()], {}).step()
 distributions.Multinomial(-1, ones(2))
 L.compile(lambda x: x, mode="default", options={})
 L.fx.Graph().call_function("a")
-L.profiler.schedule(wait=-1, warmup=0, active=1)
 L.is_nonzero(5)
 L.Tensor.add(5, 5)
 """
