@@ -12,25 +12,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.libraries import Library
+from dynajit.measuring.machine import Work
 
 Arrays = tuple[np.ndarray[Any, Any], ...]
 Run = Callable[[], Any]
 Build = Callable[[Library, Arrays], Run]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What no implementation can avoid.
-
-    Args:
-        bytes: moved between the cores and the level of memory that holds the data.
-        flops: of matrix products and convolutions (a multiply-add is two).
-        is_update: the bytes are read and written back where they lie, without fresh memory.
-    """
-
-    bytes: int = 0
-    flops: int = 0
-    is_update: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +41,7 @@ class Case:
     group: str
     inputs: Callable[[], Arrays]
     builds: Mapping[str, Build]
-    work: Work = Work()
+    work: Work = field(default_factory=Work)
     ratio: float | None = None
     limit_s: float | None = None
     asked: str = ""

@@ -18,8 +18,8 @@ import numpy as np
 
 import dynajit as dj
 import dynajit.distributed as dist
-from benchmarks.timing import row
 from dynajit.core.process import optional
+from dynajit.measuring.timing import row
 
 SIZES_BYTES = [1 << power for power in range(10, 27, 2)]
 ROUNDS = 21

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from benchmarks import fresh_processes, libraries, measuring
 from benchmarks.plotting import plot
-from benchmarks.timing import seconds
+from dynajit.measuring.timing import seconds
 
 Row = dict[str, Any]
 

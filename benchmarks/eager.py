@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import dynajit as dj
-from benchmarks.timing import interleaved, row
 from dynajit.core.process import optional
+from dynajit.measuring.timing import interleaved, row
 
 
 def cases(m: Any) -> dict[str, Callable[[], Any]]:

@@ -11,8 +11,8 @@ import numpy as np
 
 import dynajit as dj
 from benchmarks.programs import arithmetic, gelu_chain
-from benchmarks.timing import interleaved, row
 from dynajit.core.process import optional
+from dynajit.measuring.timing import interleaved, row
 
 
 def softmax(m: Any, x: Any) -> Any:

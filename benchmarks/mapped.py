@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import dynajit as dj
-from benchmarks.timing import interleaved, row
 from dynajit.core.process import optional
+from dynajit.measuring.timing import interleaved, row
 
 Program = Callable[[], Any]
 Pair = tuple[Program, Program]

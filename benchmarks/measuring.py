@@ -18,10 +18,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks import latency, libraries, machine, pointwise, reductions, training
+from benchmarks import latency, libraries, pointwise, reductions, training
 from benchmarks.case import Case, Run
 from benchmarks.libraries import Library
-from benchmarks.timing import Times, interleaved_times
+from dynajit.measuring import machine
+from dynajit.measuring.timing import Times, interleaved_times
 
 GROUPS: Final = (latency, pointwise, reductions, training)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import dynajit as dj
-from benchmarks.timing import interleaved, row, seconds
 from dynajit import nn
 from dynajit.core.process import optional
+from dynajit.measuring.timing import interleaved, row, seconds
 
 
 def add_all(*tensors: Any) -> Any:

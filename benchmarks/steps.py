@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import dynajit as dj
-from benchmarks.timing import interleaved, row
 from dynajit.core.process import optional
+from dynajit.measuring.timing import interleaved, row
 
 Step = Callable[[], Any]
 #: (model, its parameters' optimiser, inputs, targets) -> a step without arguments.

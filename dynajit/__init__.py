@@ -183,6 +183,7 @@ if TYPE_CHECKING:
     from dynajit.eager.files.serialization import load, save
     from dynajit.func import vmap
     from dynajit.library.tags import Tag
+    from dynajit.measuring.bench import bench
     from dynajit.namespaces import masked
 
 # What only some programs use is imported when it is first asked for: `import dynajit` is quick.
@@ -208,6 +209,7 @@ __getattr__ = late.publish(
         "UntypedStorage": "dynajit.compat.storage",
         "_VariableFunctionsClass": "dynajit.namespaces.foreach",
         "__version__": "dynajit.compat.torch_version",
+        "bench": "dynajit.measuring.bench",
         "_assert": "dynajit.compat.private",
         **dict.fromkeys(("geqrf", "ormqr", "orgqr"), "dynajit.ops.functions.matrices.householder"),
         "histogramdd": "dynajit.ops.functions.arrangement.search",
@@ -284,6 +286,7 @@ __all__ = [
     "autocast_increment_nesting",
     "autograd",
     "backends",
+    "bench",
     "bfloat16",
     "binomial",
     "bool",

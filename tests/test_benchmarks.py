@@ -15,7 +15,6 @@ from benchmarks import (
     fresh_programs,
     latency,
     libraries,
-    machine,
     mapped,
     measuring,
     plotting,
@@ -24,9 +23,11 @@ from benchmarks import (
     reductions,
     training,
 )
-from benchmarks.case import Case, Work
+from benchmarks.case import Case
 from benchmarks.libraries import LIBRARIES, named
 from dynajit.core.errors import UnsupportedError
+from dynajit.measuring import machine
+from dynajit.measuring.machine import Work
 
 SMALL = [
     *latency.cases(latency.Sizes(arguments=5, layers=4, width=4)),

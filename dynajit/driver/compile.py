@@ -485,7 +485,7 @@ def explain(
     def run(*args: Any, **kwargs: Any) -> "Explanation":
         watched = watching.Watched()
         compiler = Compiler(_backend(backend, options), watched=watched)
-        compiled = _compile_any(_original(model), compiler)
+        compiled = _compile_any(original(model), compiler)
         compiled(*args, **kwargs)
         found: Explanation = explanations.explanation_of(_name_of(model), watched.compilations)
         return found
@@ -493,8 +493,8 @@ def explain(
     return run
 
 
-def _original(model: Any) -> Any:
-    """What was compiled, if `model` is the result of `compile`."""
+def original(model: Any) -> Any:
+    """What was compiled, if `model` is the result of `compile`; else `model`."""
     if isinstance(model, CompiledFunction):
         return model.__wrapped__
     if isinstance(model, Module):

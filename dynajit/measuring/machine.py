@@ -9,21 +9,35 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.case import Work
+from dynajit.core.records import record
 
 #: Working sets in bytes: in the cache of one core, in the shared cache, in memory.
 WORKING_SETS: Final = (192 << 10, 6 << 20, 192 << 20)
 GEMM_SIZE: Final = 1024
 #: Of every rate; the best one counts, other programs only slow it down.
-_REPEATS: Final = 25
+REPEATS: Final = 25
 
 
-@dataclass(frozen=True, slots=True)
+@record
+class Work:
+    """What no implementation can avoid.
+
+    Args:
+        bytes: moved between the cores and the level of memory that holds the data.
+        flops: of matrix products and convolutions (a multiply-add is two).
+        is_update: the bytes are read and written back where they lie, without fresh memory.
+    """
+
+    bytes: int = 0
+    flops: int = 0
+    is_update: bool = False
+
+
+@record
 class Limits:
     """Rates of one process with a fixed number of threads.
 
@@ -46,20 +60,31 @@ class Limits:
         return max(work.bytes / rates[level], work.flops / self.flops)
 
 
-def measure(threads: int) -> Limits:
-    """Measure with `threads` threads; the BLAS takes its number from the environment."""
-    return Limits(_rates(threads, _stream, 12), _rates(threads, _update, 8), _gemm_rate())
+def measure(threads: int, repeats: int = REPEATS) -> Limits:
+    """Measure with `threads` threads; the BLAS takes its number from the environment.
+
+    Args:
+        repeats: of every rate.
+    """
+    return Limits(
+        _rates(threads, _stream, 12, repeats),
+        _rates(threads, _update, 8, repeats),
+        _gemm_rate(repeats),
+    )
 
 
 def _rates(
-    threads: int, prepare: Callable[[int], Callable[[int], None]], bytes_per_element: int
+    threads: int,
+    prepare: Callable[[int], Callable[[int], None]],
+    bytes_per_element: int,
+    repeats: int,
 ) -> tuple[float, ...]:
     """Bytes per second for each of WORKING_SETS."""
     private, *shared = WORKING_SETS
     with ThreadPoolExecutor(threads) as pool:
         # Every core has its own: one is measured, without threads that wait for the interpreter.
-        alone = _rate(pool, 1, prepare, private, bytes_per_element)
-        rates = [_rate(pool, threads, prepare, size, bytes_per_element) for size in shared]
+        alone = _rate(pool, 1, prepare, private, bytes_per_element, repeats)
+        rates = [_rate(pool, threads, prepare, size, bytes_per_element, repeats) for size in shared]
     return (threads * alone, *rates)
 
 
@@ -69,6 +94,7 @@ def _rate(
     prepare: Callable[[int], Callable[[int], None]],
     working_set: int,
     bytes_per_element: int,
+    repeats: int,
 ) -> float:
     """Bytes per second of all threads together; each works on its own part of the set."""
     elements = working_set // bytes_per_element // threads
@@ -76,7 +102,7 @@ def _rate(
     # About 40 MB per measurement and thread, so that starting the threads does not count.
     turns = max(1, (40 << 20) // (elements * bytes_per_element))
     best = math.inf
-    for _ in range(_REPEATS):
+    for _ in range(repeats):
         start = time.perf_counter()
         list(pool.map(lambda loop: loop(turns), loops))
         best = min(best, time.perf_counter() - start)
@@ -104,11 +130,11 @@ def _update(elements: int) -> Callable[[int], None]:
     return loop
 
 
-def _gemm_rate() -> float:
+def _gemm_rate(repeats: int) -> float:
     a: np.ndarray[Any, Any] = np.ones((GEMM_SIZE, GEMM_SIZE), np.float32)
     out = a @ a
     best = math.inf
-    for _ in range(_REPEATS):
+    for _ in range(repeats):
         start = time.perf_counter()
         np.matmul(a, a, out=out)
         best = min(best, time.perf_counter() - start)
