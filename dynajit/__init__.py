@@ -163,6 +163,7 @@ if TYPE_CHECKING:
         jit,
         library,
         optim,
+        profiler,
         special,
         testing,
     )
@@ -198,6 +199,7 @@ __getattr__ = late.publish(
         "jit",
         "library",
         "optim",
+        "profiler",
         "special",
         "testing",
     ),
