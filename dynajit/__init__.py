@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dynajit.compat import finder as _finder
+from dynajit.core.process import tracebacks as _tracebacks
 from dynajit.core.process.collector import paused
 
 _finder.install(sys.modules[__name__])  # for PyTorch's paths, and `sys.modules["torch"] = dynajit`
@@ -244,6 +245,7 @@ __getattr__ = late.publish(
 torch = sys.modules[__name__]  # PyTorch's package imports itself: `torch.torch.Tensor`
 
 _finder.complete(torch)
+_tracebacks.install()
 
 pi = math.pi
 inf = math.inf

@@ -172,6 +172,12 @@ class Config:
         settings.SWITCH,
         ["DYNAJIT_LINK_KERNELS"],
     )
+    full_tracebacks: bool = setting(
+        False,
+        "frames of this library are shown where an uncaught exception is shown",
+        settings.SWITCH,
+        ["DYNAJIT_FULL_TRACEBACKS"],
+    )
 
     @property
     def thread_count(self) -> int:
