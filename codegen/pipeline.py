@@ -45,6 +45,7 @@ from dynajit.core.errors import (
     ArgumentError,
     CodegenError,
     CompilerTimeoutError,
+    CompileWarning,
     DeviceError,
     ToolchainError,
 )
@@ -147,7 +148,7 @@ def start_compile(
         reason = f"{' '.join(reasons)} {reason}".strip()
         graph = expand_composites(graph)
         if any(node.op is not None and not node.op.opaque for node in foreign):
-            warn(f"dynajit: {name} runs on the NumPy backend: {reason}", stacklevel=3)
+            warn(f"dynajit: {name} runs on the NumPy backend: {reason}", CompileWarning)
         return Started(functools.partial(NumpyProgram, graph, name, reason))
     return _start_mixed(graph, name, segments, reasons, {} if verify else written, verify)
 
@@ -296,7 +297,7 @@ def _warn_once(message: str) -> None:
     """Warn at the first time in this process, whatever the warning filters say."""
     if message not in _warned:
         _warned.add(message)
-        warn(message, stacklevel=4)
+        warn(message, CompileWarning)
 
 
 @record

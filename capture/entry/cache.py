@@ -25,11 +25,11 @@ from dynajit.capture.guards.guards import Guard
 from dynajit.capture.guards.kinds import Kind, is_about_a_value
 from dynajit.capture.guards.tree import CompiledGuards, Failure, compile_guards
 from dynajit.capture.tensors.size_memory import SizeMemory
-from dynajit.core.errors import InternalError, RecompileError
+from dynajit.core.errors import CompileWarning, InternalError, RecompileError
 from dynajit.core.process import config
 from dynajit.core.process.collector import seldom
+from dynajit.core.process.logs import write
 from dynajit.core.process.warning import warn
-from dynajit.core.quoting import on_a_terminal
 from dynajit.core.records import record
 from dynajit.ops.table import dispatch, overriding
 
@@ -370,7 +370,7 @@ class FunctionCache:
             self._said_given_up = True
             reason = self.recompiles[-1].reason if self.recompiles else "unknown"
             message = MSG_GIVEN_UP.format(name=self.name, count=self.compile_count, reason=reason)
-            warn(message, stacklevel=4)
+            warn(message, CompileWarning)
         return True
 
     def _compiles_in_vain(self, failures: tuple[Failure, ...]) -> bool:
@@ -385,7 +385,7 @@ class FunctionCache:
         if reason not in self.skips:
             self.skips.append(reason)
             if not self.sizes.churn.may_break:
-                warn(MSG_NOT_WHOLE.format(name=self.name, reason=reason), stacklevel=4)
+                warn(MSG_NOT_WHOLE.format(name=self.name, reason=reason), CompileWarning)
         return True
 
     def _meets_new_class(self, compiled: Any, failures: tuple[Failure, ...]) -> bool:
@@ -401,8 +401,7 @@ class FunctionCache:
             self._said_new_class = True
             message = MSG_NEW_CLASS.format(name=self.name, reason=failures[0].explanation)
             self.skips.append(message)
-            if "recompiles" in config.current().log:
-                print(on_a_terminal(f"dynajit recompiles: {message}"), file=sys.stderr)
+            write("recompiles", message)
         return True
 
     def _skip(self, compiled: Any, published: Published) -> None:
@@ -431,15 +430,13 @@ class FunctionCache:
             raise InternalError(message)
         compiled.disabled = True
         self.skips.append(message)
-        warn(message, stacklevel=4)
+        warn(message, CompileWarning)
 
     def _note_recompile(self, recompile: Recompile) -> None:
         self.recompiles.append(recompile)
         del self.recompiles[:-MOST_NOTED]
         self.recurring.note(recompile.failures, recompile.milliseconds, recompile.sizes)
-        if "recompiles" in config.current().log:
-            text = f"dynajit recompiles: {self.name}: {recompile.reason}"
-            print(on_a_terminal(text), file=sys.stderr)
+        write("recompiles", f"{self.name}: {recompile.reason}")
 
     def _evict(self, compiled: Any) -> None:
         limit = config.current().recompile_limit
@@ -451,7 +448,7 @@ class FunctionCache:
                 self._warned = True
                 reason = self.recompiles[-1].reason if self.recompiles else "unknown"
                 message = MSG_LIMIT.format(name=self.name, limit=limit, reason=reason)
-                warn(message, stacklevel=5)
+                warn(message, CompileWarning)
 
 
 def compiled_function(

@@ -41,6 +41,7 @@ from dynajit.capture.tensors.sizes import Sizes, SizesChanged
 from dynajit.capture.values.symbolic import Scalar
 from dynajit.core.errors import (
     BackendError,
+    CompileWarning,
     DynamicSizeError,
     GraphBreakError,
     InternalError,
@@ -283,7 +284,7 @@ def compile_entry(
         if config.current().strict:
             raise
         message = failure_text(function.__qualname__, error)
-        warn(message, stacklevel=3)
+        warn(message, CompileWarning)
         return Compilation(Skip(message), None, None, stages, error)
 
 

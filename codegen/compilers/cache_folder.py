@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from dynajit.codegen.compilers.temporary import lasting_folder
+from dynajit.core.errors import ConfigurationWarning
 from dynajit.core.process import config
 from dynajit.core.process.warning import warn
 from dynajit.core.records import record
@@ -191,7 +192,7 @@ def _made(cache: Path, name: str) -> Path:
             return cache / name
         _folders.refused.add(cache)
         text = message.format(folder=cache, reason=reason, temporary=lasting_folder("cache"))
-        warn(text, stacklevel=5)
+        warn(text, ConfigurationWarning)
     folder = lasting_folder("cache") / name
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
@@ -248,7 +249,7 @@ def read(path: Path) -> bytes:
 def _untrusted(path: Path, reason: str) -> OSError:
     if not _folders.told_of_file:
         _folders.told_of_file = True
-        warn(MSG_UNSAFE_FILE.format(path=path, reason=reason), stacklevel=4)
+        warn(MSG_UNSAFE_FILE.format(path=path, reason=reason), ConfigurationWarning)
     return UnsafeFileError(f"{path}: {reason}")
 
 

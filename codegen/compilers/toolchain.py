@@ -38,7 +38,7 @@ from dynajit.codegen.compilers.compilation import (
     start_ahead,
     wait_or_kill,
 )
-from dynajit.core.errors import CompilerTimeoutError, ToolchainError
+from dynajit.core.errors import CompilerTimeoutError, ConfigurationWarning, ToolchainError
 from dynajit.core.process import config
 from dynajit.core.process.warning import warn
 from dynajit.core.quoting import as_bytes
@@ -360,7 +360,7 @@ def _compiling(
             code = code or _keep(entry, unit, compiler)
         except OSError as error:
             reason = error.strerror or error
-            warn(MSG_NOT_KEPT.format(folder=entry.parent, reason=reason), stacklevel=2)
+            warn(MSG_NOT_KEPT.format(folder=entry.parent, reason=reason), ConfigurationWarning)
             return
     trim_at_times(code, config.current().cache_size_bytes)
 

@@ -43,7 +43,7 @@ from dynajit.codegen.device.tuning import TunedProgram
 from dynajit.codegen.plan import fusion, natives
 from dynajit.codegen.run.order import Order
 from dynajit.codegen.run.verified import Stored, VerifiedProgram
-from dynajit.core.errors import ToolchainError
+from dynajit.core.errors import CompileWarning, ToolchainError
 from dynajit.core.process import background
 from dynajit.core.process.warning import warn
 from dynajit.core.records import record
@@ -524,4 +524,4 @@ def _tell(name: str, pieces: tuple[Piece, ...]) -> None:
     if fresh:
         _told.update(fresh)
         text = " ".join(str(reason) for reason in dict.fromkeys(fresh.values()))
-        warn(MSG_ROWS.format(name=name, count=len(pieces), reasons=text), stacklevel=4)
+        warn(MSG_ROWS.format(name=name, count=len(pieces), reasons=text), CompileWarning)

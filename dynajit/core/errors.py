@@ -64,6 +64,12 @@ file and line).
     |   `-- CacheError                  the kernel cache cannot be used
     `-- InternalError   (AssertionError) a broken invariant of dynajit itself: please report
         `-- VerificationError            `verify=True` found a kernel that computes wrongly
+
+Warnings about what works, but not as it could::
+
+    DynajitWarning (RuntimeWarning)
+    |-- CompileWarning                  something runs as plain Python, or is compiled too often
+    `-- ConfigurationWarning            a setting, a folder or a file does not count
 """
 
 import importlib
@@ -313,3 +319,16 @@ class InternalError(DynajitError, AssertionError):
 
 class VerificationError(InternalError):
     """A kernel's result differs from that of the rows; the message names kernel, line and file."""
+
+
+class DynajitWarning(RuntimeWarning):
+    """Something works, but not as it could."""
+
+
+class CompileWarning(DynajitWarning):
+    """A compiled function, or a part of it, runs as plain Python or by NumPy, or is compiled again
+    and again; the message says why, and what to do."""
+
+
+class ConfigurationWarning(DynajitWarning):
+    """A setting, a folder or a file is not what it should be, and does not count."""

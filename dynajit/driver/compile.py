@@ -29,6 +29,7 @@ from dynajit.capture.tensors.size_memory import SizeMemory, mark_dynamic, mark_s
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ExpectationError
 from dynajit.core.process import config
 from dynajit.core.process.late import Late, load
+from dynajit.core.process.logs import is_on, write
 from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
@@ -40,7 +41,7 @@ from dynajit.ops.native._library_call import LibraryFunction
 from dynajit.ops.table.overriding import as_written
 from dynajit.report import history
 from dynajit.report.family import Family, Statistics
-from dynajit.report.log import log_compilation, write
+from dynajit.report.log import log_compilation
 
 if TYPE_CHECKING:
     from dynajit.capture.entry.cache import Published
@@ -429,7 +430,7 @@ class _Reports:
     def summarise(self, compiled: Any) -> None:
         """After the first call: one line on the channel `summary`."""
         compiled.after_miss = None
-        if "summary" in config.current().log:
+        if is_on("summary"):
             write("summary", self.report().summary)
 
     def report(self) -> history.Report:

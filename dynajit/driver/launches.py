@@ -19,6 +19,7 @@ from dynajit.capture.entry.session import failure_text
 from dynajit.codegen import pipeline as code
 from dynajit.core.errors import (
     BoundsError,
+    CompileWarning,
     DivisionError,
     InternalError,
     LaunchFailed,
@@ -407,7 +408,7 @@ class BackgroundLaunch(Launch):
         except Exception as error:
             if config.current().strict:
                 raise
-            warn(failure_text(self.record.graph.name, error), stacklevel=5)
+            warn(failure_text(self.record.graph.name, error), CompileWarning)
         else:
             self.call = made.call if made.recipes is None else made
         self._start = self._starting = None

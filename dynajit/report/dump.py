@@ -23,6 +23,7 @@ from typing import Any, Final
 from dynajit.capture.entry.session import Compilation
 from dynajit.capture.region.region import Region
 from dynajit.codegen import pipeline as code
+from dynajit.core.errors import ConfigurationWarning
 from dynajit.core.process import config
 from dynajit.core.process.warning import warn
 from dynajit.core.quoting import as_file_name, as_python_name, on_a_line, on_a_terminal
@@ -85,7 +86,7 @@ def _warn_unwritable(root: Path, error: OSError) -> None:
     """Say it once per folder: a dump that is missing changes nothing for the program."""
     if root not in _unwritable:
         _unwritable.add(root)
-        warn(MSG_UNWRITABLE.format(root=root, reason=error.strerror or error), stacklevel=3)
+        warn(MSG_UNWRITABLE.format(root=root, reason=error.strerror or error), ConfigurationWarning)
 
 
 _unwritable: Final[set[Path]] = set()

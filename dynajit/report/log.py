@@ -1,16 +1,16 @@
-"""`DYNAJIT_LOG` and `set_logs`: channels printed to stderr as things happen.
+"""`DYNAJIT_LOG` and `set_logs`: what is said while functions are compiled, by channels.
 
 Channels: `summary` (one line after a function's first call), `breaks` (also `graph_breaks`),
-`guards`, `recompiles`, `graph`, `kernels`, `perf`.
+`guards`, `recompiles`, `graph`, `kernels`, `perf`. Each is a logger, too: see
+`dynajit.core.process.logs`.
 """
 
-import sys
 from typing import TYPE_CHECKING
 
 from dynajit.core.errors import ArgumentError
 from dynajit.core.process import config
 from dynajit.core.process.late import Late
-from dynajit.core.quoting import on_a_terminal
+from dynajit.core.process.logs import is_on, write
 
 if TYPE_CHECKING:
     from dynajit.capture.entry.session import Compilation
@@ -50,22 +50,18 @@ def _checked(asker: str, names: frozenset[str]) -> frozenset[str]:
     if not wanted <= CHANNELS:
         raise ArgumentError(
             f"{asker}: unknown channels {sorted(wanted - CHANNELS)}.  Expected some of "
-            f"{', '.join(sorted(CHANNELS))}."
+            f"{', '.join(sorted(CHANNELS))}.{config.near_channels(wanted - CHANNELS)}"
         )
     return wanted
 
 
-def write(channel: str, text: str) -> None:
-    """Print `text` if the channel is on, every line marked with the channel's name."""
-    if channel not in channels():
-        return
-    for line in on_a_terminal(text).splitlines():
-        print(f"dynajit {channel}: {line}", file=sys.stderr)
-
-
 def log_compilation(name: str, compilation: "Compilation") -> None:
-    """Print what the channels want to know of one compilation."""
-    if not config.current().log:
+    """Say what the channels want to know of one compilation.
+
+    Raises:
+        ArgumentError: as `channels`.
+    """
+    if not channels() and not any(map(is_on, CHANNELS)):
         return
     region = compilation.region
     if not isinstance(region, regions.Region):
@@ -73,8 +69,10 @@ def log_compilation(name: str, compilation: "Compilation") -> None:
         return
     for record in region.breaks:
         write("breaks", f"{region.name}: {record}")
-    write("guards", "\n".join([f"{region.name}:", *(str(g.expression()) for g in region.guards)]))
-    if region.graph.calls:
+    if is_on("guards"):
+        guards = (str(guard.expression()) for guard in region.guards)
+        write("guards", "\n".join([f"{region.name}:", *guards]))
+    if region.graph.calls and is_on("graph"):
         write("graph", str(region.graph))
     launched = getattr(compilation.launch, "record", None)
     if launched is not None:

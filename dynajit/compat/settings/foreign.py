@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
-from dynajit.core.errors import UnknownNameError
+from dynajit.core.errors import ConfigurationWarning, UnknownNameError
 from dynajit.core.process import config
 from dynajit.core.process.late import unknown_name
 from dynajit.core.process.warning import warn
@@ -73,7 +73,7 @@ def _keep(holder: Any, name: str, value: Any) -> None:
         told.add(name)
         why = row.why if isinstance(row, Telling) else WHY_UNKNOWN
         shown = on_a_line(repr(value))
-        warn(MSG_NO_EFFECT.format(name=f"{path}.{name}", value=shown, why=why), stacklevel=3)
+        warn(MSG_NO_EFFECT.format(name=f"{path}.{name}", value=shown, why=why), ConfigurationWarning)
 
 
 def _read(holder: Any, name: str) -> Any:

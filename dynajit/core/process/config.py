@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
-from dynajit.core.errors import ArgumentError
+from dynajit.core.errors import ArgumentError, ConfigurationWarning
 from dynajit.core.process import settings
 from dynajit.core.process.late import unknown_name
 from dynajit.core.process.settings import Setting, setting
@@ -225,11 +225,13 @@ def from_environment(environ: Mapping[str, str] | None = None) -> Config:
         try:
             given[known.name] = known.kind.of_text(env[variable].strip())
         except settings.NotTakenError as error:
-            _warn(variable, env[variable], known.kind.as_text or known.kind.accepts)
+            accepted = known.kind.as_text or known.kind.accepts
+            _warn(variable, env[variable], accepted, _meant(error.unknown, error.taken))
             given[known.name] = known.default if error.understood is None else error.understood
     for name, near in misspelt(env).items():
         if near:
-            warn(f"dynajit: the environment variable {name} is not known.  Did you mean {near}?", 3)
+            message = f"dynajit: the environment variable {name} is not known."
+            warn(f"{message}  Did you mean {near}?", ConfigurationWarning)
     return Config(**given)
 
 
@@ -259,10 +261,21 @@ def _cache_of_user(env: Mapping[str, str]) -> Path:
         return Path(env.get("TMPDIR") or "/tmp") / f"dynajit_cache_of_{user}"
 
 
-def _warn(name: str, value: str, accepted: str) -> None:
+def _warn(name: str, value: str, accepted: str, meant: str) -> None:
     """Say that a variable is not what it could be."""
     message = f"dynajit: the environment variable {name}={value!r}: expected {accepted}."
-    warn(f"{message}  What is not known is ignored.", stacklevel=4)
+    warn(f"{message}{meant}  What is not known is ignored.", ConfigurationWarning)
+
+
+def near_channels(unknown: Iterable[str]) -> str:
+    """What may be meant by names of channels that do not exist, as a sentence; or nothing."""
+    return _meant(unknown, (*CHANNELS, *CHANNEL_ALIASES))
+
+
+def _meant(unknown: Iterable[str], known: Iterable[str]) -> str:
+    found = [_near(name, sorted(known)) for name in unknown]
+    near = ", ".join(name for name in dict.fromkeys(found) if name)
+    return f"  Did you mean {near}?" if near else ""
 
 
 #: The configuration of this thread or task; None: the process's default.

@@ -9,7 +9,7 @@ read elsewhere. Everything here is frozen.
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -23,11 +23,17 @@ class NotTakenError(ValueError):
 
     Args:
         understood: the part of the value that is taken; None where there is none.
+        unknown: names among the value that are not taken, in order.
+        taken: names that are.
     """
 
-    def __init__(self, understood: Any = None) -> None:
+    def __init__(
+        self, understood: Any = None, unknown: Sequence[str] = (), taken: Iterable[str] = ()
+    ) -> None:
         super().__init__()
         self.understood = understood
+        self.unknown = unknown
+        self.taken = taken
 
 
 @record(eq=False)
@@ -196,7 +202,7 @@ def names(known: Iterable[str], aliases: Iterable[str] = ()) -> Kind:
     def of_text(text: str) -> frozenset[str]:
         found = frozenset(part.strip() for part in text.split(",")) - {""}
         if not found <= taken:
-            raise NotTakenError(found & taken)
+            raise NotTakenError(found & taken, sorted(found - taken), taken)
         return found
 
     return Kind(f"some of {', '.join(sorted(known))}, with commas between", of_value, of_text)
