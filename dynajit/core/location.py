@@ -1,12 +1,13 @@
 """A place in the user's source: what graph nodes, guards, breaks and errors point at.
 
 Frozen data. Capture makes them from bytecode positions; everything else only prints them.
-`is_of_library` tells files of this library from the user's.
+`is_of_library` tells files of this library from the user's, `is_helper` what both may call.
 """
 
 import functools
 import linecache
 import os
+import sys
 from typing import Final
 
 from dynajit.core.records import record
@@ -30,6 +31,25 @@ LIBRARY_FOLDERS: Final = _library_folders()
 def is_of_library(file: str) -> bool:
     """Whether code of a file, as in `code.co_filename`, is this library's and not the program's."""
     return file.startswith(LIBRARY_FOLDERS)
+
+
+#: What this library calls on its way, beside Python's own library.
+_PACKAGES: Final = ("numpy", "scipy", "cupy")
+_STANDARD: Final = os.path.dirname(os.__file__) + os.sep
+_PACKAGES_WITHIN: Final = (_STANDARD + "site-packages", _STANDARD + "dist-packages")
+
+
+@functools.cache
+def is_helper(file: str) -> bool:
+    """Whether code of a file is of Python's own library, or of a package that this library calls:
+    where it was called from decides whose frame it is."""
+    if file.startswith("<frozen "):
+        return True
+    for name in _PACKAGES:
+        found = getattr(sys.modules.get(name), "__file__", None)
+        if found and file.startswith(os.path.dirname(found) + os.sep):
+            return True
+    return file.startswith(_STANDARD) and not file.startswith(_PACKAGES_WITHIN)
 
 
 @record

@@ -1,8 +1,13 @@
 """Places in source text."""
 
+import contextlib
+
+import numpy as np
 import pytest
 
-from dynajit.core.location import Location
+import dynajit
+from dynajit.core.location import Location, is_helper, is_of_library
+from dynajit.eager.backward import engine
 
 
 @pytest.fixture
@@ -26,3 +31,12 @@ def test_without_columns_only_the_line_is_shown(source):
 def test_a_missing_file_shows_nothing():
     assert Location("/no/such/file.py", 3).caret() == ""
     assert Location("/no/such/file.py", 3).text == ""
+
+
+def test_files_of_the_library_are_told_from_others() -> None:
+    """Engines as well, wherever they lie; Python's own library and NumPy are helpers."""
+    assert is_of_library(dynajit.__file__)
+    assert is_of_library(engine.__file__)
+    assert not is_of_library(__file__) and not is_helper(__file__)
+    assert is_helper(contextlib.__file__) and is_helper(np.__file__)
+    assert is_helper("<frozen importlib._bootstrap>") and not is_helper("<stdin>")

@@ -13,43 +13,17 @@ own library are folded where this library called them.
 """
 
 import contextlib
-import functools
-import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final
 
 from dynajit.core.errors import InternalError
-from dynajit.core.location import is_of_library
+from dynajit.core.location import is_helper, is_of_library
 from dynajit.core.process import config
 
 NOTE: Final = "(frames of dynajit are left out: {count}.  DYNAJIT_FULL_TRACEBACKS=1 shows them)"
-
-#: What the library calls on its way: folded below its frames, shown anywhere else.
-_PACKAGES: Final = ("numpy", "scipy", "cupy")
-
-
-@functools.cache
-def _folders() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Folders of the packages, those of Python's own library, and those within these that hold
-    other packages."""
-    paths = sysconfig.get_paths()
-    packages = [
-        os.path.dirname(file) + os.sep
-        for file in (getattr(sys.modules.get(name), "__file__", None) for name in _PACKAGES)
-        if file
-    ]
-    standard = paths["stdlib"] + os.sep
-    others = [os.path.join(standard, name) for name in ("site-packages", "dist-packages")]
-    return tuple(packages), (standard, "<frozen "), (*others, paths["purelib"], paths["platlib"])
-
-
-def _is_helper(file: str) -> bool:
-    packages, standard, others = _folders()
-    return file.startswith(packages) or (file.startswith(standard) and not file.startswith(others))
 
 
 def folded(traceback: TracebackType | None) -> tuple[TracebackType | None, int]:
@@ -63,7 +37,7 @@ def folded(traceback: TracebackType | None) -> tuple[TracebackType | None, int]:
     entry = traceback
     while entry is not None:
         file = entry.tb_frame.f_code.co_filename
-        within = is_of_library(file) or (within and _is_helper(file))
+        within = is_of_library(file) or (within and is_helper(file))
         if within:
             count += 1
         else:

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, Final
 
 from dynajit.core.errors import DynajitWarning
-from dynajit.core.location import is_of_library
+from dynajit.core.location import is_helper, is_of_library
 from dynajit.core.quoting import on_a_terminal
 
 #: What was shown, as the `warnings` module keeps it.
@@ -33,11 +33,11 @@ def warn(message: str, category: type[DynajitWarning] = DynajitWarning) -> None:
 
 
 def _frame_of_program(own: FrameType) -> FrameType:
-    """The innermost frame that is not this library's, nor an import's; `own` if there is none."""
+    """The innermost frame of neither this library nor a helper; `own` if there is none."""
     frame: FrameType | None = own
     while frame is not None:
         file = frame.f_code.co_filename
-        if not is_of_library(file) and not file.startswith("<frozen importlib"):
+        if not is_of_library(file) and not is_helper(file):
             return frame
         frame = frame.f_back
     return own
