@@ -33,7 +33,7 @@ from dynajit.core.process.logs import is_on, write
 from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
-from dynajit.driver import watching
+from dynajit.driver import cost_model, watching
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
@@ -76,7 +76,9 @@ __all__ = [
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """What `compile(mode=...)` takes."""
 
-OPTIONS: Final = frozenset({"activation_memory_budget", "async", "merge_collectives", "verify"})
+OPTIONS: Final = frozenset(
+    {"activation_memory_budget", "async", "cost_model", "merge_collectives", "verify"}
+)
 """Keys of `compile(options=...)`."""
 
 _statistics = Statistics()
@@ -95,6 +97,7 @@ class Compiler:
         watched: gathers every compilation, or None.
         family: everything compiled for this call, for reports.
         churn: guards that keep failing, by the code that they belong to.
+        is_measured: versions that are slower than plain Python are left to it.
     """
 
     backend: "Backend"
@@ -103,6 +106,7 @@ class Compiler:
     watched: watching.Watched | None = field(default_factory=watching.begun)
     family: Family = field(default_factory=Family)
     churn: dict[tuple[str, str, int], Churn] = field(default_factory=dict)
+    is_measured: bool = False
 
     def __post_init__(self) -> None:
         # Here, so that a first call takes the time of its own compilation only.
@@ -231,6 +235,9 @@ def compile(
             `{"merge_collectives": True}`: small sums over processes (`all_reduce`, `broadcast`)
             that follow each other are one message, where none needs the result of another. All
             processes must compile the function so, and run the same code in it.
+            `{"cost_model": True}`: the first calls of a version run compiled and plain in turn, and
+            the faster way stays; `report()` and the channel `perf` tell of versions that are left
+            to plain Python.
         disable: return `model` as it is.
         name: name in reports, instead of the function's own.
 
@@ -257,7 +264,10 @@ def compile(
         )
     if disable:
         return model
-    compiler = Compiler(_backend(backend, options, mode), fullgraph, dynamic)
+    is_measured = (options or {}).get("cost_model", False)
+    compiler = Compiler(
+        _backend(backend, options, mode), fullgraph, dynamic, is_measured=is_measured
+    )
     return _compile_any(model, compiler, name)
 
 
@@ -276,7 +286,7 @@ def _check_options(dynamic: Any, mode: str | None, options: dict[str, Any] | Non
         raise ArgumentRuntimeError(
             f"compile(options={options!r}): not known.  Expected keys of {sorted(OPTIONS)}."
         )
-    for name in ("async", "merge_collectives", "verify"):
+    for name in ("async", "cost_model", "merge_collectives", "verify"):
         value = (options or {}).get(name, False)
         if type(value) is not bool:
             raise ArgumentError(
@@ -410,7 +420,9 @@ def _compile_module_in_place(module: Module, **options: Any) -> None:
     dynamic, chosen = options.pop("dynamic", None), options.pop("options", None)
     mode = options.pop("mode", None)
     _check_options(dynamic, mode, {**(chosen or {}), **options})
-    call = _module_call(module, Compiler(_backend(backend, chosen, mode), fullgraph, dynamic))
+    is_measured = (chosen or {}).get("cost_model", False)
+    made = _backend(backend, chosen, mode)
+    call = _module_call(module, Compiler(made, fullgraph, dynamic, is_measured=is_measured))
     made_compiled_calls(module).in_place = call
 
 
@@ -420,16 +432,27 @@ install_compiler(_compile_module_in_place)
 class _Reports:
     """The `report` and `guards` methods of one compiled function, without keeping it alive."""
 
-    __slots__ = ("compiled", "family", "name")
+    __slots__ = ("compiled", "family", "is_measured", "name")
 
-    def __init__(self, compiled: Any, family: Family, name: str) -> None:
+    def __init__(self, compiled: Any, family: Family, name: str, is_measured: bool) -> None:
         self.compiled = weakref.ref(compiled)
         self.family = family
         self.name = name
+        self.is_measured = is_measured
+
+    def measure(self, compiled: Any) -> None:
+        """After each call that compiled: see `driver.cost_model`."""
+        cost_model.measure_versions(compiled, self.name, self.note)
+
+    def note(self, text: str) -> None:
+        """Tell reports of a version that is left to plain Python."""
+        self.family.skips[text] = None
 
     def summarise(self, compiled: Any) -> None:
         """After the first call: one line on the channel `summary`."""
-        compiled.after_miss = None
+        compiled.after_miss = self.measure if self.is_measured else None
+        if self.is_measured:
+            self.measure(compiled)
         if is_on("summary"):
             write("summary", self.report().summary)
 
@@ -462,7 +485,7 @@ class _Reports:
 
 
 def _with_reports(compiler: Compiler, compiled: Any, name: str) -> Any:
-    reports = _Reports(compiled, compiler.family, name)
+    reports = _Reports(compiled, compiler.family, name, compiler.is_measured)
     compiled.report = reports.report
     compiled.guards = reports.guards
     compiled._repr_html_ = reports.as_html

@@ -73,7 +73,8 @@ def _keep(holder: Any, name: str, value: Any) -> None:
         told.add(name)
         why = row.why if isinstance(row, Telling) else WHY_UNKNOWN
         shown = on_a_line(repr(value))
-        warn(MSG_NO_EFFECT.format(name=f"{path}.{name}", value=shown, why=why), ConfigurationWarning)
+        message = MSG_NO_EFFECT.format(name=f"{path}.{name}", value=shown, why=why)
+        warn(message, ConfigurationWarning)
 
 
 def _read(holder: Any, name: str) -> Any:
