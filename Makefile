@@ -5,6 +5,7 @@
 #   make gpu       what .ci/gpu runs on a machine with a GPU, here on stand-ins
 #   make test-cuda   all that is for GPUs, without one: an emulator, NVRTC, stand-ins
 #   make oracle    PyTorch into the environment, so that make test compares with it
+#   make browser   a headless Chromium and its driver, so that make test clicks through pages
 #   make packages  packages written for PyTorch, so that make test runs them with dynajit in its place
 #   make check     ruff, formatting, mypy, layering
 #   make bench     benchmarks, interleaved ratios
@@ -19,7 +20,7 @@ GPU_RESULTS ?= gpu-results
 CUDA_RESULTS ?= cuda-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-sanitizers test-cuda cuda-table cuda-fusion cuda-calls gpu oracle packages check format bench docs clean
+.PHONY: demo test test-sanitizers test-cuda cuda-table cuda-fusion cuda-calls gpu oracle browser packages check format bench docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m dynajit demo
@@ -72,6 +73,10 @@ gpu: $(VENV)/.test
 # PyTorch into the environment: the comparisons with it are skipped without.
 oracle: $(VENV)/.oracle
 
+# A browser and what drives it: the tests that click through the pages of reports are skipped without.
+browser: $(VENV)/.browser
+	.ci/browser
+
 packages: $(VENV)/.packages
 
 check: $(VENV)/.test $(VENV)/.check .typecheck/dynajit
@@ -103,7 +108,7 @@ $(VENV)/.built: $(VENV)/.made $(SOURCES)
 
 # What an extra of pyproject.toml needs; the package itself would be compiled again.
 EXTRA = import sys, tomllib; print(*tomllib.load(sys.stdin.buffer)["project"]["optional-dependencies"][sys.argv[1]], sep="\n")
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.oracle: $(VENV)/.%: $(VENV)/.built
+$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.docs $(VENV)/.oracle $(VENV)/.browser: $(VENV)/.%: $(VENV)/.built
 	$(BIN)/python -c '$(EXTRA)' $* < pyproject.toml > $@.requirements
 	$(PIP) install -r $@.requirements
 	@touch $@

@@ -42,7 +42,9 @@ def test_the_example_runs(text: str, tmp_path: Path) -> None:
     """The block is a program of its own that ends without an error or a warning."""
     script = tmp_path / "example.py"
     script.write_text(text)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
 
     assert "" == done.stderr
     assert 0 == done.returncode

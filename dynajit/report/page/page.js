@@ -27,7 +27,7 @@
   const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
   const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
   const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
-  const ms = (value) => value >= 10000 ? `${(value / 1000).toFixed(1)} s` : value >= 100 ? `${Math.round(value)} ms` : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+  const ms = (value) => value >= 2000 ? `${(value / 1000).toFixed(1)} s` : value >= 100 ? `${Math.round(value)} ms` : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
   const base = (file) => file.split(/[\\/]/).pop();
   const colour = (version) => `var(--c${version % COLOURS})`;
   const stageColour = (name) => `var(--s${Math.max(STAGES.indexOf(name), 0)})`;
@@ -200,9 +200,9 @@
       onclick: info && (() => choose(name, { tab: "line" })),
       onkeydown: info && ((event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(name, { tab: "line" }); } }),
     },
-      el("span", { class: "marks" }, info ? marks(info) : null), el("span", { class: "number" }, number),
+      el("span", { class: "marks" }, info && marks(info).length ? marks(info) : el("span", { class: "load", title: load && `${load}, ${count(info.kernels.length, "kernel")}` }, load)), el("span", { class: "number" }, number),
       el("span", { class: "bar", css: { background: bars.length > 1 ? `linear-gradient(90deg,${stops})` : bars[0] || "none" } }),
-      el("code", { class: "text" }, coloured(text, "python")), el("span", { class: "load", title: load && `${load}, ${count(info.kernels.length, "kernel")}` }, load));
+      el("code", { class: "text" }, coloured(text, "python")));
     rows.set(name, made);
     return made;
   }
@@ -292,7 +292,7 @@
       const pictures = one.graph.pictures;
       const picture = pictures.length > 1 && folded ? pictures[0] : pictures[pictures.length - 1];
       return [chooser(),
-        pictures.length > 1 ? el("div", { class: "tools" }, el("button", { type: "button", id: "fold", "aria-pressed": folded, onclick: () => { folded = !folded; show(); } }, folded ? `Equal layers once (${pictures[0].band[2]})` : "All layers")) : null,
+        pictures.length > 1 ? el("div", { class: "tools" }, el("button", { type: "button", id: "fold", "aria-pressed": folded, onclick: () => { folded = !folded; show(); } }, `${pictures[0].band[2]} drawn once`)) : null,
         picture ? el("div", { class: "canvas" }, draw(picture, one)) : el("p", { class: "lead" }, "The graph is too large for a picture; its operations are below."),
         el("details", { id: "nodes", open: !picture }, el("summary", {}, `All ${count(one.graph.nodes.length, "value")}`), el("div", {}, nodeTable(one.graph.nodes.map((_, n) => [version, n]), 1500)))];
     },

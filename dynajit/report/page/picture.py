@@ -16,7 +16,7 @@ from typing import Any, Final
 from dynajit.core.records import record
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Graph
-from dynajit.ir.node import Node, NodeKind
+from dynajit.ir.node import Node, NodeKind, storage_root
 from dynajit.report.layers import Repeat, repeat_of
 
 MOST_DRAWN: Final = 1500
@@ -28,6 +28,7 @@ _HEIGHT, _GAP_DOWN, _GAP_ACROSS = 38.0, 26.0, 18.0
 _SLOT: Final = 14.0
 """Width of an arrow that passes a layer."""
 _SWEEPS: Final = 8
+_LONGEST_NAMES: Final = 26
 
 
 @record
@@ -85,17 +86,31 @@ def pictures_of(graph: Graph) -> list[Picture]:
 
 
 def inside_of(graph: Graph) -> set[Node]:
-    """Inputs and constants that are written into the box of the operation that uses them."""
+    """What is written into the box of the operation that uses it: numbers, and inputs and constants,
+    as they are or through views, that one operation takes beside its first operand."""
     users = graph.users()
-    found = set()
-    for node in graph.nodes:
-        if node.kind is NodeKind.CALL:
+    found: set[Node] = set()
+    for node in reversed(graph.nodes):  # users come later
+        if node.kind is NodeKind.CALL and not _is_whole_view(node):
             continue
-        is_first = any(user.args and user.args[0] is node for user in users[node])
-        is_number = not isinstance(node.type, TensorType)
-        if is_number or not users[node] or (len(users[node]) == 1 and not is_first):
+        if node in graph.outputs or (node.kind is NodeKind.CALL and not users[node]):
+            continue
+        only = users[node][0] if len(users[node]) == 1 else None
+        is_beside = only is not None and (only in found or only.args[0] is not node)
+        if not isinstance(node.type, TensorType) or not users[node] or is_beside:
             found.add(node)
     return found
+
+
+def _is_whole_view(node: Node) -> bool:
+    """True for views of all that an input or a constant is."""
+    root = storage_root(node)
+    is_whole = (
+        isinstance(node.type, TensorType)
+        and isinstance(root.type, TensorType)
+        and node.type.numel == root.type.numel
+    )
+    return node.is_view and root.kind is not NodeKind.CALL and is_whole
 
 
 def _picture(graph: Graph, repeat: Repeat | None) -> Picture:
@@ -125,7 +140,8 @@ def _picture(graph: Graph, repeat: Repeat | None) -> Picture:
     )
     band = None
     if repeat is not None:
-        kept = [number[n] for n in graph.calls[repeat.start : repeat.start + repeat.period]]
+        layer = graph.calls[repeat.start : repeat.start + repeat.period]
+        kept = [number[node] for node in layer if node in number]
         top = min(plan.y_of(i) for i in kept)
         bottom = max(plan.y_of(i) for i in kept) + _HEIGHT
         band = (top - 9, bottom - top + 18, f"{repeat.count} equal layers")
@@ -149,10 +165,17 @@ def _texts(node: Node, inside: set[Node]) -> tuple[str, str]:
     """The two lines of a box."""
     if node.op is None:
         return node.name[:40], str(node.type)[:44]
-    beside = [a.name for a in node.args if isinstance(a, Node) and a in inside]
-    names = ", ".join(name.rpartition("___")[2].replace("_", ".") for name in beside)
-    shown = f"({names})" if names and len(names) <= 30 else ""
-    return f"{node.op.name}{shown}"[:44], str(node.type)[:44]
+    beside = [
+        storage_root(a).name
+        for a in node.args
+        if isinstance(a, Node) and a in inside and isinstance(a.type, TensorType)
+    ]
+    owners = dict.fromkeys(
+        name.rpartition("___")[2].removesuffix("_weight").removesuffix("_bias") for name in beside
+    )
+    names = ", ".join(owners)
+    shown = f" \N{MIDDLE DOT} {names}" if names and len(names) <= _LONGEST_NAMES else ""
+    return f"{node.op.name}{shown}", str(node.type)[:44]
 
 
 def _width(title: str, detail: str) -> float:
