@@ -24,6 +24,10 @@ REASON: Final = "__dynajit_disabled_reason__"
 ALLOWED: Final = "__dynajit_allowed__"
 """Attribute of functions that `allow_in_graph` marked."""
 
+PASSED_ON: Final = "__dynajit_passed_on__"
+"""Attribute of functions whose `*args` and `**kwargs` go to another one: what that one calls the
+first ones. For reports."""
+
 LIBRARY: Final = "dynajit"
 """Frames of this package run as they are; `nn` modules are captured."""
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from types import FrameType, FunctionType
 from typing import Any, Final
 
-from dynajit.capture import breaks
+from dynajit.capture import breaks, control
 from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Body, decode
 from dynajit.capture.bytecode.resume import start_of
@@ -171,7 +171,9 @@ class Executor(Machine):
         base = sources.Function(function.__qualname__)
         namespace = Namespace.of(function, base)
         bound = {
-            name: self.recorder.wrap(argument, sources.Local(name, index))
+            name: self.recorder.wrap(
+                argument, sources.Local(name, index, _passed_on(function, name))
+            )
             for index, (name, argument) in enumerate(zip(body.parameters, arguments, strict=True))
         }
         cells = self.recorder.cells_of(function, base)
@@ -475,6 +477,14 @@ _TABLES: Final = (
     forward_mode,
     written_derivatives,
 )
+
+
+def _passed_on(function: FunctionType, parameter: str) -> tuple[str, ...] | None:
+    """`Local.passed_on` of a parameter."""
+    names: tuple[str, ...] | None = function.__dict__.get(control.PASSED_ON)
+    if names is None or parameter not in ("args", "kwargs"):
+        return None
+    return names if parameter == "args" else ()
 
 
 @functools.cache

@@ -116,10 +116,13 @@ class Local(Source):
     Args:
         name: the parameter.
         index: its slot: position in `code.co_varnames` (positional, keyword-only, `*args`, `**kw`).
+        passed_on: of `*args` and `**kw` that are passed on, what the function that gets them calls
+            the first ones; reports use its names. None: nobody says so.
     """
 
     name: str
     index: int
+    passed_on: tuple[str, ...] | None = field(default=None, compare=False)
     step: ClassVar[Step | None] = Step.SLOT
 
     @property
@@ -502,7 +505,10 @@ class Item(Source):
         return self.index
 
     def expression(self) -> str:
-        """`base[index]`."""
+        """`base[index]`, or the name of an argument that is passed on."""
+        names = self.base.passed_on if isinstance(self.base, Local) else None
+        if names is not None and self.index < len(names):
+            return names[self.index]
         return f"{self.base.expression()}[{self.index}]"
 
 
@@ -605,7 +611,10 @@ class Key(Source):
         return hash(self._identity())
 
     def expression(self) -> str:
-        """`base['key']`; entries of a module's registries read like the attribute they provide."""
+        """`base['key']`; entries of a module's registries read like the attribute they provide, and
+        keywords that are passed on like the argument."""
+        if isinstance(self.base, Local) and self.base.passed_on is not None:
+            return str(self.key)
         if isinstance(self.base, Attribute) and isinstance(self.key, str):
             owner = self.base.base.expression()
             if self.base.name in ("_parameters", "_buffers", "_modules"):

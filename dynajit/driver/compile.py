@@ -412,6 +412,10 @@ def _module_call(module: Module, compiler: Compiler) -> Any:
     call: Any = type(module)._call_forward
     named = FunctionType(call.__code__, call.__globals__, name, call.__defaults__, call.__closure__)
     named.__qualname__ = name
+    forward = getattr(type(module), "forward", None)
+    if isinstance(forward, FunctionType):
+        code = forward.__code__
+        setattr(named, control.PASSED_ON, code.co_varnames[1 : code.co_argcount])
     return _with_reports(compiler, compiler.entry(named), name)
 
 

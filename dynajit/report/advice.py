@@ -27,6 +27,10 @@ _SIZES: Final = (
 _CONTAINER: Final = (
     "keep the number of items and the keys of {place} the same, or pass what changes as a tensor."
 )
+_SAME: Final = (
+    "each way in which {place} and other arguments are one object has a version: nothing, if all "
+    "are meant."
+)
 _MODE: Final = "nothing, if both modes are meant: each has its version from now on."
 
 #: By kind; a kind that is not here has the last words of `advice_for`.
@@ -44,6 +48,8 @@ _BY_KIND: Final[Mapping[Kind, str]] = MappingProxyType(
         Kind.TRUE_VALUE: _CONTAINER,
         Kind.DICT_KEYS: _CONTAINER,
         Kind.HAS_NO_KEY: _CONTAINER,
+        Kind.ALIASED: _SAME,
+        Kind.NOT_ALIASED: _SAME,
         Kind.GRAD_MODE: _MODE,
         Kind.INFERENCE: _MODE,
         Kind.AUTOCAST: _MODE,

@@ -232,19 +232,23 @@ def report_of(name: str, compiled: Any, family: Family) -> Report:
     """The report of a compiled function and of what belongs to it."""
     members = list(family.members())
     caches = [cache.cache_of(member) for member in members]
-    changing = [_changing(found) for known in caches for found in known.recurring.found.values()]
+    # Other threads may call meanwhile: what they change is copied first.
+    recurring = [found for known in caches for found in list(known.recurring.found.values())]
+    changing = map(_changing, recurring)
     return Report(
         name=name,
         calls=compiled.calls,
         hits=sum(member.hits for member in members),
         entries=len(cache.cache_of(compiled).entries(compiled)),
-        recompiles=tuple(found for known in caches for found in _recompiles(known.recompiles)),
+        recompiles=tuple(
+            found for known in caches for found in _recompiles(tuple(known.recompiles))
+        ),
         breaks=tuple(family.breaks),
         graphs=family.graphs,
         skips=tuple(family.skips),
         lines=len(family.captured | family.plain),
         compiled_lines=len(family.captured - family.plain),
-        parts=tuple(_part(member, compiled, name) for member in members),
+        parts=_parts(members, compiled, name),
         changing=tuple(sorted(changing, key=lambda found: -found.count)),
         recompile_count=sum(known.recurring.count for known in caches),
         plain=frozenset(family.plain),
@@ -252,15 +256,22 @@ def report_of(name: str, compiled: Any, family: Family) -> Report:
     )
 
 
-def _part(member: Any, compiled: Any, name: str) -> Part:
-    code = member.__code__
-    return Part(
-        name=name if member is compiled else member.__wrapped__.__qualname__,
-        line=(code.co_filename, code.co_firstlineno),
-        calls=member.calls,
-        hits=member.hits,
-        entries=member.entry_count,
-    )
+def _parts(members: Iterable[Any], compiled: Any, name: str) -> tuple[Part, ...]:
+    """Each version of a function has its own rest: they are one part."""
+    found: dict[tuple[str, Line], Part] = {}
+    for member in members:
+        code = member.__code__
+        called = name if member is compiled else member.__wrapped__.__qualname__
+        line = code.co_filename, code.co_firstlineno
+        known = found.get((called, line), Part(called, line, 0, 0, 0))
+        found[called, line] = Part(
+            called,
+            line,
+            known.calls + member.calls,
+            known.hits + member.hits,
+            known.entries + member.entry_count,
+        )
+    return tuple(found.values())
 
 
 def _recompiles(records: Iterable[Any]) -> Iterable[Recompile]:

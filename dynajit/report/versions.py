@@ -42,6 +42,9 @@ _REGISTRIES: Final = frozenset(
     {"_parameters", "_buffers", "_modules", "_call_hooks", "_compiled_call", "_call_forward"}
 )
 
+#: Classes of values that programs pass.
+_PLAIN: Final = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset)
+
 
 @record
 class Break:
@@ -220,6 +223,8 @@ def is_own(guard: Guard) -> bool:
         return True
     if isinstance(source.root, State):
         return guard.kind is not Kind.GRAD_MODE
+    if guard.kind is Kind.TYPE_IS and _held(expected) in _PLAIN:
+        return any(map(_is_of_library, source.chain()))
     return _is_librarys(_held(expected)) or any(map(_is_of_library, source.chain()))
 
 

@@ -86,8 +86,11 @@ def pictures_of(graph: Graph) -> list[Picture]:
 
 
 def inside_of(graph: Graph) -> set[Node]:
-    """What is written into the box of the operation that uses it: numbers, and inputs and constants,
-    as they are or through views, that one operation takes beside its first operand."""
+    """What is written into the box of the operation that uses it.
+
+    Numbers, and inputs and constants, as they are or through views, that one operation takes beside
+    its first operand.
+    """
     users = graph.users()
     found: set[Node] = set()
     for node in reversed(graph.nodes):  # users come later

@@ -1,0 +1,71 @@
+"""An explanation in a terminal: a screen for a large model, everything for a small one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dynajit as dj
+from dynajit.report.screen import MOST_LINES
+from tests.support import transformer
+
+
+@pytest.fixture(scope="module")
+def explained(kernel_folder: Path) -> Any:
+    """Six layers, forward."""
+    model, tokens = transformer.example()
+    with dj.config.override(cache_dir=kernel_folder, strict=True), dj.no_grad():
+        return dj.explain(transformer.training_loss)(model, tokens)
+
+
+def test_six_layers_fit_a_screen(explained: Any) -> None:
+    text = str(explained)
+    lines = text.splitlines()
+
+    assert 60 == MOST_LINES >= len(lines)
+    assert all(len(line) <= 170 for line in lines)
+    for part in (
+        "graphs:", "6 equal layers of", "25 linear",
+        "breaks:", "if loss.item() > 100", "Hint:",
+        "guards:", "guards of 6 equal layers", "model.layers[0..5]", "what the library itself",
+        "kernels:", "matmul", "compile stages:", ".full()",
+    ):  # fmt: skip
+        assert part in text
+
+
+def test_full_has_everything(explained: Any) -> None:
+    text = explained.full()
+
+    for guard in explained.guards:
+        assert guard in text
+    for kernel in explained.kernels:
+        assert kernel.name in text
+    for graph in explained.graphs:
+        assert str(graph).splitlines()[-1] in text
+
+
+def test_what_fits_is_printed_whole() -> None:
+    found = dj.explain(lambda x: x + 1, backend="numpy")(dj.ones(2))
+
+    assert found.full() == str(found)
+
+
+def test_ten_thousand_entries_fit_a_screen_too(explained: Any) -> None:
+    """Of every section, and letters that command a terminal are written out."""
+    many = tuple(f"helper{n}: \x1b[2J it {'runs ' * 99}" for n in range(10_000))
+    (found,) = explained.breaks
+    long = type(explained)(
+        "name\x1b[2J", explained.graphs * 50, (found,) * 10_000, many, explained.kernels,
+        dict.fromkeys(map(str, range(12)), 1.0), explained.records * 50, many, (found,) * 10,
+        explained.versions,
+    )  # fmt: skip
+
+    assert len(str(long).splitlines()) <= MOST_LINES
+    assert "\x1b" not in str(long) + repr(long) + long._repr_html_()
+
+
+def test_short_forms_are_short(explained: Any) -> None:
+    """What a notebook and a list of explanations show."""
+    assert 100 > len(repr(explained))
+    assert 20_000 > len(explained._repr_html_())
+    assert explained._repr_html_().startswith("<details>")
