@@ -48,7 +48,7 @@ from dynajit.core.errors import (
     NoDerivativeError,
     ToolchainError,
 )
-from dynajit.core.process import config
+from dynajit.core.process import config, progress
 from dynajit.core.process.warning import warn
 from dynajit.core.records import record
 from dynajit.core.types.symint import deciding
@@ -331,6 +331,7 @@ def _compile(
             )
         )
         stages["backend"] = _milliseconds(started)
+    progress.note("emit")
     started = time.perf_counter()
     called = launch if launch is None or not region.has_history else enable_grad()(launch)
     may_fail = bool(getattr(launch, "may_fail", False)) or _takes_integers(region)
@@ -346,6 +347,7 @@ def _compile(
     guards = None
     with contextlib.suppress(OverflowError):  # the cache meets it again
         guards = compile_guards(region.guards)
+    progress.note("compiler")
     started = time.perf_counter()
     settle()
     stages["backend"] += _milliseconds(started)

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from dynajit.core.process import progress
 from dynajit.core.records import record
 
 
@@ -86,6 +87,7 @@ class Stages:
     def timed(self, name: str) -> Iterator[None]:
         """Note how long the block takes."""
         start = time.perf_counter()
+        progress.note(name)
         try:
             yield
         finally:

@@ -33,7 +33,7 @@ class Unstorable(Exception):
     """A blueprint holds what a file cannot; used only between `to_data` and its callers."""
 
 
-@record
+@record(repr=False)
 class Kernel:
     """One generated kernel, for reports.
 
@@ -48,6 +48,9 @@ class Kernel:
     source: str
     kind: str = ""
     stores: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name}: {self.source.count(chr(10))} lines>"
 
 
 @record(eq=False)

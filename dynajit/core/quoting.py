@@ -18,6 +18,8 @@ LONGEST: Final = 200
 """Letters of a name in a comment: more is read by nobody."""
 LONGEST_FILE: Final = 100
 """Bytes of a name of a file: most systems take 255, and something may be appended."""
+LONGEST_HTML: Final = 20_000
+"""Letters of a text in a notebook: more takes too long to show, and to read."""
 
 _NOT_IN_C: Final = re.compile(r"[^A-Za-z0-9 _.,:;<>()\[\]{}+\-=@$!&|^~#%'\"]")
 """All but what means nothing within a comment: no star, slash, backslash, question mark
@@ -76,6 +78,16 @@ def as_file_name(name: str, default: str) -> str:
 def in_html(text: str) -> str:
     """For the text and the quoted attributes of a page."""
     return on_a_line(text).translate(_IN_HTML)
+
+
+def folded_html(headline: str, text: str) -> str:
+    """A line that unfolds into a text, for notebooks; a long text is cut."""
+    shown = text if len(text) <= LONGEST_HTML else f"{text[:LONGEST_HTML]}\n..."
+    lines = "\n".join(map(in_html, shown.split("\n")))
+    return (
+        f"<details><summary><code>{in_html(headline)}</code></summary>"
+        f'<pre style="overflow-x:auto;line-height:1.35">{lines}</pre></details>'
+    )
 
 
 def as_bytes(name: str) -> bytes:

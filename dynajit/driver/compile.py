@@ -27,7 +27,7 @@ from dynajit.capture.control import (
 from dynajit.capture.guards.churn import Churn
 from dynajit.capture.tensors.size_memory import SizeMemory, mark_dynamic, mark_static
 from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, ExpectationError
-from dynajit.core.process import config
+from dynajit.core.process import config, progress
 from dynajit.core.process.late import Late, load
 from dynajit.core.process.logs import is_on, write
 from dynajit.core.process.recording import Kind, recorded
@@ -133,8 +133,9 @@ class Compiler:
         options = session.Options(self.backend, self.fullgraph, self.entry, needs_tensors)
         early = getattr(self.backend, "early", None)  # a callable of the user's has none
         started = time.perf_counter()
+        early_compiler = nullcontext() if early is None else early(function.__code__)
         with recorded(Kind.COMPILE, f"compile {function.__qualname__}"):
-            with nullcontext() if early is None else early(function.__code__):
+            with progress.shown(function.__qualname__), early_compiler:
                 compilation = session.compile_entry(function, arguments, options, sizes)
             elapsed_ms = 1e3 * (time.perf_counter() - started)
             made = versions.made_of(function, compilation, started, elapsed_ms)

@@ -25,7 +25,7 @@ from dynajit.core.errors import (
     LaunchFailed,
     LinAlgError,
 )
-from dynajit.core.process import background, config
+from dynajit.core.process import background, config, progress
 from dynajit.core.process.begun import BEGUN
 from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.process.warning import warn
@@ -176,6 +176,7 @@ class GraphRecord:
     def timed(self, stage: str) -> Iterator[None]:
         """Add the block's time to a stage."""
         start = time.perf_counter()
+        progress.note(stage)
         try:
             yield
         finally:

@@ -17,7 +17,7 @@ import numpy as np
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InternalError, UnsupportedError
 from dynajit.core.location import Location
-from dynajit.core.quoting import as_python_name
+from dynajit.core.quoting import as_python_name, folded_html, on_a_line
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, META, Device
@@ -33,7 +33,7 @@ from dynajit.ops.table.op_table import Op
 __all__ = ["Argument", "Builder", "Graph", "Node", "NodeKind", "Value", "symbol_places", "type_of"]
 
 
-@record(eq=False)
+@record(eq=False, repr=False)
 class Graph:
     """Nodes in an order in which they can run, and what comes out.
 
@@ -71,6 +71,13 @@ class Graph:
 
     def __str__(self) -> str:
         return printing.print_graph(self)
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.inputs)} inputs, {len(self.calls)} operations"
+        return f"<Graph {on_a_line(self.name)}: {sizes}, {len(self.outputs)} outputs>"
+
+    def _repr_html_(self) -> str:
+        return folded_html(repr(self), str(self))
 
 
 class Value(TensorMethods):

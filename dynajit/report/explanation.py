@@ -13,11 +13,11 @@ from dynajit.capture.entry.session import Compilation
 from dynajit.capture.guards.tree import compile_guards
 from dynajit.capture.region.region import Region
 from dynajit.core.process.late import Late
-from dynajit.core.quoting import on_a_line
+from dynajit.core.quoting import folded_html, on_a_line
 from dynajit.core.records import record
 from dynajit.ir.graph import Graph
 from dynajit.report import screen
-from dynajit.report.shortening import counted, in_short_html
+from dynajit.report.shortening import counted
 from dynajit.report.versions import Break, Made, Version
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Explanation:
         return f"<Explanation {self.headline}>"
 
     def _repr_html_(self) -> str:
-        return in_short_html(self.headline, str(self))
+        return folded_html(self.headline, str(self))
 
 
 def explanation_of(name: str, compilations: Iterable[tuple[Made, Compilation]]) -> Explanation:

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dynajit.core.process.late import Late
-from dynajit.core.quoting import on_a_line, on_a_terminal
+from dynajit.core.quoting import folded_html, on_a_line, on_a_terminal
 from dynajit.core.records import record
 from dynajit.report.family import Family, Line
-from dynajit.report.shortening import counted, in_short_html, in_time
+from dynajit.report.shortening import counted, in_time
 
 if TYPE_CHECKING:
     from dynajit.capture.entry import cache
@@ -192,7 +192,7 @@ class Report:
 
     def short_html(self) -> str:
         """What a notebook shows."""
-        return in_short_html(self.headline, str(self))
+        return folded_html(self.headline, str(self))
 
     _repr_html_ = short_html
 

@@ -172,6 +172,12 @@ class Config:
         settings.SWITCH,
         ["DYNAJIT_LINK_KERNELS"],
     )
+    progress: bool = setting(
+        True,
+        "on a terminal, a compilation of more than two seconds says what it does",
+        settings.SWITCH,
+        ["DYNAJIT_PROGRESS"],
+    )
     full_tracebacks: bool = setting(
         False,
         "frames of this library are shown where an uncaught exception is shown",
