@@ -9,12 +9,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from dynajit.capture.entry.recurring import Recurring
 from dynajit.capture.guards.kinds import Kind
 
 _VALUE: Final = (
     "a version is needed for each value that decides what runs.  Pass {place} as a tensor if it is "
     "only computed with, or keep it fixed."
+)
+_TEXT: Final = (
+    "a version is needed for each value of {place} that decides what runs: nothing, if there are "
+    "few."
+)
+_COMPUTED: Final = (
+    "{place} is made in front of a break: remove the break, keep the sizes that it is made of "
+    "fixed, or compile with dynamic=True."
+)
+_LEFT: Final = (
+    "nothing by itself: a break left this value; what is said of the break helps here, too."
 )
 _OBJECT: Final = (
     "each object has its own version.  Make {place} once, outside of the call (a lambda, a partial "
@@ -57,16 +67,46 @@ _BY_KIND: Final[Mapping[Kind, str]] = MappingProxyType(
     }
 )
 _TENSOR: Final = re.compile(r"(\w+)\[([^\]]*)\]")
+_PARTS: Final = re.compile(r"\w+=?(?:\[[^\]]*\]|(?<==)\w+)")
 
 
-def advice_for(found: Recurring) -> str:
-    """What to do about the place, without its end the same for all values of it."""
-    if found.sizes:
+def advice_for(
+    place: str, kind: Kind, old: str, new: str, sizes: tuple[str, ...], is_rest: bool = False
+) -> str:
+    """What to do about a place.
+
+    Args:
+        place: what changes, as Python text; a name with a dot in front is a value of no name.
+        kind: which fact about it.
+        old, new: what was expected last, and what was met, in words.
+        sizes: what was generalised, if anything was.
+        is_rest: it changes for what follows a break.
+    """
+    if sizes:
         return "nothing: the size is dynamic from now on, and one version serves all others."
-    if found.kind is Kind.TENSOR:
-        return _of_tensor(found.place, *found.last)
-    text = _BY_KIND.get(found.kind, "keep {place} as it is between calls.")
-    return text.format(place=found.place)
+    if place.startswith("."):
+        return _LEFT
+    if kind is Kind.TENSOR:
+        text = _of_tensor(place, old, new)
+        return _COMPUTED.format(place=place) if is_rest and "mark_dynamic" in text else text
+    if {old, new} & {"True", "False", "None"} or old[:1] in ("'", '"'):
+        return _TEXT.format(place=place)
+    text = _BY_KIND.get(kind, "keep {place} as it is between calls.")
+    return text.format(place=place)
+
+
+def difference(old: str, new: str) -> tuple[str, str]:
+    """Two descriptions of tensors without what they have in common; of other things as they are.
+
+    Strides follow from sizes where those differ.
+    """
+    before, after = _PARTS.findall(old), _PARTS.findall(new)
+    if not old.startswith("Tensor ") or len(before) != len(after) or before == after:
+        return old, new
+    pairs = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+    if len(pairs) > 1 and before[0] != after[0]:
+        pairs = [pair for pair in pairs if not pair[0].startswith("strides=")]
+    return ", ".join(one for one, _ in pairs), ", ".join(other for _, other in pairs)
 
 
 def _of_tensor(place: str, old: str, new: str) -> str:

@@ -6,7 +6,7 @@ page it has the source (`report.page`).
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynajit.core.process.late import Late
@@ -82,9 +82,11 @@ class Changing:
         if self.count == 1:
             return f"recompiled: {self.last} [{took}]"
         where = f"  (needed at {self.last.location})" if self.last.location else ""
+        first, second = advice.difference(*self.first)
+        _, last = advice.difference(self.first[0], self.last.new)
         return (
-            f"recompiled {self.count} times for {self.place} [{took}]: from {self.first[0]} to "
-            f"{self.first[1]}, ... at last to {self.last.new}{where}"
+            f"recompiled {self.count} times for {self.place} [{took}]: from {first} to {second}, "
+            f"... at last to {last}{where}"
         )
 
 
@@ -233,8 +235,14 @@ def report_of(name: str, compiled: Any, family: Family) -> Report:
     members = list(family.members())
     caches = [cache.cache_of(member) for member in members]
     # Other threads may call meanwhile: what they change is copied first.
-    recurring = [found for known in caches for found in list(known.recurring.found.values())]
-    changing = map(_changing, recurring)
+    groups: dict[tuple[str, Any], list[Recurring]] = {}
+    at_entry = set()  # places that change for a whole function, too
+    for member, known in zip(members, caches, strict=True):
+        for found in list(known.recurring.found.values()):
+            groups.setdefault((found.place, found.kind), []).append(found)
+            if not member.is_rest:
+                at_entry.add((found.place, found.kind))
+    changing = [_changing(group, key not in at_entry) for key, group in groups.items()]
     return Report(
         name=name,
         calls=compiled.calls,
@@ -288,15 +296,17 @@ def _recompiles(records: Iterable[Any]) -> Iterable[Recompile]:
             )
 
 
-def _changing(found: "Recurring") -> Changing:
-    where, (old, new) = found.location, found.last
+def _changing(group: "Sequence[Recurring]", is_rest: bool) -> Changing:
+    """The recompiles of all parts because of one place; `is_rest`: of rests alone."""
+    last = max(group, key=lambda found: found.count)
+    where, (old, new) = last.location, last.last
     location = "" if where is None else str(where)
     return Changing(
-        place=found.place,
-        count=found.count,
-        milliseconds=found.milliseconds,
-        last=Recompile(found.guard, old, new, location, found.sizes),
-        first=found.first,
+        place=last.place,
+        count=sum(found.count for found in group),
+        milliseconds=sum(found.milliseconds for found in group),
+        last=Recompile(last.guard, old, new, location, last.sizes),
+        first=group[0].first,
         line=None if where is None else (where.file, where.line),
-        advice=advice.advice_for(found),
+        advice=advice.advice_for(last.place, last.kind, old, new, last.sizes, is_rest),
     )

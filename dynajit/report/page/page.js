@@ -4,6 +4,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const COLOURS = 8;
+  const MOST_CHIPS = 5; // versions that are named above a function; of more, their functions are
   const STAGES = ["capture", "restore", "autodiff", "passes", "partition", "fusion", "lowering", "printing", "compiler", "load", "emit"];
   const SVG = "http://www.w3.org/2000/svg";
 
@@ -164,12 +165,15 @@
     const here = data.versions.map((one, v) => [one, v]).filter(([one]) => one.lines.some((line) => line[0] === f && line[1] >= block.first && line[1] <= last));
     if (!block.name && !here.length) return null;
     const inside = (line) => line && line[0] === f && line[1] >= block.first && line[1] <= last;
-    return el("header", {}, el("b", {}, block.name || "lines"),
-      here.slice(0, 12).map(([one, v]) => {
-        const own = one.graph ? one.graph.nodes.filter((n) => n[1] !== "placeholder" && n[1] !== "constant" && inside(n[4])).length : 0;
-        return el("span", { class: "chip" }, el("i", { css: { background: colour(v) } }), `${label(v)}: ${count(own, "operation")}`, one.hits === null ? null : `, ${count(one.hits, "hit")}`);
-      }),
-      here.length > 12 ? el("span", { class: "chip" }, `and ${here.length - 12} more`) : null);
+    const own = (one) => one.graph ? one.graph.nodes.filter((n) => n[1] !== "placeholder" && n[1] !== "constant" && inside(n[4])).length : 0;
+    const chip = (v, words) => el("span", { class: "chip" }, el("i", { css: { background: colour(v) } }), words.filter(Boolean).join(", "));
+    const groups = new Map();
+    for (const [one, v] of here) groups.set(one.function, [...(groups.get(one.function) || []), v]);
+    const hits = (vs) => vs.some((v) => data.versions[v].hits !== null) && count(vs.reduce((sum, v) => sum + data.versions[v].hits, 0), "hit");
+    const chips = here.length > MOST_CHIPS
+      ? [...groups].map(([name, vs]) => chip(vs[0], [`${name}: ${count(vs.length, "version")}`, hits(vs)]))
+      : here.map(([one, v]) => chip(v, [`${label(v)}: ${count(own(one), "operation")}`, hits([v])]));
+    return el("header", {}, el("b", {}, block.name || "lines"), chips.slice(0, 3 * MOST_CHIPS));
   }
   function marks(info) {
     const own = info.breaks.filter((one) => !one.follows);
@@ -319,7 +323,12 @@
   }
   function chooser() {
     if (data.versions.length < 2) return null;
-    return el("div", { class: "tools", id: "versions" }, data.versions.slice(0, 40).map((one, v) => el("button", { type: "button", "aria-pressed": v === version, onclick: () => { version = v; node = null; show(); } },
+    const go = (v) => { version = v; node = null; show(); };
+    if (data.versions.length > MOST_CHIPS)
+      return el("div", { class: "tools", id: "versions" }, el("i", { class: "dot", css: { background: colour(version) } }),
+        el("select", { "aria-label": "What was compiled", onchange: (event) => go(Number(event.target.value)) },
+          data.versions.map((_, v) => el("option", { value: v, selected: v === version }, label(v)))));
+    return el("div", { class: "tools", id: "versions" }, data.versions.map((_, v) => el("button", { type: "button", "aria-pressed": v === version, onclick: () => go(v) },
       el("span", { class: "chip" }, el("i", { css: { background: colour(v) } }), label(v)))));
   }
 

@@ -6,6 +6,7 @@ import html.parser
 import json
 import re
 import threading
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,14 @@ def test_pages_are_made_while_other_threads_compile(tmp_path: Path) -> None:
 
     assert [] == errors
     assert 23 == compiled.report().recompile_count
+
+
+def test_an_installed_package_has_the_files_of_the_page() -> None:
+    """Whatever is neither Python nor C is named in pyproject.toml."""
+    root = Path(__file__).resolve().parents[3]
+    named = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folder = root / "dynajit" / "report" / "page"
+    files = {path.name for path in folder.iterdir() if path.suffix not in (".py", "")}
+
+    assert {"page.html", "page.css", "page.js"} <= files
+    assert files == set(named["package-data"]["dynajit.report.page"])
