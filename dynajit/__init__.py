@@ -101,6 +101,7 @@ with paused():
         list_backends,
         mark_dynamic,
         mark_static,
+        register_backend,
         reset,
         set_stance,
     )
@@ -393,6 +394,7 @@ __all__ = [
     "profiler",
     "quantization",
     "random",
+    "register_backend",
     "reset",
     "return_types",
     "save",

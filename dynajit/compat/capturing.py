@@ -27,8 +27,8 @@ class OptimizedModule(metaclass=_MadeByCompile):
 
 
 def optimize(backend: Any = None, *, nopython: bool = False, **options: Any) -> Any:
-    """A decorator that compiles, of older programs; whatever the backend, it is dynajit's."""
-    return lambda function: compile(function, fullgraph=nopython)
+    """A decorator that compiles, of older programs; the backend is as of `compile`."""
+    return lambda function: compile(function, fullgraph=nopython, backend=backend or "native")
 
 
 def maybe_mark_dynamic(t: Any, index: Any) -> None:

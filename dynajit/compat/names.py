@@ -129,7 +129,7 @@ _PLACES: Final[dict[str, Place]] = {
         {
             "driver.compile": (
                 "allow_in_graph compile disable explain graph_break is_compiling list_backends "
-                "mark_dynamic mark_static reset"
+                "mark_dynamic mark_static register_backend reset"
             ),
             "compat.capturing": (
                 "OptimizedModule assume_constant_result is_dynamo_supported mark_static_address "

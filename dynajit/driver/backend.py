@@ -1,8 +1,7 @@
 """From a captured graph to something that runs: the join of ir, codegen and eager autograd.
 
-`make_backend` turns what the user named (`"native"`, `"cuda"`, `"numpy"`, `"eager"` or a callable)
-into the function that capture calls with each CapturedGraph. For the built-in ones the steps are,
-in order:
+`make_backend` turns what the user named (a name of `registered_backends`, or a callable) into the
+function that capture calls with each CapturedGraph. For the built-in ones the steps are, in order:
 split off views, differentiate if a gradient is wanted, partition, run the passes, generate code,
 and join the programs to the tape (`eager.backward.compiled`). Between the first and the last one a
 graph that was compiled before is restored from disk (`artefacts`). Every step's time and result is
@@ -21,13 +20,15 @@ from typing import Any
 from dynajit.capture.control import disable
 from dynajit.capture.region.region import CapturedGraph, Place, SavedTensors
 from dynajit.codegen import pipeline as code
-from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, BackendError
+from dynajit.core.errors import ArgumentError, BackendError
 from dynajit.core.process import config
 from dynajit.core.records import record
 from dynajit.core.types.value_types import Shape, TensorType
 from dynajit.driver import artefacts, early_compiler, parts
 from dynajit.driver.artefacts import Gradients
+from dynajit.driver.graph_module import GraphModule
 from dynajit.driver.launches import BackgroundLaunch, GraphRecord, Launch, StartedLaunch
+from dynajit.driver.registered_backends import resolved
 from dynajit.eager.backward.compiled import CompiledCall, VersionCheck
 from dynajit.eager.tensor.creation import from_numpy
 from dynajit.eager.tensor.tensor import Tensor
@@ -38,7 +39,6 @@ from dynajit.ir.graph import Graph
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.saved import released_together
 
-NAMES = ("native", "numpy", "eager", "cuda")
 GENERATING = ("native", "cuda")
 """Those that generate code."""
 
@@ -54,8 +54,8 @@ def make_backend(
     """The function that capture calls with every captured graph.
 
     Args:
-        backend: a name out of `NAMES`, or a callable `backend(graph, example_types)` that
-            returns a callable over tensors.
+        backend: a name, or a callable `backend(graph_module, example_inputs)` that returns a
+            callable over tensors.
         verify: every kernel is compared with NumPy in every call; where code is generated only.
         memory_budget: of what is saved for backward, see `ir.partition`.
         in_background: calls run op by op while their code is generated and compiled.
@@ -63,8 +63,9 @@ def make_backend(
         merges: small collectives that follow each other travel together.
 
     Raises:
-        ArgumentError: neither, or another backend cannot verify, or has no budget.
+        ArgumentError: there is no such backend, it cannot verify, or has no budget.
     """
+    backend = resolved(backend)
     if verify and backend not in GENERATING:
         raise ArgumentError(
             f"compile(backend={backend!r}, options={{'verify': True}}): only the kernels of "
@@ -80,14 +81,9 @@ def make_backend(
         return lambda captured: _custom(backend, captured)
     if backend == "eager":
         return _interpreted
-    if backend in NAMES:
-        if backend in GENERATING:
-            _ask_machine()
-        return Generating(backend, verify, memory_budget, in_background, launching, merges)
-    raise ArgumentRuntimeError(
-        f"compile(backend={backend!r}): not a backend.  Expected one of {', '.join(NAMES)}, or a "
-        "callable (graph, example_types) -> callable."
-    )
+    if backend in GENERATING:
+        _ask_machine()
+    return Generating(backend, verify, memory_budget, in_background, launching, merges)
 
 
 @functools.lru_cache(maxsize=1)
@@ -120,7 +116,8 @@ def _custom(backend: Callable[..., Any], captured: CapturedGraph) -> Launch:
     record = GraphRecord(captured.graph, name)
     with record.timed("backend"):
         try:
-            made = disable(backend)(captured.graph, [node.type for node in captured.graph.inputs])
+            module = GraphModule(captured.graph, captured.requires_grad)
+            made = disable(backend)(module, module.example_inputs)
         except Exception as error:
             raise BackendError(
                 f"{asked}: the backend raised {type(error).__name__}: {error}"

@@ -34,6 +34,7 @@ from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.driver import cost_model, watching
+from dynajit.driver.registered_backends import list_backends, register_backend
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
 from dynajit.nn.state import install_compiler
@@ -69,6 +70,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "register_backend",
     "reset",
     "set_stance",
 ]
@@ -216,8 +218,10 @@ def compile(
             version serves all sizes from 2 on. False: every new shape is compiled on its own. None:
             as `config.dynamic` says, which is None unless it was set: a size becomes a symbol when
             it changes. See also `mark_dynamic`.
-        backend: "native" (generated C, or CUDA where the tensors are on a GPU), "cuda" (on a GPU
-            only), "numpy", "eager", or a callable `backend(graph, example_types) -> callable`.
+        backend: "native" (generated C, or CUDA where the tensors are on a GPU; "inductor" is
+            accepted, too), "cuda" (on a GPU only), "numpy", "eager" (operation by operation;
+            "aot_eager" is accepted, too), a name of `register_backend`, or a callable
+            `backend(graph_module, example_inputs) -> callable` (docs/backends.md).
         mode: one of `MODES`, as in PyTorch. They choose how work is launched on a GPU:
             "reduce-overhead" replays CUDA graphs, "max-autotune-no-cudagraphs" chooses kernels by
             measuring in the first call, "max-autotune" does both. On the CPU, where a call is one
@@ -540,11 +544,6 @@ def _name_of(model: Any) -> str:
 def compile_stats() -> dict[str, Any]:
     """Counts over the process: `{"graphs": n, "breaks": n, "reasons": [...]}`."""
     return _statistics.as_dict()
-
-
-def list_backends() -> list[str]:
-    """Names that `compile(backend=...)` accepts."""
-    return list(backends.NAMES)
 
 
 def reset() -> None:

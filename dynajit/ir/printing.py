@@ -8,7 +8,7 @@ of a derivative that a user wrote (`ir.written_derivative`) is a function in fro
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from dynajit.core.quoting import as_python_name, on_a_line
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import Shape
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key
 from dynajit.ir.sizes import symbol_places
 from dynajit.ops.table.op_table import TABLE, Op
@@ -86,10 +87,15 @@ def _inner_functions(node: Node) -> Iterator[str]:
             yield from (*_function(graph, f"{node.name}_backward"), "", "")
 
 
-def print_tabular(graph: Printable) -> str:
-    """One row per node: kind, name, op, arguments, attributes, type and the user's line."""
-    rows = [("kind", "name", "op", "arguments", "attributes", "type", "line")]
+def print_tabular(graph: Printable, strides: Mapping[Node, Shape | None] | None = None) -> str:
+    """One row per node: kind, name, op, arguments, attributes, type and the user's line.
+
+    Args:
+        strides: of values, in elements, for a column of their own; None: there is none.
+    """
+    rows = [("kind", "name", "op", "arguments", "attributes", "type", "strides", "line")]
     for node in graph.nodes:
+        laid = None if strides is None else strides.get(node)
         rows.append(
             (
                 node.kind.value,
@@ -98,11 +104,14 @@ def print_tabular(graph: Printable) -> str:
                 ", ".join(_argument(argument) for argument in node.args),
                 ", ".join(_attributes(node)),
                 str(node.type),
+                "" if laid is None else print_literal(laid),
                 _line(node.location),
             )
         )
     results = ", ".join(_argument(output) for output in graph.outputs)
-    rows.append(("output", "", "", results, "", "", ""))
+    rows.append(("output", "", "", results, "", "", "", ""))
+    if strides is None:
+        rows = [(*row[:6], row[7]) for row in rows]  # type: ignore[misc]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     rows.insert(1, tuple("-" * width for width in widths))  # type: ignore[arg-type]
     return "\n".join(

@@ -103,8 +103,8 @@ def test_a_backend_gets_the_programs_own_graphs_only():
     def helper(x):
         return x * 1
 
-    def running(graph, types):
-        names.append([node.op.name for node in graph.calls])
+    def running(module, examples):
+        names.append([node.op.name for node in module.graph.calls])
         helper(dj.ones(2))
         return double_it if len(names) == 1 else add_one
 

@@ -709,11 +709,11 @@ def test_signatures_defaults_and_keywords() -> None:
 
 
 def test_a_custom_backend_gets_the_graph() -> None:
-    """A callable (graph, example types) -> callable over tensors."""
+    """A callable (graph module, example inputs) -> callable over tensors."""
     seen = []
 
-    def backend(graph: Any, types: Any) -> Any:
-        seen.append((graph, types))
+    def backend(module: Any, examples: Any) -> Any:
+        seen.append((module.graph, examples))
         return lambda x, y: (x * 100 + y,)
 
     compiled = dj.compile(lambda x, y: x + y, backend=backend)
