@@ -102,6 +102,7 @@ with paused():
         mark_dynamic,
         mark_static,
         register_backend,
+        register_pattern,
         reset,
         set_stance,
     )
@@ -395,6 +396,7 @@ __all__ = [
     "quantization",
     "random",
     "register_backend",
+    "register_pattern",
     "reset",
     "return_types",
     "save",

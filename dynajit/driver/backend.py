@@ -24,7 +24,7 @@ from dynajit.core.errors import ArgumentError, BackendError
 from dynajit.core.process import config
 from dynajit.core.records import record
 from dynajit.core.types.value_types import Shape, TensorType
-from dynajit.driver import artefacts, early_compiler, parts
+from dynajit.driver import artefacts, early_compiler, parts, patterns
 from dynajit.driver.artefacts import Gradients
 from dynajit.driver.graph_module import GraphModule
 from dynajit.driver.launches import BackgroundLaunch, GraphRecord, Launch, StartedLaunch
@@ -113,7 +113,8 @@ def _custom(backend: Callable[..., Any], captured: CapturedGraph) -> Launch:
     """
     name = getattr(backend, "__name__", None) or type(backend).__name__
     asked = f"compile({captured.name}, backend={name})"
-    record = GraphRecord(captured.graph, name)
+    captured, seen = patterns.replaced(captured)
+    record = GraphRecord(captured.graph, name, observed=[*seen])
     with record.timed("backend"):
         try:
             module = GraphModule(captured.graph, captured.requires_grad)
@@ -145,9 +146,10 @@ def _custom(backend: Callable[..., Any], captured: CapturedGraph) -> Launch:
 
 def _interpreted(captured: CapturedGraph) -> Launch:
     """The graph op by op on eager tensors: slow, as eager would, to step through."""
+    captured, seen = patterns.replaced(captured)
     graph = captured.graph
     run = disable(generated_function(graph, from_numpy))
-    return Launch(run, None, GraphRecord(graph, "eager"))
+    return Launch(run, None, GraphRecord(graph, "eager", observed=[*seen]))
 
 
 @record
@@ -207,6 +209,7 @@ class Generating:
     merges: bool
 
     def __call__(self, captured: CapturedGraph) -> Launch:
+        captured, seen = patterns.replaced(captured)
         record = GraphRecord(
             captured.graph,
             self.backend,
@@ -214,6 +217,7 @@ class Generating:
             self.memory_budget,
             self.launching,
             self.merges,
+            observed=[*seen],
         )
         request = _request(record, captured)
         if not self._runs_meanwhile():

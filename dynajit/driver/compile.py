@@ -34,6 +34,7 @@ from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.driver import cost_model, watching
+from dynajit.driver.patterns import register_pattern
 from dynajit.driver.registered_backends import list_backends, register_backend
 from dynajit.nn.compiled_calls import made_compiled_calls, original_of, shared
 from dynajit.nn.module import Module
@@ -71,6 +72,7 @@ __all__ = [
     "mark_dynamic",
     "mark_static",
     "register_backend",
+    "register_pattern",
     "reset",
     "set_stance",
 ]
