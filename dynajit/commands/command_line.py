@@ -24,14 +24,14 @@ NOT_UNDERSTOOD: Final = 2
 class Command(Protocol):
     """What a module of this room offers."""
 
-    ABOUT: str
+    @property
+    def ABOUT(self) -> str:
+        """What it does, in a line."""
 
-    @staticmethod
-    def add_arguments(parser: argparse.ArgumentParser) -> None:
+    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
         """Describe the arguments."""
 
-    @staticmethod
-    def run(asked: argparse.Namespace) -> int:
+    def run(self, asked: argparse.Namespace, /) -> int:
         """Do it; returns the exit status."""
 
 

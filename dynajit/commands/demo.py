@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from dynajit.utils.data import DataLoader, TensorDataset
 if TYPE_CHECKING:
     from dynajit.report.explanation import Explanation
 
-ABOUT = "train two models on handwritten digits, eagerly and compiled"
+ABOUT: Final = "train two models on handwritten digits, eagerly and compiled"
 
 SEED = 0
 TEST_SIZE = 360

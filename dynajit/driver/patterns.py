@@ -72,7 +72,7 @@ def register_pattern(
     Raises:
         ArgumentError: one of the functions is not as it should be, or there is such a name.
     """
-    named = name or getattr(search, "__name__", "pattern")
+    named = name or str(getattr(search, "__name__", "pattern"))
     if any(known.name == named for known in _patterns):
         raise ArgumentError(
             f"register_pattern(name={named!r}): there is a pattern of this name.  Give another "

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from dynajit.core.records import record
 
@@ -116,7 +116,7 @@ def setting(
 ) -> _T:
     """The field of a setting, for the class that holds them; arguments as of `Setting`."""
     facts = {"about": about, "kind": kind, "variables": tuple(variables), "by_default": by_default}
-    return cast(_T, dataclasses.field(default=default, metadata=facts))
+    return dataclasses.field(default=default, metadata=facts)
 
 
 def declared(holder: Any) -> dict[str, Setting]:
