@@ -69,6 +69,9 @@ from dynajit.ops.table.op_table import Kind
 
 BACKENDS: Final = ("native", "numpy", "cuda")
 
+PRODUCT_PASSES: Final = (share_products, rewrite_products)
+"""Passes over a graph for the CPU, in order; each can be left out by its name."""
+
 MSG_NOT_ON_GPU: Final = (
     "compile(backend='cuda'): {name} computes on the CPU.  Move its tensors to a GPU with "
     ".to('cuda'), or use backend='native', which serves both."
@@ -386,7 +389,7 @@ def _start_native(
 ) -> Started:
     graph = split.graph
     disabled = config.current().disabled_passes
-    for step in (share_products, rewrite_products):
+    for step in PRODUCT_PASSES:
         if step.__name__ not in disabled:
             graph = step(graph)
     split = replace(split, graph=graph)

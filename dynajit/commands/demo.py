@@ -11,8 +11,8 @@ the explain reports, too. The loss curves are drawn to a PNG.
 import argparse
 import functools
 import math
+import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dynajit import nn, optim
-from dynajit.commands.screen import counted, say
+from dynajit.commands.screen import counted, say, width
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.process import config, optional, threads
 from dynajit.core.records import record
@@ -381,12 +381,21 @@ def _times(times: StepTimes) -> str:
 
 def why_slower(times: StepTimes, alone: StepTimes) -> str:
     """What to say where compiled steps take longer than eager ones."""
-    if statistics.median(alone.compiled_ms) < statistics.median(times.compiled_ms):
-        return (
-            f"A team of {times.threads} threads costs such short kernels more than it brings on "
-            "this machine: set DYNAJIT_NUM_THREADS=1."
-        )
-    return "Steps this short are mostly calls; larger layers gain more."
+    if statistics.median(alone.compiled_ms) >= statistics.median(times.compiled_ms):
+        return "Steps this short are mostly calls; larger layers gain more."
+    said = f"A team of {times.threads} threads costs such short kernels more than it brings here"
+    load, cores = _load(), config.usable_cores()
+    if load > cores:
+        return f"{said}: other programs use the cores (load {load:.1f} of {cores})."
+    return f"{said}: set DYNAJIT_NUM_THREADS=1."
+
+
+def _load() -> float:
+    """Programs that wanted a core in the last minute; 0 where the system does not say."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return 0.0
 
 
 def draw(results: list[Result], path: Path) -> None:
@@ -461,8 +470,10 @@ def _line(mode: str) -> Callable[[int, int, float], None]:
     def report(epoch: int, epochs: int, loss: float) -> None:
         bar = "#" * epoch + "." * (epochs - epoch)
         text = f"  {mode:9s} [{bar}] epoch {epoch:2d}/{epochs}  loss {loss:.4f}"
-        if sys.stdout.isatty():
-            print(f"\r{text}", end="\n" if epoch == epochs else "", flush=True)
+        columns = width()
+        if columns is not None:
+            shown = text[: columns - 1]
+            print(f"\r{shown}", end="\n" if epoch == epochs else "", flush=True)
         elif epoch == epochs:
             print(text)
 

@@ -143,7 +143,7 @@ class GraphRecord:
     def summary(self) -> str:
         """A few lines of text: passes that changed something, what is saved, programs."""
         lines = [f"{self.graph.name} ({self.backend} backend)"]
-        for run in self.passes:
+        for run in (*self.passes, *self._product_passes()):
             if run.added or run.removed:
                 before, after = len(run.before.nodes), len(run.after.nodes)
                 new = f", {run.added} of them new" if run.added else ""
@@ -160,12 +160,30 @@ class GraphRecord:
             )
         for role, program in self.programs:
             source = "from the cache" if program.from_cache else "compiled"
-            lines.append(f"  {role}: {len(program.kernels)} kernels, {source}{_memory(program)}")
+            kernels = f"{len(program.kernels)} kernels{self._operations(role)}"
+            lines.append(f"  {role}: {kernels}, {source}{_memory(program)}")
             if code.is_cuda(program):
                 lines += [f"    {line}" for line in program.explain.splitlines()]
             elif isinstance(program, code.MixedProgram):
                 lines += [f"    by NumPy between them: {reason}" for reason in program.reasons]
         return "\n".join(lines)
+
+    def _operations(self, role: str) -> str:
+        graph = self._graphs().get(role)
+        return "" if graph is None else f" of {len(graph.calls)} operations"
+
+    def _product_passes(self) -> Iterator[PassRecord]:
+        """What code generation did to matrix products, found out once more: nobody else asks."""
+        for role, graph in self._graphs().items():
+            if self.backend != "native" or code.is_on_gpu(graph):
+                continue
+            for step in code.PRODUCT_PASSES:
+                if step.__name__ not in self.left_out:
+                    start = time.perf_counter()
+                    after = step(graph)
+                    elapsed_ms = 1e3 * (time.perf_counter() - start)
+                    yield PassRecord(role, step.__name__, graph, after, elapsed_ms)
+                    graph = after
 
     def release(self) -> None:
         """Forget the graphs between the passes: nobody will ask any more."""

@@ -26,10 +26,25 @@ def test_the_ratio_is_the_median_of_the_runs() -> None:
     assert 2.0 == measured.ratio
 
 
-def test_where_a_team_is_slower_than_one_thread_it_says_so() -> None:
-    said = demo.why_slower(times(1.0, 2.0), times(1.0, 0.5, threads=1))
-    assert "A team of 2 threads" in said and "DYNAJIT_NUM_THREADS=1" in said
+@pytest.mark.parametrize(
+    ("load", "said"), [(0.5, "set DYNAJIT_NUM_THREADS=1"), (1e6, "other programs use the cores")]
+)
+def test_where_a_team_is_slower_than_one_thread_it_says_why(load, said, monkeypatch) -> None:
+    monkeypatch.setattr(demo, "_load", lambda: load)
+    found = demo.why_slower(times(1.0, 2.0), times(1.0, 0.5, threads=1))
+
+    assert "A team of 2 threads costs such short kernels more" in found and said in found
     assert "larger layers" in demo.why_slower(times(1.0, 2.0), times(1.0, 3.0, threads=1))
+
+
+def test_the_bar_of_progress_fits_a_narrow_terminal(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(demo, "width", lambda: 30)
+    report = demo._line("compiled")
+    for epoch in (1, 2):
+        report(epoch, 2, 0.5)
+
+    lines = capsys.readouterr().out.strip("\n").split("\r")
+    assert 3 == len(lines) and max(map(len, lines)) < 30
 
 
 def test_steps_in_one_thread_leave_the_number_as_it_was(monkeypatch) -> None:

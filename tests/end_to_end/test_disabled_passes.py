@@ -44,6 +44,7 @@ def expected() -> list[np.ndarray]:
 
 
 @needs_compiler
+@pytest.mark.one_python
 @pytest.mark.parametrize("names", [*((name,) for name in dj.config.PASSES), dj.config.PASSES])
 def test_results_and_gradients_are_the_same(names, expected) -> None:
     with dj.config.override(disabled_passes=names):
@@ -97,6 +98,22 @@ def test_the_report_says_what_each_pass_changed_and_which_were_left_out() -> Non
         record = dj.explain(function)(dj.ones(3)).records[0]
     assert "simplify_algebra" not in {run.name for run in record.passes}
     assert "  left out: fuse, simplify_algebra\n" in record.summary()
+
+
+@needs_compiler
+def test_the_report_tells_of_products_and_of_fusion() -> None:
+    def function(x, y, z):
+        return (x @ y + x.t().t() @ z).exp()
+
+    operands = dj.ones(20, 3), dj.ones(3, 30), dj.ones(3, 30)
+    record = dj.explain(function)(*operands).records[0]
+    text = record.summary()
+
+    assert "forward  share_products: " in text
+    operations = len(record.forward.calls)
+    assert f"forward: {len(record.kernels)} kernels of {operations} operations, " in text
+    with dj.config.override(disabled_passes="share_products"):
+        assert "share_products: " not in dj.explain(function)(*operands).records[0].summary()
 
 
 def test_a_pass_that_is_needed_or_unknown_is_refused() -> None:
