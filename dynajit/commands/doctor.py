@@ -5,6 +5,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -98,8 +99,12 @@ def _compiler() -> Check:
 def _cache() -> Check:
     folder = config.current().cache_dir
     existing = next((p for p in (folder, *folder.parents) if os.path.exists(p)), Path("/"))
-    if not os.access(existing, os.W_OK):
-        return "cache", False, f"{folder} cannot be written: set DYNAJIT_CACHE_DIR"
+    try:  # asked for rights alone, root may write everywhere
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        reason = error.strerror or error
+        return "cache", False, f"{folder} cannot be written ({reason}): set DYNAJIT_CACHE_DIR"
     kept = sum(entry.size_bytes for entry in cache_contents.entries(folder))
     return "cache", True, f"{folder} ({size(kept)})"
 

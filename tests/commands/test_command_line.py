@@ -1,6 +1,8 @@
 """The command line as a whole: help, version, wrong arguments, errors that are one sentence."""
 
+import contextlib
 import importlib
+import os
 import subprocess
 import sys
 import tomllib
@@ -77,6 +79,26 @@ def test_the_module_runs_and_a_reader_that_leaves_early_is_no_error() -> None:
 
     assert run.stdout.startswith("usage: python -m dynajit")
     assert "" == run.stderr
+
+
+def test_on_a_narrow_terminal_no_line_is_wider() -> None:
+    """A real one: the command writes to a pseudo-terminal of 32 columns."""
+    pty = pytest.importorskip("pty")
+    main, other = pty.openpty()
+    env = {**os.environ, "COLUMNS": "32", "LINES": "24"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "dynajit", "doctor"], stdout=other, stderr=other, env=env
+    ):
+        os.close(other)
+        text = b""
+        with contextlib.suppress(OSError):  # the end, as Linux says it
+            while part := os.read(main, 4096):
+                text += part
+    os.close(main)
+
+    lines = text.decode().splitlines()
+    assert any(line.startswith("ok  numpy") for line in lines)
+    assert max(map(len, lines)) <= 32
 
 
 def test_the_installed_script_is_this_function() -> None:

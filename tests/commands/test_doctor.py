@@ -1,7 +1,5 @@
 """`doctor` on machines that lack something: each a line that says what to do."""
 
-import os
-
 import pytest
 
 import dynajit as dj
@@ -17,14 +15,19 @@ def test_without_a_compiler_it_says_what_to_install(monkeypatch, capsys) -> None
 
 
 def test_a_home_that_cannot_be_written_is_named(monkeypatch, capsys, tmp_path) -> None:
-    may = os.access
-    monkeypatch.setattr(
-        doctor.os, "access", lambda path, mode: path != tmp_path and may(path, mode)
-    )
+    elsewhere = doctor.tempfile.TemporaryFile
+
+    def refuse(dir=None):
+        if dir == tmp_path:
+            raise OSError(30, "Read-only file system")
+        return elsewhere(dir=dir)
+
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
     with dj.config.override(cache_dir=tmp_path / "read_only" / "cache"):
         assert 1 == command_line.main(["doctor"])
 
-    expected = f"--  cache      {tmp_path}/read_only/cache cannot be written: set DYNAJIT_CACHE_DIR"
+    cache = f"{tmp_path}/read_only/cache"
+    expected = f"--  cache      {cache} cannot be written (Read-only file system): set DYNAJIT_"
     assert expected in capsys.readouterr().out
 
 

@@ -451,7 +451,7 @@ def test_options_that_are_not_known() -> None:
         return x
 
     for options in (
-        {"backend": "inductor"},
+        {"backend": "inductr"},
         {"backend": 3},
         {"mode": "fastest"},
         {"options": {"a": 1}},

@@ -23,7 +23,7 @@ def load(module: str, *, needed_for: str, install: str) -> ModuleType:
     """
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # of libraries that write into the user's home, too
         raise UnsupportedError(
             f"{needed_for} needs the Python module {module!r}, which cannot be imported "
             f"({error}).  Install it with: pip install {install!r}"
