@@ -48,14 +48,20 @@ def run(asked: argparse.Namespace) -> int:
     else:
         for watched, explanation in explained:
             _print(watched, explanation)
+    idle = [watched for watched in found if not watched.compilations]
+    if explained and idle:
+        say(f"\nnever called: {_names(idle)}")
     return status
+
+
+def _names(found: Sequence[Watched]) -> str:
+    return ", ".join(sorted({on_a_line(watched.name) or "a decorator" for watched in found}))
 
 
 def _nothing(found: Sequence[Watched]) -> str:
     if not found:
         return "dynajit explain: the script compiled nothing.  Decorate a function: @dj.compile."
-    names = ", ".join(sorted({on_a_line(watched.name) or "a decorator" for watched in found}))
-    return f"dynajit explain: what the script compiles was never called: {names}."
+    return f"dynajit explain: what the script compiles was never called: {_names(found)}."
 
 
 def _print(watched: Watched, explanation: Explanation) -> None:

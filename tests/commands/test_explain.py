@@ -47,6 +47,7 @@ def test_every_function_that_was_called_is_explained(program, capsys) -> None:
     assert ["=== double ===", "=== broken ===", "=== Linear ==="] == headings
     assert "double: 1 graph, 0 breaks" in out
     assert "broken: 2 graphs, 1 break" in out
+    assert out.endswith("\nnever called: never\n")
 
 
 def test_a_script_that_fails_is_explained_and_its_status_kept(tmp_path, capsys) -> None:
