@@ -1,5 +1,6 @@
 # Every target makes the environment it needs: a virtual environment per Python version in .venv/.
 #   make demo      train real models eagerly and compiled, and print the report
+#   make smoke     the whole path once, and the tests of names and layers: a minute
 #   make test      the test suite            (PYTHON=python3.12 for another interpreter)
 #   make test-sanitizers   kernels under AddressSanitizer and UndefinedBehaviorSanitizer (gcc)
 #   make gpu       what .ci/gpu runs on a machine with a GPU, here on stand-ins
@@ -10,6 +11,7 @@
 #   make check     ruff, formatting, mypy, layering
 #   make bench     benchmarks, interleaved ratios
 #   make docs      the documentation as HTML
+#   make wheel-check   wheels from a source distribution, tried in clean environments
 
 PYTHON ?= python3
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -20,10 +22,13 @@ GPU_RESULTS ?= gpu-results
 CUDA_RESULTS ?= cuda-results
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-sanitizers test-cuda cuda-table cuda-fusion cuda-calls gpu oracle browser packages check format bench docs clean
+.PHONY: demo smoke test test-sanitizers test-cuda cuda-table cuda-fusion cuda-calls gpu oracle browser packages check format bench docs wheel-check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m dynajit demo
+
+smoke: $(VENV)/.test
+	$(BIN)/python -m pytest $(addprefix tests/test_,tiny.py readme.py exports.py signatures.py layering.py)
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -96,6 +101,9 @@ docs: $(VENV)/.built $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+wheel-check:
+	.ci/wheel-check
+
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install 'setuptools>=77' wheel 'numpy>=2.0'
@@ -130,5 +138,5 @@ $(VENV)/.packages: $(VENV)/.oracle tests/packages/requirements.txt
 	for engine in eager capture codegen; do ln -s ../../$$engine .typecheck/dynajit/; done
 
 clean:
-	rm -rf build dist *.egg-info .typecheck docs/_build
+	rm -rf build dist *.egg-info .typecheck docs/_build docs/reference wheel-check
 	find . -name '*.so' -not -path './.venv/*' -delete
