@@ -49,8 +49,13 @@ def public_paths() -> set[str]:
 
 def described(texts: dict[str, str]) -> list[str]:
     """The paths behind directives that describe what stands there."""
-    found = re.compile(r"^\.\. (?:auto(?:class|function|exception)|py:data):: (\S+)$", re.MULTILINE)
-    return [path for text in texts.values() for path in found.findall(text)]
+    full = re.compile(r"^\.\. auto(?:class|function|exception):: (\S+)$", re.MULTILINE)
+    short = re.compile(r"^\.\. py:data:: (\S+)$", re.MULTILINE)
+    return [path for text in texts.values() for path in full.findall(text)] + [
+        f"{file.removesuffix('.rst')}.{name}"
+        for file, text in texts.items()
+        for name in short.findall(text)
+    ]
 
 
 def listed(texts: dict[str, str]) -> set[str]:

@@ -25,6 +25,7 @@ from dynajit.codegen.compilers import openmp
 from dynajit.codegen.compilers.temporary import temporary_folder
 from dynajit.core.errors import CompilerTimeoutError, ToolchainError
 from dynajit.core.process import background
+from dynajit.core.process.processors import available_processors
 from dynajit.core.records import record
 
 THREADS_FLAG: Final = "-fopenmp"
@@ -40,18 +41,11 @@ MOST_PROCESSES: Final = 4
 """Compilers that run at a time: each may need some hundred megabytes."""
 
 
-def _processors() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
-
-
 class _Running:
     """Bounds the compilers that run. Mutable: a forked child waits for none of its parent's."""
 
     def __init__(self) -> None:
-        self.places = threading.BoundedSemaphore(min(_processors(), MOST_PROCESSES))
+        self.places = threading.BoundedSemaphore(min(available_processors(), MOST_PROCESSES))
 
 
 _running: Final = _Running()
@@ -174,7 +168,7 @@ def start_ahead(command: tuple[str, ...]) -> Ahead | None:
     Args:
         command: of a plain `Request`.
     """
-    if _processors() == 1 or not os.path.exists(_INPUT):
+    if available_processors() == 1 or not os.path.exists(_INPUT):
         return None
     with ExitStack() as held:
         try:

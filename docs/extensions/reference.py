@@ -107,7 +107,7 @@ def write(folder: Path) -> None:
     """One `.rst` file per module, one for `Tensor`; files whose text is the same stay untouched."""
     folder.mkdir(exist_ok=True)
     listed = pages()
-    paths = {entry.path for page in listed for entry in page.entries}
+    paths = {e.path for page in listed for e in page.entries if e.directive != "module"}
     with_own = [page for page in listed if any(entry.is_own for entry in page.entries)]
     known = {page.module for page in with_own}
     texts = {f"{page.module}.rst": "".join(_page(page, known, paths)) for page in with_own}
@@ -179,7 +179,7 @@ def _value(entry: Entry) -> str:
     value = repr(getattr(importlib.import_module(module), name))
     text = value if len(value) < 80 and " at 0x" not in value and "/" not in value else ""
     shown = f"   :value: {text}\n" if text else ""
-    return f".. py:data:: {entry.path}\n{shown}\n"
+    return f".. py:data:: {name}\n{shown}\n"  # of the page's module
 
 
 def _module(entry: Entry, known: set[str]) -> str:

@@ -26,6 +26,7 @@ from dynajit import nn, optim
 from dynajit.commands.screen import counted, say, width
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.process import config, optional, threads
+from dynajit.core.process.processors import available_processors
 from dynajit.core.records import record
 from dynajit.driver.compile import compile, explain
 from dynajit.eager.modes.grad_mode import no_grad
@@ -384,7 +385,7 @@ def why_slower(times: StepTimes, alone: StepTimes) -> str:
     if statistics.median(alone.compiled_ms) >= statistics.median(times.compiled_ms):
         return "Steps this short are mostly calls; larger layers gain more."
     said = f"A team of {times.threads} threads costs such short kernels more than it brings here"
-    load, cores = _load(), config.usable_cores()
+    load, cores = _load(), available_processors()
     if load > cores:
         return f"{said}: other programs use the cores (load {load:.1f} of {cores})."
     return f"{said}: set DYNAJIT_NUM_THREADS=1."

@@ -20,6 +20,7 @@ from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.arrays.gpu.memory import readable
 from dynajit.core.errors import DeviceError, DynajitError, UnsupportedError
 from dynajit.core.process import config, optional, threads
+from dynajit.core.process.processors import available_processors
 from dynajit.core.quoting import on_a_line
 
 ABOUT: Final = "what is installed, and what to do about what is missing"
@@ -65,7 +66,7 @@ def _blas() -> Check:
 
 
 def _threads() -> Check:
-    count, cores = threads.get_num_threads(), config.usable_cores()
+    count, cores = threads.get_num_threads(), available_processors()
     return "threads", True, f"{count} of {counted(cores, 'core')}"
 
 

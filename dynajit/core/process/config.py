@@ -22,6 +22,7 @@ from typing import Any, Final
 from dynajit.core.errors import ArgumentError, ConfigurationWarning
 from dynajit.core.process import settings
 from dynajit.core.process.late import unknown_name
+from dynajit.core.process.processors import available_processors
 from dynajit.core.process.settings import Setting, setting
 from dynajit.core.process.warning import warn
 from dynajit.core.quoting import on_a_line
@@ -188,7 +189,7 @@ class Config:
     @property
     def thread_count(self) -> int:
         """Size of the team of generated kernels."""
-        return self.num_threads if self.num_threads > 0 else usable_cores()
+        return self.num_threads if self.num_threads > 0 else available_processors()
 
     @property
     def is_eager(self) -> bool:
@@ -207,13 +208,6 @@ VARIABLES: Final = frozenset(
 """The variables of the environment that are read."""
 OURS: Final = "DYNAJIT_"
 """What the names of our own variables begin with."""
-
-
-def usable_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> Config:

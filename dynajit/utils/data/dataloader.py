@@ -8,13 +8,13 @@ generator only, not on the number of workers.
 
 import itertools
 import multiprocessing
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.process.processors import available_processors
 from dynajit.eager.modes.random import Generator
 from dynajit.utils.data.collate import default_collate, default_convert
 from dynajit.utils.data.dataset import IterableDataset
@@ -330,8 +330,8 @@ def _default_sampler(dataset: Any, own_order: bool, shuffle: bool, generator: An
 
 
 def _warn_of_many_workers(num_workers: int) -> None:
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if available is not None and num_workers > available:
+    available = available_processors()
+    if num_workers > available:
         warnings.warn(
             f"This DataLoader will create {num_workers} worker processes in total. Our suggested "
             f"max number of worker in current system is {available}, which is smaller than what "
