@@ -248,7 +248,7 @@ class _Way:
 def _ways(request: Request) -> Iterator[_Way]:
     """The fastest first; the last ones need least of the compiler."""
     if request.is_plain:
-        found = _PARTS.search(request.source) if _processors() > 1 else None
+        found = _PARTS.search(request.source) if available_processors() > 1 else None
         yield _Way(int(found[1]) if found else 1, THREADS_FLAG, FEW_LIBRARIES)
     yield _Way(1, THREADS_FLAG, LIBRARIES)
     yield _Way(1, NO_THREADS_FLAG, LIBRARIES)
