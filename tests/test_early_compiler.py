@@ -35,7 +35,7 @@ def events(monkeypatch):
 
         monkeypatch.setattr(module, name, call)
 
-    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(compilation, "available_processors", lambda: 2)
     monkeypatch.setattr(pipeline, "may_use_gpu", lambda: False)
     recorded(toolchain, "start_ahead")
     recorded(session, "capture")

@@ -90,7 +90,7 @@ def result_of(unit: Unit, folder: Path) -> int:
 def test_a_divided_unit_is_compiled_in_parts_where_there_are_processors(
     commands, monkeypatch, tmp_path, processors, runs
 ) -> None:
-    monkeypatch.setattr(compilation, "_processors", lambda: processors)
+    monkeypatch.setattr(compilation, "available_processors", lambda: processors)
 
     unit = compile_unit(request(DIVIDED))
 
@@ -149,7 +149,7 @@ PLAIN = "int run(void) { return 42; }"
 @pytest.fixture
 def ahead(monkeypatch):
     """A compiler that waits for a text."""
-    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(compilation, "available_processors", lambda: 2)
     started = compilation.start_ahead(request("").command)
     assert started is not None
     yield started
@@ -197,13 +197,13 @@ def test_a_compiler_that_died_meanwhile_is_replaced(ahead, commands, tmp_path) -
 
 
 def test_no_compiler_is_started_ahead_on_one_processor(monkeypatch) -> None:
-    monkeypatch.setattr(compilation, "_processors", lambda: 1)
+    monkeypatch.setattr(compilation, "available_processors", lambda: 1)
 
     assert compilation.start_ahead(request("").command) is None
 
 
 def test_a_compiler_that_cannot_be_started_ahead_is_none(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(compilation, "available_processors", lambda: 2)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     assert compilation.start_ahead((str(tmp_path / "missing"),)) is None
@@ -237,7 +237,7 @@ def test_a_refused_source_is_not_compiled_in_other_ways(commands) -> None:
 
 
 def test_an_error_in_a_part_shows_the_generated_line(monkeypatch) -> None:
-    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(compilation, "available_processors", lambda: 2)
 
     with pytest.raises(ToolchainError, match=r"line 11: .*\n    DJ_KERNEL seven\(void\) \{ oops;"):
         compile_unit(request(DIVIDED.replace("return 7", "oops")))
@@ -263,7 +263,7 @@ def test_a_graph_of_many_kernels_computes_the_same_bits_in_parts(
     type = TensorType((9, 9), dtypes.float32)
     graph = codegen.graph_of(many_kernels, type, type)
     x, y = np.random.default_rng(0).standard_normal((2, 9, 9), dtype=np.float32)
-    monkeypatch.setattr(compilation, "_processors", lambda: processors)
+    monkeypatch.setattr(compilation, "available_processors", lambda: processors)
     monkeypatch.setattr(c_text, "PART_LINES", 10**6)
     undivided = pipeline.compile_graph(graph)
     whole = undivided(x, y)

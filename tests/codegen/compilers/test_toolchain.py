@@ -121,7 +121,7 @@ def started(monkeypatch):
         seen.extend([] if ahead is None else [ahead])
         return ahead
 
-    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(compilation, "available_processors", lambda: 2)
     monkeypatch.setattr(toolchain, "start_ahead", recorded)
     with config.override(link_kernels=False):
         yield seen
@@ -452,7 +452,7 @@ def test_numpy_computes_where_the_compiler_does_not_end(
     monkeypatch.setattr(compilation, "COMPILE_LIMIT_S", 0.5)
     monkeypatch.setattr(toolchain, "VERSION_LIMIT_S", 0.5)
     monkeypatch.setattr(pipeline, "_warned", set())
-    monkeypatch.setattr(compilation, "_processors", lambda: 2)
+    monkeypatch.setattr(compilation, "available_processors", lambda: 2)
     text = f"sleep 1000 &\necho $! >> {tmp_path}/started\nwait\n"
     with config.override(compiler=script(tmp_path, name, text), link_kernels=False):
         with (
