@@ -12,6 +12,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 MADE_BY_THE_BUILD = ("_build", "reference", "graph_breaks.md")
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
 PAGES = sorted(
     path for path in DOCS.rglob("*.md") if path.relative_to(DOCS).parts[0] not in MADE_BY_THE_BUILD
 )
@@ -89,15 +91,17 @@ def why_not_there(command: str) -> str | None:
             return None if is_there else f"{command}: no such module"
         case ["python", script, *_] if script.startswith(("examples/", "tests/")):
             return None if (ROOT / script).exists() else f"{command}: no such file"
+        case ["python" | "mpiexec", *_] if "/" not in command:  # a program of the reader's
+            return None
+        case [script, *_] if script.startswith("dynajit"):
+            return None if script in PROJECT["scripts"] else f"{command}: no such script"
         case ["bash", script, *_]:
             return None if (ROOT / script).exists() else f"{command}: no such file"
     return f"{command}: a command of another kind"
 
 
 def why_not_installed(command: str, what: list[str]) -> str | None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
+    extras = PROJECT["optional-dependencies"]
     for requirement in what:
         found = re.fullmatch(r"(?:\.|dynajit)(?:\[([a-z0-9,]+)\])?", requirement)
         if found is None:
@@ -149,6 +153,6 @@ def test_every_page_is_reached_from_the_index() -> None:
 
 
 @pytest.mark.parametrize("command", ["pip install numpy", "make nothing", "pip install '.[none]'",
-                                     "python -m dynajit.nothing", "rm -rf /"])  # fmt: skip
+                                     "python -m dynajit.nothing", "dynajit-none", "rm -rf /"])  # fmt: skip
 def test_a_command_that_is_not_there_is_noticed(command: str) -> None:
     assert why_not_there(command)

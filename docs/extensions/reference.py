@@ -25,6 +25,21 @@ from tests.support.public_modules import PUBLIC_MODULES
 #: Where a module lies -> the path by which programs import it.
 _PATHS = {f"dynajit.{home}": f"dynajit.{path}" for path, home in ELSEWHERE.items()}
 
+#: Heading -> rooms whose functions stand below it, on pages of many functions.
+_FAMILIES = {
+    "The compiler": ("dynajit.driver", "dynajit.capture", "dynajit.report"),
+    "Creating tensors": ("dynajit.ops.functions.creation", "dynajit.eager.tensor.creation"),
+    "Elements": ("dynajit.ops.functions.elements",),
+    "Reductions": ("dynajit.ops.functions.reductions",),
+    "Shapes": ("dynajit.ops.functions.shapes",),
+    "Arrangement": ("dynajit.ops.functions.arrangement",),
+    "Matrices": ("dynajit.ops.functions.matrices",),
+    "Networks": ("dynajit.ops.functions.networks",),
+    "Signals": ("dynajit.ops.functions.signals",),
+    "In place": ("dynajit.namespaces.inplace",),
+}
+_MANY = 200
+
 #: Modules below the package whose names the package publishes as its own.
 _OF_THE_PACKAGE = ("dynajit.driver.", "dynajit.namespaces.", "dynajit.compat.")
 
@@ -128,9 +143,11 @@ def _page(page: Page, known: set[str], paths: set[str]) -> Iterator[str]:
     yield f".. py:module:: {page.module}\n{'   :no-index:' * (page.module in paths)}\n\n"
     yield "\n".join(_as_text(page.about.partition("\n\n")[0].splitlines())) + "\n\n"
     own = [entry for entry in page.entries if entry.is_own]
-    for directive, heading in (
-        ("autofunction", "Functions"), ("autoclass", "Classes"), ("autoexception", "Exceptions"),
-    ):  # fmt: skip
+    functions = [entry for entry in own if entry.directive == "autofunction"]
+    for heading, chosen in _families(functions).items():
+        yield _title(heading, "-")
+        yield from map(_description, chosen)
+    for directive, heading in (("autoclass", "Classes"), ("autoexception", "Exceptions")):
         if chosen := [entry for entry in own if entry.directive == directive]:
             yield _title(heading, "-")
             yield from map(_description, chosen)
@@ -144,6 +161,16 @@ def _page(page: Page, known: set[str], paths: set[str]) -> Iterator[str]:
     if others := [entry for entry in page.entries if not entry.is_own]:
         yield _title("Described elsewhere", "-")
         yield from map(_elsewhere, others)
+
+
+def _families(functions: list[Entry]) -> dict[str, list[Entry]]:
+    """The functions under headings: by the room that defines them, where there are many."""
+    found: dict[str, list[Entry]] = {heading: [] for heading in (*_FAMILIES, "Functions")}
+    for entry in functions:
+        home = inspect.unwrap(_thing(entry)).__module__ or ""
+        families = [heading for heading, rooms in _FAMILIES.items() if home.startswith(rooms)]
+        found[families[0] if families and len(functions) > _MANY else "Functions"].append(entry)
+    return {heading: chosen for heading, chosen in found.items() if chosen}
 
 
 def _further(without_own: set[Page]) -> Iterator[str]:
@@ -174,9 +201,14 @@ def _description(entry: Entry) -> str:
     return "\n".join([*lines, "", ""])
 
 
-def _value(entry: Entry) -> str:
+def _thing(entry: Entry) -> Any:
     module, _, name = entry.path.rpartition(".")
-    value = repr(getattr(importlib.import_module(module), name))
+    return getattr(importlib.import_module(module), name)
+
+
+def _value(entry: Entry) -> str:
+    name = entry.path.rpartition(".")[2]
+    value = repr(_thing(entry))
     text = value if len(value) < 80 and " at 0x" not in value and "/" not in value else ""
     shown = f"   :value: {text}\n" if text else ""
     return f".. py:data:: {name}\n{shown}\n"  # of the page's module
@@ -185,8 +217,7 @@ def _value(entry: Entry) -> str:
 def _module(entry: Entry, known: set[str]) -> str:
     if entry.path in known:
         return f"- :doc:`{entry.path}`\n"
-    module, _, name = entry.path.rpartition(".")
-    about = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+    about = inspect.getdoc(_thing(entry)) or ""
     return f"- ``{entry.path}``: {' '.join(_as_text([about.partition(chr(10))[0]]))}\n"
 
 
