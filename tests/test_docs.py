@@ -152,7 +152,16 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert set() == pages - listed - {"index"}
 
 
-@pytest.mark.parametrize("command", ["pip install numpy", "make nothing", "pip install '.[none]'",
-                                     "python -m dynajit.nothing", "dynajit-none", "rm -rf /"])  # fmt: skip
+NOT_THERE = (
+    "pip install numpy",
+    "pip install '.[none]'",
+    "make nothing",
+    "python -m dynajit.nothing",
+    "dynajit-none",
+    "rm -rf /",
+)
+
+
+@pytest.mark.parametrize("command", NOT_THERE)
 def test_a_command_that_is_not_there_is_noticed(command: str) -> None:
     assert why_not_there(command)
