@@ -21,16 +21,11 @@ from dynajit.core.types.dtypes import DType
 
 _SUFFIX: Final = {"float32": "f32", "float64": "f64"}
 
-_TILES: Final = """\
-#if !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("fp-contract=fast") /* a product and its sum round once where the CPU can */
-#endif
-DJ_TILE({c}, {suffix})
-#if !defined(__clang__)
-#pragma GCC pop_options
-#endif
-DJ_CONVOLUTION({c}, {suffix})"""
+_CONVOLUTION: Final = """\
+#define T {c}
+#define DJ_OF(name) name##_{suffix}"""
+
+_CONVOLUTION_END: Final = "#undef T\n#undef DJ_OF"
 
 _ATTENTION: Final = """\
 #define T {c}
@@ -134,10 +129,10 @@ def _suffix(kernel: NativeKernel) -> str:
 def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
     """The texts that the given kernels call, for the dtypes that they have."""
     parts: list[str] = []
-    for struct, head, form in (
-        ("dj_convolution", "convolution.h", _TILES),
-        ("dj_pool", "pooling.h", "DJ_POOLS({c}, {suffix})"),
-        ("dj_attention", "", _ATTENTION),
+    for struct, head, form, tail in (
+        ("dj_convolution", "convolution.h", _CONVOLUTION, ("convolution_kernels.h",)),
+        ("dj_pool", "pooling.h", "DJ_POOLS({c}, {suffix})", ()),
+        ("dj_attention", "", _ATTENTION, ("panels.h", "attention.h")),
     ):
         own = [kernel for kernel in kernels if _struct(kernel) == struct]
         found = {_suffix(kernel) for kernel in own}
@@ -148,8 +143,9 @@ def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
                 same = [kernel for kernel in own if _suffix(kernel) == suffix]
                 masks = 0 if head else masks_of(same)
                 parts.append(form.format(c=c, suffix=suffix, quad=quad, masks=masks))
-                if not head:
-                    parts += [read("panels.h"), read("attention.h"), _ATTENTION_END]
+                parts += map(read, tail)
+                if tail:
+                    parts.append(_CONVOLUTION_END if head else _ATTENTION_END)
     orders = [kernel for kernel in kernels if kernel.row in ORDERINGS]
     for dtype in dict.fromkeys(map(_dtype, orders)):
         own_keys = keys_of(dtype)

@@ -1,22 +1,21 @@
 /* Convolutions of generated C for eager execution, for one instruction set; included by a file for
  * each, which defines NAMED(x), the name of x there, and has said for which CPU it is.
  *
- * Contract: those of `dj_correlate` and `dj_weigh` in convolution.h, and their bits; the tasks are
+ * Contract: those of `dj_correlate` and `dj_weigh` in convolution_kernels.h, and their bits; the tasks are
  * spread by `together`, `run_together` of core/arrays/helper_threads.h.
  */
 #include "eager_convolutions.h"
 
-#if !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("fp-contract=fast") /* as c_natives.py has it */
-#endif
-DJ_TILE(float, f32)
-DJ_TILE(double, f64)
-#if !defined(__clang__)
-#pragma GCC pop_options
-#endif
-DJ_CONVOLUTION(float, f32)
-DJ_CONVOLUTION(double, f64)
+#define T float
+#define DJ_OF(name) name##_f32
+#include "convolution_kernels.h"
+#undef T
+#undef DJ_OF
+#define T double
+#define DJ_OF(name) name##_f64
+#include "convolution_kernels.h"
+#undef T
+#undef DJ_OF
 
 /* Each unit is a thread's memory: whoever has it takes tasks as long as there are some. */
 #define EAGER(T, S)                                                                                 \
@@ -24,6 +23,13 @@ DJ_CONVOLUTION(double, f64)
         const void *all;                                                                            \
         atomic_llong next;                                                                          \
     } Tasks_##S;                                                                                    \
+                                                                                                    \
+    static void pack_##S(void *context, int64_t unit) {                                             \
+        Tasks_##S *tasks = context;                                                                 \
+        const dj_correlation_##S *all = tasks->all;                                                 \
+        int64_t task;                                                                               \
+        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->packs) dj_pack_task_##S(all, task); \
+    }                                                                                               \
                                                                                                     \
     static void correlate_##S(void *context, int64_t unit) {                                        \
         Tasks_##S *tasks = context;                                                                 \
@@ -41,6 +47,13 @@ DJ_CONVOLUTION(double, f64)
             dj_weighing_task_##S(all, task, unit);                                                  \
     }                                                                                               \
                                                                                                     \
+    static void end_##S(void *context, int64_t unit) {                                              \
+        Tasks_##S *tasks = context;                                                                 \
+        const dj_weighing_##S *all = tasks->all;                                                    \
+        int64_t task;                                                                               \
+        while ((task = atomic_fetch_add(&tasks->next, 1)) < all->ends) dj_end_task_##S(all, task);  \
+    }                                                                                               \
+                                                                                                    \
     void NAMED(correlate_##S)(const dj_convolution *c, int is_back, const void *source,             \
                               const void *weight, const void *bias, void *result,                   \
                               Together together, int threads, int64_t *status) {                    \
@@ -48,7 +61,8 @@ DJ_CONVOLUTION(double, f64)
         if (!dj_begin_correlation_##S(&all, c, is_back, source, weight, bias, result, threads,      \
                                       status))                                                      \
             return;                                                                                 \
-        Tasks_##S tasks = {.all = &all};                                                            \
+        Tasks_##S packs = {.all = &all}, tasks = {.all = &all};                                     \
+        together(pack_##S, &packs, all.team, all.team);                                             \
         together(correlate_##S, &tasks, all.team, all.team);                                        \
         free(all.memory);                                                                           \
     }                                                                                               \
@@ -56,10 +70,11 @@ DJ_CONVOLUTION(double, f64)
     void NAMED(weigh_##S)(const dj_convolution *c, const void *y, const void *x, void *result,      \
                           Together together, int threads, int64_t *status) {                        \
         dj_weighing_##S all;                                                                        \
-        if (!dj_begin_weighing_##S(&all, c, y, x, threads, status)) return;                         \
-        Tasks_##S tasks = {.all = &all};                                                            \
+        if (!dj_begin_weighing_##S(&all, c, y, x, result, threads, status)) return;                 \
+        Tasks_##S tasks = {.all = &all}, ends = {.all = &all};                                      \
         together(weigh_##S, &tasks, all.team, all.team);                                            \
-        dj_end_weighing_##S(&all, result);                                                          \
+        together(end_##S, &ends, all.team, all.team);                                               \
+        free(all.memory);                                                                           \
     }
 
 EAGER(float, f32)
