@@ -44,16 +44,18 @@ enum {
     DJ_BLOCK_BYTES = 64,     /* of the vectors that the compiler cuts to the CPU's */
     DJ_ACROSS = 2,           /* vectors of pixels of a tile; DJ_TALL channels fill the registers */
     DJ_DEPTH = 192,          /* products per pixel and pass: a panel of them fits the first cache */
-    DJ_PANELS = 12,          /* of a block, whose weights stay in the second cache */
+    DJ_PANELS = 16,          /* of a block, at most: they share what is read of the weights */
+    DJ_GATHERING = 6,        /* channels computed in the time in which their line is gathered */
     DJ_BLOCK_SUMS = 1 << 18, /* of a block */
+    DJ_SHALLOW = 64,         /* products of a pixel below which storing whole vectors counts more */
     DJ_CHUNK_PIXELS = 256,   /* of a task, at least, where there are so many */
     DJ_CUT_TILES = 16,       /* of channels, at least, of tasks that share pixels */
     DJ_SLAB_BYTES = 1 << 19,
     DJ_GRADIENT_PIXELS = 512, /* of a slab whose gradient is summed */
-    DJ_GRADIENT_BLOCK = 256,  /* and of those that are summed at a time: they stay in the first cache, */
-    DJ_GRADIENT_TALL = 8,     /* for so many taps at a time */
+    DJ_GRADIENT_BLOCK = 256,  /* pixels that are summed at a time, in the first cache, */
+    DJ_GRADIENT_TALL = 8,     /* for so many taps, */
     DJ_GRADIENT_DEPTH = 64,   /* of those that are gathered together, */
-    DJ_GRADIENT_PITCH = DJ_GRADIENT_BLOCK + 16, /* so far apart: not a power of two */
+    DJ_GRADIENT_PITCH = DJ_GRADIENT_BLOCK + 16, /* so far apart: no power of two */
     DJ_MOST_PARTS = 16,
     DJ_NARROW = 4, /* channels up to which results are summed one channel at a time */
     DJ_BESIDE = 64, /* elements beside a slab that are read, and not meant */
@@ -80,7 +82,7 @@ static __attribute__((unused)) dj_convolution dj_rows_first(const dj_convolution
 }
 
 /* Result position p reads the padded source at (p * scale + shift) / divide + offset of a tap. Along
- * rows a padded slab has every `phases`th element side by side, so that pixels lie there: scale[2] is 1. */
+ * rows a padded slab has every `phases`th element side by side: there pixels lie so, scale[2] is 1. */
 typedef struct {
     int64_t result[3], source[3], lead[3], reach[3], scale[3], shift[3], divide[3];
     int64_t phases, phase;     /* stride along rows; how far apart its phases lie in a row of a slab */
@@ -191,12 +193,14 @@ typedef struct {
     int64_t from, at, count, place;
 } dj_run;
 
-/* The runs of the pixels [start, start + count) of a class, of several images one behind the other,
- * whose slabs and results lie so far apart; returns how many. */
+/* The runs of the numbers [start, start + count) of a class's pixels, of several images one behind the
+ * other, whose slabs and results lie so far apart; returns how many. Each run begins at a multiple of
+ * `unit`, and is no longer, unless that is 1: numbers beside a row's last pixel have none. */
 static __attribute__((unused)) int64_t dj_runs(const dj_walk *w, const dj_pixels *pixels,
                                                int64_t first, int64_t slab, int64_t result,
-                                               int64_t start, int64_t count, dj_run *runs) {
-    const int64_t origin = dj_base(w, 0, first), width = pixels->count[2];
+                                               int64_t unit, int64_t start, int64_t count,
+                                               dj_run *runs) {
+    const int64_t origin = dj_base(w, 0, first), width = dj_quotient_up(pixels->count[2], unit) * unit;
     const int64_t height = pixels->count[1], depth = pixels->count[0];
     int64_t p2 = start % width, rest = start / width;
     int64_t p1 = rest % height, p0 = rest / height % depth, image = rest / height / depth, n = 0;
@@ -205,10 +209,13 @@ static __attribute__((unused)) int64_t dj_runs(const dj_walk *w, const dj_pixels
         const int64_t b = pixels->start[1] + p1 * w->divide[1];
         const int64_t q = pixels->start[2] + p2 * w->divide[2];
         const int64_t row = (dj_base(w, 0, a) - origin) * w->plane[1] + dj_base(w, 1, b);
-        const int64_t length = dj_min_index(width - p2, count - at);
-        runs[n] = (dj_run){image * slab + row * w->plane[2] + dj_base(w, 2, q), at, length,
+        const int64_t length = dj_min_index(unit == 1 ? width - p2 : unit, count - at);
+        runs[n] = (dj_run){image * slab + row * w->plane[2] + dj_base(w, 2, q), at,
+                           dj_min_index(length, pixels->count[2] - p2),
                            image * result + (a * w->result[1] + b) * w->result[2] + q};
-        at += length, p2 = 0;
+        at += length, p2 += length;
+        if (p2 < width) continue;
+        p2 = 0;
         if (++p1 == height) p1 = 0, p0++;
         if (p0 == depth) p0 = 0, image++;
     }

@@ -19,68 +19,69 @@
 #pragma GCC optimize("fp-contract=fast") /* a product and its sum round once where the CPU can */
 #endif
 
-typedef T DJ_OF(dj_lanes) __attribute__((vector_size(DJ_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+typedef T DJ_OF(dj_lanes)
+    __attribute__((vector_size(DJ_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
 #define DJ_EACH(r, R, v, V)                                                                         \
-    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)
+    _Pragma("GCC unroll 8") for (int r = 0; r < R; r++)                                             \
+        _Pragma("GCC unroll 2") for (int v = 0; v < V; v++)
 #define DJ_PITCH (DJ_PANEL + DJ_LANES) /* of the lines of a panel, see dj_gather */
 #define DJ_VECTOR_AT(p, r, v) (*(DJ_OF(dj_lanes) *)((p) + r * DJ_PANEL + v * DJ_LANES))
 
-/* out[r][pixel] = start[r][pixel] + sum over k of weights[k][r] * panel[k][pixel], and add[r][pixel] in
- * the end; either may be NULL. */
+/* out[r][pixel] = start[r][pixel] + sum over k of weights[k][r] * x[steps[k] + pixel], plus
+ * add[r][pixel]; start and add may be NULL. Pixels of the second vector are read from x1 on. */
 #define DJ_TILE(R, V)                                                                               \
-    static DJ_ONCE void DJ_OF(dj_tile_##R##_##V)(const T *panel, const T *weights, int64_t count,   \
-                                                 const T *start, const T *add, T *out) {            \
+    static DJ_ONCE void DJ_OF(dj_tile_##R##_##V)(const T *x0, const T *x1, const int64_t *steps,    \
+                                                 const T *weights, int64_t count, const T *start,   \
+                                                 const T *add, T *out) {                            \
         DJ_CONTRACT                                                                                 \
         DJ_OF(dj_lanes) sum[R][V], x[V];                                                            \
         DJ_EACH(r, R, v, V) sum[r][v] = (DJ_OF(dj_lanes)){0};                                       \
-        if (start) DJ_EACH(r, R, v, V) sum[r][v] = DJ_VECTOR_AT(start, r, v);                            \
-        for (int64_t k = 0; k < count; k++, panel += DJ_PITCH, weights += R) {                      \
-            DJ_EACH(r, 1, v, V) x[v] = DJ_VECTOR_AT(panel, r, v);                                        \
+        if (start) DJ_EACH(r, R, v, V) sum[r][v] = DJ_VECTOR_AT(start, r, v);                       \
+        for (int64_t k = 0; k < count; k++, weights += R) {                                         \
+            DJ_EACH(r, 1, v, V) x[v] = DJ_VECTOR_AT((v ? x1 : x0) + steps[k], 0, 0);                \
             DJ_EACH(r, R, v, V) sum[r][v] += weights[r] * x[v];                                     \
         }                                                                                           \
-        if (add) DJ_EACH(r, R, v, V) sum[r][v] += DJ_VECTOR_AT(add, r, v);                               \
-        DJ_EACH(r, R, v, V) DJ_VECTOR_AT(out, r, v) = sum[r][v];                                         \
+        if (add) DJ_EACH(r, R, v, V) sum[r][v] += DJ_VECTOR_AT(add, r, v);                          \
+        DJ_EACH(r, R, v, V) DJ_VECTOR_AT(out, r, v) = sum[r][v];                                    \
     }
 DJ_TILE(2, 1) DJ_TILE(4, 1) DJ_TILE(6, 1) DJ_TILE(2, 2) DJ_TILE(4, 2) DJ_TILE(6, 2)
 #if DJ_TALL == 8
 DJ_TILE(8, 1) DJ_TILE(8, 2)
 #endif
+typedef void DJ_OF(dj_tile)(const T *, const T *, const int64_t *, const T *, int64_t, const T *,
+                            const T *, T *);
 
 /* One of these, for an even number of rows and some pixels of a panel. */
-static __attribute__((unused)) void DJ_OF(dj_tile)(int64_t rows, int64_t pixels, const T *panel,
-                                                   const T *weights, int64_t count, const T *start,
-                                                   const T *add, T *out) {
-    typedef void tile(const T *, const T *, int64_t, const T *, const T *, T *);
-    static tile *const tiles[2][DJ_TALL / 2] = {
-        {DJ_OF(dj_tile_2_1), DJ_OF(dj_tile_4_1), DJ_OF(dj_tile_6_1)},
+DJ_INLINE DJ_OF(dj_tile) *DJ_OF(dj_tile_of)(int64_t rows, int is_half) {
+    static DJ_OF(dj_tile) *const tiles[2][4] = {
         {DJ_OF(dj_tile_2_2), DJ_OF(dj_tile_4_2), DJ_OF(dj_tile_6_2)},
+        {DJ_OF(dj_tile_2_1), DJ_OF(dj_tile_4_1), DJ_OF(dj_tile_6_1)},
     };
 #if DJ_TALL == 8
-    if (rows == 8)
-        return (pixels > DJ_LANES ? DJ_OF(dj_tile_8_2) : DJ_OF(dj_tile_8_1))(panel, weights, count,
-                                                                              start, add, out);
+    if (rows == 8) return is_half ? DJ_OF(dj_tile_8_1) : DJ_OF(dj_tile_8_2);
 #endif
-    tiles[pixels > DJ_LANES][rows / 2 - 1](panel, weights, count, start, add, out);
+    return tiles[is_half][rows / 2 - 1];
 }
 
 /* out[r][output] += sum over pixels of x[r][pixel] * y[pixel][output]. */
 #define DJ_GRADIENT_TILE(V)                                                                         \
-    static DJ_ONCE void DJ_OF(dj_gradient_tile_##V)(const T *x, const T *y, int64_t pixels, T *out) { \
+    static DJ_ONCE void DJ_OF(dj_gradient_tile_##V)(const T *x, const T *y, int64_t pixels,         \
+                                                    T *out) {                                       \
         enum { R = DJ_GRADIENT_TALL };                                                              \
         DJ_CONTRACT                                                                                 \
         DJ_OF(dj_lanes) sum[R][V], line[V];                                                         \
-        DJ_EACH(r, R, v, V) sum[r][v] = DJ_VECTOR_AT(out, r, v);                                         \
+        DJ_EACH(r, R, v, V) sum[r][v] = DJ_VECTOR_AT(out, r, v);                                    \
         for (int64_t q = 0; q < pixels; q++, x++, y += DJ_PANEL) {                                  \
-            DJ_EACH(r, 1, v, V) line[v] = DJ_VECTOR_AT(y, r, v);                                         \
+            DJ_EACH(r, 1, v, V) line[v] = DJ_VECTOR_AT(y, r, v);                                    \
             DJ_EACH(r, R, v, V) sum[r][v] += x[r * DJ_GRADIENT_PITCH] * line[v];                    \
         }                                                                                           \
-        DJ_EACH(r, R, v, V) DJ_VECTOR_AT(out, r, v) = sum[r][v];                                         \
+        DJ_EACH(r, R, v, V) DJ_VECTOR_AT(out, r, v) = sum[r][v];                                    \
     }
 DJ_GRADIENT_TILE(1) DJ_GRADIENT_TILE(2)
 
-/* sum[j] = start + sum over k of weights[k pitch] * source[steps[k] + j] for `length` pixels of a row; that
- * goes on for DJ_BESIDE pixels. */
+/* sum[j] = start + sum over k of weights[k pitch] * source[steps[k] + j] for `length` pixels of a row;
+ * that goes on for DJ_BESIDE pixels. */
 static DJ_ONCE void DJ_OF(dj_row)(const T *source, const int64_t *steps, const T *weights,
                                   int64_t pitch, int64_t count, T start, T *sum, int64_t length) {
     DJ_CONTRACT
@@ -103,6 +104,20 @@ static DJ_ONCE void DJ_OF(dj_row)(const T *source, const int64_t *steps, const T
 #pragma GCC pop_options
 #endif
 
+/* Elements 0, 2, 4, ... of two vectors. */
+DJ_INLINE DJ_OF(dj_lanes) DJ_OF(dj_every_second)(const T *from) {
+#if defined(__clang__)
+    DJ_OF(dj_lanes) some;
+    for (int l = 0; l < DJ_LANES; l++) some[l] = from[2 * l];
+    return some;
+#else
+    const DJ_OF(dj_lanes) *parts = (const DJ_OF(dj_lanes) *)from;
+    __typeof__(parts[0] == parts[0]) order;
+    _Pragma("GCC unroll 16") for (int l = 0; l < DJ_LANES; l++) order[l] = 2 * l;
+    return __builtin_shuffle(parts[0], parts[1], order);
+#endif
+}
+
 /* Columns `phase`, `phase` + phases, ... of a row with zeros around it. */
 DJ_INLINE void DJ_OF(dj_pad_row)(const dj_walk *w, const T *row, int64_t phase, T *to) {
     const int64_t step = w->phases, front = w->lead[2] - phase;
@@ -113,7 +128,11 @@ DJ_INLINE void DJ_OF(dj_pad_row)(const dj_walk *w, const T *row, int64_t phase, 
     if (step == 1) {
         if (high > low) memcpy(to + low, row + low - front, sizeof(T) * (size_t)(high - low));
     } else {
-        for (int64_t l = low; l < high; l++) to[l] = row[l * step - front];
+        int64_t l = low;
+        for (; step == 2 && 2 * (l + DJ_LANES) - front <= w->source[2] && l + DJ_LANES <= high;
+             l += DJ_LANES)
+            *(DJ_OF(dj_lanes) *)(to + l) = DJ_OF(dj_every_second)(row + 2 * l - front);
+        for (; l < high; l++) to[l] = row[l * step - front];
     }
     for (int64_t l = dj_max_index(low, high); l < w->phase; l++) to[l] = 0;
 }
@@ -139,8 +158,8 @@ static __attribute__((unused)) void DJ_OF(dj_pad)(const dj_walk *w, const T *sou
         }
 }
 
-/* Line k of a panel, `pitch` elements long: what the pixels of some runs meet at steps[k]. Up to a vector
- * behind the last pixel is written, too, and DJ_BESIDE elements behind the slab are read. */
+/* Line k of a panel, `pitch` elements long: what the pixels of some runs meet at steps[k]. Up to a
+ * vector behind the last pixel is written, and DJ_BESIDE elements behind the slab are read. */
 static DJ_ONCE void DJ_OF(dj_gather)(const T *slab, const int64_t *steps, int64_t count,
                                      const dj_run *runs, int64_t n, int64_t pitch, T *panel) {
     typedef DJ_OF(dj_lanes) lanes;
@@ -166,7 +185,8 @@ typedef struct {
     T *weights; /* per class: (group, tile, step, channel) */
     const T *source, *weight, *bias;
     T *result;
-    int is_back, is_narrow, team;
+    int64_t *lines; /* steps of what was gathered */
+    int is_back, is_narrow, is_near, team; /* is_near: tiles read slabs, nothing is gathered */
     int64_t slab, panel, block, room; /* bytes of a thread, from `own` on */
     char *memory, *own; /* memory is to be freed */
 } DJ_OF(dj_correlation);
@@ -212,7 +232,7 @@ static __attribute__((unused)) void DJ_OF(dj_put_pixels)(T *sums, int64_t across
     int64_t pixels = runs[0].count;
     int is_dense = step == 1;
     for (int64_t i = 1; i < n; pixels += runs[i++].count)
-        is_dense &= runs[i].place == runs[i - 1].place + runs[i - 1].count;
+        is_dense &= runs[i].place == runs[i - 1].place + runs[i - 1].count && runs[i].at == pixels;
     for (int64_t o = 0; o < channels; o++) {
         T *row = sums + o / DJ_TALL * across + o % DJ_TALL * DJ_PANEL, *to = result + o * plane;
         if (is_rectified)
@@ -224,9 +244,14 @@ static __attribute__((unused)) void DJ_OF(dj_put_pixels)(T *sums, int64_t across
             for (; q < pixels; q++) to[runs[0].place + q] = row[q];
             continue;
         }
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t q = 0; q < runs[i].count; q++)
-                to[runs[i].place + q * step] = row[runs[i].at + q];
+        for (int64_t i = 0; i < n; i++) {
+            T *at = to + runs[i].place;
+            const T *from = row + runs[i].at;
+            if (step == 1 && runs[i].count == DJ_LANES)
+                *(lanes *)at = *(const lanes *)from;
+            else
+                for (int64_t q = 0; q < runs[i].count; q++) at[q * step] = from[q];
+        }
     }
 }
 
@@ -236,7 +261,9 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
     int64_t first, int64_t end, int64_t tile, int64_t last_tile, char *own) {
     const dj_walk *w = &all->w;
     const dj_pixels pixels = dj_pixels_of(w, class, first, end);
-    const int64_t total = images * dj_volume(pixels.count), plane = dj_volume(w->result);
+    const int64_t plane = dj_volume(w->result), unit = all->is_near ? DJ_LANES : 1;
+    const int64_t total = images * pixels.count[0] * pixels.count[1] *
+                          dj_quotient_up(pixels.count[2], unit) * unit;
     const int64_t taps = all->starts[class + 1] - all->starts[class], depth = taps * all->sources;
     const int64_t *steps = all->steps + all->starts[class] * all->sources;
     const T *weights = all->weights +
@@ -244,17 +271,19 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
                        group * all->padded * depth;
     const int64_t span = dj_span(depth, taps), channel = tile * DJ_TALL;
     const int64_t channels = dj_min_index(last_tile * DJ_TALL, all->results) - channel;
+    const int64_t blocks = dj_max_index(dj_quotient_up(total, all->panels * DJ_PANEL), 1);
+    const int64_t step = dj_quotient_up(dj_quotient_up(total, blocks), DJ_PANEL) * DJ_PANEL;
     const T *slab = (const T *)own, *bias = all->bias;
     T *panel = (T *)(own + all->slab), *block = (T *)(own + all->slab + all->panel);
     T *part = (T *)((char *)block + all->block);
     dj_run runs[DJ_PANELS][DJ_PANEL];
     int64_t counts[DJ_PANELS];
-    for (int64_t from = 0; from < total; from += all->panels * DJ_PANEL) {
-        const int64_t count = dj_min_index(all->panels * DJ_PANEL, total - from);
+    for (int64_t from = 0; from < total; from += step) {
+        const int64_t count = dj_min_index(step, total - from);
         const int64_t panels = dj_quotient_up(count, DJ_PANEL);
         for (int64_t p = 0; p < panels; p++)
             counts[p] = dj_runs(w, &pixels, first, all->sources * dj_volume(w->plane),
-                                all->c.groups * all->results * plane, from + p * DJ_PANEL,
+                                all->c.groups * all->results * plane, unit, from + p * DJ_PANEL,
                                 dj_min_index(DJ_PANEL, count - p * DJ_PANEL), runs[p]);
         for (int64_t i = 0; (bias || !depth) && i < (last_tile - tile) * panels * DJ_TALL; i++) {
             const int64_t o = channel + i / DJ_TALL / panels * DJ_TALL + i % DJ_TALL;
@@ -268,16 +297,21 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
                 const int64_t n = dj_min_index(all->step, stop - k);
                 const int is_begun = k > start || (!is_added && bias), is_last = k + n == stop;
                 for (int64_t p = 0; p < panels; p++) {
-                    const int64_t met = dj_min_index(DJ_PANEL, count - p * DJ_PANEL);
-                    DJ_OF(dj_gather)(slab, steps + k, n, runs[p], counts[p], DJ_PITCH, panel);
+                    const int is_half = count - p * DJ_PANEL <= DJ_LANES;
+                    const T *x0 = panel, *x1 = panel + DJ_LANES;
+                    if (all->is_near)
+                        x0 = slab + runs[p][0].from, x1 = slab + runs[p][counts[p] - 1].from;
+                    else
+                        DJ_OF(dj_gather)(slab, steps + k, n, runs[p], counts[p], DJ_PITCH, panel);
+                    const int64_t *met = all->is_near ? steps + k : all->lines;
                     for (int64_t t = tile; t < last_tile; t++) {
                         const int64_t at = ((t - tile) * panels + p) * DJ_TALL * DJ_PANEL;
                         const int64_t rows = DJ_OF(dj_rows)(all, t);
                         T *sum = (is_added ? part : block) + at;
-                        DJ_OF(dj_tile)(rows, met, panel, weights + t * DJ_TALL * depth + k * rows, n,
-                                       is_begun ? sum : NULL,
-                                       is_added && is_last ? block + at : NULL,
-                                       is_last ? block + at : sum);
+                        DJ_OF(dj_tile_of)(rows, is_half)(
+                            x0, x1, met, weights + t * DJ_TALL * depth + k * rows, n,
+                            is_begun ? sum : NULL, is_added && is_last ? block + at : NULL,
+                            is_last ? block + at : sum);
                     }
                 }
             }
@@ -308,7 +342,7 @@ static __attribute__((unused)) void DJ_OF(dj_narrow)(
         for (int64_t from = 0; from < pixels.count[2]; from += LENGTH) {
             const int64_t count = dj_min_index(LENGTH, pixels.count[2] - from);
             dj_run run;
-            dj_runs(w, &pixels, first, 0, 0, row * pixels.count[2] + from, 1, &run);
+            dj_runs(w, &pixels, first, 0, 0, 1, row * pixels.count[2] + from, 1, &run);
             for (int64_t o = 0; o < all->results; o++) {
                 const int64_t channel = group * all->results + o;
                 const T plus = all->bias ? all->bias[channel] : 0;
@@ -373,8 +407,9 @@ static __attribute__((noinline, cold, unused)) void DJ_OF(dj_exact_back)(
 static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     DJ_OF(dj_correlation) *all, const dj_convolution *given, int is_back, const T *source,
     const T *weight, const T *bias, T *result, int threads, int64_t *status) {
-    *all = (DJ_OF(dj_correlation)){.c = dj_rows_first(given), .source = source, .weight = weight, .bias = bias,
-                                   .result = result, .is_back = is_back};
+    *all = (DJ_OF(dj_correlation)){.c = dj_rows_first(given), .source = source,
+                                   .weight = weight, .bias = bias, .result = result,
+                                   .is_back = is_back};
     const dj_convolution *c = &all->c;
     dj_walk *w = &all->w;
     *w = is_back ? dj_walk_back(c) : dj_walk_forward(c);
@@ -407,18 +442,23 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     const int64_t span = dj_min_index(dj_span(steps, w->taps), steps);
     all->step = dj_max_index(dj_quotient_up(span, dj_quotient_up(span, DJ_DEPTH)), 1);
     const int64_t tall = all->cut_tiles * DJ_TALL * DJ_PANEL;
+    const int64_t width = dj_max_index(w->result[2] / w->divide[2], 1);
+    const int64_t beside = dj_quotient_up(width, DJ_LANES) * DJ_LANES - width;
+    all->is_near = !beside || (steps >= DJ_SHALLOW &&
+                               beside * all->cut_tiles * DJ_TALL <= width * DJ_GATHERING);
     all->panels = dj_max_index(dj_min_index(DJ_BLOCK_SUMS / tall, DJ_PANELS), 1);
     all->slab = dj_room(all->images * all->sources * dj_volume(w->plane) + DJ_BESIDE, sizeof(T));
     all->panel = dj_room(all->step * DJ_PITCH, sizeof(T));
     all->block = dj_room(all->panels * tall, sizeof(T));
     all->room = all->slab + (all->is_narrow ? 0 : all->panel + 2 * all->block);
-    const int64_t table = dj_room(all->classes + 1 + steps + 3 * w->taps, sizeof(int64_t));
+    const int64_t table = dj_room(all->classes + 1 + steps + 3 * w->taps + all->step, sizeof(int64_t));
     const int64_t weights = dj_room(steps * c->groups * all->padded, sizeof(T));
     all->memory = malloc((size_t)(table + weights + all->room * all->team + 64));
     if (!all->memory) { status[0] = 3; return 0; }
     char *aligned = all->memory + (64 - (uintptr_t)all->memory % 64);
     all->starts = (int64_t *)aligned, all->steps = all->starts + all->classes + 1;
-    all->numbers = all->steps + steps;
+    all->numbers = all->steps + steps, all->lines = all->numbers + 3 * w->taps;
+    for (int64_t k = 0; k < all->step; k++) all->lines[k] = k * DJ_PITCH;
     all->weights = (T *)(aligned + table), all->own = aligned + table + weights;
     int64_t *offset = all->numbers + w->taps, *to = all->steps;
     all->starts[0] = 0;
@@ -596,7 +636,7 @@ static __attribute__((noinline, unused)) void DJ_OF(dj_weigh_few)(
     }
 }
 
-/* `count` pixels of y from `from` on, of images that lie so far apart: (block, pixel, output), zeros beside
+/* `count` pixels of y from `from` on, of images that have `each`: (block, pixel, output), zeros beside
  * the last output. */
 static __attribute__((unused)) void DJ_OF(dj_turn_outputs)(const DJ_OF(dj_weighing) *all, const T *y,
                                                    int64_t each, int64_t from, int64_t count,
@@ -627,8 +667,8 @@ static __attribute__((unused)) void DJ_OF(dj_weigh_many)(
     dj_run runs[DJ_GRADIENT_BLOCK];
     for (int64_t from = 0; from < images * each; from += DJ_GRADIENT_BLOCK) {
         const int64_t count = dj_min_index(DJ_GRADIENT_BLOCK, images * each - from);
-        const int64_t n = dj_runs(w, &pixels, first, channels * dj_volume(w->plane), 0, from, count,
-                                  runs);
+        const int64_t n = dj_runs(w, &pixels, first, channels * dj_volume(w->plane), 0, 1, from,
+                                  count, runs);
         DJ_OF(dj_turn_outputs)(all, y, each, from, count, turned);
         for (int64_t k = 0; k < depth; k += DJ_GRADIENT_DEPTH) {
             const int64_t lines = dj_min_index(DJ_GRADIENT_DEPTH, depth - k);

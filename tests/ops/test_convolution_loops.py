@@ -78,14 +78,84 @@ def test_transposed_ones_too(dtype: Any) -> None:
         assert eager.tobytes() == compiled.tobytes()
 
 
-def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, weight, bias = drawn((3, 32, 24, 24), (40, 32, 3, 3), np.float32)
+#: (shape of x, of weight, options): tasks of rows, of several images, of channels, of parts of
+#: images; rows that fill vectors, and that do not; strides along rows; sums in several passes.
+SPREAD: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((3, 32, 24, 24), (40, 32, 3, 3), {"padding": 1}),
+    ((9, 24, 7, 7), (300, 24, 3, 3), {"padding": 1}),
+    ((1, 24, 40, 32), (24, 24, 3, 3), {"padding": 1}),
+    ((2, 17, 31, 33), (24, 17, 5, 5), {"stride": 2, "padding": 2}),
+    ((2, 8, 30, 50), (13, 8, 3, 4), {"stride": 3, "dilation": 2}),
+    ((2, 40, 300), (64, 40, 9), {"padding": 4}),
+    ((2, 4, 9, 10, 16), (24, 4, 3, 3, 3), {"padding": 1}),
+    ((2, 48, 14, 14), (48, 12, 3, 3), {"padding": 1, "groups": 4}),
+    ((2, 300, 9, 9), (40, 300, 1, 1), {"stride": 2}),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", range(len(SPREAD)))
+def test_the_number_of_threads_changes_no_bit(
+    case: int, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what is computed is what windows and matrices give in float64."""
+    shape, kernel, options = SPREAD[case]
+    x, weight, bias = drawn(shape, kernel, dtype)
+    forward = getattr(F, f"conv{len(shape) - 2}d")
     found = set()
     for threads in (1, 2, 5):
         monkeypatch.setattr(convolution_forms, "thread_count", lambda count=threads: count)
-        values = results(lambda *given: F.conv2d(*given, padding=1), x, weight, bias)
+        values = results(lambda *given: forward(*given, **options), x, weight, bias)
         found.add(b"".join(value.tobytes() for value in values))
     assert 1 == len(found)
+    for value, exact in zip(values, exactly(x, weight, bias, options), strict=True):
+        tolerance = 1e-12 if dtype is np.float64 else 2e-5
+        np.testing.assert_allclose(value, exact, rtol=0, atol=tolerance * np.abs(exact).max())
+
+
+def exactly(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, options: dict[str, Any]
+) -> list[np.ndarray]:
+    """Value and gradients in float64, tap by tap: products of what a tap meets."""
+    x, weight, bias = (a.astype(np.float64) for a in (x, weight, bias))
+    n, groups = x.ndim - 2, options.get("groups", 1)
+    stride, dilation = options.get("stride", 1), options.get("dilation", 1)
+    padding = options.get("padding", 0)
+    wide = np.pad(x, ((0, 0), (0, 0), *((padding, padding),) * n))
+    sizes = [
+        (wide.shape[2 + d] - dilation * (weight.shape[2 + d] - 1) - 1) // stride + 1
+        for d in range(n)
+    ]
+    lanes = wide.reshape(x.shape[0], groups, -1, *wide.shape[2:])
+    kernel = weight.reshape(groups, -1, *weight.shape[1:])
+    y = np.zeros((x.shape[0], groups, kernel.shape[1], *sizes))
+    taps = list(np.ndindex(*weight.shape[2:]))
+
+    def met(tap: tuple[int, ...]) -> tuple[Any, ...]:
+        return (
+            ...,
+            *(
+                slice(k * dilation, k * dilation + stride * (size - 1) + 1, stride)
+                for k, size in zip(tap, sizes, strict=True)
+            ),
+        )
+
+    for tap in taps:
+        y += np.einsum("goc,bgc...->bgo...", kernel[(..., *tap)], lanes[met(tap)])
+    g = np.sin(np.arange(y.size, dtype=np.float64)).reshape(y.shape)
+    for_x, for_weight = np.zeros_like(lanes), np.zeros_like(kernel)
+    for tap in taps:
+        for_x[met(tap)] += np.einsum("goc,bgo...->bgc...", kernel[(..., *tap)], g)
+        own = lanes[met(tap)].reshape(*lanes.shape[:3], -1)
+        for_weight[(..., *tap)] = np.einsum("bgcp,bgop->goc", own, g.reshape(*g.shape[:3], -1))
+    inside = (..., *(slice(padding, padding + size) for size in x.shape[2:]))
+    g = g.reshape(x.shape[0], -1, *sizes)
+    return [
+        y.reshape(g.shape) + bias.reshape(-1, *(1,) * n),
+        for_x.reshape(wide.shape)[inside],
+        for_weight.reshape(weight.shape),
+        g.sum((0, *range(2, g.ndim))),
+    ]
 
 
 def test_a_forked_child_computes(monkeypatch: pytest.MonkeyPatch) -> None:

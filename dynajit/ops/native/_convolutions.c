@@ -1,4 +1,4 @@
-/* Convolutions of arrays, by the loops of generated C (codegen/headers/convolution.h).
+/* Convolutions of arrays, by the loops of generated C (codegen/headers/convolution_kernels.h).
  *
  * Contract: results have the bits that compiled functions give on the same CPU, for any number of
  * threads. `correlate` and `weigh` fill an array; all arrays are row-major, of one dtype, float32 or
