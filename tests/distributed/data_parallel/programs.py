@@ -157,27 +157,45 @@ def branches(t: Any) -> Any:
     return Branches().double()
 
 
-def some_unused(t: Any, wrapped: Callable[..., Any], rank: int, size: int) -> dict[str, Any]:
+def as_it_is(step: Callable[..., Any]) -> Callable[..., Any]:
+    """What PyTorch does with a step; `dj.compile` stands in its place."""
+    return step
+
+
+def some_unused(
+    t: Any, wrapped: Callable[..., Any], rank: int, size: int, whole: Any = as_it_is
+) -> dict[str, Any]:
     """Ranks use different parts; the last part is used by none. Momentum moves what has zeros."""
     module = wrapped(filled(t, branches(t)), find_unused_parameters=True)
     optimizer = t.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
-    for step in range(STEPS):
+
+    @whole
+    def trains(x: Any, which: int) -> None:
         optimizer.zero_grad()
-        x = inputs(t, "mlp", step, rank, size)
-        module(x, 1 + (rank + step) % 2).square().mean().backward()
+        module(x, which).square().mean().backward()
         optimizer.step()
+
+    for step in range(STEPS):
+        trains(inputs(t, "mlp", step, rank, size), 1 + (rank + step) % 2)
     assert module.module.parts[3].weight.grad is None
     return state(module)
 
 
-def static(t: Any, wrapped: Callable[..., Any], rank: int, size: int) -> dict[str, Any]:
+def static(
+    t: Any, wrapped: Callable[..., Any], rank: int, size: int, whole: Any = as_it_is
+) -> dict[str, Any]:
     """A graph that does not change, of which a part is never used."""
     module = wrapped(filled(t, branches(t)), static_graph=True)
     optimizer = t.optim.SGD(module.parameters(), lr=0.1)
-    for step in range(STEPS):
+
+    @whole
+    def trains(x: Any) -> None:
         optimizer.zero_grad()
-        module(inputs(t, "mlp", step, rank, size), 2).square().mean().backward()
+        module(x, 2).square().mean().backward()
         optimizer.step()
+
+    for step in range(STEPS):
+        trains(inputs(t, "mlp", step, rank, size))
     return state(module)
 
 
@@ -195,7 +213,9 @@ def uneven(
     return state(module)
 
 
-def mixed(t: Any, wrapped: Callable[..., Any], rank: int, size: int) -> dict[str, Any]:
+def mixed(
+    t: Any, wrapped: Callable[..., Any], rank: int, size: int, whole: Any = as_it_is
+) -> dict[str, Any]:
     """Two dtypes, a frozen parameter, and gradients that show the buckets."""
 
     class Mixed(t.nn.Module):  # type: ignore[misc,name-defined]
@@ -211,22 +231,34 @@ def mixed(t: Any, wrapped: Callable[..., Any], rank: int, size: int) -> dict[str
 
     module = wrapped(filled(t, Mixed()), gradient_as_bucket_view=True, bucket_cap_mb=0.0003)
     optimizer = t.optim.SGD((p for p in module.parameters() if p.requires_grad), lr=0.1)
-    for step in range(STEPS):
-        optimizer.zero_grad(set_to_none=step % 2 == 0)
-        module(inputs(t, "mlp", step, rank, size)).square().mean().backward()
+
+    @whole
+    def trains(x: Any, sets_to_none: bool) -> None:
+        optimizer.zero_grad(set_to_none=sets_to_none)
+        module(x).square().mean().backward()
         optimizer.step()
+
+    for step in range(STEPS):
+        trains(inputs(t, "mlp", step, rank, size), step % 2 == 0)
     return state(module)
 
 
-def hooked(t: Any, wrapped: Callable[..., Any], rank: int, size: int, hook: Any) -> dict[str, Any]:
+def hooked(
+    t: Any, wrapped: Callable[..., Any], rank: int, size: int, hook: Any, whole: Any = as_it_is
+) -> dict[str, Any]:
     """A hook averages the buckets."""
     module = wrapped(filled(t, mlp(t)), bucket_cap_mb=0.001)
     module.register_comm_hook(None, hook(t))
     optimizer = t.optim.SGD(module.parameters(), lr=0.1)
-    for step in range(STEPS):
+
+    @whole
+    def trains(x: Any) -> None:
         optimizer.zero_grad()
-        module(inputs(t, "mlp", step, rank, size)).square().mean().backward()
+        module(x).square().mean().backward()
         optimizer.step()
+
+    for step in range(STEPS):
+        trains(inputs(t, "mlp", step, rank, size))
     return state(module)
 
 
@@ -292,8 +324,11 @@ PROGRAMS: dict[str, Callable[..., dict[str, Any]]] = {
     "uneven": uneven,
     "uneven by those left": lambda *a: uneven(*a, by_all=False),
     "mixed": mixed,
-    "default hook": lambda *a: hooked(*a, default_hook),
-    "half hook": lambda *a: hooked(*a, half_hook),
-    "own hook": lambda *a: hooked(*a, own_hook),
+    "default hook": lambda *a, **named: hooked(*a, default_hook, **named),
+    "half hook": lambda *a, **named: hooked(*a, half_hook, **named),
+    "own hook": lambda *a, **named: hooked(*a, own_hook, **named),
     "scaled": scaled,
 }
+
+WHOLE = ("some unused", "static", "mixed", "default hook", "half hook", "own hook")
+"""Programs that take what is done with a function that makes a whole step: `whole=`."""

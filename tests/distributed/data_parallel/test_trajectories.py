@@ -22,6 +22,12 @@ FEW = {("mlp", "module compiled"), *((name, "eager") for name in programs.MODELS
 """What four processes show: compilers take most of the time."""
 
 
+CASES = [
+    *((name, False) for name in programs.PROGRAMS),
+    *((name, True) for name in programs.WHOLE),
+]
+
+
 def synchronised(module: Any) -> Any:
     return dj.nn.SyncBatchNorm.convert_sync_batchnorm(module)
 
@@ -60,10 +66,11 @@ def whole_steps() -> dict[str, Any]:
     return programs.state(module)
 
 
-def of_program(name: str) -> dict[str, Any]:
-    """A program that PyTorch runs, too."""
+def of_program(name: str, is_whole: bool = False) -> dict[str, Any]:
+    """A program that PyTorch runs, too; its steps compiled as a whole, or plain."""
     program = programs.PROGRAMS[name]
-    return program(dj, DistributedDataParallel, dist.get_rank(), dist.get_world_size())
+    named = {"whole": dj.compile} if is_whole else {}
+    return program(dj, DistributedDataParallel, dist.get_rank(), dist.get_world_size(), **named)
 
 
 @functools.cache
@@ -80,18 +87,18 @@ def trajectories(size: int) -> dict[Any, list[Any]]:
 
 
 @functools.cache
-def beside_pytorch() -> dict[str, tuple[list[Any], list[Any]]]:
-    """Program -> dynajit's results by rank, and PyTorch's; both jobs run at the same time."""
+def beside_pytorch() -> dict[tuple[str, bool], tuple[list[Any], list[Any]]]:
+    """Program, and whether its steps are compiled -> dynajit's results by rank, and PyTorch's; both
+    jobs run at the same time."""
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
     with tempfile.TemporaryDirectory() as folder:
         processes = pytorch_processes.start(2, folder)
-        names = list(programs.PROGRAMS)
-        ours = on_ranks([functools.partial(of_program, name) for name in names], 2)
+        ours = on_ranks([functools.partial(of_program, *case) for case in CASES], 2)
         theirs = pytorch_processes.results(processes, folder)
     return {
-        name: (mine, [by_rank[name] for by_rank in theirs])
-        for name, mine in zip(names, ours, strict=True)
+        (name, is_whole): (mine, [by_rank[name] for by_rank in theirs])
+        for (name, is_whole), mine in zip(CASES, ours, strict=True)
     }
 
 
@@ -132,8 +139,8 @@ def test_a_compiled_step_may_have_a_parallel_module_in_it(size: int) -> None:
 TOLERANCES = {"half hook": 1e-5, "mixed": 1e-5, "scaled": 0.02}  # of float16, float32, bfloat16
 
 
-@pytest.mark.parametrize("name", programs.PROGRAMS)
-def test_parallel_programs_do_what_pytorchs_do(name: str) -> None:
-    mine, theirs = beside_pytorch()[name]
+@pytest.mark.parametrize(("name", "is_whole"), CASES)
+def test_parallel_programs_do_what_pytorchs_do(name: str, is_whole: bool) -> None:
+    mine, theirs = beside_pytorch()[name, is_whole]
     for found, expected in zip(mine, theirs, strict=True):
         assert_close(found, expected, TOLERANCES.get(name, 1e-6))
