@@ -98,26 +98,52 @@ def _stages(
     """Per computed node its stage: foreign nodes have odd ones. It is the earliest, but what
     follows from inputs alone waits for its first user: it can share that one's kernel, and does
     not lie in memory until then. What may refuse its operands runs before what is started after
-    it: nobody else need hear of a call that fails."""
+    it: nobody else need hear of a call that fails. What nothing that is started needs is waited for
+    when all is started."""
     stages: dict[Node, int] = {}
-    first = started = looked_at = 0
-    refusing: list[Node] = []
     early: set[Node] = set()
-    for node in graph.calls:
-        earliest = max(started, looked_at) if starts(node.op) else first
-        stage = max((earliest, *(stages[a] for a in _computed(node))))
-        stages[node] = stage + (stage % 2 != (node in foreign))
-        if starts(node.op):
-            started, first = stages[node], stages[node] + 1
-            early.update(refusing)
-        if may_refuse(node) and not awaits(node.op):
-            refusing.append(node)
-            looked_at = max(looked_at, stages[node])
+    needed = _needed_to_start(graph)
+    last = 0
+    for is_needed in (True, False):
+        first = started = looked_at = 0
+        refusing: list[Node] = []
+        for node in graph.calls:
+            if (node in needed) is is_needed:
+                earliest = max(started, looked_at) if starts(node.op) else first
+                if awaits(node.op) and not is_needed:
+                    earliest = max(first, last + 2)  # behind what runs meanwhile
+                stage = max((earliest, *(stages[a] for a in _computed(node))))
+                stages[node] = stage + (stage % 2 != (node in foreign))
+            if starts(node.op):
+                started, first = stages[node], stages[node] + 1
+                last = max(last, started)
+                early.update(refusing)
+            elif node in needed and _is_check(node):
+                refusing.append(node)
+                looked_at = max(looked_at, stages[node])
     _wait_late(graph, stages, users)
     for node in reversed(graph.calls):
         if stages[node] == 0 and users[node] and node not in early:
             stages[node] = min(stages[user] - stages[user] % 2 for user in users[node])
     return stages
+
+
+def _needed_to_start(graph: Graph) -> set[Node]:
+    """What runs before something is started: what that is computed of, and what comes before it
+    and may refuse its operands."""
+    needed: set[Node] = set()
+    is_before = False
+    for node in reversed(graph.calls):
+        is_before = is_before or starts(node.op)
+        if starts(node.op) or node in needed or (is_before and _is_check(node)):
+            needed.add(node)
+            needed.update(_computed(node))
+    return needed
+
+
+def _is_check(node: Node) -> bool:
+    """Whether a node may refuse its operands, by itself."""
+    return may_refuse(node) and not awaits(node.op)
 
 
 def _wait_late(graph: Graph, stages: dict[Node, int], users: Mapping[Node, Sequence[Node]]) -> None:

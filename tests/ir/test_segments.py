@@ -153,6 +153,20 @@ def test_what_was_started_is_waited_for_where_its_result_is_read() -> None:
     graph = builder.finish([ops.exp(arrived) + WAIT(second), unread])
     found = cut(graph, {node for node in graph.calls if node.op in (START, WAIT)})
 
-    assert [["start"], ["sin"], ["start", "wait"], ["exp"], ["wait", "wait"], ["add"]] == list(
+    assert [["start"], ["sin"], ["start"], ["wait", "wait", "wait"], ["exp", "add"]] == list(
+        map(names, found)
+    )
+
+
+def test_what_needs_no_result_runs_before_anything_is_waited_for() -> None:
+    """But for what is to be started."""
+    builder = Builder("g")
+    x = builder.placeholder("x", TYPE)
+    arrived = WAIT(START(x))
+    second = START(ops.sin(arrived))
+    graph = builder.finish([ops.exp(arrived), ops.cos(WAIT(second)), ops.tan(x), second])
+    found = cut(graph, {node for node in graph.calls if node.op in (START, WAIT)})
+
+    assert [["start"], ["wait"], ["sin"], ["start"], ["exp", "tan"], ["wait"], ["cos"]] == list(
         map(names, found)
     )
