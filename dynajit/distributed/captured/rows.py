@@ -53,6 +53,21 @@ class Collective(GraphCallable):
         """See `GraphCallable`: none."""
         return ()
 
+    def __reduce__(self) -> tuple[Callable[[str], "Collective"], tuple[str]]:
+        return collective, (self.row.name,)
+
+
+_COLLECTIVES: Final[dict[str, Collective]] = {}
+
+
+def collective(name: str) -> Collective:
+    """The one whose row has a name (used to unpickle them).
+
+    Raises:
+        KeyError: there is none.
+    """
+    return _COLLECTIVES[name]
+
 
 @record(eq=False)
 class _Transfer:
@@ -90,9 +105,9 @@ def _row(
 
     rule = Extern(array, widens=True, starts=starts, joins="parts" in attributes, awaits=not starts)
     bound = dict.fromkeys(attributes, REQUIRED)
-    return Collective(
-        FURTHER.enter(Op(name, Kind.EXTERN, inputs, bound, infer, rule, vjp, opaque=True))
-    )
+    row = FURTHER.enter(Op(name, Kind.EXTERN, inputs, bound, infer, rule, vjp, opaque=True))
+    made = _COLLECTIVES[name] = Collective(row)
+    return made
 
 
 def _row_major(xp: Any, array: Any) -> Any:
