@@ -207,8 +207,8 @@ class Optimizer:
                         state = self.state[parameter]
                         if not state:
                             self._begin(parameter, state, group)
-                        is_spread = not (parameter._has_array or parameter.is_sparse)
-                        if self._is_elementwise and is_spread:
+                        in_parts = hasattr(type(parameter), "_stepped_in_parts")  # a DTensor
+                        if in_parts and self._is_elementwise:
                             parameter._stepped_in_parts(self._update, state, group)
                         else:
                             self._update(parameter, parameter.grad, state, group)

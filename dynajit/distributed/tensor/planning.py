@@ -54,26 +54,14 @@ def plan(
         types, attributes, out: of the whole.
         layouts: of the operands; None of what is no tensor.
     """
-    return _plan(op, tuple(types), tuple(attributes.items()), out, tuple(layouts))
-
-
-@functools.lru_cache(maxsize=4096)
-def _plan(
-    op: Op,
-    types: tuple[Any, ...],
-    attributes: tuple[tuple[str, Any], ...],
-    out: TensorType,
-    layouts: tuple[Layout | None, ...],
-) -> Plan:
     mesh = next(layout.mesh for layout in layouts if layout is not None)
-    named = dict(attributes)
     chosen: list[rules.Option] = []
     cost = 0.0
     looks_up: int | None = None
     for at in range(mesh.ndim):
         placements = tuple(None if layout is None else layout.placements[at] for layout in layouts)
         others = _others(layouts, at)
-        call = rules.Call(op, types, named, out, placements, mesh.size(at), others)
+        call = rules.Call(op, tuple(types), attributes, out, placements, mesh.size(at), others)
         found = [option for option in rules.options(call) if not option.looks_up or others == 1]
         offered = [*found, rules.whole(call)]
         costs = [_cost(call, option) for option in offered]

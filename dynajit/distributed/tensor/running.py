@@ -9,6 +9,7 @@ the result has to look like is compared with what the row gave.
 """
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -19,9 +20,10 @@ from dynajit.core.errors import (
     ShapeError,
     UnsupportedError,
 )
+from dynajit.core.records import record
 from dynajit.core.types import dtypes
-from dynajit.core.types.dtypes import Category
-from dynajit.core.types.value_types import ScalarType, TensorType
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.distributed.device_mesh import DeviceMesh
 from dynajit.distributed.tensor.dtensor import DTensor, as_gradient, made, placed, replicated
 from dynajit.distributed.tensor.layouts import Layout, Placements
@@ -92,14 +94,12 @@ def handle(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     is_recorded = needs_grad(inputs)
     if is_recorded and op.kind is Kind.COMPOSITE and not (op.vjp and op.rule.on_tape):
         return _by_rows(op, inputs, attributes)
-    types = tuple(map(_type_of, inputs))
-    out = op.type_of_result(types, attributes)
-    assert isinstance(out, TensorType)
-    layouts = [x._layout if isinstance(x, DTensor) else None for x in inputs]
-    found = plan(op, types, attributes, out, layouts)
-    if takes_apart(op, found):
+    work = _work_of(
+        op, tuple(map(_seen, inputs)), tuple(attributes.items()), dtypes.default_floating()
+    )
+    if work.is_apart:
         return _by_rows(op, inputs, attributes)
-    return _recorded(op, inputs, attributes, _run(op, inputs, attributes, out, found), is_recorded)
+    return _recorded(op, inputs, attributes, _run(op, inputs, attributes, work), is_recorded)
 
 
 DTensor.__dynajit_handler__ = staticmethod(handle)
@@ -125,10 +125,67 @@ def _as_operand(op: Op, x: Any, mesh: DeviceMesh) -> Any:
     raise ShapeError(MSG_MIXED.format(name=op.name, shape=tuple(x.shape)))
 
 
-def _type_of(x: Any) -> Any:
+def _seen(x: Any) -> Any:
+    """All that is asked of an operand before the row runs: of a DTensor where it lies, of a number
+    its category."""
     if isinstance(x, DTensor):
-        return TensorType(tuple(x.shape), x.dtype, x.device)
-    return None if x is None else ScalarType(dtypes.category_of(x))
+        return x._layout, x.dtype, x.device
+    return None if x is None else dtypes.category_of(x)
+
+
+def _type_of(seen: Any) -> ValueType | None:
+    if isinstance(seen, tuple):
+        layout, dtype, device = seen
+        return TensorType(layout.shape, dtype, device)
+    return None if seen is None else ScalarType(seen)
+
+
+@record
+class _Work:
+    """How a row is run on parts of operands that are seen so.
+
+    Args:
+        plan: the choice among what the row can do.
+        layout: of the result.
+        shape: of this process's part of it.
+        dtype: of the result.
+        changed: attributes that are others of parts. All others are the call's own: 0 and False,
+            which are equal, may be seen alike here.
+        is_apart: the row is run as the rows that it stands for.
+    """
+
+    plan: Plan
+    layout: Layout
+    shape: tuple[int, ...]
+    dtype: DType
+    changed: dict[str, Any]
+    is_apart: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def _work_of(
+    op: Op, seen: tuple[Any, ...], attributes: tuple[tuple[str, Any], ...], default: DType
+) -> _Work:
+    """See `_Work`.
+
+    Args:
+        default: the dtype of numbers, which types of results depend on.
+    """
+    layouts = [x[0] if isinstance(x, tuple) else None for x in seen]
+    types = [_type_of(x) for x in seen]
+    named = dict(attributes)
+    out = op.type_of_result(types, named)
+    assert isinstance(out, TensorType)
+    found = plan(op, types, named, out, layouts)
+    mesh = next(layout.mesh for layout in layouts if layout is not None)
+    layout = Layout(mesh, found.result, tuple(map(int, out.shape)))
+    first: tuple[int, ...] = ()
+    if layouts and layouts[0] is not None and found.wants[0] is not None:
+        first = layouts[0].with_placements(found.wants[0]).local_shape()
+    shape = layout.local_shape()
+    own = localized(op, named, first, shape)
+    changed = {name: value for name, value in own.items() if value is not named[name]}
+    return _Work(found, layout, shape, out.dtype, changed, takes_apart(op, found))
 
 
 def _by_rows(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> Any:
@@ -139,26 +196,22 @@ def _by_rows(op: Op, inputs: tuple[Any, ...], attributes: Mapping[str, Any]) -> 
 # -- parts -----------------------------------------------------------------------------------------
 
 
-def _run(
-    op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], out: TensorType, found: Plan
-) -> DTensor:
+def _run(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any], work: _Work) -> DTensor:
     """The result without history."""
-    mesh = next(x.device_mesh for x in inputs if isinstance(x, DTensor))
-    layout = Layout(mesh, found.result, tuple(map(int, out.shape)))
+    found, layout = work.plan, work.layout
     with no_grad():
         parts = tuple(
             moved(x._local, x._layout, wanted) if wanted is not None else x
             for x, wanted in zip(inputs, found.wants, strict=True)
         )
         if found.looks_up is None:
-            first = tuple(parts[0].shape) if is_tensor(parts[0]) else ()
-            local = op(*parts, **localized(op, attributes, first, layout.local_shape()))
+            local = op(*parts, **{**attributes, **work.changed})
         else:
             local = _looked_up(op, inputs[0], found, parts, attributes)
-    if tuple(local.shape) != layout.local_shape() or local.dtype is not out.dtype:
+    if tuple(local.shape) != work.shape or local.dtype is not work.dtype:
         raise InternalError(
             f"{op.name}: a part is {local.dtype}{list(local.shape)}, expected "
-            f"{out.dtype}{list(layout.local_shape())} of {layout}"
+            f"{work.dtype}{list(work.shape)} of {layout}"
         )
     if not (op.kind is Kind.MOVEMENT and op.rule.view):
         return made(local, layout)

@@ -18,10 +18,10 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.distributed.tensor.layouts import chunk
 from dynajit.distributed.tensor.placements import Partial, Placement, Replicate, Shard
 from dynajit.distributed.tensor.rules import Call, Option, localized, options
-from dynajit.distributed.tensor.running import _type_of
 from dynajit.ops import TABLE, Op
 from tests.support.rows.row_graphs import ROWS, accepted
 from tests.support.rows.samples import Sample
+from tests.support.rows.tape import type_of
 
 pytestmark = pytest.mark.one_python
 
@@ -96,15 +96,10 @@ def options_of(op: Op) -> int:
     checked = 0
     for sample in accepted(op, dtypes.float64):
         operands = [
-            dj.from_numpy(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
+            dj.from_numpy(np.array(x, order="C")) if isinstance(x, np.ndarray) else x
             for x in sample.inputs
         ]
-        types = tuple(
-            TensorType(tuple(x.shape), x.dtype, x.device)
-            if isinstance(x, dj.Tensor)
-            else _type_of(x)
-            for x in operands
-        )
+        types = tuple(map(type_of, sample.inputs))
         try:
             expected = op(*operands, **sample.attributes)
             out = op.type_of_result(types, sample.attributes)
