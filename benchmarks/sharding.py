@@ -23,6 +23,7 @@ import dynajit.distributed as dist
 from dynajit import nn
 from dynajit.distributed.fsdp import fully_shard
 from dynajit.distributed.optim import ZeroRedundancyOptimizer
+from dynajit.distributed.tensor import DTensor
 
 PROCESSES = 4
 WIDTH, BLOCKS, NAMES, LENGTH, BATCH = 128, 6, 512, 16, 2
@@ -85,7 +86,8 @@ STAGES = (_plain, _first, _sharded(False), _sharded(True))
 
 
 def _bytes(tensors: Any) -> int:
-    return sum(x.numel() * x.element_size() for x in tensors if isinstance(x, dj.Tensor))
+    parts = (x.to_local() if isinstance(x, DTensor) else x for x in tensors)
+    return sum(x.numel() * x.element_size() for x in parts if isinstance(x, dj.Tensor))
 
 
 def _units(model: Any) -> list[Any]:

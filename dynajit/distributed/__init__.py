@@ -311,12 +311,13 @@ __all__ = [
     "send_object_list",
     "set_debug_level",
     "set_debug_level_from_env",
+    "tensor",
     "utils",
 ]
 
 __getattr__ = late.publish(
     __name__,
-    modules=("checkpoint",),
+    modules=("checkpoint", "tensor"),
     names={"GradBucket": "dynajit.distributed.data_parallel.buckets"},
 )
 

@@ -35,9 +35,12 @@ __all__ = [
     "full",
     "init_device_mesh",
     "ones",
+    "parallel",
     "rand",
     "randn",
     "zeros",
 ]
+
+__getattr__ = late.publish(__name__, modules=("parallel",))
 
 late.show(__name__)
