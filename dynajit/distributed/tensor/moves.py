@@ -1,13 +1,15 @@
 """Parts of a tensor, placed otherwise: what processes send each other for it.
 
 Contract: `moved` gives this process's part by new placements, from parts by old ones, without
-gradients; it may be the given tensor itself. All processes of a mesh call it with the same layouts,
-in the same order. What is sent depends on layouts alone. Every step changes one dim of the mesh.
+gradients: the given tensor itself where they are the same, else memory of its own. All processes of
+a mesh call it with the same layouts, in the same order. What is sent depends on layouts alone.
+Every step changes one dim of the mesh.
 """
 
 from typing import Any, Final
 
 from dynajit.core.errors import UnsupportedError
+from dynajit.core.types.memory_format import contiguous_format
 from dynajit.distributed.collectives import (
     all_gather_into_tensor,
     all_reduce,
@@ -183,12 +185,13 @@ class _Move:
         assert isinstance(placement, Shard)
         size = self.local.shape[placement.dim]
         start, length = chunk(size, self.layout.mesh.size(at), self.place[at])
-        self._now(at, placement, self.local.narrow(placement.dim, start, length).contiguous())
+        part = self.local.narrow(placement.dim, start, length)
+        self._now(at, placement, part.clone(memory_format=contiguous_format))
 
     def _become_partial(self, at: int, placement: Placement) -> None:
         """Let a whole be what a reduction gives."""
         assert isinstance(placement, Partial)
-        local = self.local
+        local = self.local.clone()
         if placement.reduce_op == "sum" and self.place[at]:
             local = zeros_like(local)
         elif placement.reduce_op == "product":

@@ -284,7 +284,7 @@ class SavedParts:
         is_result: of the node itself: only its part is kept, so that no cycle arises.
     """
 
-    __slots__ = ("history", "layout", "local", "place", "storage", "tensor", "version")
+    __slots__ = ("history", "layout", "local", "place", "storages", "tensor", "versions")
 
     def __init__(self, x: DTensor, is_result: bool) -> None:
         hooks = saved_hooks.current() if saved_hooks.OPEN else None
@@ -295,8 +295,12 @@ class SavedParts:
         self.tensor = None if is_result or self.place is not None else x
         self.history = None if is_result or x.grad_fn is None else (x.grad_fn, x.output_index)
         self.layout = x._layout
-        self.storage = x._storage
-        self.version = self.storage.version
+        # The part may be known to the program, too, as a plain tensor.
+        self.storages = (x._storage,) if self.local is None else (x._storage, x._local._storage)
+        self.versions = self._versions()
+
+    def _versions(self) -> tuple[int, ...]:
+        return tuple(storage.version for storage in self.storages)
 
     def unpack(self, node: Node) -> Any:
         """The tensor, if nobody wrote to it since.
@@ -304,11 +308,12 @@ class SavedParts:
         Raises:
             AutogradError: it was written in place.
         """
-        if self.storage.version != self.version:
+        if self._versions() != self.versions:
             what = f"DTensor {list(self.layout.shape)}"
-            raise AutogradError(MSG_MODIFIED.format(
-                what=what, node=node.name(), now=self.storage.version, expected=self.version
-            ))  # fmt: skip
+            now, expected = sum(self._versions()), sum(self.versions)
+            raise AutogradError(
+                MSG_MODIFIED.format(what=what, node=node.name(), now=now, expected=expected)
+            )
         if self.tensor is not None:
             return self.tensor
         again = made(self.local if self.place is None else self.place.found(), self.layout)

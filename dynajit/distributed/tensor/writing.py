@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError, UnsupportedError
+from dynajit.core.types.dtypes import bool_
 from dynajit.distributed.tensor.dtensor import DTensor, placed, replicated
 from dynajit.distributed.tensor.running import implicit_replication
 from dynajit.eager import _tensor
@@ -23,6 +24,10 @@ from dynajit.ops.table.op_table import TABLE
 MSG_COPIED: Final = (
     "{name}: this DTensor is a view whose elements had to be sent, so what it is a view of would "
     "not be written.  Write to that tensor itself, or to a clone()."
+)
+MSG_CHOSEN: Final = (
+    "__setitem__: positions of a DTensor are chosen by a tensor.  Use torch.where, index_put or "
+    "scatter, whose results are new tensors; or slices, or a mask of the same shape with a number."
 )
 MSG_RECORDED_VIEW: Final = (
     "{name}: a view of a DTensor is written in place while gradients are recorded, which is not "
@@ -127,9 +132,24 @@ def _take(self: Any, value: Any, name: str) -> Any:
 
 
 def _set_item(self: Any, index: Any, value: Any) -> None:
-    """Write a part: see `write`."""
+    """Write a part: see `write`.
+
+    Raises:
+        UnsupportedError: positions are chosen by a tensor, which is no mask of the same shape, or
+            the value then is no number.
+    """
     with implicit_replication():
-        write(self[index], value, "__setitem__")
+        if _is_mask(self, index) and isinstance(value, (bool, int, float, complex)):
+            write(self, self.masked_fill(index, value), "__setitem__")
+            return
+        part = self[index]
+        if part is not self and not (part._is_view_of_other or part._is_copied_view):
+            raise UnsupportedError(MSG_CHOSEN)
+        write(part, value, "__setitem__")
+
+
+def _is_mask(x: DTensor, index: Any) -> bool:
+    return isinstance(index, DTensor) and index.dtype is bool_ and index.shape == x.shape
 
 
 def _install() -> None:

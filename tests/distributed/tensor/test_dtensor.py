@@ -144,15 +144,53 @@ def drawn_numbers() -> tuple[Any, Any]:
 def on_two() -> list[list[Any]]:
     """By rank, of one job."""
     on_a_line = functools.partial(differences, (2,), PLACED)
-    return on_ranks([on_a_line, uneven, drawn_numbers, refusals], 2)
+    return on_ranks([on_a_line, uneven, drawn_numbers, written, refusals], 2)
 
 
 def test_tensors_on_two_processes_compute_as_one() -> None:
-    found, sizes, numbers, _ = on_two()
+    found, sizes, numbers, writes, _ = on_two()
     assert not isinstance(found[0], Raised), found[0]
     assert {} == {name: error for name, error in found[0].items() if not error < 1e-10}
-    for results in (*sizes, *numbers):
+    for results in (*sizes, *numbers, *writes):
+        assert not isinstance(results, Raised), results
         assert all(results), results
+
+
+def written() -> list[bool]:
+    """What in-place methods do to views and aliases, and to what is saved for backward."""
+    mesh = init_device_mesh("cpu", (2,))
+    whole = drawn(4, 6)
+
+    def column(x: Any) -> None:
+        x[:, 1:3].mul_(2)
+        x[:, 0] = 5
+
+    def masked(x: Any) -> None:
+        x[x > 0.5] = 0
+
+    def turned(x: Any) -> None:
+        x.t().add_(1)
+        x.view(-1).neg_()
+
+    found = []
+    for write in (column, masked, turned):
+        plain, spread = whole.clone(), distribute_tensor(whole, mesh, [Shard(0)])
+        write(plain)
+        write(spread)
+        found.append(bool((spread.full_tensor() == plain).all()))
+    everywhere = distribute_tensor(whole, mesh)
+    everywhere.redistribute(placements=[Shard(0)]).add_(1)
+    found.append(bool((everywhere.to_local() == whole).all()))
+    part = dj.ones(2, 3).requires_grad_() * 1
+    spread = DTensor.from_local(part, mesh, [Shard(0)])
+    loss = (spread * spread).sum()
+    with dj.no_grad():
+        part.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    with pytest.raises(NotImplementedError, match="chosen by a tensor"):
+        everywhere[distribute_tensor(dj.tensor([0, 2]), mesh)] = 5
+    return found
 
 
 def test_tensors_on_a_grid_compute_as_one() -> None:
