@@ -18,6 +18,7 @@ from dynajit.distributed.sharding.optimizer_states import (
 )
 from dynajit.distributed.sharding.settings import StateDictType
 from dynajit.distributed.sharding.states import ShardedTensor, state_dicts_of
+from dynajit.distributed.tensor.dtensor import DTensor
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.nn.module import Module
@@ -108,6 +109,8 @@ def get_model_state_dict(
         saved = model.state_dict()
     frozen = _frozen(model) if chosen.ignore_frozen_params else set()
     found = {_plain(name, model): value for name, value in saved.items()}
+    if chosen.full_state_dict:  # modules of tensor parallelism have DTensors in any case
+        found = {n: x.full_tensor() if isinstance(x, DTensor) else x for n, x in found.items()}
     found = {name: value for name, value in found.items() if name not in frozen}
     if chosen.full_state_dict and chosen.cpu_offload and not _is_first():
         return {}

@@ -60,7 +60,8 @@ def keep_resetting(units: Iterable[Unit]) -> None:
 def _reset(module: Any, held: list[tuple[Unit, int, str]], reset: Callable[[], None]) -> None:
     parts = dict(module._parameters)
     for unit, index, name in held:
-        module._parameters[name] = empty(unit.entries[index].shape, dtype=parts[name].dtype)
+        values = empty(unit.entries[index].shape, dtype=parts[name].dtype)
+        module._parameters[name] = unit.dressed(index, values)
     try:
         reset()
         wholes = dict(module._parameters)
@@ -68,4 +69,4 @@ def _reset(module: Any, held: list[tuple[Unit, int, str]], reset: Callable[[], N
         module._parameters.update(parts)
     for unit, index, name in held:
         if not unit.leaves[index].is_meta:
-            unit.write(index, wholes[name])
+            unit.write(index, unit.undressed(index, wholes[name]))

@@ -115,7 +115,8 @@ class _Watch:
         for unit in self._state.needed():
             if unit.shows == 0:
                 if kind is StateDictType.FULL_STATE_DICT:
-                    unit.lay(tensor.clone() for tensor in unit.views(unit.gathered()))
+                    copies = [view.clone() for view in unit.views(unit.gathered())]
+                    unit.lay(_whole(unit.dressed(index, x)) for index, x in enumerate(copies))
                     unit.free()
                 else:
                     unit.lay(_parts(unit))
@@ -152,6 +153,11 @@ class _Watch:
                 unit.lay_parts()
 
 
+def _whole(x: Any) -> Any:
+    """What all processes have of a tensor together."""
+    return x.full_tensor() if isinstance(x, DTensor) else x
+
+
 def _take_over(unit: Unit, index: int, found: Any) -> None:
     """What a module has after loading: written into the part, if it is not the part itself."""
     leaf = unit.leaves[index]
@@ -164,7 +170,7 @@ def _take_over(unit: Unit, index: int, found: Any) -> None:
             with no_grad():
                 leaf.copy_(found)
         return
-    unit.write(index, found.full_tensor() if isinstance(found, DTensor) else found)
+    unit.write(index, unit.undressed(index, found))
 
 
 def _parts(unit: Unit) -> Sequence[Any]:
@@ -176,11 +182,12 @@ def _parts(unit: Unit) -> Sequence[Any]:
 def _whole_copies(unit: Unit) -> tuple[Tensor, ...]:
     """What a state dict is loaded into: the values now, where not all may be there."""
     if unit.leaves[0].is_meta:
-        return tuple(empty(entry.shape, dtype=unit.dtype) for entry in unit.entries)
-    with no_grad():
-        copies = tuple(view.clone() for view in unit.views(unit.gathered()))
-    unit.free()
-    return copies
+        copies = [empty(entry.shape, dtype=unit.dtype) for entry in unit.entries]
+    else:
+        with no_grad():
+            copies = [view.clone() for view in unit.views(unit.gathered())]
+        unit.free()
+    return tuple(unit.dressed(index, x) for index, x in enumerate(copies))
 
 
 def _check_places(unit: Unit, values: list[Any]) -> None:

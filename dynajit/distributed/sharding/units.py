@@ -24,7 +24,9 @@ from dynajit.distributed.sharding.splits import ByRows, Even, Members, Split
 from dynajit.distributed.sharding.transfers import ORDER, Gathering, Reduction
 from dynajit.distributed.tensor.dtensor import DTensor, from_part, made, made_as
 from dynajit.distributed.tensor.layouts import Layout
+from dynajit.distributed.tensor.moves import moved
 from dynajit.distributed.tensor.parameters import DTensorParameter
+from dynajit.distributed.tensor.placements import Replicate
 from dynajit.eager import _tensor
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tensor.creation import empty, tensor
@@ -260,6 +262,24 @@ class Unit:
         if self.split.layouts is None:
             return flat
         return made(self.shaped(index, flat), self.split.layouts[index])
+
+    def dressed(self, index: int, whole: Tensor) -> Tensor:
+        """A whole parameter, without history, as modules have it: a DTensor where it is spread over
+        other processes, too."""
+        layout = self.entries[index].layout
+        return whole if layout is None else made(whole, layout)
+
+    def undressed(self, index: int, found: Any) -> Tensor:
+        """Of a parameter, however it is placed, what this process and its group have together;
+        every process calls this."""
+        layout = self.entries[index].layout
+        if isinstance(found, DTensor) and found._layout == layout:
+            return found._local
+        whole: Tensor = found.full_tensor() if isinstance(found, DTensor) else found
+        if layout is None:
+            return whole
+        replicated = (Replicate(),) * layout.mesh.ndim
+        return moved(whole.detach(), layout.with_placements(replicated), layout.placements)
 
     def write(self, index: int, whole: Tensor) -> None:
         """Write a whole parameter into its part."""

@@ -9,6 +9,7 @@ import pytest
 import dynajit as dj
 import dynajit.distributed as dist
 from dynajit import nn
+from dynajit.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from dynajit.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
 from dynajit.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh, parallel
 from dynajit.distributed.tensor.placement_types import _StridedShard
@@ -92,6 +93,39 @@ def with_tensor_parallelism(kind: str) -> Any:
     return trained(model, rank, 2)
 
 
+def states() -> list[bool]:
+    """State dicts of a model with tensor parallelism that is sharded: whole, loaded, from meta."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+
+    def spread(model: Any) -> Any:
+        plan = {"0": parallel.ColwiseParallel(), "1": parallel.RowwiseParallel()}
+        return fully_shard(parallel.parallelize_module(model, mesh["tp"], plan), mesh=mesh["dp"])
+
+    def plain(seed: int) -> Any:
+        dj.manual_seed(seed)
+        return nn.Sequential(nn.Linear(6, 10), nn.Linear(10, 5))
+
+    def equal(model: Any, state: dict[str, Any]) -> bool:
+        found = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+        return all(bool((found[name] == x).all()) for name, x in state.items())
+
+    first, second = plain(0).state_dict(), plain(1).state_dict()
+    model = spread(plain(0))
+    results = [equal(model, first)]
+    model.load_state_dict(second)
+    results.append(equal(model, second))
+    parts = spread(plain(0)).state_dict()
+    model.load_state_dict(parts)
+    results.append(equal(model, first))
+    with dj.device("meta"):
+        empty = nn.Sequential(nn.Linear(6, 10), nn.Linear(10, 5))
+    spread(empty).to_empty(device="cpu")
+    dj.manual_seed(1)
+    for layer in empty:
+        layer.reset_parameters()
+    return [*results, equal(empty, second)]
+
+
 def kept() -> tuple[Any, ...]:
     """What a unit keeps between forward and backward, and who is asked for the rest."""
     model: Any = fully_shard(nn.Linear(4, 8), reshard_after_forward=2)
@@ -152,10 +186,10 @@ RUNS = {
 @functools.cache
 def results() -> dict[str, list[Any]]:
     """By rank, of all functions."""
-    found = on_ranks([alone, *RUNS.values(), kept, refusals], SIZE)
+    found = on_ranks([alone, *RUNS.values(), kept, states, refusals], SIZE)
     for by_rank in found:
         assert not any(isinstance(one, Raised) for one in by_rank), by_rank
-    return dict(zip(("alone", *RUNS, "kept", "refusals"), found, strict=True))
+    return dict(zip(("alone", *RUNS, "kept", "states", "refusals"), found, strict=True))
 
 
 @pytest.mark.parametrize("kind", RUNS)
@@ -172,6 +206,11 @@ def test_neighbours_keep_parameters_between_forward_and_backward() -> None:
     """40 elements, half of them in each of two processes."""
     for found in results()["kept"]:
         assert (20, True, 2, True, (8, 4)) == found
+
+
+def test_states_of_spread_models_are_those_of_plain_ones() -> None:
+    for found in results()["states"]:
+        assert [True] * 4 == found
 
 
 def test_what_does_not_fit_is_refused() -> None:
