@@ -70,6 +70,7 @@ from dynajit.distributed.objects import (
 from dynajit.distributed.point_to_point import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from dynajit.distributed.reductions import ReduceOp
 from dynajit.distributed.reductions import _make_nccl_premul_sum as _make_nccl_premul_sum
+from dynajit.distributed.reductions import reduce_op as reduce_op
 from dynajit.distributed.rendezvous import rendezvous
 from dynajit.distributed.stores.store import FileStore, HashStore, PrefixStore, Store, TCPStore
 from dynajit.distributed.work import Work

@@ -5,6 +5,7 @@ engines know the others.
 """
 
 import enum
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError
@@ -34,6 +35,25 @@ class ReduceOp(enum.Enum):
 #: The kinds by themselves, as PyTorch names them.
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
+
+class _OldName:
+    """What PyTorch called `ReduceOp` first, which older programs still read."""
+
+    def __getattr__(self, name: str) -> ReduceOp:
+        if name.startswith("__"):  # asked by Python, not by a program
+            raise AttributeError(name)
+        warnings.warn(
+            "`torch.distributed.reduce_op` is deprecated, please use `torch.distributed.ReduceOp` "
+            "instead",
+            FutureWarning,
+            stacklevel=2,
+        )
+        found: ReduceOp = getattr(ReduceOp, name)
+        return found
+
+
+reduce_op: Final = _OldName()
+"""`ReduceOp` by its older name; a FutureWarning, as in PyTorch."""
 
 _SUM: Final = ReduceOp.SUM
 

@@ -451,3 +451,10 @@ def test_policies_say_which_modules_would_be_sharded() -> None:
     assert wrap.ModuleWrapPolicy([dj.nn.Linear])(linear, False)
     assert wrap._or_policy(linear, policies=[lambda **named: True], **options)
     assert MixedPrecision(param_dtype=dj.bfloat16).param_dtype is dj.bfloat16
+
+
+def test_the_older_name_of_reduceop_warns() -> None:
+    with pytest.warns(FutureWarning, match="reduce_op` is deprecated"):
+        assert dist.ReduceOp.SUM is dist.reduce_op.SUM
+    with pytest.warns(FutureWarning), pytest.raises(AttributeError):
+        dist.reduce_op.SUMME  # type: ignore[attr-defined]
