@@ -44,6 +44,9 @@ def run(rank, size, how, folder):
         raise ValueError("of rank 1")
     if how == "killed" and rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
+    if how == "late" and rank == 1:
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
     if how in ("raises", "killed"):
         dist.all_reduce(x)
     if how == "again":
@@ -96,9 +99,10 @@ def test_processes_of_a_program_make_a_group(tmp_path: Path, how: str, method: s
 
 
 @NEEDS_MPICH
-@pytest.mark.parametrize(("how", "code"), [("raises", 1), ("killed", -signal.SIGKILL)])
+@pytest.mark.parametrize(("how", "code"), [("raises", 1), ("killed", -signal.SIGKILL),
+                                           ("late", -signal.SIGKILL)])  # fmt: skip
 def test_all_end_where_one_does(tmp_path: Path, how: str, code: int) -> None:
-    """Within seconds, and say which one it was."""
+    """Within seconds, and say which one it was; also where the others are leaving."""
     start = time.monotonic()
     found = ended(tmp_path, how)
     assert time.monotonic() - start < 30

@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -32,6 +33,9 @@ from dynajit.distributed.stores.store import PrefixStore, Store
 
 #: Seconds that a process has to say why it fails, when another one ended.
 _GRACE_S: Final = 0.5
+
+#: Seconds between two looks at whether this process has left.
+_STEP_S: Final = 0.05
 
 #: Seconds that the first process, which may serve the store, waits until all others have left.
 _LEAVING: Final = timedelta(seconds=5)
@@ -47,6 +51,9 @@ _NOT_FOUND: Final = "cmd=get_result rc=-1 msg=key_not_found value=unknown"
 class Answers:
     """What a process manager says to one process. Mutable: it counts barriers.
 
+    Attributes:
+        is_waiting: whether it waits for others, and uses the store.
+
     Args:
         store: of these processes alone.
         size: of processes.
@@ -59,6 +66,7 @@ class Answers:
         self._size = size
         self._mapping = mapping(hosts)
         self._barriers = 0
+        self.is_waiting = False
         self._simple = {
             "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
             "get_maxes": "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=4096",
@@ -96,7 +104,9 @@ class Answers:
         self._barriers += 1
         if self._store.add(f"barrier/{self._barriers}", 1) == self._size:
             self._store.set(f"met/{self._barriers}", "")
+        self.is_waiting = True
         self._store.wait([f"met/{self._barriers}"], _FOR_EVER)
+        self.is_waiting = False
 
 
 def mapping(hosts: Iterable[str]) -> str:
@@ -128,6 +138,7 @@ class Meeting:
         self._is_over = threading.Event()
         self._has_failed = False
         self._finalize: Callable[[], int] = int
+        self._answers: Answers | None = None
 
     def start(self, load: Callable[[], ModuleType]) -> None:
         """Start MPI with all processes.
@@ -144,6 +155,7 @@ class Meeting:
         found = [value.decode().split(" ", 1) for value in self._store.multi_get(keys)]
         answers = Answers(self._store, self._size, [host for _, host in found], self._name())
         self._in_background(lambda: self._answer(answers))
+        self._answers = answers
         self._watch([(rank, int(pid)) for rank, (pid, host) in enumerate(found)
                      if rank != self._rank and host == socket.gethostname()])  # fmt: skip
         self._init(load)
@@ -207,11 +219,26 @@ class Meeting:
         self._lose(watched[ended[0]])
 
     def _lose(self, rank: int) -> None:
+        """End, unless the other process has left as it should: then this one is about to."""
+        start = time.monotonic()
+        while not self._is_over.wait(_STEP_S):
+            passed = time.monotonic() - start
+            if passed > _LEAVING.total_seconds() or (passed > _GRACE_S and self._is_free()):
+                break
+        if self._is_over.is_set() or (self._is_free() and self._has_left(rank)):
+            return
         self._end(f"rank {rank} has ended before the others")
 
+    def _is_free(self) -> bool:
+        """Whether the store can be asked."""
+        return self._answers is None or not self._answers.is_waiting
+
+    def _has_left(self, rank: int) -> bool:
+        with suppress(DistNetworkError, DistStoreError):
+            return self._store.check([f"left/{rank}"])
+        return False
+
     def _end(self, reason: str) -> None:
-        if self._is_over.wait(_GRACE_S):
-            return
         print(f"rank {self._rank} ends: {reason}.", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGTERM)
 
