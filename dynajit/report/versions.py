@@ -254,7 +254,7 @@ def _is_librarys(value: Any) -> bool:
     if isinstance(value, ModuleType):
         name = vars(value).get("__name__")
     elif isinstance(value, type):
-        name = type.__dict__["__module__"].__get__(value)  # type: ignore[attr-defined]
+        name = type.__dict__["__module__"].__get__(value)
     elif isinstance(value, (FunctionType, BuiltinFunctionType, LibraryFunction)):
         name = value.__module__
     else:
