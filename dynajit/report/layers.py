@@ -18,6 +18,8 @@ from dynajit.report.versions import GuardText
 _INDEXED: Final = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)\[('?)(\d+)\2\]")
 ALIKE: Final = 0.8
 """Part of the guards that two layers have in common: what is asked once is asked of the first."""
+FEWEST_GUARDS: Final = 3
+"""Guards that a layer has at least: two numbers of a list are none."""
 SHORTEST_PERIOD: Final = 4
 MOST_COMPARED: Final = 4000
 """Operations among which repetitions are looked for: a search takes the square of their number."""
@@ -72,6 +74,8 @@ def _alike(by_index: dict[int, list[GuardText]]) -> list[int]:
     usual, _ = Counter(frozenset(shape.items()) for shape in shapes.values()).most_common(1)[0]
     model = Counter(dict(usual))
     size = model.total()
+    if size < FEWEST_GUARDS:
+        return []
     return [
         index
         for index, shape in sorted(shapes.items())

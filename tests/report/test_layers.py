@@ -24,6 +24,12 @@ def test_guards_of_equal_layers_are_one_group_and_nothing_is_lost() -> None:
     assert {*equal, *more} == set(group.guards)
 
 
+def test_items_with_a_guard_or_two_are_no_layers() -> None:
+    guards = [guard(f"f.__defaults__[{i}]") for i in range(5)]
+
+    assert ([], guards) == layers_in(guards)
+
+
 def test_layers_within_layers_belong_to_the_outer_ones() -> None:
     guards = [guard(f"net.blocks[{i}].heads[{j}].scale") for i in range(3) for j in range(4)]
     (group,), rest = layers_in(guards)
