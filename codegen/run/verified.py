@@ -3,7 +3,8 @@
 Contract: `VerifiedProgram` runs a program that hands out all values it stores, then computes each
 stored value row by row from the stored values before it, so that an error is found where it is
 made. What differs by more than rounding can explain raises VerificationError, which names the
-kernel, its value and the user's line, and writes the C text to a file.
+kernel, its value and the user's line, and writes the C text to a file. Where all kernels are right,
+the first row whose values are far from those of float64 is warned of (`reference`).
 
 How much rounding can explain is found by stochastic arithmetic: the rows run again with every
 floating result, and every addend of a sum, changed at random by up to one unit in the last place,
@@ -23,9 +24,11 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.codegen.compilers.cache_folder import folder_of, write_atomically
+from dynajit.codegen.run.reference import Reference
 from dynajit.core.arrays.gpu import runtime as gpu
-from dynajit.core.errors import VerificationError
+from dynajit.core.errors import PrecisionWarning, VerificationError
 from dynajit.core.process import config
+from dynajit.core.process.warning import warn
 from dynajit.core.quoting import as_bytes, as_file_name
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
@@ -117,6 +120,7 @@ class VerifiedProgram:
         self.stored = tuple(stored)
         self.paired = frozenset(paired)
         self._random = np.random.default_rng(0)
+        self._told: set[Node] = set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.program, name)
@@ -148,6 +152,7 @@ class VerifiedProgram:
         numbers = sizes.bind(sizes.symbol_places(graph), inputs)
         uses = interpret.last_uses(graph)
         kernels = {stored.node: stored.kernel for stored in self.stored}
+        reference = Reference(graph, inputs, numbers)
         wrong: list[tuple[int, Callable[[], VerificationError]]] = []
         order = {stored.kernel: number for number, stored in enumerate(self.stored)}
         for node in graph.nodes:
@@ -161,10 +166,15 @@ class VerifiedProgram:
                     if error is not None:
                         wrong.append((order[kernels[node]], error))
                     known[node] = _Value((found[node],))
+                reference.follow(node, known[node].runs[0])
             for argument in uses.get(node, ()):
                 del known[argument]
+                reference.forget(argument)
         if wrong:
             raise min(wrong, key=lambda pair: pair[0])[1]()
+        if reference.first is not None and reference.first.node not in self._told:
+            self._told.add(reference.first.node)
+            warn(reference.first.text(self.program.name), PrecisionWarning)
 
     # -- what NumPy computes
 

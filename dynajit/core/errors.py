@@ -69,6 +69,7 @@ Warnings about what works, but not as it could::
 
     DynajitWarning (RuntimeWarning)
     |-- CompileWarning                  something runs as plain Python, or is compiled too often
+    |-- PrecisionWarning                `verify=True` met values that are far from float64
     `-- ConfigurationWarning            a setting, a folder or a file does not count
 """
 
@@ -328,6 +329,10 @@ class DynajitWarning(RuntimeWarning):
 class CompileWarning(DynajitWarning):
     """A compiled function, or a part of it, runs as plain Python or by NumPy, or is compiled again
     and again; the message says why, and what to do."""
+
+
+class PrecisionWarning(DynajitWarning):
+    """`verify=True` met an operation whose values are far from what float64 gives."""
 
 
 class ConfigurationWarning(DynajitWarning):
