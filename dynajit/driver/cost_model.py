@@ -4,8 +4,8 @@ Contract: each version of a compiled function runs its first calls in turn, comp
 every call is made once, either way gives its result. When each has had `TURNS` that count, the
 faster one stays, for as long as the version does. What is compared is the call itself, behind the
 guards, which both need; backward is not measured. A version that is left to plain Python is told of
-in the report and on the channel `perf`. Not measured are versions with graph breaks, whose calls
-are made in parts, and any where tensors may be on a GPU, whose work goes on after the call.
+in the report and on the channel `perf`. Versions with graph breaks, whose calls are made in parts,
+and those with results on a GPU, whose work goes on after the call, stay compiled.
 """
 
 import functools
@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 from dynajit.capture import control
 from dynajit.core.process.late import Late
 from dynajit.core.process.logs import write
+from dynajit.core.pytree import flatten
 
 if TYPE_CHECKING:
     from dynajit.capture.entry.cache import Entry
 
 cache = Late("dynajit.capture.entry.cache")
-code = Late("dynajit.codegen.pipeline")
 
 TURNS: Final = 7
 """Calls of each kind that are compared; more of them may meet another program's work, fewer decide
@@ -70,12 +70,22 @@ class _Measured:
         with self._lock:
             self._times[way].append(elapsed)
             decide = None
-            if min(map(len, self._times)) >= WARM_UP + TURNS:
+            is_on_gpu = _is_on_gpu(result)
+            if is_on_gpu or min(map(len, self._times)) >= WARM_UP + TURNS:
                 decide, self._decide = self._decide, None
         if decide is not None:
-            medians = [statistics.median(times[WARM_UP:]) / 1e3 for times in self._times]
-            decide(*medians)
+            decide(*((0.0, 0.0) if is_on_gpu else self._medians()))
         return result
+
+    def _medians(self) -> tuple[float, float]:
+        """Microseconds of a compiled and of a plain call."""
+        compiled, plain = (statistics.median(times[WARM_UP:]) / 1e3 for times in self._times)
+        return compiled, plain
+
+
+def _is_on_gpu(result: Any) -> bool:
+    devices = (getattr(leaf, "device", None) for leaf in flatten(result)[0])
+    return any(getattr(device, "type", "cpu") == "cuda" for device in devices)
 
 
 def measure_versions(compiled: Any, name: str, tell: Callable[[str], None]) -> None:
@@ -86,8 +96,6 @@ def measure_versions(compiled: Any, name: str, tell: Callable[[str], None]) -> N
         name: in reports.
         tell: called with a sentence where a version is left to plain Python.
     """
-    if code.may_use_gpu():
-        return
     for entry in cache.cache_of(compiled).entries(compiled):
         if isinstance(entry.function, _Measured) or entry.function is compiled.__wrapped__:
             continue

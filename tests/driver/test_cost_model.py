@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,6 +149,22 @@ def test_modules_are_measured_and_breaks_are_not(monkeypatch: pytest.MonkeyPatch
         assert [4.0] == in_two(dj.ones(1)).tolist()
     assert 1 == len(compiled.report().skips)
     assert () == in_two.report().skips
+
+
+def test_results_on_a_gpu_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their work goes on after the call: the version stays compiled, from the first call on."""
+    timed(monkeypatch, compiled_ns=2000, plain_ns=1000)
+    monkeypatch.setattr(cost_model, "_is_on_gpu", lambda result: True)
+    f, ran = counting()
+    compiled = dj.compile(f, options=OPTIONS)
+    for _ in range(3):
+        compiled(dj.ones(2))
+
+    assert [] == ran
+    on_gpu = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+    monkeypatch.undo()
+    assert cost_model._is_on_gpu([1, {"a": on_gpu}])
+    assert not cost_model._is_on_gpu((dj.ones(2), None))
 
 
 def test_it_forgets_with_the_versions(monkeypatch: pytest.MonkeyPatch) -> None:
