@@ -28,6 +28,8 @@ html_theme = "furo"
 html_title = f"dynajit {release}"
 myst_heading_anchors = 3
 toc_object_entries = False
+# Attributes that a docstring lists may be properties with docstrings of their own, too.
+napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 suppress_warnings = ["ref.python"]
