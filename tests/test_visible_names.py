@@ -39,6 +39,7 @@ def test_dir_is_what_all_lists(name: str) -> None:
 #: Names of PyTorch's in these places, though they belong elsewhere.
 PYTORCHS = {
     "dynajit": {"torch"},
+    "dynajit.distributed": {"reduce_op"},
     "dynajit.nn.functional": {
         "handle_torch_function",
         "has_torch_function",

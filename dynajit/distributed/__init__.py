@@ -322,4 +322,4 @@ __getattr__ = late.publish(
     names={"GradBucket": "dynajit.distributed.data_parallel.buckets"},
 )
 
-late.show(__name__)
+late.show(__name__, also=("reduce_op",))
