@@ -45,7 +45,7 @@ def test_a_version_belongs_to_one_state() -> None:
 
     report = str(compiled.report())
     assert "3 versions" in report
-    assert "compiled for autocast off, called with autocast on (cpu: bfloat16)" in report
+    assert "from autocast off to autocast on (cpu: bfloat16)" in report
 
 
 def nested(x: Any) -> Any:

@@ -73,7 +73,7 @@ def test_explain_has_what_it_promises(explained: Any) -> None:
 
 def test_explain_reads_well(explained: Any) -> None:
     """The text has every section; the dict survives JSON."""
-    text = str(explained)
+    text = explained.full()
 
     assert text.startswith("broken: 2 graphs, 1 break, ")
     for part in ("graphs:", "breaks:", "guards:", "kernels:", "compile stages:", "Hint:"):

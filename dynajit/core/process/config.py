@@ -46,6 +46,7 @@ PASSES: Final = (
     "eliminate_dead_code",
     "fold_constants",
     "fuse",
+    "keep_gates",
     "replace_patterns",
     "rewrite_products",
     "share_products",

@@ -10,6 +10,7 @@ name itself (`brought`), so a compiled function may be the first to ask.
 """
 
 import importlib
+import logging  # noqa: F401  # before our hooks around forks: they run first then, see `_Imports`
 import os
 import sys
 import threading
@@ -59,7 +60,8 @@ class _Imports:
 
     Python keeps a lock per module while it is imported. A child that is forked meanwhile has that
     lock and not the thread that would release it: its own import would wait for ever, or find half
-    a module. So a fork waits until the imports of other threads are done.
+    a module. So a fork waits until the imports of other threads are done, before `logging` takes
+    its lock for the fork: such an import may ask for it.
     """
 
     def __init__(self) -> None:
@@ -105,7 +107,6 @@ class _Imports:
 
 
 _LOCKED_BY_FORKS: Final = {
-    "logging": "_lock",
     "concurrent.futures.thread": "_global_shutdown_lock",
 }
 """Modules of Python that lock something around forks. Those that were imported while a fork waited
