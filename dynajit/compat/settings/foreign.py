@@ -6,6 +6,8 @@ a row is kept as well, with a warning. Used by the modules beside this one.
 """
 
 import contextlib
+import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -137,12 +139,20 @@ class Settings(ModuleType):
         return sorted({*self._facts[1], "patch", *(n for n in vars(self) if n.startswith("__"))})
 
 
-def become(module: ModuleType, path: str, rows: Mapping[str, Row]) -> None:
-    """Let a module hold settings, and `patch`, which sets some for a block or a function."""
+class _Patch:
+    """`patch` of a module of settings, which sets some for a block or a function.
+
+    Args:
+        module: its dotted name.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.module = module
 
     @contextlib.contextmanager
-    def patch(changes: Any = None, value: Any = None, **named: Any) -> Iterator[None]:
+    def __call__(self, changes: Any = None, value: Any = None, **named: Any) -> Iterator[None]:
         """Settings for the block: a dict, a name and its value, or keywords; with dots in names."""
+        module = sys.modules[self.module]
         given = {changes: value} if isinstance(changes, str) else dict(changes or {})
         given |= named
         before = {name: _at(module, name) for name in given}
@@ -154,9 +164,19 @@ def become(module: ModuleType, path: str, rows: Mapping[str, Row]) -> None:
             for name, old in before.items():
                 _set_at(module, name, old)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return _patch_of, (self.module,)
+
+
+def _patch_of(module: str) -> Any:
+    return importlib.import_module(module).patch
+
+
+def become(module: ModuleType, path: str, rows: Mapping[str, Row]) -> None:
+    """Let a module hold settings, and `patch`, which sets some for a block or a function."""
     fields = vars(module)
     fields["_facts"] = (path, rows, {}, set())
-    fields["patch"] = patch
+    fields["patch"] = _Patch(module.__name__)
     fields["__all__"] = ["patch"]
     module.__class__ = Settings
 

@@ -111,6 +111,11 @@ def install() -> None:
     _install_in_ipython()
 
 
+def is_of_python(hook: Callable[..., Any]) -> bool:
+    """Whether a `sys.excepthook` is Python's own, folded or not: no program has set another."""
+    return getattr(hook, "before", hook) is sys.__excepthook__
+
+
 def _hook(before: Callable[..., Any]) -> Callable[..., Any]:
     def show(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
@@ -119,6 +124,7 @@ def _hook(before: Callable[..., Any]) -> Callable[..., Any]:
             before(kind, error, error.__traceback__ if traceback is not None else None)
 
     show.folds = True  # type: ignore[attr-defined]
+    show.before = before  # type: ignore[attr-defined]
     return show
 
 

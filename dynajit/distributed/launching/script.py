@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Final, NoReturn
 
+from dynajit.core.process import tracebacks
 from dynajit.distributed.launching.messages import FAILED, FINISHED, Link
 
 _HIDDEN: Final = (str(Path(__file__).parent), runpy.__file__, "<frozen runpy>", "<frozen importlib")
@@ -77,7 +78,7 @@ def run(main: Callable[[], None], reporter: Reporter) -> None:
     except BaseException as error:
         when = time.time()  # before its text is made, which takes a while
         reporter.failed(when, 1, f"raised {type(error).__name__}", _text_of(error))
-        if sys.excepthook is not sys.__excepthook__:  # the program wants to know
+        if not tracebacks.is_of_python(sys.excepthook):  # the program wants to know
             sys.excepthook(type(error), error, _own_part(error.__traceback__))
         _leave(1)
     for thread in threading.enumerate():  # as Python does: they may still answer other ranks
