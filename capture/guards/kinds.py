@@ -65,6 +65,14 @@ def _keys_text(keys: Iterable[Any]) -> str:
     return "[" + ", ".join(describe(key) for key in keys) + "]"
 
 
+def _literal(value: Any) -> str:
+    """A constant as Python writes it; Python refuses to write long integers in decimal digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return hex(value) if isinstance(value, int) else "..."
+
+
 def _described(expected: Any) -> str:
     return repr(expected) if isinstance(expected, tuple) else describe(expected)
 
@@ -193,7 +201,7 @@ class Kind(enum.IntEnum):
         lambda s, e: f"{s} is {describe(e)}", _described, key=id, holds=Holds.OBJECT
     )  # fmt: skip
     # None, bool, int, float, complex, str, bytes, or a tuple of these
-    EQUALS = 2, Row(lambda s, e: f"{s} == {e!r}", _described, key=constant_key)
+    EQUALS = 2, Row(lambda s, e: f"{s} == {_literal(e)}", _described, key=constant_key)
     # TensorFacts
     TENSOR = 3, Row(
         lambda s, e: f"{s} is {e}",

@@ -46,7 +46,7 @@ class Parameter(Tensor):
             )
         if source.layout is not strided:
             return _sparse_parameter(source, requires_grad)
-        if not source._has_array and hasattr(source, "_as_parameter"):
+        if hasattr(source, "_as_parameter"):
             return source._as_parameter(requires_grad)
         return Tensor._leaf_of(source, cls, bool(requires_grad))
 

@@ -313,6 +313,7 @@ RECORDING: Final = {
     "dynajit/amp/grad_scaler.py: step": "what is found is chosen by, not asked for",
     "dynajit/distributions/constraints.py: are_met": "a factorization checks in place of its steps",
     "dynajit/distributions/wishart.py: _check_freedom": "a warning",
+    "dynajit/ops/functions/matrices/matrix.py: _is_one_row": "a row or its parts, both checked",
     "dynajit/ops/calls/arguments.py: category_of": "a number that is known at run time",
     "dynajit/ops/calls/arguments.py: is_number": "a number that is known at run time",
     "dynajit/ops/calls/arguments.py: known_number": "a number as a tensor",
