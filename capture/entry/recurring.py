@@ -1,8 +1,7 @@
 """Recompiles counted by what keeps changing: a program may have thousands of them.
 
 Contract: as many places are remembered as `most` says, the last ones; counts of a place are of all
-its recompiles. Texts only, nothing of the program's. Kept by `capture.entry.cache`, read by the
-reports.
+its recompiles. Texts only, nothing of the program's.
 """
 
 from dataclasses import dataclass, field

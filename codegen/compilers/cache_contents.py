@@ -2,7 +2,7 @@
 
 Contract: only files that the library writes are seen: of a name that it gives, in a folder of its
 own, regular, and no link. So `clear` of a folder that is something else removes nothing. A file
-that another process removes meanwhile is no error. Called by `dynajit.commands`.
+that another process removes meanwhile is no error.
 """
 
 import os

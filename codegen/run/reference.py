@@ -5,7 +5,7 @@ smaller dtypes in between. What floating values decide (comparisons, indices) an
 taken as they were computed, and so is a row that float64 cannot follow. A row diverges where a
 value is not finite and float64's is, or where the largest difference is more than the square root
 of its dtype's rounding, relative to the largest magnitude: half of the digits are lost. That is a
-property of the program and its dtypes, not of kernels. Used by `codegen.run.verified`.
+property of the program and its dtypes, not of kernels.
 """
 
 from collections.abc import Mapping, Sequence

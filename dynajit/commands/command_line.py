@@ -2,7 +2,7 @@
 
 Contract: `main(arguments)` runs one command and returns the exit status: 0, 1 where the command
 could not do what was asked, 2 for arguments that are not understood. Whatever the library refuses
-is one sentence on stderr. Called by `dynajit.__main__` and by the script `dynajit`.
+is one sentence on stderr.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Text for people: lines that fit their terminal, and whatever encoding it has.
 
 Contract: on a terminal nothing is wider than it; elsewhere (a file, a pipe) lines are as long as
-they are. Characters that the stream cannot write are replaced. Used by all commands.
+they are. Characters that the stream cannot write are replaced.
 """
 
 import shutil

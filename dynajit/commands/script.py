@@ -2,8 +2,7 @@
 
 Contract: `run(path, arguments)` gives the exit status that the script would have had; its
 exceptions are printed with the script's own frames. `sys.argv`, `sys.path` and
-`sys.modules["__main__"]` are the script's while it runs, and as before afterwards. Used by
-`explain` and `bench`.
+`sys.modules["__main__"]` are the script's while it runs, and as before afterwards.
 """
 
 import argparse

@@ -3,8 +3,8 @@
 Contract: a `GraphModule` does not change. Called with tensors and numbers in the order of the
 graph's inputs, it runs the graph operation by operation, as eager execution would, with gradients,
 and gives a tuple with a tensor for each output. `to_fx` makes a copy that can be changed.
-`example_inputs` are `Example`s: what is known of each input when the graph is captured. Made by
-`driver.backend`, see docs/backends.md.
+`example_inputs` are `Example`s: what is known of each input when the graph is captured.
+Page: docs/backends.md.
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 Contract: patterns hold for the whole process, for what is compiled from then on, in the order in
 which they were registered. They are applied to captured graphs before anything else, so derivatives
-are those of the replacement. The pass is `ir.passes.replace_patterns`; called by `driver.backend`.
+are those of the replacement. The pass is `ir.passes.replace_patterns`.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Backends by name: those that are built in, other names for them, and the program's own.
 
 Contract: a name means one backend for the whole process. Imported with `dynajit`, so that programs
-register theirs before anything is compiled; read by `driver.backend`.
+register theirs before anything is compiled.
 """
 
 from collections.abc import Callable, Iterable

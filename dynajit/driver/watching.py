@@ -3,7 +3,6 @@
 Contract: within `with watching() as found`, every use of `compile` in the process, in any thread,
 adds a `Watched` to `found`, which gathers what capture made of its calls. What is kept has a bound
 (`MOST_KEPT`). Outside of the block nothing is kept. `explain` gathers by a `Watched` of its own.
-Made by `driver.compile`, read by `dynajit.commands`.
 """
 
 from collections.abc import Callable, Iterator

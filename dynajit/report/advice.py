@@ -1,7 +1,7 @@
 """What to do about a place that keeps changing, by the kind of guard that fails.
 
 Contract: a sentence or two for the user, about this place; never a guess about code that was not
-seen. Read by `history`.
+seen.
 """
 
 import re

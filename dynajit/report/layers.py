@@ -1,8 +1,7 @@
 """Equal parts of a model: guards of equal layers, and operations that repeat.
 
 Contract: grouping loses nothing; what is not equal is left as it is. A graph's operations repeat
-where their names and types do, whatever their lines and parameters are called. Read by the terminal
-text and by the page's picture.
+where their names and types do, whatever their lines and parameters are called.
 """
 
 import re

@@ -2,8 +2,7 @@
 
 `Made` is kept by the cache's entry (`capture.entry.cache.Published.facts`): it has graphs, records
 and texts, no object of the program's. `Version` is what reports show: the same with its guards as
-text and how often it ran. Made by `dynajit.driver.compile`; read by `explanation`, `history`, and
-the page.
+text and how often it ran.
 """
 
 import os

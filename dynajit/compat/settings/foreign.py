@@ -2,7 +2,7 @@
 
 Contract: a setting is a row. An `Acting` row reads and writes `dynajit.config`. A `Telling` row
 keeps what is set, and warns, once, where dynajit does something else than was asked. A name without
-a row is kept as well, with a warning. Used by the modules beside this one.
+a row is kept as well, with a warning.
 """
 
 import contextlib

@@ -2,8 +2,7 @@
 
 Contract: a `Pattern` has two functions of the same operands. Where a graph computes what the first
 one records, it computes what the second one records instead. Functions are recorded on values
-(`ir.graph.Value`), the second one in the very graph. Called by `driver.patterns`, which keeps the
-patterns of the process.
+(`ir.graph.Value`), the second one in the very graph.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -4,7 +4,7 @@ Contract: whatever is in names, sources and kernels is data, never markup or scr
 JSON in which no character ends the element, and the script makes text of it. The browser is told to
 load nothing and to run no other script than the page's (a content security policy).
 
-Called by `Explanation.to_html` and `Report.to_html`. What the data means is said in `data.py`.
+What the data means is said in `data.py`.
 """
 
 import base64
