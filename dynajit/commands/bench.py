@@ -6,33 +6,22 @@ that change their arguments change them in every call. Backward is not timed.
 """
 
 import argparse
-import gc
-import statistics
+import functools
 import sys
-import time
-from collections.abc import Callable
 from typing import Final
 
 from dynajit.commands import script
 from dynajit.commands.screen import say, seconds, table
-from dynajit.core.process import config
 from dynajit.core.quoting import on_a_line
-from dynajit.core.records import record
 from dynajit.driver.watching import Call, Watched, watching
+from dynajit.measuring.bench import uncompiled
+from dynajit.measuring.timing import interleaved
 
 ABOUT: Final = "time the functions that a script compiled, eagerly and compiled"
 
 ROUND_S: Final = 0.02
 """Seconds of calls in a row: long beside the clock's steps, short beside a machine's drift."""
 MOST_ROUNDS: Final = 1000
-
-
-@record
-class Times:
-    """Medians of one function, in seconds per call."""
-
-    eager_s: float
-    compiled_s: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,48 +58,14 @@ def _row(watched: Watched, call: Call, rounds: int) -> tuple[str, str, str, str]
         times = measure(watched, call, rounds)
     except Exception as error:  # whatever the user's function raises in a second call
         return name, "", "", f"cannot be called again: {type(error).__name__}: {error}"
-    ratio = f"{times.eager_s / times.compiled_s:.2f}x"
-    return name, seconds(times.eager_s), seconds(times.compiled_s), ratio
+    ratio = f"{times['eager'] / times['compiled']:.2f}x"
+    return name, seconds(times["eager"]), seconds(times["compiled"]), ratio
 
 
-def measure(watched: Watched, call: Call, rounds: int) -> Times:
-    """Time a call both ways, in turn."""
-
-    def compiled() -> object:
-        return watched.compiled(*call.args, **call.kwargs)
-
-    def eager() -> object:
-        return call.function(*call.args, **call.kwargs)
-
-    eager_times, compiled_times = [], []
-    with config.override(stance="force_eager"):
-        eager_count = _repeats(eager)
-    compiled_count = _repeats(compiled)
-    for _ in range(rounds):
-        with config.override(stance="force_eager"):
-            eager_times.append(_round(eager, eager_count))
-        compiled_times.append(_round(compiled, compiled_count))
-    return Times(statistics.median(eager_times), statistics.median(compiled_times))
-
-
-def _repeats(candidate: Callable[[], object]) -> int:
-    """How many calls take about a round; the first call does not count."""
-    candidate()
-    start = time.perf_counter()
-    candidate()
-    return max(1, int(ROUND_S / max(time.perf_counter() - start, 1e-7)))
-
-
-def _round(candidate: Callable[[], object], count: int) -> float:
-    """Seconds per call, after one that meets the caches and threads of the other candidate."""
-    candidate()
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        start = time.perf_counter()
-        for _ in range(count):
-            candidate()
-        return (time.perf_counter() - start) / count
-    finally:
-        if collecting:
-            gc.enable()
+def measure(watched: Watched, call: Call, rounds: int) -> dict[str, float]:
+    """Median seconds of a call, "eager" and "compiled", in turn."""
+    ways = {
+        "eager": functools.partial(call.function, *call.args, **call.kwargs),
+        "compiled": functools.partial(watched.compiled, *call.args, **call.kwargs),
+    }
+    return interleaved(ways, rounds=rounds, round_s=ROUND_S, within={"eager": uncompiled})

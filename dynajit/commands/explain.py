@@ -12,7 +12,7 @@ from typing import Final
 
 from dynajit.commands import script
 from dynajit.commands.screen import counted, say
-from dynajit.core.errors import InvalidValueError, UnsupportedError
+from dynajit.core.errors import InvalidValueError
 from dynajit.core.quoting import as_file_name, on_a_line
 from dynajit.driver.watching import Watched, watching
 from dynajit.report.explanation import Explanation, explanation_of
@@ -88,13 +88,9 @@ def write_page(explanation: Explanation, path: Path) -> None:
     """Write an explanation as a page.
 
     Raises:
-        UnsupportedError: this version makes no pages.
         InvalidValueError: the file cannot be written.
     """
-    to_html = getattr(explanation, "to_html", None)
-    if to_html is None:
-        raise UnsupportedError("--html: this version of dynajit makes no pages.  Leave it away.")
     try:
-        to_html(path)
+        explanation.to_html(path)
     except OSError as error:
         raise InvalidValueError(f"--html {path}: {error.strerror or error}.") from None

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import field
 from pathlib import Path
 from types import CellType, FunctionType, ModuleType
@@ -137,7 +138,8 @@ def bench(
         raise ArgumentError(f"bench({fn!r}): expected a function or module.")
     plain = original(fn)
     compiled = fn if plain is not fn else compile(fn, **(compile_options or {}))
-    expected, work = _work_of(functools.partial(plain, *args, **kwargs))
+    with uncompiled():
+        expected, work = _work_of(functools.partial(plain, *args, **kwargs))
     candidates: dict[str, Candidate] = {"eager": functools.partial(plain, *args, **kwargs)}
     missing: dict[str, str] = {}
     _add(candidates, missing, "compiled", functools.partial(compiled, *args, **kwargs), expected)
@@ -151,7 +153,7 @@ def bench(
     if _is_on_gpu(args, kwargs):
         candidates = {name: functools.partial(_waited, run) for name, run in candidates.items()}
     rounds = _rounds_within(budget_s, candidates)
-    times = interleaved(candidates, rounds=rounds, round_s=_ROUND_S)
+    times = interleaved(candidates, rounds=rounds, round_s=_ROUND_S, within={"eager": uncompiled})
     threads = config.current().thread_count
     return Bench(
         name=getattr(plain, "__qualname__", type(plain).__qualname__),
@@ -177,6 +179,12 @@ def _rounds_within(budget_s: float, candidates: Mapping[str, Candidate]) -> int:
         run()
         elapsed += max(time.perf_counter() - start, _ROUND_S)
     return min(31, max(5, int(budget_s / elapsed)))
+
+
+def uncompiled() -> AbstractContextManager[object]:
+    """A block in which compiled functions, those that a function calls among them, run as plain
+    Python."""
+    return config.override(stance="force_eager")
 
 
 def _add(

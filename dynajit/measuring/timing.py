@@ -8,9 +8,16 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 Candidate = Callable[[], object]
+Surroundings = Mapping[str, Callable[[], AbstractContextManager[object]]]
+"""By name of a candidate: what its calls run within. It is entered and left outside of the time."""
+
+_NOTHING: Final[Surroundings] = MappingProxyType({})
 
 
 def calibrate(candidate: Candidate, target_s: float) -> int:
@@ -40,21 +47,29 @@ class Times:
 
 
 def interleaved_times(
-    candidates: Mapping[str, Candidate], *, rounds: int = 15, round_s: float = 0.02
+    candidates: Mapping[str, Candidate],
+    *,
+    rounds: int = 15,
+    round_s: float = 0.02,
+    within: Surroundings = _NOTHING,
 ) -> dict[str, Times]:
     """Times per call of each candidate; the candidates take turns in every round."""
     repeats = {}
     for name, candidate in candidates.items():
-        candidate()
-        repeats[name] = calibrate(candidate, round_s)
+        with within.get(name, nullcontext)():
+            candidate()
+            repeats[name] = calibrate(candidate, round_s)
     samples: dict[str, list[Times]] = {name: [] for name in candidates}
+    collecting = gc.isenabled()
     gc.disable()
     try:
         for _ in range(rounds):
             for name, candidate in candidates.items():
-                samples[name].append(_round(candidate, repeats[name]))
+                with within.get(name, nullcontext)():
+                    samples[name].append(_round(candidate, repeats[name]))
     finally:
-        gc.enable()
+        if collecting:
+            gc.enable()
     return {
         name: Times(
             statistics.median(times.wall_s for times in found),
@@ -76,10 +91,14 @@ def _round(candidate: Candidate, count: int) -> Times:
 
 
 def interleaved(
-    candidates: Mapping[str, Candidate], *, rounds: int = 15, round_s: float = 0.02
+    candidates: Mapping[str, Candidate],
+    *,
+    rounds: int = 15,
+    round_s: float = 0.02,
+    within: Surroundings = _NOTHING,
 ) -> dict[str, float]:
     """Median seconds per call of each candidate; the candidates take turns in every round."""
-    found = interleaved_times(candidates, rounds=rounds, round_s=round_s)
+    found = interleaved_times(candidates, rounds=rounds, round_s=round_s, within=within)
     return {name: times.wall_s for name, times in found.items()}
 
 

@@ -1,9 +1,13 @@
 """`bench SCRIPT`: a line for each function that the script compiled and called."""
 
+import functools
+
 import pytest
 
+import dynajit as dj
 from dynajit.commands import bench, command_line
 from dynajit.driver.watching import watching
+from dynajit.measuring.bench import uncompiled
 
 PROGRAM = """
 import dynajit as dj
@@ -52,22 +56,29 @@ def test_a_script_that_calls_nothing_is_told_so(tmp_path, capsys) -> None:
     assert "called nothing that it compiled" in capsys.readouterr().err
 
 
-def test_both_ways_are_run_as_often_as_asked(quick, monkeypatch) -> None:
-    import dynajit as dj
+def test_plain_calls_compile_nothing_of_what_they_call(quick) -> None:
+    """A compiled function within one is plain in plain calls, too."""
+    ran = []
 
-    plain = []
+    @dj.compile
+    def within(x):
+        ran.append(dj.compiler.is_compiling())
+        return x * 2
+
     with watching() as found:
 
         @dj.compile
         def function(x):
-            if not dj.compiler.is_compiling():
-                plain.append(1)
-            return x + 1
+            dj.graph_break()
+            return within(x) + 1
 
         function(dj.ones(2))
-    monkeypatch.setattr(bench, "_repeats", lambda candidate: 1)
+    (watched,) = (one for one in found if one.call is not None)
+    plain = functools.partial(watched.call.function, *watched.call.args)
+    before = within.calls
+    with uncompiled():
+        assert [3, 3] == plain().tolist()
 
-    times = bench.measure(found[0], found[0].call, 3)
-
-    assert 3 * 2 == len(plain)  # a call that does not count, and one that does
-    assert times.eager_s > 0 and times.compiled_s > 0
+    assert before == within.calls and ran[-1] is False
+    times = bench.measure(watched, watched.call, 2)
+    assert {"eager", "compiled"} == set(times) and min(times.values()) > 0

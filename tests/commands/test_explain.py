@@ -4,7 +4,6 @@ import pytest
 
 from dynajit.commands import command_line
 from dynajit.driver.watching import watching
-from dynajit.report.explanation import Explanation
 
 PROGRAM = """
 import sys
@@ -78,19 +77,12 @@ def test_a_script_without_compiled_calls_is_told_so(tmp_path, capsys, text, said
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not hasattr(Explanation, "to_html"), reason="this version makes no pages")
 def test_pages_are_written_one_for_each_function(program, tmp_path, capsys) -> None:
     assert 0 == command_line.main(["explain", program, "--html", str(tmp_path / "out.html")])
 
     names = {"out_1_double.html", "out_2_broken.html", "out_3_Linear.html"}
     assert names == {path.name for path in tmp_path.glob("*.html")}
     assert "double" in (tmp_path / "out_1_double.html").read_text()
-
-
-@pytest.mark.skipif(hasattr(Explanation, "to_html"), reason="this version makes pages")
-def test_without_pages_html_is_refused_in_a_sentence(program, tmp_path, capsys) -> None:
-    assert 1 == command_line.main(["explain", program, "--html", str(tmp_path / "out.html")])
-    assert "makes no pages" in capsys.readouterr().err
 
 
 def test_nobody_watches_afterwards(program, capsys) -> None:
