@@ -58,6 +58,7 @@ dump = Late("dynajit.report.dump")
 explanations = Late("dynajit.report.explanation")
 regions = Late("dynajit.capture.region.region")
 session = Late("dynajit.capture.entry.session")
+sessions = Late("dynajit.profiler.session")
 versions = Late("dynajit.report.versions")
 
 __all__ = [
@@ -523,8 +524,11 @@ def explain(
         watched = watching.Watched()
         compiler = Compiler(_backend(backend, options), watched=watched)
         compiled = _compile_any(original(model), compiler)
-        compiled(*args, **kwargs)
-        found: Explanation = explanations.explanation_of(_name_of(model), watched.compilations)
+        with sessions.profile() as profile:
+            compiled(*args, **kwargs)
+        found: Explanation = explanations.explanation_of(
+            _name_of(model), watched.compilations, sessions.kernel_times(profile)
+        )
         return found
 
     return run

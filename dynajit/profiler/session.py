@@ -256,6 +256,15 @@ class profile:
         return f"<profile: {self.elapsed_s:.6f} s, {len(self._events)} events>"
 
 
+def kernel_times(recorded: profile) -> dict[str, float]:
+    """Microseconds that each kernel ran in a block, by `program/kernel`."""
+    found: dict[str, float] = {}
+    for event in recorded.events():
+        if event.kind is Kind.KERNEL:
+            found[event.name] = found.get(event.name, 0.0) + event.cpu_time_total
+    return found
+
+
 class record_function(contextlib.ContextDecorator):
     """A block, or a function, under a name of the program's. Mutable.
 

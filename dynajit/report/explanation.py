@@ -5,8 +5,10 @@ functions and callees that it led to. Printed (`report.screen`) it fits a screen
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynajit.capture.entry.session import Compilation
@@ -45,6 +47,8 @@ class Explanation:
         skips: reasons why frames run as plain Python.
         versions: what was compiled, one entry each, those that run as plain Python included.
         milliseconds: that compiling took.
+        kernel_us: microseconds that each kernel ran in the explained call, the first one of its
+            code, by `program/kernel`; empty where none was seen (on a GPU, and in commands).
     """
 
     name: str
@@ -58,6 +62,7 @@ class Explanation:
     continued: tuple[Break, ...] = ()
     versions: tuple[Version, ...] = ()
     milliseconds: float = 0.0
+    kernel_us: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def graph_count(self) -> int:
@@ -106,6 +111,7 @@ class Explanation:
             ],
             "guards": list(self.guards),
             "kernels": [{"name": k.name, "source": k.source} for k in self.kernels],
+            "kernel_us": dict(self.kernel_us),
             "stages": dict(self.stages),
             "skips": list(self.skips),
         }
@@ -132,8 +138,16 @@ class Explanation:
         return folded_html(self.headline, str(self))
 
 
-def explanation_of(name: str, compilations: Iterable[tuple[Made, Compilation]]) -> Explanation:
-    """Gather the compilations that one call caused."""
+def explanation_of(
+    name: str,
+    compilations: Iterable[tuple[Made, Compilation]],
+    kernel_us: Mapping[str, float] = MappingProxyType({}),
+) -> Explanation:
+    """Gather the compilations that one call caused.
+
+    Args:
+        kernel_us: see Explanation.
+    """
     graphs: list[Graph] = []
     breaks: list[Break] = []
     continued: list[Break] = []
@@ -163,7 +177,7 @@ def explanation_of(name: str, compilations: Iterable[tuple[Made, Compilation]]) 
     return Explanation(
         name, tuple(graphs), tuple(breaks), tuple(guards), kernels, stages, tuple(records),
         tuple(skips), tuple(continued), tuple(versions),
-        sum(version.made.milliseconds for version in versions),
+        sum(version.made.milliseconds for version in versions), kernel_us,
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def _sections(found: "Explanation") -> list[_Section]:
         _of_texts("run as plain Python", found.skips),
         _Section("guards", _lines(found.guards), lambda: _guards(found)),
         _of_texts("passes and autodiff", [record.summary() for record in found.records]),
-        _Section("kernels", _lines(map(_kernel, found.kernels)), lambda: _kernels(found)),
+        _Section("kernels", _lines(_each_kernel(found)), lambda: _kernels(found)),
         _Section("compile stages", _stages(found.stages), lambda: _stages(found.stages)),
     ]
 
@@ -166,18 +166,39 @@ def _guards(found: "Explanation") -> list[str]:
 _NAMES: Final = re.compile(r"\b(?:k\d+_\w+|b\d+_\w+|in\d+|constant\d+_\w+)\b")
 
 
-def _kernel(kernel: Any) -> str:
-    return f"{kernel.name}  ({len(kernel.source.splitlines())} lines)"
+def _each_kernel(found: "Explanation") -> list[str]:
+    """A line for each; times are of the explained call."""
+    return [
+        f"{kernel.name}  ({len(kernel.source.splitlines())} lines)"
+        + _time(_us(found, program, kernel))
+        for record_ in found.records
+        for _, program in record_.programs
+        for kernel in program.kernels
+    ]
+
+
+def _us(found: "Explanation", program: Any, kernel: Any) -> float:
+    return found.kernel_us.get(f"{program.name}/{kernel.name}", 0.0)
+
+
+def _time(microseconds: float) -> str:
+    return f" {microseconds:.1f} us" if microseconds else ""
 
 
 def _kernels(found: "Explanation") -> list[str]:
-    """By program and kind, with how many of them differ in more than names."""
+    """By program and kind, what took longest first, with how many differ in more than names."""
     lines = []
     for record_ in found.records:
         for role, program in record_.programs:
-            kinds = Counter(kernel.kind or "kernel" for kernel in program.kernels)
+            counts: Counter[str] = Counter()
+            times: dict[str, float] = {}
+            for kernel in program.kernels:
+                kind = kernel.kind or "kernel"
+                counts[kind] += 1
+                times[kind] = times.get(kind, 0.0) + _us(found, program, kernel)
             texts = {without_names(kernel.source) for kernel in program.kernels}
-            told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+            order = sorted(counts, key=lambda kind: (-times[kind], -counts[kind]))
+            told = ", ".join(f"{counts[kind]} {kind}{_time(times[kind])}" for kind in order)
             lines.append(
                 _short_line(
                     f"{record_.graph.name}, {role}: {counted(len(program.kernels), 'kernel')}, "

@@ -1,11 +1,13 @@
 """An explanation in a terminal: a screen for a large model, everything for a small one."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dynajit as dj
+from dynajit.report import screen
 from dynajit.report.screen import MOST_LINES
 from tests.support import transformer
 
@@ -73,3 +75,24 @@ def test_short_forms_are_short(explained: Any) -> None:
     assert "<Graph training_loss: 78 inputs, 212 operations, 1 outputs>" == repr(graph)
     assert 21_000 > len(graph._repr_html_())
     assert f"<Kernel {kernel.name}: {kernel.source.count(chr(10))} lines>" == repr(kernel)
+
+
+def test_kernels_have_the_time_that_they_took_in_the_call() -> None:
+    """Each in the full text; by kind in the short one, the longest first."""
+
+    def three(x: Any) -> Any:
+        return (x @ x).exp().sum(), x.cumsum(0)
+
+    found = dj.explain(three)(dj.ones(200, 200))
+    (record,) = found.records
+    ((_, program),) = record.programs
+    names = [f"{program.name}/{kernel.name}" for kernel in program.kernels]
+
+    assert set(names) == set(found.kernel_us) and min(found.kernel_us.values()) > 0
+    for name, kernel in zip(names, program.kernels, strict=True):
+        assert f" lines) {found.kernel_us[name]:.1f} us" in found.full()
+        assert kernel.name in found.full()
+    (line,) = screen._kernels(found)
+    times = [float(time) for time in re.findall(r"([0-9.]+) us", line)]
+    assert times == sorted(times, reverse=True) and times
+    assert sum(times) == pytest.approx(sum(found.kernel_us.values()), abs=0.1 * len(times))

@@ -11,6 +11,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.compat.torch_version import __version__
@@ -40,7 +41,7 @@ def of_explanation(found: "Explanation") -> dict[str, Any]:
         (found.op_count, "operation"), (len(found.kernels), "kernel"), (len(found.guards), "guard"),
     ]  # fmt: skip
     plain = {(entry.file, entry.line) for entry in found.breaks}
-    page = _Page(found.versions, plain)
+    page = _Page(found.versions, plain, found.kernel_us)
     page.content |= {
         "title": found.name,
         "kind": "explanation",
@@ -85,7 +86,13 @@ def of_report(found: "Report") -> dict[str, Any]:
 class _Page:
     """The content while it is put together. Mutable."""
 
-    def __init__(self, versions: Sequence[Version], plain: Iterable[Line]) -> None:
+    def __init__(
+        self,
+        versions: Sequence[Version],
+        plain: Iterable[Line],
+        kernel_us: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
+        self.kernel_us = kernel_us
         self.files: dict[str, int] = {}
         self.lines: dict[str, set[int]] = {}
         self.versions = versions
@@ -222,6 +229,7 @@ class _Page:
                         "role": role,
                         "name": kernel.name,
                         "kind": kernel.kind,
+                        "us": round(self.kernel_us.get(f"{program.name}/{kernel.name}", 0.0), 1),
                         "text": kernel.source if first == len(self.kernels) else "",
                         "first": first,
                         "nodes": [node.name for node in nodes],

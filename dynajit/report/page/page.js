@@ -28,6 +28,7 @@
   const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
   const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
   const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+  const us = (value) => value >= 1000 ? ms(value / 1000) : `${value.toFixed(1)} \u00b5s`;
   const ms = (value) => value >= 2000 ? `${(value / 1000).toFixed(1)} s` : value >= 100 ? `${Math.round(value)} ms` : `${value.toFixed(value < 10 ? 1 : 0)} ms`;
   const base = (file) => file.split(/[\\/]/).pop();
   const colour = (version) => `var(--c${version % COLOURS})`;
@@ -238,7 +239,7 @@
     const first = data.kernels[kernel.first];
     const pre = el("pre", { class: "code" });
     return el("details", { class: "kernel", "data-kernel": k, ontoggle: (event) => { if (event.target.open && !pre.firstChild) pre.append(...coloured(first.text, "c").map((part) => part instanceof Node ? part : document.createTextNode(part))); } },
-      el("summary", {}, el("code", {}, kernel.name), " ", el("small", {}, [kernel.kind, kernel.role, count(kernel.nodes.length, "operation"), kernel.first === k ? null : `the text of ${first.name}, on other buffers`].filter(Boolean).join(" \u00b7 "))),
+      el("summary", {}, el("code", {}, kernel.name), " ", el("small", {}, [kernel.us ? us(kernel.us) : null, kernel.kind, kernel.role, count(kernel.nodes.length, "operation"), kernel.first === k ? null : `the text of ${first.name}, on other buffers`].filter(Boolean).join(" \u00b7 "))),
       el("p", { class: "dim" }, kernel.nodes.length ? `computes ${kernel.nodes.join(", ")}` : "", kernel.lines.length ? [" for ", kernel.lines.map((line, i) => [i ? ", " : "", el("button", { type: "button", onclick: () => choose(key(line), { scroll: true, tab: "line" }) }, el("code", {}, place(line)))])] : null),
       pre);
   }
@@ -303,8 +304,12 @@
     kernels() {
       const all = data.versions.flatMap((one) => one.kernels);
       const kinds = new Map();
-      for (const k of all) { const name = `${data.kernels[k].role} ${data.kernels[k].kind}`; kinds.set(name, (kinds.get(name) || 0) + 1); }
-      return [el("p", { class: "lead" }, all.length ? [...kinds].sort((a, b) => b[1] - a[1]).map(([name, n]) => `${n} ${name}`).join(", ") : "No kernels were generated."), kernelCards(all)];
+      for (const k of all) {
+        const kernel = data.kernels[k], name = `${kernel.role} ${kernel.kind}`, [n, time] = kinds.get(name) || [0, 0];
+        kinds.set(name, [n + 1, time + kernel.us]);
+      }
+      const order = [...kinds].sort(([, a], [, b]) => b[1] - a[1] || b[0] - a[0]);
+      return [el("p", { class: "lead" }, all.length ? order.map(([name, [n, time]]) => `${n} ${name}${time ? ` in ${us(time)}` : ""}`).join(", ") : "No kernels were generated."), kernelCards(all)];
     },
     guards() {
       return [chooser(), data.versions[version] ? [
