@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dynajit.capture.library.table import only_captured, replaces
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import _set_grad_enabled
-from dynajit.eager.backward import engine
+from dynajit.eager.backward import engine, present
 from dynajit.eager.backward.arrivals import WATCHERS
 from dynajit.eager.tape.handles import BEGUN, Handle
 
@@ -101,9 +101,9 @@ _CALLBACKS: "list[Callable[[], object]]" = []
 """What hooks have asked for at the end of the backward that runs: captured runs do not nest."""
 
 
-@replaces(engine.queue_callback)
+@replaces(present.queue_callback)
 def queue_callback(callback):
-    """See `eager.backward.engine.queue_callback`."""
+    """See `eager.backward.present.queue_callback`."""
     _CALLBACKS.append(callback)
 
 

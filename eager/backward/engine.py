@@ -10,7 +10,6 @@ import functools
 import heapq
 import operator
 import sys
-import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -30,10 +29,9 @@ from dynajit.core.records import record
 from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import numel
 from dynajit.eager import _tensor
-from dynajit.eager._tensor import TensorBase, _set_grad_enabled
+from dynajit.eager._tensor import TensorBase
 from dynajit.eager.backward.arrivals import WATCHERS
-from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
-from dynajit.eager.operations.execute import eager_dispatch
+from dynajit.eager.backward.present import formulas_mode
 from dynajit.eager.tape import anomaly
 from dynajit.eager.tape.handles import BEGUN
 from dynajit.eager.tape.node import (
@@ -44,7 +42,6 @@ from dynajit.eager.tape.node import (
     require_arrays,
     resolved,
 )
-from dynajit.ops.calls.autocast_words import CUDA_ENABLED
 from dynajit.ops.functions.shapes.index import stack
 from dynajit.ops.table import overriding
 from dynajit.ops.table.op_table import TABLE
@@ -533,7 +530,7 @@ def backward(
     leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
     if WATCHERS or BEGUN.accumulation:
         run.await_leaves()
-    with _mode(create_graph, chosen is not None) as mode:
+    with formulas_mode(create_graph, chosen is not None) as mode:
         run.run()
         run.finish(accumulate=True)
         for tensor in chosen or ():
@@ -612,7 +609,7 @@ def grad(
                 f"One of the differentiated Tensors does not require grad (inputs[{index}])."
             )
     run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
-    with _mode(create_graph, True) as mode:
+    with formulas_mode(create_graph, True) as mode:
         run.run()
         run.finish(accumulate=False)
         mode.end()
@@ -660,74 +657,6 @@ def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize:
     if not allow_unused:
         raise AutogradError(MSG_UNUSED.format(index=index))
     return None
-
-
-class _Present(threading.local):
-    """The backward that runs in this thread. Mutable."""
-
-    partial = False
-    callbacks: list[Callable[[], object]] | None = None
-
-
-_present = _Present()
-
-
-def queue_callback(callback: Callable[[], object]) -> None:
-    """Call it when the backward that runs in this thread, the outermost one, has ended well.
-
-    Raises:
-        AutogradError: none runs.
-    """
-    if _present.callbacks is None:
-        raise AutogradError(
-            "Final callbacks can only be installed during backward pass: call queue_callback in a "
-            "hook."
-        )
-    _present.callbacks.append(callback)
-
-
-def is_partial() -> bool:
-    """Whether the backward that runs now goes to given inputs only, not to every leaf."""
-    return _present.partial
-
-
-def is_running() -> bool:
-    """Whether a backward runs now in this thread."""
-    return _present.callbacks is not None
-
-
-class _mode:
-    """Grad mode on or off, and eager dispatch, while formulas run, on a GPU in the dtypes of the
-    forward pass whatever autocast says. Mutable: one use."""
-
-    def __init__(self, create_graph: bool, partial: bool) -> None:
-        self.create_graph = create_graph
-        self.partial = partial
-        self.callbacks: list[Callable[[], object]] | None = None
-        self.dispatch = eager_dispatch()
-
-    def __enter__(self) -> "_mode":
-        self.dispatch.__enter__()
-        self.word = _autocast_word()
-        _set_autocast_word(self.word & ~CUDA_ENABLED)
-        self.before = _set_grad_enabled(self.create_graph)
-        self.partial, _present.partial = _present.partial, self.partial
-        self.callbacks = _present.callbacks
-        if self.callbacks is None:
-            _present.callbacks = []
-        return self
-
-    def end(self) -> None:
-        """What was asked to be done at the end, if this is the outermost run."""
-        while self.callbacks is None and _present.callbacks:
-            _present.callbacks.pop(0)()
-
-    def __exit__(self, *error: Any) -> None:
-        _present.partial = self.partial
-        _present.callbacks = self.callbacks
-        _set_grad_enabled(self.before)
-        _set_autocast_word(self.word)
-        self.dispatch.__exit__(*error)
 
 
 def _prepare(

@@ -21,6 +21,7 @@ from dynajit.core.errors import AutogradError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.backward import engine as tape
+from dynajit.eager.backward import present
 from dynajit.eager.backward.function import Function, FunctionNode
 from dynajit.eager.modes.autocast_mode import _autocast_word
 from dynajit.eager.modes.grad_mode import enable_grad
@@ -300,7 +301,7 @@ class Reentrant(Function):
         Raises:
             AutogradError: the backward stops at given inputs, or no output requires a gradient.
         """
-        if tape.is_partial():
+        if present.is_partial():
             raise AutogradError(
                 "When use_reentrant=True, checkpoint is incompatible with .grad() or passing an "
                 "`inputs` parameter to .backward().  Pass use_reentrant=False."

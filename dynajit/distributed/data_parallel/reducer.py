@@ -18,7 +18,7 @@ from dynajit.distributed.groups import ProcessGroup
 from dynajit.distributed.objects import broadcast_object_list
 from dynajit.distributed.work import Work
 from dynajit.eager.backward.arrivals import Watcher, forget, watch
-from dynajit.eager.backward.engine import queue_callback
+from dynajit.eager.backward.present import queue_callback
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.tape.node import Node
 from dynajit.eager.tensor.creation import tensor

@@ -21,7 +21,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.distributed.sharding.transfers import ORDER, Reduction
 from dynajit.distributed.sharding.units import MSG_NOT_GATHERED, MSG_WRITTEN, Unit
 from dynajit.eager import _tensor
-from dynajit.eager.backward import engine as tape
+from dynajit.eager.backward import present
 from dynajit.eager.backward.function import Function, once_differentiable
 from dynajit.eager.modes.grad_mode import enable_grad, is_grad_enabled, no_grad
 from dynajit.eager.tape import saved_hooks
@@ -105,7 +105,7 @@ def _refuse_parts(module: Module, args: Any) -> None:
 
 def _laid_for_backward(unit: Unit) -> bool:
     """Whether backward computes something again, for which modules have whole parameters now."""
-    if not tape.is_running() or unit.iteration is None:
+    if not present.is_running() or unit.iteration is None:
         return False
     with enable_grad():
         unit.iteration.lay(unit)
@@ -389,7 +389,7 @@ class Call:
     def __init__(self, state: ShardedState) -> None:
         self._state = state
         self._is_outermost = _current.iteration is None
-        self._is_again = tape.is_running()
+        self._is_again = present.is_running()
         if _current.iteration is None:
             _current.iteration = self._again() or Iteration(state)
         self._iteration = _current.iteration

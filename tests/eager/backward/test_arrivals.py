@@ -7,7 +7,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.eager.backward import arrivals
-from dynajit.eager.backward.engine import queue_callback
+from dynajit.eager.backward.present import queue_callback
 
 
 @pytest.fixture
