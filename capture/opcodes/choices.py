@@ -8,7 +8,8 @@ attempted (`capture.values.numbers.ATTEMPT`). What is chosen has a guarded class
 that the program would see makes a guard fail, and the program's own code raises it.
 
 Arms are straight code of local variables, literals, arithmetic and functions of numbers, and end
-at one place: on the stack, in one variable, or returned. All others jump.
+at one place: on the stack, in one variable, or returned, or in front of equal code up to a return.
+All others jump.
 """
 
 import math
@@ -125,7 +126,9 @@ def _arms_at(instructions: Sequence[Instruction], index: int) -> _Arms | None:
     second = _straight(instructions, jump.argument, behind)
     join = jump.argument + len(second)
     is_joined = join == behind or _end_alike(instructions, end.index, join)
-    if not is_joined or not first or not second:
+    if not (is_joined and _leaves_one(first) and _leaves_one(second)):
+        first, second, join = _before_equal_ends(instructions, index + 1, jump.argument)
+    if not first or not second:
         return None
     return _Arms(first, second, join, not _JUMPS[jump.operation])
 
@@ -147,6 +150,67 @@ def _end_alike(instructions: Sequence[Instruction], first: int, second: int) -> 
         behind = instructions[first + 1]
         return (behind.operation, behind.argument) == ("JUMP", second + 1)
     return ends[0].operation == "RETURN_VALUE"
+
+
+def _before_equal_ends(
+    instructions: Sequence[Instruction], first: int, second: int
+) -> tuple[Sequence[Instruction], Sequence[Instruction], int]:
+    """The arms in front of what Python 3.12 and later writes behind each of them: the few
+    instructions up to a return. Empty where there is no such end.
+
+    Returns:
+        Both arms, each of which leaves one value, and where the second one's end begins.
+    """
+    ends = [_return_behind(instructions, start) for start in (first, second)]
+    if None in ends:
+        return (), (), second
+    one, other = (ends[0] or 0) + 1, (ends[1] or 0) + 1
+    found: tuple[Sequence[Instruction], Sequence[Instruction], int] = ((), (), second)
+    while (
+        one > first and other > second and _is_same(instructions[one - 1], instructions[other - 1])
+    ):
+        one, other = one - 1, other - 1
+        arms = instructions[first:one], instructions[second:other]
+        if all(_leaves_one(arm) for arm in arms):
+            found = (*arms, other)
+    return found
+
+
+def _return_behind(instructions: Sequence[Instruction], start: int) -> int | None:
+    """The return that comes next, if nothing jumps in front of it."""
+    for place in range(start, len(instructions)):
+        operation = instructions[place].operation
+        if operation == "RETURN_VALUE":
+            return place
+        if "JUMP" in operation or operation in ("FOR_ITER", "SEND", "RERAISE", "RAISE_VARARGS"):
+            return None
+    return None
+
+
+def _is_same(one: Instruction, other: Instruction) -> bool:
+    return (one.operation, one.argument) == (other.operation, other.argument)
+
+
+def _leaves_one(arm: Sequence[Instruction]) -> bool:
+    """Whether arithmetic leaves one value, and takes none that was there before."""
+    depth = 0
+    for instruction in arm:
+        operation, argument = instruction.operation, instruction.argument
+        if operation not in _IN_ARMS:
+            return False
+        taken, given = 0, 1
+        if operation in ("LOAD_ATTR", *_SIGNS):
+            taken = 1
+        elif operation == "LOAD_METHOD":
+            taken, given = 1, 2
+        elif operation == "BINARY_OP":
+            taken = 2
+        elif operation == "CALL":
+            taken = argument[0] + 2
+        if depth < taken:
+            return False
+        depth += given - taken
+    return depth == 1
 
 
 def _value(machine: Machine, frame: Frame, arm: Sequence[Instruction]) -> Steps[Operand]:
