@@ -26,7 +26,7 @@ from dynajit.eager._tensor import TensorBase, is_grad_enabled, needs_grad
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
 from dynajit.eager.operations.strided_views import MSG_OF_SAMPLES
 from dynajit.eager.samples.draws import SampleSeed
-from dynajit.eager.tape.node import Node, OpNode, SavedTensor, is_differentiable, savings_of
+from dynajit.eager.tape.node import OpNode, SavedTensor, is_differentiable
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.calls.arguments import is_tensor
 from dynajit.ops.calls.autocast_words import with_modes
@@ -432,16 +432,9 @@ class SampleNode(OpNode):
     __slots__ = ()
 
     def __init__(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> None:
-        edges, indices, mask = _tensor.edges(inputs)
-        Node.__init__(self, edges, indices)
-        self.op = op
-        self.attributes = attributes
-        self.metas = _tensor.metas(inputs)
-        self.out_meta = None
-        self.result = None
-        self.savings = savings = savings_of(op, mask, len(inputs))
+        self.begin(op, inputs, attributes)
         self.saved = {}
-        for position in savings.inputs:
+        for position in self.savings.inputs:
             x = inputs[position]
             if isinstance(x, SampleTensor):
                 self.saved[position] = SavedSamples(x, False)

@@ -582,6 +582,18 @@ class OpNode(Node):
         if anomaly.is_detecting() is not None:
             anomaly.remember(self)
 
+    def begin(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+        """All of `__init__` but for what is saved, for classes that save something else. It stands
+        there once more: a call would cost every operation."""
+        edges, indices, mask = _tensor.edges(inputs)
+        Node.__init__(self, edges, indices)
+        self.op = op
+        self.attributes = attributes
+        self.metas = _tensor.metas(inputs)
+        self.out_meta = None
+        self.result = None
+        self.savings = savings_of(op, mask, len(inputs))
+
     def finish(self, tensor: Any) -> None:
         """Note the result, or its type, if a formula needs it."""
         if self.savings.result:

@@ -41,7 +41,6 @@ from dynajit.eager.tape.node import (
     Node,
     OpNode,
     is_differentiable,
-    savings_of,
 )
 from dynajit.ops.calls.arguments import is_tensor
 from dynajit.ops.table import dispatch
@@ -341,20 +340,13 @@ class RowBackward(OpNode):
     __slots__ = ("layouts", "out_layout")
 
     def __init__(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> None:
-        edges, indices, mask = _tensor.edges(inputs)
-        Node.__init__(self, edges, indices)
-        self.op = op
-        self.attributes = attributes
-        self.metas = _tensor.metas(inputs)
-        self.out_meta = None
-        self.result = None
+        self.begin(op, inputs, attributes)
         self.layouts = [x._layout if isinstance(x, DTensor) else None for x in inputs]
-        self.savings = savings = savings_of(op, mask, len(inputs))
         self.saved = {
             place: SavedParts(inputs[place], False)
             if isinstance(inputs[place], DTensor)
             else inputs[place]
-            for place in savings.inputs
+            for place in self.savings.inputs
         }
 
     def finish(self, tensor: Any) -> None:
