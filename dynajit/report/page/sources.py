@@ -7,6 +7,7 @@ taken for what was compiled unless it cannot be: `Source.note` says so then. Lin
 
 import ast
 import linecache
+import threading
 import warnings
 from collections.abc import Collection, Iterable, Iterator
 from types import CodeType
@@ -94,13 +95,24 @@ def _read(file: str) -> list[str]:
         return []
 
 
+_PARSING: Final = threading.Lock()
+"""CPython counts the depth of all trees that are being made in one place: where threads take turns
+meanwhile (finalizers may run), `ast.parse` raises a SystemError."""
+_ATTEMPTS: Final = 3
+"""How often a text is parsed: the program's own threads may parse, too."""
+
+
 def _parsed(text: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    for _ in range(_ATTEMPTS):
+        try:
+            with _PARSING, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(text)
+        except SystemError:
+            continue
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    return None
 
 
 def _spans(

@@ -1,5 +1,6 @@
 """The source on a page: whole functions, and a word where it is missing or another one."""
 
+import ast
 import linecache
 from pathlib import Path
 from typing import Any
@@ -115,3 +116,26 @@ def test_a_cell_of_a_notebook_is_read_where_it_is_kept() -> None:
 
 def test_lines_that_the_file_does_not_have_are_left_out(tmp_path: Path) -> None:
     assert () == source_of(written(tmp_path), [4000, 0]).blocks
+
+
+def test_a_text_is_parsed_again_where_python_lost_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPython counts trees of all threads in one place: another one's may come in between."""
+    parse, failures = (
+        ast.parse,
+        iter([SystemError("depth mismatch"), SystemError("depth mismatch")]),
+    )
+
+    def interrupted(text: str) -> ast.Module:
+        for failure in failures:
+            raise failure
+        return parse(text)
+
+    path = tmp_path / "model.py"
+    path.write_text(TEXT)
+    expected = source_of(str(path), {9}, [])
+    monkeypatch.setattr(ast, "parse", interrupted)
+
+    assert expected == source_of(str(path), {9}, [])
+    assert next(failures, None) is None
