@@ -16,7 +16,7 @@ class Recurring:
     """Recompiles because of one fact about one place. Mutable: they are counted.
 
     Args:
-        place: what changes, as Python text.
+        place: what changes: as Python text, or the name of a mode.
         kind: which fact about it.
         location: the user's line that needed it last, or None.
         guard: the condition that failed last.
@@ -65,7 +65,7 @@ class Recompiles:
         if not failures:
             return
         guard, values = failures[0].guard, (failures[0].old, failures[0].new)
-        place = guard.source.expression()
+        place = guard.reason if guard.kind.row.is_mode else guard.source.expression()
         known = self.found.pop((place, guard.kind), None)
         if known is None:
             known = Recurring(place, guard.kind, None, "", values, values)

@@ -169,6 +169,7 @@ class Row:
         key: what makes two expected values one fact.
         holds: what the expected value refers to.
         lower: the expected value as C wants it, without the sources that it refers to.
+        is_mode: whether it is one of few states of the library, which all code depends on.
     """
 
     expression: Callable[[str, Any], str]
@@ -177,6 +178,7 @@ class Row:
     key: Callable[[Any], Any] = _itself
     holds: Holds = Holds.NOTHING
     lower: Callable[[Any], Any] = _itself
+    is_mode: bool = False
 
 
 class Kind(enum.IntEnum):
@@ -249,6 +251,7 @@ class Kind(enum.IntEnum):
         lambda s, e: f"{s}.is_grad_enabled() is {e}",
         _grad_mode_text,
         lambda e, a: _grad_mode_text(a),
+        is_mode=True,
     )  # fmt: skip
     # other Source: two different objects
     NOT_ALIASED = 12, Row(
@@ -331,12 +334,14 @@ class Kind(enum.IntEnum):
         lambda s, e: f"{s}: {words.describe(e)}",
         words.describe,
         lambda e, a: words.describe(_autocast_word()),
+        is_mode=True,
     )  # fmt: skip
     # bool: whether `inference_mode` is on
     INFERENCE = 26, Row(
         lambda s, e: f"{s}.is_inference_mode_enabled() is {e}",
         _inference_text,
         lambda e, a: _inference_text(is_inference_mode_enabled()),
+        is_mode=True,
     )  # fmt: skip
     # tuple of the classes that derive from a class directly, in order
     SUBCLASSES = 27, Row(
@@ -350,12 +355,14 @@ class Kind(enum.IntEnum):
         lambda s, e: f"{s}.cuda.current_device() == {e}",
         lambda e: f"cuda:{e} as the current device",
         lambda e, a: f"cuda:{gpu.current_device()}",
+        is_mode=True,
     )  # fmt: skip
     # bool: whether `eager.modes.write_limits` limits writes
     WRITES_CHECKED = 29, Row(
         lambda s, e: _writes_text(e),
         _writes_text,
         lambda e, a: _writes_text(are_writes_checked()),
+        is_mode=True,
     )  # fmt: skip
     # Condition on what arithmetic on numbers gives; the source is that of its first term
     CONDITION = 30, Row(
@@ -376,6 +383,7 @@ class Kind(enum.IntEnum):
         lambda s, e: _asked_text(e),
         _asked_text,
         lambda e, a: _asked_text(overriding.are_classes_asked()),
+        is_mode=True,
     )  # fmt: skip
     # bool: whether a tensor was made in inference mode
     INFERENCE_TENSOR = 33, Row(
@@ -385,7 +393,9 @@ class Kind(enum.IntEnum):
 
 
 def is_about_a_value(kind: Kind, expected: Any) -> bool:
-    """True for facts that the code may be left to Python for: of tensors there are other ways."""
-    if kind is Kind.TENSOR or kind is Kind.SEPARATE_MEMORY:
+    """True for facts that the code may be left to Python for: of tensors there are other ways, and
+    each mode of the library has its version, since Python would depend on it, too.
+    """
+    if kind is Kind.TENSOR or kind is Kind.SEPARATE_MEMORY or kind.row.is_mode:
         return False
     return kind.row.holds is not Holds.TERMS or not expected.is_about_sizes

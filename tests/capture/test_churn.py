@@ -1,5 +1,6 @@
 """Values that are others in every call: a few versions, then the place is left to Python."""
 
+import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -170,3 +171,22 @@ def test_a_place_that_is_gone_is_explained_by_what_led_elsewhere() -> None:
 
     (recompile,) = compiled.report().recompiles
     assert "thing.name" in str(recompile)
+
+
+def test_modes_of_the_library_have_a_version_each_and_cost_no_break() -> None:
+    """Five of them in turn; casts are not left to Python, which would cast, too."""
+    modes: tuple[Callable[[], Any], ...] = (
+        contextlib.nullcontext, lambda: dj.autocast("cpu", dj.bfloat16),
+        lambda: dj.autocast("cpu", dj.float16), dj.no_grad,
+        lambda: dj.autocast("cpu", dj.bfloat16, cache_enabled=False),
+    )  # fmt: skip
+    compiled = dj.compile(lambda x: x @ x + 1)
+    x = dj.ones(4, 4)
+    for _ in range(3):
+        for mode in modes:
+            with mode():
+                assert compiled(x).dtype is (x @ x + 1).dtype
+
+    report = compiled.report()
+    assert (5, 10, 0) == (report.entries, report.hits, len(report.breaks))
+    assert {"autocast", "grad mode"} == {found.place for found in report.changing}
