@@ -1,4 +1,4 @@
-"""What processes tell each other: every function here is called by all processes of a group.
+"""What processes tell each other: all processes of a group call the functions that are here.
 
 Contract: arguments are checked as by PyTorch's Gloo backend; gradients do not pass
 (`distributed.nn` has the functions that keep them). With `async_op` the result is a `Work`, and the

@@ -1,8 +1,8 @@
 """Collectives between several processes, as they run: arguments were checked.
 
-Contract: collectives are called by all processes of a group, of more than one; messages by the two
-that they concern. With `async_op` the result is a `Work`, else None when it has ended. What a
-launch began before it refused its values is not begun again (`captured.takeover`).
+Contract: all processes of a group, of more than one, make the call of a collective; of a message
+the two that they concern. With `async_op` the result is a `Work`, else None when it has ended. What
+a launch began before it refused its values is not begun again (`captured.takeover`).
 """
 
 from collections.abc import Callable, Sequence

@@ -4,7 +4,7 @@ Contract: the supervisor is the process that `mpiexec` started, the program runs
 So a program that is killed has somebody who says how, and whose output is read to its end. The
 runtime sees the supervisor alone, which stays until the launcher has heard of the end: then all
 supervisors leave together. A supervisor whose launcher is gone ends its program. Without a launcher
-(`mpiexec` was called by hand) it ends with the program's exit code, and the runtime does the rest.
+(somebody called `mpiexec`) it ends with the program's exit code, and the runtime does the rest.
 """
 
 import os
