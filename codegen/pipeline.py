@@ -38,6 +38,7 @@ from dynajit.codegen.plan.product_forms import rewrite_products
 from dynajit.codegen.plan.shared_products import share_products
 from dynajit.codegen.run import blueprints, mixed_data
 from dynajit.codegen.run.blueprints import Blueprint, Kernel, stride_in_bytes
+from dynajit.codegen.run.loop_program import LoopBlueprint, LoopProgram
 from dynajit.codegen.run.mixed_program import MixedBlueprint, MixedProgram, blueprint_of
 from dynajit.codegen.run.numpy_backend import NumpyProgram
 from dynajit.codegen.run.verified import Stored, VerifiedProgram
@@ -56,6 +57,7 @@ from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Graph
+from dynajit.ir.loops import loops_of
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.passes.split_complex_numbers import (
@@ -64,6 +66,7 @@ from dynajit.ir.passes.split_complex_numbers import (
     is_complex_constant,
     split_complex_numbers,
 )
+from dynajit.ir.pipeline import optimize
 from dynajit.ir.segments import Segment, cut
 from dynajit.ops.table.op_table import Kind
 
@@ -192,6 +195,8 @@ def _not_paired(segment: Segment) -> tuple[Node | None, str]:
 
 def _why_not_in_parts(segments: Sequence[Segment]) -> str | None:
     """Why a graph is not compiled around the rows that have no kernels, or None."""
+    if any(True for segment in segments for _ in loops_of(segment.graph)):
+        return None
     own = [segment.graph for segment in segments if not segment.is_foreign]
     if not any(
         node.op is not None and node.op.kind is not Kind.MOVEMENT
@@ -215,17 +220,37 @@ def _start_mixed(
 
     def started(segment: Segment) -> Started:
         if segment.is_foreign:
-            return Started(functools.partial(NumpyProgram, segment.graph, name))
+            return _start_rows(segment.graph, name, verify)
         own = _written_by(segment, graph, written) if segment is segments[-1] else {}
         started = _start_native(split_complex_numbers(segment.graph), name, own, verify)
         return _or_by_numpy(started, segment.graph, name)
 
     parts = [started(segment) for segment in segments]
     kept = [
-        segment.graph if segment.is_foreign else part.blueprint
+        part.blueprint or segment.graph if segment.is_foreign else part.blueprint
         for segment, part in zip(segments, parts, strict=True)
     ]
     return _mixed(blueprint_of(graph, name, segments, kept, reasons), parts)
+
+
+def _start_rows(graph: Graph, name: str, verify: bool) -> Started:
+    """Rows that NumPy runs; the bodies of loops among them are programs of their own."""
+    found = list(loops_of(graph))
+    if not found:
+        return Started(functools.partial(NumpyProgram, graph, name))
+    bodies = [
+        start_compile(optimize(loop.body, keeps=keeps_native), name=name, verify=verify)
+        for loop in found
+    ]
+    blueprint = LoopBlueprint(graph, tuple(body.blueprint for body in bodies))
+    return _looping(blueprint, name, bodies)
+
+
+def _looping(blueprint: LoopBlueprint, name: str, bodies: Sequence[Started]) -> Started:
+    def finish() -> Program:
+        return LoopProgram(blueprint.graph, name, [body() for body in bodies])
+
+    return Started(finish, blueprint, parts=tuple(bodies))
 
 
 def _mixed(blueprint: MixedBlueprint, parts: Sequence[Started]) -> Started:
@@ -410,7 +435,12 @@ compiler_ahead: Final = toolchain.compiler_ahead
 
 
 AnyBlueprint: TypeAlias = (
-    Blueprint | MixedBlueprint | DeviceBlueprint | SequenceBlueprint | EitherBlueprint
+    Blueprint
+    | MixedBlueprint
+    | LoopBlueprint
+    | DeviceBlueprint
+    | SequenceBlueprint
+    | EitherBlueprint
 )
 
 
@@ -418,6 +448,9 @@ def start_build(blueprint: AnyBlueprint, launching: Launching = DEFAULT) -> Star
     """As `start_compile`, for a program whose code was generated before."""
     if isinstance(blueprint, MixedBlueprint):
         return _mixed(blueprint, [_start_part(blueprint.name, part) for part in blueprint.parts])
+    if isinstance(blueprint, LoopBlueprint):
+        bodies = [start_build(body) for body in blueprint.bodies]
+        return _looping(blueprint, blueprint.graph.name, bodies)
     if isinstance(blueprint, SequenceBlueprint):
         start_part = functools.partial(start_build, launching=launching)
         return device_pipeline.start_sequence(blueprint, start_part)
@@ -442,6 +475,8 @@ def to_data(blueprint: AnyBlueprint) -> dict[str, Any]:
     """
     if isinstance(blueprint, MixedBlueprint):
         return {"mixed": mixed_data.to_data(blueprint, to_data)}
+    if isinstance(blueprint, LoopBlueprint):
+        return {"loops": mixed_data.loops_to_data(blueprint, to_data)}
     if isinstance(blueprint, SequenceBlueprint):
         return {"sequence": sequence_data.to_data(blueprint, to_data)}
     if isinstance(blueprint, EitherBlueprint):
@@ -460,6 +495,8 @@ def from_data(data: dict[str, Any]) -> AnyBlueprint | None:
     """
     if "mixed" in data:
         return mixed_data.from_data(data["mixed"], from_data)
+    if "loops" in data:
+        return mixed_data.loops_from_data(data["loops"], from_data)
     if "sequence" in data:
         return sequence_data.from_data(data["sequence"], from_data)
     if "either" in data:

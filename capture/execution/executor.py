@@ -23,6 +23,7 @@ from dynajit.capture.bytecode.resume import start_of
 from dynajit.capture.bytecode.versions import IS_311, POSITION_IS_NULL
 from dynajit.capture.execution.ending_arguments import quiet_ends, watch_arguments
 from dynajit.capture.execution.forced import ForcedBreaks
+from dynajit.capture.execution.loops import Differs, Watcher
 from dynajit.capture.machine.awaiting import Awaited, awaited_by
 from dynajit.capture.machine.exceptions import NotKnown, Raised, enter_by_throw, record_passage
 from dynajit.capture.machine.frames import Frame, SavedFrame
@@ -160,6 +161,7 @@ class Executor(Machine):
         self._looked_at = 0
         self._travelling: int | None = None
         self._has_caught = False
+        self.loops = Watcher()
         body = decode(function.__code__)
         if body.unsupported is not None:
             raise SkipFrame(body.unsupported)
@@ -238,6 +240,8 @@ class Executor(Machine):
         if self.trial is not None:
             self.trial.step()
         watched = len(self.recorder.watched)
+        if instruction.operation == "FOR_ITER":
+            self.loops.at_head(self, frame)
         if frame.can_end or (watched and frame.can_restart):
             point = Point(len(self.frames) - 1, frame.save(), self.recorder.mark())
             frame.points.append(point)
@@ -263,6 +267,14 @@ class Executor(Machine):
             self._unwind(raised.with_traceback(None))  # whose frames refer to the exception
         if (before is not None or len(self.recorder.watched) > watched) and self._thrown is None:
             self._refuse_ends(before, watched)
+
+    def run_one(self) -> None:
+        """Execute one instruction of a turn that is tried."""
+        self._step()
+
+    def _leaves_turn(self) -> bool:
+        """True where the top frame runs a loop of which a turn is being tried."""
+        return self.loops.depth == len(self.frames)
 
     def _refuse_ends(self, before: tuple[Trail, Keys] | None, known: int) -> None:
         """An instruction that has let go of an object whose end does something runs for real.
@@ -348,6 +360,8 @@ class Executor(Machine):
 
     def leave(self, value: Value) -> None:
         """The top frame returns `value`."""
+        if self._leaves_turn():
+            raise Differs
         frame = self.frames.pop()
         if self._has_caught and kept_frames.outlive(self, [frame], value):
             raise SkipFrame(kept_frames.MSG_KEPT)
@@ -358,6 +372,8 @@ class Executor(Machine):
 
     def suspend(self, value: Value) -> None:
         """The top frame, a generator's, yields `value`."""
+        if self._leaves_turn():
+            raise Differs
         frame = self.frames.pop()
         if frame.generator is None:
             raise InternalError("a frame that is not a generator's yields")
@@ -371,6 +387,8 @@ class Executor(Machine):
 
     def _unwind(self, raised: Raised) -> None:
         """Find the handler of an exception of the captured program."""
+        if self.loops.depth:
+            raise Differs
         trail = self._trail()
         while True:
             frame = self.frames[-1]

@@ -26,6 +26,7 @@ from dynajit.capture.places import sources
 from dynajit.capture.places.reload import leaf_of, proxied
 from dynajit.capture.places.sources import Source
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors import turns
 from dynajit.capture.tensors.backward import Tape
 from dynajit.capture.tensors.expressions import expression_of
 from dynajit.capture.tensors.graph_building import Builder
@@ -180,6 +181,8 @@ class Recorder:
         #: Node -> heap id of the tensor that it was read from, or that it was returned as.
         self.owners: dict[graph.Node, int] = {}
         self.writes = tensor_memory.Writes()
+        #: What is known of the turns of the loops that are being captured, innermost last.
+        self.turns: list[turns.Turns] = []
         self.asks_compiling = False
         #: Leaves that functions make break the graph: see `machine.Refusals.histories`.
         self.refuses_leaves = False
@@ -480,7 +483,7 @@ class Recorder:
 
     def _use(self, value: Value, source: Source) -> None:
         is_number = isinstance(value, Scalar) and isinstance(source, sources.Contents)
-        if is_number or isinstance(source, (sources.SizeOf, sources.Drawn)):
+        if is_number or isinstance(source, (sources.SizeOf, sources.Drawn, sources.Turn)):
             return  # read from a tensor whose facts are guarded, or made anew in every call
         if isinstance(source, sources.Storage):
             self._use_storage(value, source.base)
@@ -830,6 +833,8 @@ class Recorder:
 
     def lift_scalar(self, scalar: Scalar) -> graph.Value:
         """The graph input of a run-time number; that of a symbol has the symbol's name."""
+        if self.turns and turns.is_of_a_turn(scalar):
+            return turns.lift(self.turns, scalar)
         key = ("scalar", scalar.source if scalar.source is not None else id(scalar))
         symbol = None if scalar.symbolic is None else symint.name_of(scalar.symbolic)
         if symbol is not None:
@@ -864,7 +869,7 @@ class Recorder:
 
     def specialise(self, scalar: Scalar) -> int | float:
         """Guard that a run-time number has today's value; returns it."""
-        if isinstance(scalar.source, sources.Drawn):
+        if isinstance(scalar.source, (sources.Drawn, sources.Turn)):
             detail = f"a decision on {scalar.source.expression()}"
             raise breaks.GraphBreak(breaks.UNSUPPORTED_OPERATION, detail)
         if isinstance(scalar.source, sources.Contents):  # a version per value would never end

@@ -243,6 +243,24 @@ class Drawn(Source):
         return f"{self.base.expression()}.{self.method}()"
 
 
+@record
+class Turn(Source):
+    """A number that is another one in each turn of a loop which is captured as a loop. Never
+    guarded: what it is in a turn, the loop's numbers say (`capture.tensors.turns`).
+
+    Args:
+        loop: tells the loops of a capture apart.
+        name: the variable, or empty for the counter.
+    """
+
+    loop: int
+    name: str
+
+    def expression(self) -> str:
+        """What it is, for messages."""
+        return f"{self.name or 'the counter'} of a loop"
+
+
 # --------------------------------------------------------------------------- steps on functions
 
 

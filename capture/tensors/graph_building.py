@@ -86,6 +86,10 @@ class Builder(graph.Builder):
         self._placeholders = [node for node in self._placeholders if node not in stand_ins]
         return taken
 
+    def has_input(self, node: graph.Node) -> bool:
+        """True for an input of the graph, also for one that nothing will load."""
+        return any(node is given for given in self._placeholders)
+
     @property
     def nodes(self) -> list[graph.Node]:
         """Everything recorded so far but the inputs."""

@@ -26,6 +26,7 @@ from dynajit.capture.places import sources
 from dynajit.capture.places.sources import Source
 from dynajit.capture.tensors.expressions import expression_of, expression_of_size
 from dynajit.capture.tensors.size_memory import Mark, Place, SizeMemory, marks_of
+from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.core.errors import DynamicSizeError
 from dynajit.core.location import Location
@@ -281,6 +282,8 @@ class Sizes:
         known: SymInt | None = scalar.symbolic
         if known is not None:
             return known
+        if is_of_a_turn(scalar):
+            return None
         if scalar.expression is not None:
             found = self._shape_expression(*scalar.expression)
             return self._computed_size(scalar) if found is None else found
@@ -344,7 +347,7 @@ class Sizes:
 
     def varies(self, scalar: Scalar) -> bool:
         """True if a number that another one is made of is a size, or differs between calls."""
-        if scalar.symbolic is not None:
+        if scalar.symbolic is not None or isinstance(scalar.source, sources.Turn):
             return True
         if scalar.expression is not None:
             parts = [part for part in scalar.expression[1] if isinstance(part, Scalar)]
@@ -364,6 +367,8 @@ class Sizes:
             return False
         if value.python_type is not int or abs(value.value) > LARGEST:
             return False
+        if isinstance(value.source, sources.Turn):
+            return True  # it is computed for each turn before there is a loop
         small = Predicate(int, ((">=", -LARGEST), ("<=", LARGEST)))
         reason = "an int that is divided"
         self._recorder.add_guard(Guard(value.source, Kind.PREDICATE, small, self.location, reason))

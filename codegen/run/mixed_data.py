@@ -10,12 +10,14 @@ from typing import Any, Final
 
 from dynajit.codegen.run import order
 from dynajit.codegen.run.blueprints import Unstorable, literal
+from dynajit.codegen.run.loop_program import LoopBlueprint
 from dynajit.codegen.run.mixed_program import MixedBlueprint
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.loops import Listed, Loop, Steps
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ops.table.op_table import is_named, lookup
 
@@ -59,6 +61,34 @@ def from_data(
     places = {name: (position, dim) for name, (position, dim) in data["places"].items()}
     known = order.from_data(data["order"])
     return MixedBlueprint(data["name"], places, known, parts, tuple(data["reasons"]))
+
+
+def loops_to_data(
+    blueprint: LoopBlueprint, part_to_data: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
+    """The same of rows with loops.
+
+    Raises:
+        Unstorable: a part cannot be kept.
+    """
+    if None in blueprint.bodies:
+        raise Unstorable("the body of a loop has no blueprint")
+    return {
+        "rows": _graph_data(blueprint.graph),
+        "bodies": [part_to_data(body) for body in blueprint.bodies],
+    }
+
+
+def loops_from_data(
+    data: Mapping[str, Any], part_from_data: Callable[[dict[str, Any]], Any]
+) -> LoopBlueprint | None:
+    """The blueprint that `loops_to_data` was given; None if a part cannot be built here.
+
+    Raises:
+        KeyError, IndexError, TypeError, ValueError: as for `from_data`.
+    """
+    bodies = tuple(part_from_data(body) for body in data["bodies"])
+    return None if None in bodies else LoopBlueprint(_graph(data["rows"]), bodies)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -115,6 +145,24 @@ def _type(data: Any) -> ValueType:
     return TensorType(tuple(shape), dtypes.by_name(name), Device(*device))
 
 
+def _loop_data(loop: Loop) -> dict[str, Any]:
+    numbers = [
+        ("steps", number.start, number.step)
+        if isinstance(number, Steps)
+        else ("listed", *number.values)
+        for number in loop.numbers
+    ]
+    facts = loop.carried, loop.collected, loop.tests
+    return {"body": _graph_data(loop.body), "numbers": numbers, "facts": facts}
+
+
+def _loop(data: Mapping[str, Any]) -> Loop:
+    numbers = tuple(
+        Steps(*rest) if kind == "steps" else Listed(tuple(rest)) for kind, *rest in data["numbers"]
+    )
+    return Loop(_graph(data["body"]), numbers, *data["facts"])
+
+
 _PLAIN: Final = (type(None), bool, int, float, str)
 
 
@@ -127,6 +175,8 @@ def _attribute_data(value: Any) -> Any:
         return {"dtype": value.name}
     if type(value) is Device:
         return {"device": (value.type, value.index)}
+    if type(value) is Loop:
+        return {"loop": _loop_data(value)}
     raise Unstorable(f"an attribute is a {type(value).__name__}")
 
 
@@ -136,4 +186,6 @@ def _attribute(data: Any) -> Any:
     ((kind, value),) = data.items()
     if kind == "tuple":
         return tuple([_attribute(entry) for entry in value])
+    if kind == "loop":
+        return _loop(value)
     return dtypes.by_name(value) if kind == "dtype" else Device(*value)

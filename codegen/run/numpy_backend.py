@@ -4,6 +4,7 @@ Contract: the same interface and the same results as a native program, except fo
 rounding.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,12 +45,15 @@ class NumpyProgram:
             for node, value in zip(self.graph.inputs, arguments, strict=True)
         ]
         with recorded(Kind.PROGRAM, self):
-            results = interpret.run_again(self._walk, operands)
+            results = self._run(operands)
         given = {id(operand) for operand in operands}
         return tuple(
             _own(result, given) if _is_computed(output) else result
             for output, result in zip(self.graph.outputs, results, strict=True)
         )
+
+    def _run(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        return interpret.run_again(self._walk, operands)
 
     def __repr__(self) -> str:
         return f"<NumpyProgram {self.name}>"

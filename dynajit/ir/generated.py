@@ -16,6 +16,7 @@ import numpy as np
 from dynajit.core.errors import InternalError
 from dynajit.core.quoting import on_a_line
 from dynajit.ir.graph import Graph
+from dynajit.ir.loops import LOOP
 from dynajit.ir.printing import large_constants, own_rows, print_graph
 from dynajit.ir.written_derivative import WrittenDerivative
 
@@ -53,6 +54,7 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
     namespace["derivative"] = lambda backward, *facts: written[backward.__name__]
     namespace["array"] = lambda data, dtype: constant(np.array(data, dtype=dtype))
     namespace["rows"] = own_rows(graph)
+    namespace["loops"] = {n.name: n.attributes["loop"] for n in graph.calls if n.op is LOOP}
     namespace["constants"] = {
         name: constant(array) for name, array in large_constants(graph).items()
     }

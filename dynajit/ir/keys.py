@@ -17,6 +17,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import Atom, SymInt
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Graph
+from dynajit.ir.loops import Listed, Loop, Steps
 from dynajit.ir.node import Node
 from dynajit.ir.written_derivative import WrittenDerivative
 from dynajit.ops.table.op_table import Op, is_named
@@ -96,6 +97,13 @@ class _Printer:
             return f"device {value}"
         if kind is WrittenDerivative:
             return f"derivative {value.reads_result} [{graph_text(value.graph)}]"
+        if kind is Steps:
+            return f"steps {value.start} {value.step}"
+        if kind is Listed:
+            return f"listed {self.items(value.values)}"
+        if kind is Loop:
+            facts = f"{self.items(value.numbers)} {value.carried} {value.collected} {value.tests}"
+            return f"loop {facts} [{graph_text(value.body)}]"
         raise Unkeyed(f"a {kind.__name__} has no text")
 
     def size(self, size: SymInt) -> str:

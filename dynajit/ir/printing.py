@@ -3,8 +3,9 @@
 `print_graph` gives a module that holds one function: executed, it calls the rows in the graph's
 order on whatever operands it is given. Comments say the type of each value and the user's line.
 Constants too large to print are read from a dict named `constants` (`large_constants`), rows that
-are not in the table (operators of the program's own) from one named `rows` (`own_rows`). The graph
-of a derivative that a user wrote (`ir.written_derivative`) is a function in front of the other.
+are not in the table (operators of the program's own, loops) from one named `rows` (`own_rows`). The graph
+of a derivative that a user wrote (`ir.written_derivative`), or of a turn of a loop (`ir.loops`), is
+a function in front of the other; loops are read from a dict named `loops`.
 """
 
 import os
@@ -28,7 +29,7 @@ PRINTED_ELEMENTS: Final = 16
 
 # Names that mean something else in the printed module: no node may be called so.
 RESERVED: Final = frozenset(
-    {"ops", "constants", "rows", "array", "inf", "nan", "Device", "complex", "derivative"}
+    {"ops", "constants", "rows", "array", "inf", "nan", "Device", "complex", "derivative", "loops"}
 ) | {dtype.name for dtype in dtypes.ALL} | {"bool_"}  # fmt: skip
 
 
@@ -73,8 +74,14 @@ def _function(graph: Printable, name: str) -> Iterator[str]:
 
 
 def _inner_graph(value: Any) -> Printable | None:
-    """The graph of an attribute that is a derivative."""
-    found: Printable | None = getattr(value, "graph", None)
+    """The graph of an attribute that is a derivative or a loop."""
+    found: Printable | None = getattr(value, "graph", None) or _body(value)
+    return found
+
+
+def _body(value: Any) -> Printable | None:
+    """The graph of a turn, of an attribute that is a loop."""
+    found: Printable | None = getattr(value, "body", None)
     return found
 
 
@@ -84,7 +91,8 @@ def _inner_functions(node: Node) -> Iterator[str]:
         graph = _inner_graph(value)
         if graph is not None:
             yield from (line for inner in graph.nodes for line in _inner_functions(inner))
-            yield from (*_function(graph, f"{node.name}_backward"), "", "")
+            what = "backward" if _body(value) is None else "body"
+            yield from (*_function(graph, f"{node.name}_{what}"), "", "")
 
 
 def print_tabular(graph: Printable, strides: Mapping[Node, Shape | None] | None = None) -> str:
@@ -198,6 +206,8 @@ def _attribute(node: Node, value: Any) -> str:
     graph = _inner_graph(value)
     if graph is None:
         return print_literal(value)
+    if _body(value) is not None:
+        return f"loops[{node.name!r}]"
     return f"derivative({node.name}_backward, {len(graph.outputs)}, {value.reads_result})"
 
 
@@ -238,7 +248,7 @@ def _imports(graph: Printable) -> list[str]:
         lines.append("from dynajit.core.types.device import Device")
     if used:
         lines.append(f"from dynajit.core.types.dtypes import {', '.join(used)}")
-    if any(_inner_graph(value) for value in values):
+    if any(_inner_graph(value) and _body(value) is None for value in values):
         lines.append("from dynajit.ir.written_derivative import derivative")
     if any(node.op is not None for node in graph.nodes):
         lines.append("from dynajit.ops import TABLE as ops")

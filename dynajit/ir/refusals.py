@@ -21,10 +21,12 @@ def may_refuse(node: Node) -> bool:
     """True if an operand after the first holds indices, perhaps out of range, or divisors, or the
     row says that it refuses elements, or waits for what may have failed."""
     op = node.op
-    if op is None or op.variadic:
+    if op is None:
         return False
     if op.kind is Kind.EXTERN:
         return bool(op.rule.refuses or op.rule.awaits)
+    if op.variadic:
+        return False
     if op.kind in _INDEXING:
         return not _is_within(node) and any(
             isinstance(argument, Node) and _is_integer(argument) for argument in node.args[1:]

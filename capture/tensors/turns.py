@@ -1,0 +1,219 @@
+"""Numbers of Python's that are other ones in each turn of a loop.
+
+While a turn is captured that stands for all turns (`capture.execution.loops`), the loop's counter,
+and variables that hold numbers, are run-time numbers with a `Turn` as their source. What the turn
+computes of them is an expression, and no guard can ask for it. Where the graph takes such a number,
+the body of the loop gets an input (`lift`); what the input is in each turn is found by running the
+expressions for all turns, with the functions that Python itself calls: `numbers_of`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.places.sources import Turn
+from dynajit.capture.values.numbers import FUNCTIONS
+from dynajit.capture.values.symbolic import Constant, Scalar
+from dynajit.core.types.dtypes import Category
+from dynajit.core.types.value_types import ScalarType
+from dynajit.ir import graph
+from dynajit.ir.loops import LARGEST_NUMBER, Listed, Steps
+
+#: Turns whose numbers are found one by one: some tenths of a second.
+MOST_LISTED: Final = 100_000
+
+
+class Varies(Exception):
+    """A number is not one of the same class in every turn, or computing it raises."""
+
+
+class Turns:
+    """Numbers that the body of one loop takes. Mutable: it gets more as the turn is captured.
+
+    Args:
+        loop: its number in the capture.
+        placeholder: makes an input of the graph that stands for one.
+    """
+
+    def __init__(self, loop: int, placeholder: Callable[[str, ScalarType], graph.Value]) -> None:
+        self.loop = loop
+        self._placeholder = placeholder
+        self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
+
+    def take(self, scalar: Scalar) -> graph.Value:
+        """The input that stands for a number."""
+        key = _key(scalar)
+        found = self.taken.get(key)
+        if found is None:
+            is_float = scalar.python_type is float
+            kind = ScalarType(Category.FLOATING if is_float else Category.INTEGER)
+            found = self.taken[key] = (scalar, self._placeholder("turn", kind))
+        return found[1]
+
+    def forget(self, exist: Callable[[graph.Node], bool]) -> None:
+        """Leave out the inputs that the graph has no longer."""
+        self.taken = {key: pair for key, pair in self.taken.items() if exist(pair[1].node)}
+
+
+def is_of_a_turn(scalar: Any) -> bool:
+    """True for a number of a turn, and for what is computed of one."""
+    return bool(_loops(scalar))
+
+
+def lift(turns: Sequence[Turns], scalar: Scalar) -> graph.Value:
+    """The input of the loop's body that is this number.
+
+    Raises:
+        GraphBreak: it is made of numbers of several loops, or of others that vary.
+    """
+    found = _loops(scalar)
+    owner = next((entry for entry in turns if {entry.loop} == found), None)
+    if owner is None or not _is_of_turns_only(scalar):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a number of several loops")
+    return owner.take(scalar)
+
+
+def _loops(scalar: Any) -> set[int]:
+    if not isinstance(scalar, Scalar):
+        return set()
+    if isinstance(scalar.source, Turn):
+        return {scalar.source.loop}
+    operands = () if scalar.expression is None else scalar.expression[1]
+    return {loop for operand in operands for loop in _loops(operand)}
+
+
+def _is_of_turns_only(scalar: Any) -> bool:
+    if isinstance(scalar, Constant) or isinstance(scalar.source, Turn):
+        return True
+    return scalar.expression is not None and all(map(_is_of_turns_only, scalar.expression[1]))
+
+
+def _key(value: Any) -> Any:
+    """Equal for numbers that are computed alike."""
+    if isinstance(value, Constant):
+        return type(value.value), repr(value.value)
+    if value.expression is None:
+        return value.source
+    return value.expression[0], *map(_key, value.expression[1])
+
+
+def numbers_of(
+    counter: range,
+    carried: Mapping[str, tuple[int | float, Any]],
+    wanted: Sequence[Scalar],
+) -> tuple[list[Steps | Listed], dict[str, int | float]]:
+    """What each of some numbers is in every turn; and what variables hold after the last.
+
+    Args:
+        counter: the loop's counter in every turn.
+        carried: variable -> (what it holds in the first turn, what it holds after a turn).
+
+    Raises:
+        Varies: see there; or turns are too many for it.
+    """
+    steps = _in_steps(counter, carried, wanted)
+    if steps is not None:
+        return steps
+    if len(counter) > MOST_LISTED:
+        raise Varies
+    now = {name: first for name, (first, _) in carried.items()}
+    rows: list[list[int | float]] = [[] for _ in wanted]
+    for count in counter:
+        known = {"": count, **now}
+        for row, scalar in zip(rows, wanted, strict=True):
+            row.append(_value(scalar, known, scalar.python_type))
+        now = {
+            name: _value(after, known, type(first)) for name, (first, after) in carried.items()
+        }
+    return [_shortest(row) for row in rows], now
+
+
+def _in_steps(
+    counter: range, carried: Mapping[str, tuple[int | float, Any]], wanted: Sequence[Scalar]
+) -> tuple[list[Steps | Listed], dict[str, int | float]] | None:
+    """`numbers_of` where all of them go up in equal steps; None: they do not."""
+    known = {"": Steps(counter.start, counter.step)}
+    ends: dict[str, int | float] = {}
+    for name, (first, after) in carried.items():
+        own = {name: Steps(0, 0)}
+        change = _steps(after, own)
+        if type(first) is not int or change is None or not _is_read_once(after, name):
+            return None
+        known[name] = Steps(first, change.start)
+        ends[name] = first + change.start * len(counter)
+    found = [_steps(scalar, known) for scalar in wanted]
+    exact = [step for step in found if step is not None]
+    if len(exact) < len(found):
+        return None
+    last = max(len(counter) - 1, 0)
+    if any(abs(step.at(turn)) >= LARGEST_NUMBER for step in exact for turn in (0, last)):
+        raise Varies
+    return list(exact), ends
+
+
+def _is_read_once(after: Any, name: str) -> bool:
+    """Whether what a variable holds after a turn is what it held before, and something constant."""
+    if isinstance(after, Scalar) and isinstance(after.source, Turn):
+        return after.source.name == name
+    if not isinstance(after, Scalar) or after.expression is None:
+        return False
+    symbol, operands = after.expression
+    if symbol not in ("+", "-") or len(operands) != 2:
+        return False
+    first, second = operands
+    if isinstance(second, Constant):
+        return _is_read_once(first, name)
+    return symbol == "+" and isinstance(first, Constant) and _is_read_once(second, name)
+
+
+def _steps(value: Any, known: Mapping[str, Steps]) -> Steps | None:
+    """A number as steps, where it is a sum, a difference or a constant multiple of such."""
+    if isinstance(value, Constant):
+        return Steps(value.value, 0) if type(value.value) is int else None
+    if isinstance(value.source, Turn):
+        return known.get(value.source.name)
+    if value.expression is None or len(value.expression[1]) != 2:
+        return None
+    symbol, operands = value.expression
+    a, b = (_steps(operand, known) for operand in operands)
+    if a is None or b is None:
+        return None
+    if symbol == "+":
+        return Steps(a.start + b.start, a.step + b.step)
+    if symbol == "-":
+        return Steps(a.start - b.start, a.step - b.step)
+    if symbol == "*" and not (a.step and b.step):
+        return Steps(a.start * b.start, a.start * b.step + a.step * b.start)
+    return None
+
+
+def _value(value: Any, known: Mapping[str, int | float], kind: type) -> int | float:
+    """A number in one turn."""
+    try:
+        found = _computed(value, known)
+    except Exception as error:
+        raise Varies from error
+    if type(found) is not kind or (kind is int and abs(found) >= LARGEST_NUMBER):
+        raise Varies
+    return found
+
+
+def _computed(value: Any, known: Mapping[str, int | float]) -> Any:
+    if isinstance(value, Constant):
+        return value.value
+    if isinstance(value.source, Turn):
+        return known[value.source.name]
+    if value.expression is None:
+        raise Varies
+    name, operands = value.expression
+    return FUNCTIONS[name](*(_computed(operand, known) for operand in operands))
+
+
+def _shortest(row: Sequence[int | float]) -> Steps | Listed:
+    first = row[0] if row else 0
+    if all(type(number) is int for number in row):
+        steps = Steps(int(first), int(row[1] - first) if len(row) > 1 else 0)
+        if all(steps.at(turn) == number for turn, number in enumerate(row)):
+            return steps
+    return Listed(tuple(row))
