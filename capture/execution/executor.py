@@ -240,8 +240,8 @@ class Executor(Machine):
         if self.trial is not None:
             self.trial.step()
         watched = len(self.recorder.watched)
-        if instruction.operation == "FOR_ITER":
-            self.loops.at_head(self, frame)
+        if instruction.operation == "FOR_ITER" and self.loops.at_head(self, frame):
+            return
         if frame.can_end or (watched and frame.can_restart):
             point = Point(len(self.frames) - 1, frame.save(), self.recorder.mark())
             frame.points.append(point)

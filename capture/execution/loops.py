@@ -1,4 +1,4 @@
-"""Loops that do the same in every turn: two turns are captured as they come, one stands for the rest.
+"""Loops that do the same in every turn: one turn is captured that stands for the rest.
 
 `for` over a range is watched at its head. After two turns of a loop that has many more, a turn is
 captured in which the counter is a run-time number (`capture.tensors.turns`), and tensors that the
@@ -13,7 +13,7 @@ meets an exception, leaves the loop, or breaks the graph stands for no other: ev
 had not been tried, and the loop is unrolled. So is a loop through which gradients pass.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
@@ -74,22 +74,54 @@ class Watched:
 
 
 class Watcher:
-    """The loops of one capture. Mutable.
-
-    Attributes:
-        depth: of the frame whose loop's turn is being tried; 0: none is.
-    """
+    """The loops of one capture. Mutable."""
 
     def __init__(self) -> None:
         self._watched: dict[tuple[int, int], Watched] = {}
-        self._count = 0
-        self.depth = 0
+        self._open: list[Tried] = []
+        self.count = 0
 
-    def at_head(self, executor: "Executor", frame: Frame) -> None:
-        """The executor is in front of a `FOR_ITER`: perhaps most turns become a loop."""
+    @property
+    def depth(self) -> int:
+        """Of the frame whose loop's turn is being tried; 0: none is."""
+        return self._open[-1].depth if self._open else 0
+
+    def number(self) -> int:
+        """A number for one more loop."""
+        self.count += 1
+        return self.count
+
+    def attempt(self, turn: "Tried", make: Callable[[], None]) -> bool:
+        """Try a turn; what was done is undone where it stands for no other.
+
+        Returns:
+            Whether there is a loop now.
+        """
+        self._open.append(turn)
+        try:
+            make()
+        except (Differs, GraphBreak, NotKnown, SkipFrame, Varies, RecursionError):
+            turn.undo()
+            return False
+        finally:
+            self._open.pop()
+        return True
+
+    def at_head(self, executor: "Executor", frame: Frame) -> bool:
+        """The executor is in front of a `FOR_ITER`: perhaps most turns become a loop.
+
+        Returns:
+            Whether the instruction is done.
+        """
         iterator = frame.stack[-1]
         if not isinstance(iterator, IteratorValue):
-            return
+            return False
+        if self._open and self._open[-1].next_item(frame, iterator):
+            return True
+        self._at_range(executor, frame, iterator)
+        return False
+
+    def _at_range(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:
         state = executor.heap[iterator.identity]
         key = id(frame), frame.index
         if not isinstance(state, RangeIterator) or not state.rest:
@@ -102,36 +134,27 @@ class Watcher:
             found = Watched(frame, iterator, (), 0, 0)
         states = (*found.states, frame.save())[-PEELED:]
         tried = found.tried
-        if found.turns >= PEELED and tried < MOST_TRIED and len(state.rest) >= FEWEST_TURNS - PEELED:
+        if (
+            found.turns >= PEELED
+            and tried < MOST_TRIED
+            and len(state.rest) >= FEWEST_TURNS - PEELED
+        ):
             tried += 1
-            if self._may_try(executor, frame):
-                self._try(executor, frame, found.states[-1], state.rest)
+            if may_try(executor, frame):
+                turn = _Turn(executor, frame, found.states[-1], state.rest, self.number())
+                self.attempt(turn, turn.make)
         self._watched[key] = Watched(frame, iterator, states, found.turns + 1, tried)
 
-    def _may_try(self, executor: "Executor", frame: Frame) -> bool:
-        """Whether what the frames do is recorded as it is done, and only once."""
-        recorder = executor.recorder
-        is_plain = executor.trial is None and executor.forced is None and not recorder.watched
-        return (
-            is_plain
-            and frame.generator is None
-            and not any(entry.namespace.is_fixed for entry in executor.frames)
-        )
 
-    def _try(
-        self, executor: "Executor", frame: Frame, before: SavedFrame, rest: range
-    ) -> None:
-        """Capture a turn that stands for all but the last, and make a loop of it; or do nothing."""
-        self._count += 1
-        outer, self.depth = self.depth, len(executor.frames)
-        turn = _Turn(executor, frame, before, rest, self._count)
-        try:
-            turn.capture()
-            turn.finish()
-        except (Differs, GraphBreak, NotKnown, SkipFrame, Varies, RecursionError):
-            turn.undo()
-        finally:
-            self.depth = outer
+def may_try(executor: "Executor", frame: Frame) -> bool:
+    """Whether what the frames do is recorded as it is done, and only once."""
+    is_plain = executor.trial is None and executor.forced is None
+    return (
+        is_plain
+        and not executor.recorder.watched
+        and frame.generator is None
+        and not any(entry.namespace.is_fixed for entry in executor.frames)
+    )
 
 
 class _Reads(dict[str, Value]):
@@ -164,7 +187,158 @@ class _Reads(dict[str, Value]):
         super().__setitem__(name, value)
 
 
-class _Turn:
+class Tried:
+    """A turn that is tried. Mutable: it is captured, then becomes a loop, or is undone.
+
+    Args:
+        executor, frame: in front of the turn.
+        number: of the loop.
+    """
+
+    def __init__(self, executor: "Executor", frame: Frame, number: int) -> None:
+        self.depth = len(executor.frames)
+        self._executor, self._frame, self._number = executor, frame, number
+        self._recorder, self._builder = executor.recorder, executor.recorder.builder
+        self._start = frame.save()
+        self._outer = frame.locals
+        self._points = len(frame.points)
+        self._mark: Mark = self._recorder.mark()
+        self._watched = len(self._recorder.watched)
+        self._turns = Turns(number, self._input)
+        self._stand_ins: list[graph.Node] = []
+
+    @property
+    def _now(self) -> _Reads:
+        """The locals of the frame while the turn is tried."""
+        assert isinstance(self._frame.locals, _Reads)
+        return self._frame.locals
+
+    def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
+        """Whether the turn has an item of an iterator of its own."""
+        return False
+
+    def _input(self, name: str, type: Any) -> graph.Value:
+        """An input that nothing will load."""
+        value = self._builder.placeholder(name, type)
+        self._stand_ins.append(value.node)
+        return value
+
+    def _stand_in(self, name: str, value: TensorValue) -> TensorValue:
+        """A tensor like one that there is in front of the turn."""
+        held = _held(self._recorder, value)
+        kind = TensorType(held.shape, held.dtype, held.device)
+        made = self._recorder.new_tensor(self._input(name, kind))
+        self._builder.lay_out(_held(self._recorder, made), contiguous_strides(held.shape))
+        return made
+
+    def _enter(self, found: Mapping[str, Value]) -> None:
+        """Begin the turn, with these locals."""
+        self._recorder.turns.append(self._turns)
+        self._frame.locals = _Reads(found)
+
+    def undo(self) -> None:
+        """As if the turn had not been tried."""
+        self._recorder.restore(self._mark)
+        self._executor.frames[:] = self._executor.frames[: self.depth]
+        self._leave(self._start.locals)
+
+    def _leave(self, found: Mapping[str, Value]) -> None:
+        """The frame is in front of the turn again, with other locals."""
+        read = self._frame.locals
+        self._frame.restore(self._start)
+        self._frame.locals = dict(found)
+        if isinstance(self._outer, _Reads):
+            seen = read.read if isinstance(read, _Reads) else ()
+            self._frame.locals = self._outer.after_inner(found, seen)
+        del self._frame.points[self._points :]
+        if self._recorder.turns and self._recorder.turns[-1] is self._turns:
+            self._recorder.turns.pop()
+        for outer in self._recorder.turns:
+            outer.forget(self._builder.has_input)
+
+    def _check_effects(self) -> None:
+        """Refuse a turn that has changed more than its locals.
+
+        Raises:
+            Differs: it has.
+        """
+        recorder, frame, heap = self._recorder, self._frame, self._recorder.heap
+        if len(frame.stack) != len(self._start.stack) or frame.cells != self._start.cells:
+            raise Differs
+        if any(a is not b for a, b in zip(frame.stack, self._start.stack, strict=True)):
+            raise Differs
+        if recorder.random_blocks != self._mark.random_blocks:
+            raise Differs
+        if len(recorder.watched) != self._watched:
+            raise Differs
+        for identity, old in heap.written_since(self._mark.heap).items():
+            if heap[identity] is not old:
+                raise Differs
+
+    def _held_after(
+        self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
+    ) -> list[graph.Node]:
+        """What carried tensors hold after the turn.
+
+        Args:
+            pairs: of each what stands for it in front of the turn, and what is there after it.
+            all_stands: everything that stands for something.
+
+        Raises:
+            Differs: they are of other types, or share memory with what others hold.
+        """
+        recorder, heap = self._recorder, self._recorder.heap
+        stands = {value.identity for value in all_stands}
+        for identity in stands:
+            memory = heap[identity].memory
+            if memory and heap[memory].version:
+                raise Differs  # what the turn before has made may be known elsewhere
+        renewed = {stand.identity for stand, after in pairs if after.identity not in stands}
+        found: list[graph.Node] = []
+        seen: set[int] = set()
+        for stand, after in pairs:
+            if after.identity in stands and after.identity not in renewed:
+                raise Differs
+            if after.identity not in stands and not _is_new(recorder, after, self._mark, stands):
+                raise Differs
+            place = heap[after.identity].memory or after.identity
+            held, wanted = _held(recorder, after), _held(recorder, stand)
+            if place in seen or not _is_like(held.type, wanted.type):
+                raise Differs
+            if not _is_plain(recorder, after):
+                raise Differs
+            seen.add(place)
+            found.append(held.node)
+        return found
+
+    def _check_nodes(self, taken: list[graph.Node]) -> None:
+        """Refuse what the body of a loop cannot do.
+
+        Raises:
+            Differs: a gradient passes, or sizes that vary, complex numbers or GPUs are met.
+        """
+        outer = {a for node in taken for a in node.args if isinstance(a, graph.Node)}
+        if any(self._builder.node_needs_gradient(node) for node in taken):
+            raise Differs
+        for node in {*taken, *outer}:
+            kind = node.type
+            if any(node_sizes(node)):
+                raise Differs
+            if isinstance(kind, TensorType) and (kind.device != CPU or kind.dtype.is_complex):
+                raise Differs
+
+    def _take(self) -> list[graph.Node]:
+        """What the turn has recorded, checked."""
+        taken = list(self._builder.nodes[self._mark.nodes[1] :])
+        self._check_nodes(taken)
+        return taken
+
+    def _operands(self, nodes: Iterable[graph.Node]) -> list[graph.Value]:
+        builder = self._builder
+        return [builder.without_gradient(graph.Value(builder, node)) for node in nodes]
+
+
+class _Turn(Tried):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
     Args:
@@ -177,43 +351,23 @@ class _Turn:
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, rest: range, number: int
     ) -> None:
-        self._executor, self._frame, self._number = executor, frame, number
-        self._recorder, self._builder = executor.recorder, executor.recorder.builder
+        super().__init__(executor, frame, number)
         self._before, self._rest = before, rest
-        self._start = frame.save()
-        self._outer = frame.locals
-        self._points = len(frame.points)
-        self._depth = len(executor.frames)
-        self._mark: Mark = self._recorder.mark()
-        self._watched = len(self._recorder.watched)
-        self._turns = Turns(number, self._input)
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         self._changed: set[str] = set()
-        self._stand_ins: list[graph.Node] = []
-        self._is_open = False
 
-    @property
-    def _now(self) -> _Reads:
-        """The locals of the frame while the turn is tried."""
-        assert isinstance(self._frame.locals, _Reads)
-        return self._frame.locals
+    def make(self) -> None:
+        """Capture the turn and make a loop of it.
+
+        Raises:
+            Differs, GraphBreak, ...: it stands for no other.
+        """
+        self._capture()
+        self._finish()
 
     # -- before ------------------------------------------------------------------------------
-
-    def _input(self, name: str, type: Any) -> graph.Value:
-        """An input that nothing will load."""
-        value = self._builder.placeholder(name, type)
-        self._stand_ins.append(value.node)
-        return value
-
-    def _stand_in(self, name: str, value: TensorValue) -> TensorValue:
-        """A tensor like the one that a local holds in front of the turn."""
-        held = _held(self._recorder, value)
-        made = self._recorder.new_tensor(self._input(name, held.type))
-        self._builder.lay_out(self._recorder.graph_value(made), contiguous_strides(held.shape))
-        return made
 
     def _begin(self) -> dict[str, Value]:
         """The locals in front of a turn that stands for all."""
@@ -234,71 +388,45 @@ class _Turn:
                 self._numbers[name] = value.value, scalar
                 found[name] = scalar
         identities = [value.identity for value, _ in self._tensors.values()]
-        if len(set(identities)) < len(identities) or self._before.locals.keys() - self._start.locals:
+        if (
+            len(set(identities)) < len(identities)
+            or self._before.locals.keys() - self._start.locals
+        ):
             raise Differs
         return found
 
     # -- the turn ----------------------------------------------------------------------------
 
-    def capture(self) -> None:
-        """Run the turn.
-
-        Raises:
-            Differs, GraphBreak, ...: it stands for no other.
-        """
+    def _capture(self) -> None:
+        """Run the turn."""
         executor, frame = self._executor, self._frame
         same = all(a is b for a, b in zip(self._before.stack, self._start.stack, strict=False))
         if not same or len(self._before.stack) != len(self._start.stack):
             raise Differs
         if self._before.cells != self._start.cells:
             raise Differs
-        self._recorder.turns.append(self._turns)
-        self._is_open = True
-        frame.locals = _Reads(self._begin())
+        self._enter(self._begin())
         frame.push(Scalar(self._rest[0], sources.Turn(self._number, "")))
         frame.index += 1
         for _ in range(MOST_INSTRUCTIONS):
             executor.run_one()
-            if len(executor.frames) == self._depth and frame.index == self._start.index:
+            if len(executor.frames) == self.depth and frame.index == self._start.index:
                 return
         raise Differs
 
     # -- after -------------------------------------------------------------------------------
 
-    def undo(self) -> None:
-        """As if the turn had not been tried."""
-        self._recorder.restore(self._mark)
-        self._executor.frames[:] = self._executor.frames[: self._depth]
-        self._leave(self._start.locals)
-
-    def _leave(self, found: Mapping[str, Value]) -> None:
-        """The frame is at the head again, with other locals."""
-        read = self._frame.locals
-        self._frame.restore(self._start)
-        self._frame.locals = dict(found)
-        if isinstance(self._outer, _Reads):
-            seen = read.read if isinstance(read, _Reads) else ()
-            self._frame.locals = self._outer.after_inner(found, seen)
-        del self._frame.points[self._points :]
-        if self._is_open:
-            self._recorder.turns.pop()
-        for outer in self._recorder.turns:
-            outer.forget(self._builder.has_input)
-
-    def finish(self) -> None:
-        """Put a loop in the place of the turn and of all that follow it but the last.
-
-        Raises:
-            Differs, Varies: it stands for no other.
-        """
-        self._check_state()
+    def _finish(self) -> None:
+        """Put a loop in the place of the turn and of all that follow it but the last."""
+        self._check_effects()
+        self._check_locals()
         kept = [name for name in self._tensors if name in self._now.read]
-        after = self._carried_after(kept)
+        pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
+        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
         counter = self._rest[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         numbers, ends = numbers_of(counter, self._numbers_after(), scalars)
-        taken = list(self._builder.nodes[self._mark.nodes[1] :])
-        self._check_nodes(taken)
+        taken = self._take()
         stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
         inputs = [value.node for _, value in self._turns.taken.values()]
         body, fixed = _body(self._builder.name, taken, inputs, stands, after)
@@ -308,9 +436,7 @@ class _Turn:
         results: Iterable[graph.Value] = ()
         if kept or any(map(may_refuse, taken)):
             given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
-            operands = [
-                builder.without_gradient(graph.Value(builder, node)) for node in (*_of(given), *fixed)
-            ]
+            operands = self._operands((*_of(given), *fixed))
             loop = Loop(body, tuple(numbers), len(kept))
             results = append(
                 builder, loop, len(counter), True, operands[: len(kept)], operands[len(kept) :]
@@ -325,20 +451,8 @@ class _Turn:
         iterator = self._frame.stack[-1]
         recorder.heap.write(iterator.identity, RangeIterator(self._rest[-1:]))
 
-    def _check_state(self) -> None:
-        """Refuse a turn that has changed more than the locals that are carried."""
-        recorder, frame, heap = self._recorder, self._frame, self._recorder.heap
-        if len(frame.stack) != len(self._start.stack) or frame.cells != self._start.cells:
-            raise Differs
-        if any(a is not b for a, b in zip(frame.stack, self._start.stack, strict=True)):
-            raise Differs
-        if recorder.random_blocks != self._mark.random_blocks:
-            raise Differs
-        if len(recorder.watched) != self._watched:
-            raise Differs
-        for identity, old in heap.written_since(self._mark.heap).items():
-            if heap[identity] is not old:
-                raise Differs
+    def _check_locals(self) -> None:
+        """Refuse a turn after which other locals differ than those that did before."""
         now = self._now
         for name, value in self._start.locals.items():
             is_kept = name in now and _is_same(dict.get(now, name), value)
@@ -354,39 +468,6 @@ class _Turn:
             if name not in now.fresh:
                 raise Differs
 
-    def _carried_after(self, kept: list[str]) -> list[graph.Node]:
-        """What carried tensors hold after the turn.
-
-        Raises:
-            Differs: they are of other types, or share memory with what others hold.
-        """
-        recorder, heap = self._recorder, self._recorder.heap
-        stands = {stand_in.identity: name for name, (_, stand_in) in self._tensors.items()}
-        for identity in stands:
-            memory = heap[identity].memory
-            if memory and heap[memory].version:
-                raise Differs  # what the turn before has made may be known elsewhere
-        found: list[graph.Node] = []
-        seen: set[int] = set()
-        new = {name for name in kept if self._after(name).identity not in stands}
-        for name in kept:
-            value, stand_in = self._after(name), self._tensors[name][1]
-            given = stands.get(value.identity)
-            if given is not None and given not in new:
-                raise Differs
-            if given is None and not _is_new(recorder, value, self._mark, stands):
-                raise Differs
-            place = heap[value.identity].memory or value.identity
-            held = recorder.graph_value(value)
-            wanted: Any = _held(recorder, stand_in).type
-            has: Any = held.type
-            is_like = (has.shape, has.dtype, has.device) == (wanted.shape, wanted.dtype, wanted.device)
-            if place in seen or not is_like or not _is_plain(recorder, value):
-                raise Differs
-            seen.add(place)
-            found.append(held.node)
-        return found
-
     def _after(self, name: str) -> TensorValue:
         value = dict.get(self._now, name)
         if not isinstance(value, TensorValue):
@@ -396,7 +477,7 @@ class _Turn:
     def _numbers_after(self) -> dict[str, tuple[int | float, Any]]:
         """For each variable that holds a number: in front of the turn, and after it."""
         found: dict[str, tuple[int | float, Any]] = {}
-        for name, (first, scalar) in self._numbers.items():
+        for name, (first, _) in self._numbers.items():
             if name not in self._now.read:
                 continue
             after = dict.get(self._now, name)
@@ -406,23 +487,6 @@ class _Turn:
                 raise Differs
             found[name] = first, after
         return found
-
-    def _check_nodes(self, taken: list[graph.Node]) -> None:
-        """Refuse what the body of a loop cannot do.
-
-        Raises:
-            Differs: a gradient passes, or sizes, complex numbers or GPUs are met.
-        """
-        outer = {a for node in taken for a in node.args if isinstance(a, graph.Node)}
-        for node in taken:
-            if self._builder.node_needs_gradient(node) or any(node_sizes(node)):
-                raise Differs
-        for node in {*taken, *outer}:
-            kind = node.type
-            if not isinstance(kind, TensorType):
-                continue
-            if kind.device != CPU or kind.dtype.is_complex or any(node_sizes(node)):
-                raise Differs
 
 
 # ---------------------------------------------------------------------------------------------
@@ -470,7 +534,11 @@ def _is_plain(recorder: Any, value: TensorValue) -> bool:
     return builder.strides_of(held) == contiguous_strides(held.shape)
 
 
-def _is_new(recorder: Any, value: TensorValue, mark: Mark, stands: Mapping[int, str]) -> bool:
+def _is_like(a: Any, b: Any) -> bool:
+    return bool((a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device))
+
+
+def _is_new(recorder: Any, value: TensorValue, mark: Mark, stands: Collection[int]) -> bool:
     """Whether a turn has made a tensor, with memory that nothing older has."""
     heap = recorder.heap
     if not heap.is_made_since(mark.heap, value.identity):

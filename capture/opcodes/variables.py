@@ -40,7 +40,7 @@ def load_fast_and_clear(machine: Machine, frame: Frame, name: str) -> None:
 def store_fast(machine: Machine, frame: Frame, name: str) -> Steps[None] | None:
     """Pop into a local; NULL unbinds."""
     value = frame.pop()
-    before = frame.locals.get(name)
+    before = dict.get(frame.locals, name)  # no read: see `capture.execution.loops`
     if value is None:
         frame.locals.pop(name, None)
     else:

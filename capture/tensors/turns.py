@@ -123,9 +123,7 @@ def numbers_of(
         known = {"": count, **now}
         for row, scalar in zip(rows, wanted, strict=True):
             row.append(_value(scalar, known, scalar.python_type))
-        now = {
-            name: _value(after, known, type(first)) for name, (first, after) in carried.items()
-        }
+        now = {name: _value(after, known, type(first)) for name, (first, after) in carried.items()}
     return [_shortest(row) for row in rows], now
 
 

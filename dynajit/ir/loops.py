@@ -1,4 +1,4 @@
-"""Loops of a graph: one row whose attribute is the graph of a turn, and a row that reads its results.
+"""Loops of a graph: a row whose attribute is the graph of a turn, and a row that reads results.
 
 Contract: `loop(go, *carried, *fixed; loop, limit)` runs `Loop.body` until `limit` turns are over
 (-1: no limit), or until the truth that it gives is false (`Loop.tests`); `go` says whether the
@@ -66,8 +66,8 @@ class Loop:
         numbers: what a turn knows of its place among the others.
         carried: how many values turns hand on.
         collected: how many values of each turn are kept, in a new dim 0; only with a limit.
-        tests: the body's next output says whether there is a next turn. Further outputs are what may
-            refuse its operands, and are not read.
+        tests: the body's next output says whether there is a next turn. Further outputs are what
+            may refuse its operands, and are not read.
     """
 
     body: Graph

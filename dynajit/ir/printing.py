@@ -3,9 +3,9 @@
 `print_graph` gives a module that holds one function: executed, it calls the rows in the graph's
 order on whatever operands it is given. Comments say the type of each value and the user's line.
 Constants too large to print are read from a dict named `constants` (`large_constants`), rows that
-are not in the table (operators of the program's own, loops) from one named `rows` (`own_rows`). The graph
-of a derivative that a user wrote (`ir.written_derivative`), or of a turn of a loop (`ir.loops`), is
-a function in front of the other; loops are read from a dict named `loops`.
+are not in the table (operators of the program's own, loops) from one named `rows` (`own_rows`). The
+graph of a derivative that a user wrote (`ir.written_derivative`), or of a turn of a loop
+(`ir.loops`), is a function in front of the other; loops are read from a dict named `loops`.
 """
 
 import os
