@@ -13,6 +13,7 @@ meets an exception, leaves the loop, or breaks the graph stands for no other: ev
 had not been tried, and the loop is unrolled. So is a loop through which gradients pass.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,12 +75,17 @@ class Watched:
 
 
 class Watcher:
-    """The loops of one capture. Mutable."""
+    """The loops of one capture. Mutable.
+
+    Attributes:
+        tried: how often the loop of a test was tried, by code object and place.
+    """
 
     def __init__(self) -> None:
         self._watched: dict[tuple[int, int], Watched] = {}
         self._open: list[Tried] = []
         self.count = 0
+        self.tried: Counter[tuple[int, int]] = Counter()
 
     @property
     def depth(self) -> int:
@@ -157,7 +163,7 @@ def may_try(executor: "Executor", frame: Frame) -> bool:
     )
 
 
-class _Reads(dict[str, Value]):
+class Reads(dict[str, Value]):
     """The locals of a frame, which remember what was read before it was written."""
 
     def __init__(self, given: Mapping[str, Value]) -> None:
@@ -165,9 +171,9 @@ class _Reads(dict[str, Value]):
         self.fresh: set[str] = set()
         self.read: set[str] = set()
 
-    def after_inner(self, given: Mapping[str, Value], read: Iterable[str]) -> "_Reads":
+    def after_inner(self, given: Mapping[str, Value], read: Iterable[str]) -> "Reads":
         """These locals after a loop within the turn, which has read some of them."""
-        found = _Reads(given)
+        found = Reads(given)
         found.fresh, found.read = self.fresh, self.read
         found.read.update(name for name in read if name not in self.fresh)
         return found
@@ -208,9 +214,9 @@ class Tried:
         self._stand_ins: list[graph.Node] = []
 
     @property
-    def _now(self) -> _Reads:
+    def _now(self) -> Reads:
         """The locals of the frame while the turn is tried."""
-        assert isinstance(self._frame.locals, _Reads)
+        assert isinstance(self._frame.locals, Reads)
         return self._frame.locals
 
     def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
@@ -225,16 +231,16 @@ class Tried:
 
     def _stand_in(self, name: str, value: TensorValue) -> TensorValue:
         """A tensor like one that there is in front of the turn."""
-        held = _held(self._recorder, value)
+        held = value_in(self._recorder, value)
         kind = TensorType(held.shape, held.dtype, held.device)
         made = self._recorder.new_tensor(self._input(name, kind))
-        self._builder.lay_out(_held(self._recorder, made), contiguous_strides(held.shape))
+        self._builder.lay_out(value_in(self._recorder, made), contiguous_strides(held.shape))
         return made
 
     def _enter(self, found: Mapping[str, Value]) -> None:
         """Begin the turn, with these locals."""
         self._recorder.turns.append(self._turns)
-        self._frame.locals = _Reads(found)
+        self._frame.locals = Reads(found)
 
     def undo(self) -> None:
         """As if the turn had not been tried."""
@@ -247,8 +253,8 @@ class Tried:
         read = self._frame.locals
         self._frame.restore(self._start)
         self._frame.locals = dict(found)
-        if isinstance(self._outer, _Reads):
-            seen = read.read if isinstance(read, _Reads) else ()
+        if isinstance(self._outer, Reads):
+            seen = read.read if isinstance(read, Reads) else ()
             self._frame.locals = self._outer.after_inner(found, seen)
         del self._frame.points[self._points :]
         if self._recorder.turns and self._recorder.turns[-1] is self._turns:
@@ -302,10 +308,10 @@ class Tried:
             if after.identity not in stands and not _is_new(recorder, after, self._mark, stands):
                 raise Differs
             place = heap[after.identity].memory or after.identity
-            held, wanted = _held(recorder, after), _held(recorder, stand)
-            if place in seen or not _is_like(held.type, wanted.type):
+            held, wanted = value_in(recorder, after), value_in(recorder, stand)
+            if place in seen or not is_like(held.type, wanted.type):
                 raise Differs
-            if not _is_plain(recorder, after):
+            if not is_plain(recorder, after):
                 raise Differs
             seen.add(place)
             found.append(held.node)
@@ -376,11 +382,11 @@ class _Turn(Tried):
             old = self._before.locals.get(name)
             if old is None:
                 raise Differs
-            if _is_same(old, value):
+            if is_same(old, value):
                 found[name] = value
                 continue
             self._changed.add(name)
-            if isinstance(value, TensorValue) and _is_plain(self._recorder, value):
+            if isinstance(value, TensorValue) and is_plain(self._recorder, value):
                 self._tensors[name] = value, self._stand_in(name, value)
                 found[name] = self._tensors[name][1]
             elif _is_number(old) and _is_number(value) and type(old.value) is type(value.value):
@@ -429,7 +435,7 @@ class _Turn(Tried):
         taken = self._take()
         stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
         inputs = [value.node for _, value in self._turns.taken.values()]
-        body, fixed = _body(self._builder.name, taken, inputs, stands, after)
+        body, fixed = body_of(self._builder.name, taken, inputs, stands, after)
         recorder, builder = self._recorder, self._builder
         builder.take(self._mark.nodes, self._stand_ins)
         recorder.heap.restore(self._mark.heap)
@@ -455,7 +461,7 @@ class _Turn(Tried):
         """Refuse a turn after which other locals differ than those that did before."""
         now = self._now
         for name, value in self._start.locals.items():
-            is_kept = name in now and _is_same(dict.get(now, name), value)
+            is_kept = name in now and is_same(dict.get(now, name), value)
             if name not in self._changed and not is_kept:
                 raise Differs
         known = {*self._tensors, *self._numbers}
@@ -497,7 +503,7 @@ def _of(values: Iterable[graph.Value]) -> list[graph.Node]:
     return [value.node for value in values]
 
 
-def _is_same(a: Any, b: Any) -> bool:
+def is_same(a: Any, b: Any) -> bool:
     """Whether two values of a local are one object, or the same number."""
     if a is b:
         return True
@@ -512,18 +518,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Constant) and type(value.value) in (int, float)
 
 
-def _held(recorder: Any, value: TensorValue) -> graph.Value:
+def value_in(recorder: Any, value: TensorValue) -> graph.Value:
     found: graph.Value = recorder.graph_value(value)
     return found
 
 
-def _is_plain(recorder: Any, value: TensorValue) -> bool:
+def is_plain(recorder: Any, value: TensorValue) -> bool:
     """Whether a tensor is its elements, and nothing else: row-major, without a gradient."""
     contents: TensorContents = recorder.heap[value.identity]
     is_special = contents.attributes or contents.has_new_data
     if value.cls is not Tensor or is_special or contents.is_new_leaf or contents.is_frozen:
         return False
-    held = _held(recorder, value)
+    held = value_in(recorder, value)
     builder = recorder.builder
     if not isinstance(held.type, TensorType) or builder.needs_gradient(held):
         return False
@@ -534,7 +540,7 @@ def _is_plain(recorder: Any, value: TensorValue) -> bool:
     return builder.strides_of(held) == contiguous_strides(held.shape)
 
 
-def _is_like(a: Any, b: Any) -> bool:
+def is_like(a: Any, b: Any) -> bool:
     return bool((a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device))
 
 
@@ -551,7 +557,7 @@ def _is_new(recorder: Any, value: TensorValue, mark: Mark, stands: Collection[in
     return heap.is_made_since(mark.heap, base) and base not in stands
 
 
-def _body(
+def body_of(
     name: str,
     taken: list[graph.Node],
     numbers: list[graph.Node],
@@ -579,4 +585,17 @@ def _body(
     return builder.finish([*(known[node] for node in after), *refusing]), fixed
 
 
-__all__ = ["FEWEST_TURNS", "Differs", "Watcher"]
+__all__ = [
+    "FEWEST_TURNS",
+    "MOST_INSTRUCTIONS",
+    "Differs",
+    "Reads",
+    "Tried",
+    "Watcher",
+    "body_of",
+    "is_like",
+    "is_plain",
+    "is_same",
+    "may_try",
+    "value_in",
+]

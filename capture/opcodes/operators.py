@@ -33,6 +33,7 @@ from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.text.text import format_value
 from dynajit.capture.python.truth import truth
 from dynajit.capture.python.writing import delete_attribute
+from dynajit.capture.tensors.turns import decided
 from dynajit.capture.values.containers import DictValue, ListValue, SliceValue, TupleValue
 from dynajit.capture.values.symbolic import Value, constant
 from dynajit.capture.values.tensors import TensorValue
@@ -66,6 +67,10 @@ def binary_op(machine: Machine, frame: Frame, symbol: str) -> Steps[None]:
 def compare_op(machine: Machine, frame: Frame, symbol: str) -> Steps[None]:
     """`a < b`, ..., or all of `c if a < b else d` where that is a number."""
     a, b = frame.pop_many(2)
+    answer = decided(machine.recorder.turns, frame, symbol, a, b)
+    if answer is not None:
+        frame.push(boolean(answer))
+        return
     chosen = yield from chosen_number(machine, frame, symbol, a, b)
     frame.push((yield from machine.compare(symbol, a, b)) if chosen is None else chosen)
 

@@ -14,7 +14,7 @@ from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.places.sources import Turn
 from dynajit.capture.values.numbers import FUNCTIONS
-from dynajit.capture.values.symbolic import Constant, Scalar
+from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import graph
@@ -34,12 +34,16 @@ class Turns:
     Args:
         loop: its number in the capture.
         placeholder: makes an input of the graph that stands for one.
+
+    Attributes:
+        decide: answers a comparison in a frame that may end the loop; None: none may.
     """
 
     def __init__(self, loop: int, placeholder: Callable[[str, ScalarType], graph.Value]) -> None:
         self.loop = loop
         self._placeholder = placeholder
         self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
+        self.decide: Callable[[Any, str, Value, Value], bool | None] | None = None
 
     def take(self, scalar: Scalar) -> graph.Value:
         """The input that stands for a number."""
@@ -59,6 +63,13 @@ class Turns:
 def is_of_a_turn(scalar: Any) -> bool:
     """True for a number of a turn, and for what is computed of one."""
     return bool(_loops(scalar))
+
+
+def decided(turns: Sequence[Turns], frame: Any, symbol: str, a: Value, b: Value) -> bool | None:
+    """The answer to a comparison that ends a loop when it changes; None: it is another one."""
+    if not turns or turns[-1].decide is None or not (is_of_a_turn(a) or is_of_a_turn(b)):
+        return None
+    return turns[-1].decide(frame, symbol, a, b)
 
 
 def lift(turns: Sequence[Turns], scalar: Scalar) -> graph.Value:

@@ -115,7 +115,9 @@ def _infer(go: Any, *types: Any, loop: Loop, limit: int) -> TensorType:
 
 def _plain(type: Any) -> Any:
     """A type without its layout."""
-    return TensorType(type.shape, type.dtype, type.device) if hasattr(type, "shape") else type
+    if not isinstance(type, TensorType):
+        return type
+    return TensorType(type.shape, type.dtype, type.device)
 
 
 def run(

@@ -1,0 +1,597 @@
+"""Loops that go on until a tensor says so: `while error > tolerance`, `for ...: if done: break`.
+
+A jump that tests a tensor is no break where it ends a loop whose turns do the same. From its arm
+that stays in the loop a turn is captured that stands for all, as `capture.execution.loops` does it:
+what it changes is found by trying again with more that is carried, until nothing else changes. The
+turn ends at the same test, or at one that is followed by the same instructions. In front of its
+first effect it may ask for what counts turns (`k < n`, the next item of a range): the number of
+turns for which the answer stays the same is the loop's limit.
+
+Behind the loop only tensors are known that a turn leaves: a number that depends on how many turns
+ran is refused if anything may read it, and so is a variable of which nobody knows whether a turn
+ran that sets it. What is read behind the loop must be a tensor that nobody else has before it:
+where no turn runs, Python leaves that very object.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from dynajit.capture.bytecode.instructions import Body, live_locals
+from dynajit.capture.execution.loops import (
+    MOST_INSTRUCTIONS,
+    Differs,
+    Reads,
+    Tried,
+    body_of,
+    is_like,
+    is_plain,
+    is_same,
+    may_try,
+    value_in,
+)
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.places import sources
+from dynajit.capture.python.objects.watching import reachable
+from dynajit.capture.python.tensors.facts import number_in
+from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
+from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
+from dynajit.capture.values.numbers import FUNCTIONS
+from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
+from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.core.types.dtypes import bool_
+from dynajit.ir import graph
+from dynajit.ir.loops import Loop, append
+from dynajit.ops import TABLE
+
+if TYPE_CHECKING:
+    from dynajit.capture.execution.executor import Executor
+
+#: Where a value is: a local, then places in tuples.
+Path: TypeAlias = tuple[Any, ...]
+
+#: How often more is carried before a loop is given up.
+MOST_ROUNDS: Final = 8
+
+#: Turns that no loop reaches: years.
+ENDLESS: Final = 1 << 40
+
+#: How often the loop of one test is tried in a capture: the first turns of some differ.
+MOST_TRIED: Final = 2
+
+_JUMPS: Final = {"POP_JUMP_IF_TRUE": True, "POP_JUMP_IF_FALSE": False}
+_ORDERS: Final = frozenset({"<", "<=", ">", ">="})
+_ENDS: Final = frozenset({"RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
+
+
+def at_test(executor: "Executor", frame: Frame) -> bool:
+    """In front of a jump on a tensor: perhaps it ends a loop of the graph.
+
+    Returns:
+        True: it does, and the frame goes on behind the loop.
+    """
+    tested = _tested(executor, frame)
+    if tested is None or not may_try(executor, frame):
+        return False
+    place = frame.index
+    arms = _arms(frame.body, place)
+    key = id(frame.code), place
+    if arms is None or executor.loops.tried[key] >= MOST_TRIED:
+        return False
+    executor.loops.tried[key] += 1
+    frame.pop()
+    frame.index = arms[0]
+    turn = _Test(executor, frame, place, arms, tested)
+    if executor.loops.attempt(turn, turn.make):
+        return True
+    frame.index = place
+    frame.push(tested)
+    return False
+
+
+def _tested(executor: "Executor", frame: Frame) -> TensorValue | None:
+    """The tensor that the next instruction jumps by, if nothing tells its truth."""
+    if not frame.stack or _jump_at(frame.body, frame.index) is None:
+        return None
+    value = frame.stack[-1]
+    if not isinstance(value, TensorValue) or number_in(executor, value) is not None:
+        return None
+    return value
+
+
+# ---------------------------------------------------------------------------------------------
+# where instructions lead
+
+
+def _jump_at(body: Body, index: int) -> int | None:
+    """The index of a jump on a truth that begins here; None: there is none."""
+    instructions = body.instructions
+    if instructions[index].operation == "TO_BOOL":
+        index += 1
+    return index if instructions[index].operation in _JUMPS else None
+
+
+def _both(body: Body, index: int) -> tuple[int, int]:
+    """Where a jump leads, if the truth is true and if it is false."""
+    jump = body.instructions[index]
+    target: int = jump.argument
+    return (target, index + 1) if _JUMPS[jump.operation] else (index + 1, target)
+
+
+def _arms(body: Body, place: int) -> tuple[int, int] | None:
+    """(the arm of a test that stays in the loop, the one that leaves it); None: no loop."""
+    jump = _jump_at(body, place)
+    assert jump is not None
+    first, second = _both(body, jump)
+    ways = [_way(body, arm, place) for arm in (first, second)]
+    if ways == [None, None]:
+        stay, leave = min(first, second), max(first, second)
+        if jump < stay and any(_leads_back(body, index, stay) for index in range(stay, leave)):
+            return stay, leave
+        return None
+    if ways[1] is None or (ways[0] is not None and ways[0] < ways[1]):
+        return first, second
+    return second, first
+
+
+def _leads_back(body: Body, index: int, start: int) -> bool:
+    return any(start <= target <= index for target in _next(body, index))
+
+
+def _next(body: Body, index: int) -> list[int]:
+    """Where an instruction may lead, exceptions aside."""
+    instruction = body.instructions[index]
+    name = instruction.operation
+    if name in _ENDS:
+        return []
+    if name == "JUMP":
+        return [instruction.argument]
+    if "JUMP" in name or name in ("FOR_ITER", "SEND"):
+        return [index + 1, instruction.argument]
+    return [index + 1]
+
+
+def _way(body: Body, start: int, end: int) -> int | None:
+    """The fewest instructions from one to another; None: it is not reached."""
+    steps, front, seen = 0, [start], {start}
+    while front:
+        if end in front:
+            return steps
+        following = [index for place in front for index in _next(body, place)]
+        front = [index for index in dict.fromkeys(following) if index not in seen]
+        seen.update(front)
+        steps += 1
+    return None
+
+
+def _settled(body: Body, index: int, depth: int) -> tuple[int, int]:
+    """The first instruction that does something, and the depth of the stack in front of it."""
+    while True:
+        instruction = body.instructions[index]
+        if instruction.operation == "JUMP":
+            index = instruction.argument
+        elif instruction.operation == "NOP":
+            index += 1
+        elif instruction.operation == "POP_TOP":
+            index, depth = index + 1, depth - 1
+        else:
+            return index, depth
+
+
+def _is_same_way(body: Body, a: int, b: int) -> bool:
+    """Whether the instructions from two places on do the same."""
+    seen: set[tuple[int, int]] = set()
+    work = [(a, b)]
+    while work:
+        a, b = (_skipped(body, index) for index in work.pop())
+        if a == b or (a, b) in seen:
+            continue
+        seen.add((a, b))
+        first, second = body.instructions[a], body.instructions[b]
+        if first.handler != second.handler:
+            return False
+        if first.operation in _JUMPS and second.operation in _JUMPS:
+            work += zip(_both(body, a), _both(body, b), strict=True)
+            continue
+        if len(_next(body, a)) > 1 or first.operation != second.operation:
+            return False
+        if repr(first.argument) != repr(second.argument):
+            return False
+        if _next(body, a):
+            work.append((a + 1, b + 1))
+    return True
+
+
+def _skipped(body: Body, index: int) -> int:
+    while body.instructions[index].operation in ("JUMP", "NOP"):
+        index = _next(body, index)[0]
+    return index
+
+
+# ---------------------------------------------------------------------------------------------
+# the turn
+
+
+class _Test(Tried):
+    """A turn between two tests. Mutable: see `Tried`.
+
+    Args:
+        executor: the frame is in front of the turn, without what is tested.
+        place: of the test.
+        arms: where it leads: into the turn, and out of the loop.
+        tested: the tensor.
+    """
+
+    def __init__(
+        self,
+        executor: "Executor",
+        frame: Frame,
+        place: int,
+        arms: tuple[int, int],
+        tested: TensorValue,
+    ) -> None:
+        super().__init__(executor, frame, executor.loops.number())
+        self._place, self._tested = place, tested
+        self._stay, self._leave_at = arms
+        jump = _jump_at(frame.body, place)
+        assert jump is not None
+        self._stays_if_true = _both(frame.body, jump)[0] == self._stay
+        self._exit = _settled(frame.body, self._leave_at, len(self._start.stack))
+        self._live = live_locals(frame.body, self._exit[0])
+        self._carried: set[Path] = set()
+        self._dropped: set[str] = set()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._tensors: dict[Path, tuple[TensorValue, TensorValue]] = {}
+        self._numbers: dict[Path, tuple[int | float, Scalar]] = {}
+        self._asked: list[tuple[str, Any, Any, bool]] = []
+        self._rest: range | None = None
+
+    def make(self) -> None:
+        """Capture turns until one changes what is carried, and nothing else; make a loop of it.
+
+        Raises:
+            Differs, GraphBreak, ...: no turn stands for all.
+        """
+        for _ in range(MOST_ROUNDS):
+            self._run()
+            if not self._carries_more():
+                self._finish()
+                return
+            self.undo()
+            self._again()
+            self._clear()
+        raise Differs
+
+    # -- before ------------------------------------------------------------------------------
+
+    def _stand(self, path: Path, value: Value) -> Value:
+        """What stands for a value in front of the turn."""
+        if isinstance(value, TupleValue) and any(
+            len(other) > len(path) and other[: len(path)] == path for other in self._carried
+        ):
+            return TupleValue(
+                tuple(self._stand((*path, place), item) for place, item in enumerate(value.items))
+            )
+        if path not in self._carried:
+            return value
+        if isinstance(value, TensorValue):
+            made = self._stand_in("carried", value)
+            self._tensors[path] = value, made
+            return made
+        first = self._known(value)
+        scalar = Scalar(first, sources.Turn(self._number, repr(path)))
+        self._numbers[path] = first, scalar
+        return scalar
+
+    def _known(self, value: Any) -> int | float:
+        """The number that a value is in front of the loop, relied on."""
+        found: int | float = value.value
+        return self._recorder.specialise(value) if isinstance(value, Scalar) else found
+
+    def _run(self) -> None:
+        executor, frame = self._executor, self._frame
+        found = {
+            name: self._stand((name,), value)
+            for name, value in self._start.locals.items()
+            if name not in self._dropped
+        }
+        identities = [value.identity for value, _ in self._tensors.values()]
+        if len(set(identities)) < len(identities):
+            raise Differs
+        self._given = found
+        self._enter(found)
+        self._turns.decide = self._decide
+        frame.index = self._stay
+        for count in range(MOST_INSTRUCTIONS):
+            if count and len(executor.frames) == self.depth and self._is_at_end():
+                return
+            executor.run_one()
+        raise Differs
+
+    def _is_at_end(self) -> bool:
+        """Whether the frame is in front of the test again, or of one like it."""
+        frame = self._frame
+        if _tested(self._executor, frame) is None:
+            return False
+        if frame.index == self._place:
+            return True
+        body = frame.body
+        own, other = _jump_at(body, self._place), _jump_at(body, frame.index)
+        assert own is not None and other is not None
+        pairs = zip(_both(body, own), _both(body, other), strict=True)
+        return all(_is_same_way(body, a, b) for a, b in pairs)
+
+    # -- during ------------------------------------------------------------------------------
+
+    def _is_untouched(self) -> bool:
+        """Whether the turn has had no effect so far."""
+        is_same_heap = not any(self._recorder.heap.written_since(self._mark.heap))
+        has_nodes = len(self._builder.nodes) > self._mark.nodes[1]
+        return is_same_heap and not has_nodes and not self._now.fresh
+
+    def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
+        """The counter of the loop around the test; its end is the loop's end."""
+        if frame is not self._frame or not any(iterator is entry for entry in self._start.stack):
+            return False
+        state = self._recorder.heap[iterator.identity]
+        if not isinstance(state, RangeIterator) or not state.rest or self._rest is not None:
+            raise Differs
+        target = frame.body.instructions[frame.index].argument
+        is_end = self._is_exit(target, len(frame.stack) - 1)
+        if not self._is_untouched() or frame.stack[-1] is not iterator or not is_end:
+            raise Differs
+        self._rest = state.rest
+        frame.push(Scalar(state.rest[0], sources.Turn(self._number, "")))
+        frame.index += 1
+        return True
+
+    def _is_exit(self, index: int, depth: int) -> bool:
+        """Whether the program is out of the loop there, as behind the test."""
+        place, depth = _settled(self._frame.body, index, depth)
+        return depth == self._exit[1] and _is_same_way(self._frame.body, place, self._exit[0])
+
+    def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
+        """The answer to a comparison of what counts turns, which ends the loop when it changes."""
+        if frame is not self._frame or symbol not in FUNCTIONS or not self._is_untouched():
+            return None
+        jump = _jump_at(frame.body, frame.index)
+        numbers = (a, b)
+        if jump is None or not all(isinstance(x, (Scalar, Constant)) for x in numbers):
+            return None
+        a, b = (x if is_of_a_turn(x) else constant(self._known(x)) for x in numbers)
+        answer = FUNCTIONS[symbol](a.value, b.value)
+        other = _both(frame.body, jump)[1 if answer else 0]
+        if type(answer) is not bool or not self._is_exit(other, len(frame.stack)):
+            return None
+        self._asked.append((symbol, a, b, answer))
+        return answer
+
+    # -- after -------------------------------------------------------------------------------
+
+    def _again(self) -> None:
+        """In front of the turn once more."""
+        self._frame.restore(self._start)
+
+    def _carries_more(self) -> bool:
+        """Whether the turn has changed what was not known to change."""
+        before = len(self._carried) + len(self._dropped)
+        now = self._now
+        for name, given in self._given.items():
+            after = dict.get(now, name)
+            if (
+                after is None
+                or not self._is_followed((name,), self._start.locals[name], given, after)
+                or (name not in now.read and name not in self._live and not is_same(given, after))
+            ):
+                self._drop(name, now)
+        if any(name in now.read for name in self._dropped):
+            raise Differs
+        if (now.fresh - self._start.locals.keys()) & self._live:
+            raise Differs  # nobody knows whether a turn has set it
+        return len(self._carried) + len(self._dropped) > before
+
+    def _drop(self, name: str, now: Reads) -> None:
+        """Nobody reads what a local holds in front of a turn, or behind the loop."""
+        if name in now.read or name in self._live:
+            raise Differs
+        self._dropped.add(name)
+
+    def _is_followed(self, path: Path, first: Value, given: Value, after: Value) -> bool:
+        """Whether a value is the same after the turn, or carried from now on; False: neither."""
+        if path in self._carried or is_same(given, after):
+            return True
+        parts = first, given, after
+        if all(isinstance(part, TupleValue) and part.cls is tuple for part in parts):
+            lists = [part.items for part in parts]  # type: ignore[attr-defined]
+            if len({len(items) for items in lists}) > 1:
+                return False
+            return all(
+                self._is_followed((*path, place), *items)
+                for place, items in enumerate(zip(*lists, strict=True))
+            )
+        if isinstance(first, TensorValue) and isinstance(after, TensorValue):
+            recorder = self._recorder
+            if not is_plain(recorder, first) or not is_plain(recorder, after):
+                return False
+            if not is_like(value_in(recorder, first).type, value_in(recorder, after).type):
+                return False
+        elif (
+            not isinstance(first, (Scalar, Constant))
+            or is_of_a_turn(first)
+            or first.python_type not in (int, float)
+            or not isinstance(after, (Scalar, Constant))
+            or after.python_type is not first.python_type
+        ):
+            return False
+        self._carried.add(path)
+        return True
+
+    def _after(self, path: Path) -> Any:
+        """What is at a place after the turn."""
+        found: Any = dict.get(self._now, path[0])
+        for place in path[1:]:
+            if not isinstance(found, TupleValue) or place >= len(found.items):
+                raise Differs
+            found = found.items[place]
+        return found
+
+    def _finish(self) -> None:
+        """Put the loop in the place of its turns."""
+        again = self._frame.pop()
+        self._check_effects()
+        self._check_behind()
+        pairs = [(stand, self._after(path)) for path, (_, stand) in self._tensors.items()]
+        if not all(isinstance(after, TensorValue) for _, after in pairs):
+            raise Differs
+        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        goes_on = self._truth(again)
+        limit, numbers = self._limit_and_numbers()
+        taken = self._take()
+        stands = [value_in(self._recorder, stand).node for stand, _ in pairs]
+        inputs = [value.node for _, value in self._turns.taken.values()]
+        outputs = [*after, goes_on.node]
+        body, fixed = body_of(self._builder.name, taken, inputs, stands, outputs)
+        recorder, builder = self._recorder, self._builder
+        builder.take(self._mark.nodes, self._stand_ins)
+        recorder.heap.restore(self._mark.heap)
+        go = self._truth(self._tested)
+        given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
+        operands = self._operands((*given, *fixed))
+        loop = Loop(body, tuple(numbers), len(pairs), tests=True)
+        count = len(pairs)
+        results = append(builder, loop, limit, go, operands[:count], operands[count:])
+        made = {
+            path: recorder.new_tensor(result)
+            for path, result in zip(self._tensors, results, strict=False)
+        }
+        gone = {path[0] for path in self._numbers} | self._dropped
+        found = {
+            name: _with_results((name,), value, made)
+            for name, value in self._start.locals.items()
+            if name not in gone
+        }
+        self._leave(found)
+        self._frame.index = self._exit[0]
+        del self._frame.stack[self._exit[1] :]
+
+    def _truth(self, value: TensorValue) -> graph.Value:
+        """Whether the loop goes on by a tensor of one element: of no dims."""
+        found = value_in(self._recorder, value)
+        if any(size != 1 for size in found.shape):
+            raise Differs
+        found = self._builder.without_gradient(found)
+        found = TABLE.reshape(found, shape=()) if found.shape else found
+        if self._stays_if_true:
+            return found if found.dtype is bool_ else TABLE.ne(found, 0)
+        return TABLE.logical_not(found) if found.dtype is bool_ else TABLE.eq(found, 0)
+
+    def _check_behind(self) -> None:
+        """Refuse what would be another object, or is not known, behind the loop.
+
+        Raises:
+            Differs: there is such a thing.
+        """
+        if any(path[0] in self._live for path in self._numbers):
+            raise Differs
+        if self._rest is not None:
+            iterator = self._start.stack[-1]
+            if any(value is iterator for value in self._start.locals.values()):
+                raise Differs
+        shown = [value for path, (value, _) in self._tensors.items() if path[0] in self._live]
+        if not shown:
+            return
+        locals_now = self._frame.locals
+        names = {path[0] for path in self._tensors} | self._dropped
+        self._frame.locals = {
+            name: value for name, value in self._start.locals.items() if name not in names
+        }
+        others = reachable(self._executor)
+        self._frame.locals = locals_now
+        heap = self._recorder.heap
+        memories = {
+            heap[key].memory
+            for key in others
+            if isinstance(key, int) and heap.has(key) and isinstance(heap[key], TensorContents)
+        } - {0}
+        own: set[int] = set()
+        for value in shown:
+            contents: TensorContents = heap[value.identity]
+            place = contents.memory or -value.identity
+            if value.identity in others or place in memories or place in own:
+                raise Differs
+            own.add(place)
+            if not self._is_made_here(value):
+                raise Differs
+
+    def _is_made_here(self, value: TensorValue) -> bool:
+        """Whether the captured code has made a tensor and its memory."""
+        recorder = self._recorder
+        contents: TensorContents = recorder.heap[value.identity]
+        base = recorder.heap[contents.memory].base if contents.memory else value
+        node = value_in(recorder, base).node
+        is_new = recorder.existing(value) is None and recorder.existing(base) is None
+        return is_new and node.kind is graph.NodeKind.CALL
+
+    def _limit_and_numbers(self) -> tuple[int, Sequence[Any]]:
+        """How many turns there are at most, and the numbers of turns."""
+        counter = range(ENDLESS) if self._rest is None else self._rest
+        carried = {}
+        for path, (first, _) in self._numbers.items():
+            after = self._after(path)
+            if isinstance(after, Scalar) and not is_of_a_turn(after):
+                raise Differs
+            carried[repr(path)] = first, after
+        asked = [number for _, a, b, _ in self._asked for number in (a, b)]
+        wanted = [scalar for scalar, _ in self._turns.taken.values()]
+        numbers, _ = numbers_of(counter, carried, [*wanted, *asked])
+        sides = iter(numbers[len(wanted) :])
+        limit = len(counter)
+        for symbol, _, _, answer in self._asked:
+            a, b = next(sides), next(sides)
+            limit = min(limit, _turns_with(symbol, a, b, answer, limit))
+        return limit, numbers[: len(wanted)]
+
+
+def _with_results(path: Path, value: Value, made: dict[Path, TensorValue]) -> Value:
+    """A value of a local with what the loop gives in the place of what is carried."""
+    found = made.get(path)
+    if found is not None:
+        return found
+    if isinstance(value, TupleValue) and any(other[: len(path)] == path for other in made):
+        items = enumerate(value.items)
+        return TupleValue(tuple(_with_results((*path, n), item, made) for n, item in items))
+    return value
+
+
+def _turns_with(symbol: str, a: Any, b: Any, answer: bool, limit: int) -> int:
+    """For how many turns a comparison has an answer, from the first on.
+
+    Raises:
+        Varies: too many for looking at each.
+    """
+    compare = FUNCTIONS[symbol]
+
+    def holds(turn: int) -> bool:
+        return bool(compare(a.at(turn), b.at(turn))) is answer
+
+    if symbol in _ORDERS and hasattr(a, "step") and hasattr(b, "step"):
+        low, high = 0, limit  # differences of steps go one way: the answer changes once
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if holds(middle) else (low, middle)
+        return low
+    found = next((turn for turn in _few(limit) if not holds(turn)), None)
+    if found is None and limit > _MOST_LOOKED_AT:
+        raise Varies
+    return limit if found is None else found
+
+
+_MOST_LOOKED_AT: Final = 100_000
+
+
+def _few(limit: int) -> Iterator[int]:
+    return iter(range(min(limit, _MOST_LOOKED_AT)))
+
+
+__all__ = ["at_test"]
