@@ -152,6 +152,13 @@ _PLACES: Final[dict[str, Place]] = {
         "Scans by a function.", {"namespaces.scans": "associative_scan"}
     ),
     "_higher_order_ops.cond": Place("Branches.", {"": "cond"}),
+    "_higher_order_ops.map": Place("A function of slices.", {"namespaces.loop_forms": "map"}),
+    "_higher_order_ops.scan": Place(
+        "A function of slices and what is carried.", {"namespaces.loop_forms": "scan"}
+    ),
+    "_higher_order_ops.while_loop": Place(
+        "Turns while a condition holds.", {"namespaces.loop_forms": "while_loop"}
+    ),
     "_prims_common": Place(
         "Questions about where elements lie.", {"compat.private": "is_contiguous_or_false"}
     ),
