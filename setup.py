@@ -187,7 +187,7 @@ setup(
             "dynajit.codegen._runtime",
             [f"codegen/{name}.c" for name in ("_runtime", "library", "object_files")],
             [
-                *(f"codegen/{name}.h" for name in ("results", "gemm", "library", "object_files")),
+                *sorted(glob("codegen/*.h")),
                 *(f"codegen/headers/{name}.h" for name in ("host", "indices", "products")),
                 f"{PROCESS}/recorder.h",
             ],

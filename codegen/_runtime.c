@@ -464,6 +464,15 @@ static void record_kernels(ProgramObject *self, int64_t begin) {
     }
 }
 
+/* Raise what a program's status means. */
+static void raise_failure(ProgramObject *self, const int64_t *status) {
+    PyObject *ignored = PyObject_CallFunction(self->fail, "LLLL", (long long)status[0],
+                                              (long long)status[1], (long long)status[2],
+                                              (long long)status[3]);
+    Py_XDECREF(ignored);
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a compiled program failed");
+}
+
 /* `table` is what `measure` found, or NULL; `recorded`: the event of the call, or -1. */
 static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *scalars,
                    const int64_t *table, int64_t recorded) {
@@ -498,11 +507,7 @@ static int execute(ProgramObject *self, void **inputs, void **outputs, Scalar *s
     restore(&self->pool);
     if (workspace) keep_workspace(self, workspace, needed);
     if (!status[0]) return 0;
-    PyObject *ignored = PyObject_CallFunction(self->fail, "LLLL", (long long)status[0],
-                                              (long long)status[1], (long long)status[2],
-                                              (long long)status[3]);
-    Py_XDECREF(ignored);
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a compiled program failed");
+    raise_failure(self, status);
     return -1;
 }
 
@@ -590,6 +595,8 @@ done:
     if (recorded >= 0) recorder->end(recorded);
     return results;
 }
+
+#include "turns.h"
 
 /* ---- construction ---- */
 
@@ -760,6 +767,11 @@ static PyMemberDef Program_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
+static PyMethodDef Program_methods[] = {
+    {"turns", (PyCFunction)Program_turns, METH_VARARGS, "Run turns of a loop: see turns.h."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyGetSetDef Program_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -777,6 +789,7 @@ static PyTypeObject Program_Type = {
     .tp_call = PyVectorcall_Call,
     .tp_dictoffset = offsetof(ProgramObject, dictionary),
     .tp_members = Program_members,
+    .tp_methods = Program_methods,
     .tp_getset = Program_getset,
     .tp_new = Program_new,
     .tp_repr = (reprfunc)Program_repr,

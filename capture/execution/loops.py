@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 #: Loops of fewer turns are unrolled: kernels see more than one turn at a time.
 FEWEST_TURNS: Final = 17
 
+#: So are loops that would give fewer nodes: kernels of many turns run up to ten times as fast as
+#: turns of kernels, and take a second or two to compile.
+FEWEST_NODES: Final = 512
+
 #: Turns that are captured as they come before one stands for all others.
 PEELED: Final = 2
 
@@ -65,6 +69,7 @@ class Watched:
         states: the frame in front of its last turns, the latest last.
         turns: how many turns began.
         tried: how many turns were tried.
+        nodes: of the graph, in front of its last turn.
     """
 
     frame: Frame
@@ -72,6 +77,7 @@ class Watched:
     states: tuple[SavedFrame, ...]
     turns: int
     tried: int
+    nodes: int
 
 
 class Watcher:
@@ -137,19 +143,23 @@ class Watcher:
         if found is None or found.frame is not frame or found.iterator is not iterator:
             if len(state.rest) < FEWEST_TURNS:
                 return
-            found = Watched(frame, iterator, (), 0, 0)
+            found = Watched(frame, iterator, (), 0, 0, 0)
+        nodes = len(executor.recorder.builder.nodes)
         states = (*found.states, frame.save())[-PEELED:]
         tried = found.tried
         if (
             found.turns >= PEELED
             and tried < MOST_TRIED
             and len(state.rest) >= FEWEST_TURNS - PEELED
+            and (nodes - found.nodes) * len(state.rest) >= FEWEST_NODES
         ):
             tried += 1
             if may_try(executor, frame):
                 turn = _Turn(executor, frame, found.states[-1], state.rest, self.number())
                 self.attempt(turn, turn.make)
-        self._watched[key] = Watched(frame, iterator, states, found.turns + 1, tried)
+        self._watched[key] = Watched(
+            frame, iterator, states, found.turns + 1, tried, len(executor.recorder.builder.nodes)
+        )
 
 
 def may_try(executor: "Executor", frame: Frame) -> bool:

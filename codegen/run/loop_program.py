@@ -1,8 +1,8 @@
 """Rows among which there are loops: each loop's body is a program of its own, called turn by turn.
 
 Contract: `LoopProgram` gives what `NumpyProgram` gives of the same graph, and has its attributes.
-Nothing of a turn is interpreted: a turn is one call of a program. `LoopBlueprint` is what can be
-kept on disk of it.
+Nothing of a turn is interpreted: C calls the body's program turn by turn (`codegen/turns.h`), or
+Python where it cannot. `LoopBlueprint` is what can be kept on disk of it.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from dynajit.codegen import _runtime
 from dynajit.codegen.run.numpy_backend import NumpyProgram
 from dynajit.core.records import record
 from dynajit.ir import interpret, loops
 from dynajit.ir.graph import Graph
+from dynajit.ir.loops import Listed, Loop, Steps
 from dynajit.ops.evaluate import evaluate
 from dynajit.ops.table.op_table import Op
 
@@ -58,13 +60,36 @@ class LoopProgram(NumpyProgram):
         if op is not loops.LOOP:
             return evaluate(op, args, named)
         go, *values = args
+        loop, limit = named["loop"], named["limit"]
+        body = self._bodies[loop]
         arrays = [_row_major(value) for value in values]
-        return loops.run(named["loop"], named["limit"], [go, *arrays], self._bodies[named["loop"]])
+        found = _turns(loop, limit, arrays, body) if go else None
+        if found is not None:
+            return loops.contents(loop, limit, found)
+        return loops.run(loop, limit, [go, *arrays], body)
 
     def __repr__(self) -> str:
         return f"<LoopProgram {self.name}>"
 
 
+def _turns(loop: Loop, limit: int, arrays: list[Any], body: Any) -> tuple[Any, ...] | None:
+    """What is carried at the end and the number of turns, found by C; None where it cannot."""
+    if not isinstance(body, _runtime.Program) or loop.collected:
+        return None
+    if not all(isinstance(value, np.ndarray) for value in arrays):
+        return None
+    numbers = tuple(_in_c(number) for number in loop.numbers)
+    test = loop.carried if loop.tests else -1
+    return body.turns(numbers, tuple(arrays), loop.carried, limit, test)
+
+
+def _in_c(number: Steps | Listed) -> Any:
+    """A number of each turn as `Program.turns` takes it."""
+    if isinstance(number, Steps):
+        return number.start, number.step
+    return np.array(number.values, np.float64 if isinstance(number.values[0], float) else np.int64)
+
+
 def _row_major(value: Any) -> Any:
     """An array whose elements lie row by row; a number as it is."""
-    return np.asarray(value, order="C") if isinstance(value, np.ndarray) else value
+    return np.asarray(value, order="C") if isinstance(value, (np.ndarray, np.generic)) else value

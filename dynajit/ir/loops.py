@@ -147,14 +147,15 @@ def run(
         goes_on = not loop.tests or bool(results[loop.carried + loop.collected])
         turn += 1
     kept = [*carried, *(stack[:turn] if turn < limit else stack for stack in stacks)]
-    return _bytes([*kept, np.array(turn, np.int64)], types)
+    return contents(loop, limit, [*kept, turn])
 
 
-def _bytes(arrays: Sequence[Any], types: Sequence[TensorType]) -> np.ndarray[Any, Any]:
-    """Arrays one after the other, each in the place that its type has."""
+def contents(loop: Loop, limit: int, results: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """The value of a loop row: all results one after the other, each where its type has it."""
+    types = loop.types(limit)
     places = offsets(types)
     found = np.zeros(places[-1], np.uint8)
-    for array, type, place in zip(arrays, types, places, strict=False):
+    for array, type, place in zip(results, types, places, strict=False):
         whole = np.ascontiguousarray(array, type.dtype.numpy).reshape(-1).view(np.uint8)
         found[place : place + whole.size] = whole
     return found
