@@ -79,10 +79,37 @@ def _is_sum(dtype: DType, rows: Number, inner: Number, columns: Number) -> bool:
 
 
 def _summed(left: Any, right: Any) -> Any:
-    """The product as a sum of products: along rows where the right operand is a vector."""
+    """The product as a sum of products, along the rows of the matrix as it lies in memory: a loop
+    down the columns of a transposed one reads a line for each element (2048 by 1000: 245 ms, not
+    0.1), and GCC 12 takes minutes for it."""
     if right.shape[-1] == 1:
-        return _sum(TABLE.mul(left, transposed(TABLE, right)), -1)
-    return _sum(TABLE.mul(transposed(TABLE, left), right), -2)
+        if _lies_in_columns(left):
+            return _turned(_sum(TABLE.mul(_turned(left), right), -2))
+        return _sum(TABLE.mul(left, _turned(right)), -1)
+    if _lies_in_columns(right):
+        return _turned(_sum(TABLE.mul(left, _turned(right)), -1))
+    return _sum(TABLE.mul(_turned(left), right), -2)
+
+
+def _turned(x: Value) -> Any:
+    return transposed(TABLE, x)
+
+
+def _lies_in_columns(x: Value) -> bool:
+    """True for a matrix, or a stack of them, whose columns are rows of memory."""
+    node: Node = x.node
+    is_turned = False
+    while node.op is TABLE.permute and isinstance(node.args[0], Node):
+        dims = node.attributes["dims"]
+        if dims[-2:] == (len(dims) - 1, len(dims) - 2):
+            is_turned = not is_turned
+        elif dims[-2:] != (len(dims) - 2, len(dims) - 1):
+            return False
+        node = node.args[0]
+    strides = getattr(node.type, "strides", None)
+    if strides is not None and len(strides) > 1 and strides[-2] == 1 != strides[-1]:
+        return not is_turned
+    return is_turned
 
 
 def _sum(x: Value, dim: int) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.codegen.loops.loop_ir import MatmulKernel
+from dynajit.codegen.loops.loop_ir import ColumnKernel, MatmulKernel, RowKernel
 from dynajit.codegen.pipeline import compile_graph, generate
 from dynajit.codegen.plan.product_forms import LARGEST_SUM, rewrite_products
 from dynajit.core.types import dtypes
@@ -69,6 +69,21 @@ def test_what_follows_a_small_product_with_a_vector_joins_its_kernel(codegen):
 
     assert len(kernels) == 1
     assert not isinstance(kernels[0], MatmulKernel)
+
+
+@pytest.mark.parametrize("turns", ["right", "left"])
+def test_a_large_transposed_matrix_times_a_vector_is_read_along_its_memory(codegen, turns):
+    n, k = 700, 800
+
+    def product(x, w):
+        return ops.matmul(x, turned(w)) if turns == "right" else ops.matmul(turned(w), x)
+
+    x = operand((1, k) if turns == "right" else (k, 1), np.float32)
+    w = operand((n, k) if turns == "right" else (k, n), np.float32, 1)
+    (kernel,) = kernels_of(codegen, product, *(dtypes_of(codegen, a.shape) for a in (x, w)))
+
+    assert isinstance(kernel, RowKernel if turns == "right" else ColumnKernel)
+    codegen.check(product, x, w, tolerance=0)
 
 
 def test_an_outer_product_joins_what_follows(codegen):
