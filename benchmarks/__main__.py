@@ -16,6 +16,7 @@ from benchmarks import (
     guards,
     kernels,
     mapped,
+    networks,
     overhead,
     sharding,
     steps,
@@ -30,13 +31,15 @@ BENCHMARKS = {
     "mapped": mapped.main,
     "steps": steps.main,
 }
+LONG = {"networks": networks.main}
+"""Those that take minutes, and are run where they are named."""
 SEVERAL = {
     "collectives": collectives.main,
     "scaling": tables.main,
     "sharding": sharding.main,
 }
 """Those that start several processes, and are run where they are named."""
-KNOWN = {**BENCHMARKS, **SEVERAL}
+KNOWN = {**BENCHMARKS, **LONG, **SEVERAL}
 
 
 def main() -> None:

@@ -1,0 +1,36 @@
+"""The networks of `python -m benchmarks networks`: the numbers of PyTorch, eager and compiled."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import networks
+from benchmarks.networks import Network
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.one_python
+
+SMALL = {
+    "plain blocks": Network(lambda m: networks.resnet(m, (1, 1), False), (3, 32, 32)),
+    "deep blocks": Network(lambda m: networks.resnet(m, (1, 1), True), (3, 32, 32)),
+    "U-Net": Network(lambda m: networks.unet(m, 4), (3, 24, 24)),
+    "ConvNeXt": Network(lambda m: networks.convnext(m, 12, 1), (3, 16, 16)),
+    "EfficientNet": Network(networks.efficientnet, (3, 20, 20)),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_networks_have_the_numbers_of_pytorch(name: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(torch, "compile", lambda model: model)  # it would take minutes
+
+    found = {
+        kind: np.asarray(run().numpy())
+        for kind, run in networks.programs(SMALL[name], 1, torch)
+    }
+
+    expected = found.pop("torch")
+    scale = np.abs(expected).max()
+    for kind, got in found.items():
+        assert np.abs(got - expected).max() < 1e-5 * scale, kind
