@@ -51,6 +51,8 @@ enum {
     DJ_CHUNK_PIXELS = 256,   /* of a task, at least, where there are so many */
     DJ_CUT_TILES = 16,       /* of channels, at least, of tasks that share pixels */
     DJ_SLAB_BYTES = 1 << 19,
+    DJ_OPEN_PIXELS = 512,    /* of a result up to which weights are read where they lie, */
+    DJ_SET_BYTES = 4096,     /* unless their rows begin on the same sets of the first cache */
     DJ_GRADIENT_PIXELS = 512, /* of a slab whose gradient is summed */
     DJ_GRADIENT_BLOCK = 256,  /* pixels that are summed at a time, in the first cache, */
     DJ_GRADIENT_TALL = 8,     /* for so many taps, */

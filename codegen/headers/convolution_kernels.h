@@ -64,6 +64,26 @@ DJ_INLINE DJ_OF(dj_tile) *DJ_OF(dj_tile_of)(int64_t rows, int is_half) {
     return tiles[is_half][rows / 2 - 1];
 }
 
+/* The same with weights where they lie: step k has, for row r, weights[places[k] + r * pitch]. */
+#define DJ_OPEN_TILE(V)                                                                             \
+    static DJ_ONCE void DJ_OF(dj_open_tile_##V)(                                                    \
+        const T *x0, const T *x1, const int64_t *steps, const T *weights, const int64_t *places,    \
+        int64_t pitch, int64_t count, const T *start, const T *add, T *out) {                       \
+        enum { R = DJ_TALL };                                                                       \
+        DJ_CONTRACT                                                                                 \
+        DJ_OF(dj_lanes) sum[R][V], x[V];                                                            \
+        DJ_EACH(r, R, v, V) sum[r][v] = (DJ_OF(dj_lanes)){0};                                       \
+        if (start) DJ_EACH(r, R, v, V) sum[r][v] = DJ_VECTOR_AT(start, r, v);                       \
+        for (int64_t k = 0; k < count; k++) {                                                       \
+            const T *at = weights + places[k];                                                      \
+            DJ_EACH(r, 1, v, V) x[v] = DJ_VECTOR_AT((v ? x1 : x0) + steps[k], 0, 0);                \
+            DJ_EACH(r, R, v, V) sum[r][v] += at[r * pitch] * x[v];                                  \
+        }                                                                                           \
+        if (add) DJ_EACH(r, R, v, V) sum[r][v] += DJ_VECTOR_AT(add, r, v);                          \
+        DJ_EACH(r, R, v, V) DJ_VECTOR_AT(out, r, v) = sum[r][v];                                    \
+    }
+DJ_OPEN_TILE(1) DJ_OPEN_TILE(2)
+
 /* out[r][output] += sum over pixels of x[r][pixel] * y[pixel][output]. */
 #define DJ_GRADIENT_TILE(V)                                                                         \
     static DJ_ONCE void DJ_OF(dj_gradient_tile_##V)(const T *x, const T *y, int64_t pixels,         \
@@ -186,6 +206,7 @@ typedef struct {
     const T *source, *weight, *bias;
     T *result;
     int64_t *lines; /* steps of what was gathered */
+    int64_t *places; /* of a step in a row of weights; NULL: they are packed */
     int is_back, is_narrow, is_near, team; /* is_near: tiles read slabs, nothing is gathered */
     int64_t slab, panel, block, room; /* bytes of a thread, from `own` on */
     char *memory, *own; /* memory is to be freed */
@@ -269,6 +290,7 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
     const T *weights = all->weights +
                        all->starts[class] * all->sources * all->c.groups * all->padded +
                        group * all->padded * depth;
+    const T *open = all->weight + group * all->results * depth; /* where nothing is packed */
     const int64_t span = dj_span(depth, taps), channel = tile * DJ_TALL;
     const int64_t channels = dj_min_index(last_tile * DJ_TALL, all->results) - channel;
     const int64_t blocks = dj_max_index(dj_quotient_up(total, all->panels * DJ_PANEL), 1);
@@ -308,10 +330,17 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
                         const int64_t at = ((t - tile) * panels + p) * DJ_TALL * DJ_PANEL;
                         const int64_t rows = DJ_OF(dj_rows)(all, t);
                         T *sum = (is_added ? part : block) + at;
-                        DJ_OF(dj_tile_of)(rows, is_half)(
-                            x0, x1, met, weights + t * DJ_TALL * depth + k * rows, n,
-                            is_begun ? sum : NULL, is_added && is_last ? block + at : NULL,
-                            is_last ? block + at : sum);
+                        const T *begun = is_begun ? sum : NULL;
+                        const T *added = is_added && is_last ? block + at : NULL;
+                        T *to = is_last ? block + at : sum;
+                        if (all->places)
+                            (is_half ? DJ_OF(dj_open_tile_1) : DJ_OF(dj_open_tile_2))(
+                                x0, x1, met, open + t * DJ_TALL * depth, all->places + k, depth, n,
+                                begun, added, to);
+                        else
+                            DJ_OF(dj_tile_of)(rows, is_half)(
+                                x0, x1, met, weights + t * DJ_TALL * depth + k * rows, n, begun,
+                                added, to);
                     }
                 }
             }
@@ -437,7 +466,11 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
                                       dj_max_index(all->tiles / DJ_CUT_TILES, 1));
     all->cut_tiles = all->is_narrow ? all->tiles : dj_quotient_up(all->tiles, cuts);
     all->cuts = dj_quotient_up(all->tiles, all->cut_tiles);
-    all->packs = c->groups * all->tiles, all->tasks = all->chunks * c->groups * all->cuts;
+    const int is_open = !is_back && !all->is_narrow && all->results % DJ_TALL == 0 &&
+                        steps * (int64_t)sizeof(T) % DJ_SET_BYTES &&
+                        c->batch * dj_volume(w->result) <= DJ_OPEN_PIXELS;
+    all->packs = is_open ? 0 : c->groups * all->tiles;
+    all->tasks = all->chunks * c->groups * all->cuts;
 
     const int64_t span = dj_min_index(dj_span(steps, w->taps), steps);
     all->step = dj_max_index(dj_quotient_up(span, dj_quotient_up(span, DJ_DEPTH)), 1);
@@ -451,14 +484,17 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     all->panel = dj_room(all->step * DJ_PITCH, sizeof(T));
     all->block = dj_room(all->panels * tall, sizeof(T));
     all->room = all->slab + (all->is_narrow ? 0 : all->panel + 2 * all->block);
-    const int64_t table = dj_room(all->classes + 1 + steps + 3 * w->taps + all->step, sizeof(int64_t));
-    const int64_t weights = dj_room(steps * c->groups * all->padded, sizeof(T));
+    const int64_t open = is_open ? steps : 0;
+    const int64_t table = dj_room(all->classes + 1 + steps + 3 * w->taps + all->step + open,
+                                  sizeof(int64_t));
+    const int64_t weights = is_open ? 0 : dj_room(steps * c->groups * all->padded, sizeof(T));
     all->memory = malloc((size_t)(table + weights + all->room * all->team + 64));
     if (!all->memory) { status[0] = 3; return 0; }
     char *aligned = all->memory + (64 - (uintptr_t)all->memory % 64);
     all->starts = (int64_t *)aligned, all->steps = all->starts + all->classes + 1;
     all->numbers = all->steps + steps, all->lines = all->numbers + 3 * w->taps;
     for (int64_t k = 0; k < all->step; k++) all->lines[k] = k * DJ_PITCH;
+    all->places = is_open ? all->lines + all->step : NULL;
     all->weights = (T *)(aligned + table), all->own = aligned + table + weights;
     int64_t *offset = all->numbers + w->taps, *to = all->steps;
     all->starts[0] = 0;
@@ -468,8 +504,11 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
         all->starts[class + 1] = start + count;
         for (int64_t channel = 0; channel < all->sources; channel += DJ_TOGETHER)
             for (int64_t i = 0; i < count; i++)
-                for (int64_t j = channel; j < dj_min_index(channel + DJ_TOGETHER, all->sources); j++)
+                for (int64_t j = channel; j < dj_min_index(channel + DJ_TOGETHER, all->sources);
+                     j++) {
+                    if (is_open) all->places[to - all->steps] = j * w->taps + i;
                     *to++ = j * dj_volume(w->plane) + offset[i];
+                }
     }
     return 1;
 }
@@ -765,4 +804,5 @@ static __attribute__((unused)) void DJ_OF(dj_weigh)(const dj_convolution *c, con
 #undef DJ_EACH
 #undef DJ_VECTOR_AT
 #undef DJ_TILE
+#undef DJ_OPEN_TILE
 #undef DJ_GRADIENT_TILE

@@ -43,6 +43,21 @@ def drawn(shape: tuple[int, ...], kernel: tuple[int, ...], dtype: Any, n: int = 
     return [values.standard_normal(s).astype(dtype) for s in (shape, kernel, kernel[:1])]
 
 
+@pytest.mark.parametrize("channels", [3, 16, 21])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_one_image_has_the_bits_that_it_has_among_many(channels: int, stride: int) -> None:
+    """Weights are read where they lie for few pixels, and packed for many."""
+    x, weight, bias = drawn((40, channels, 14, 13), (24, channels, 3, 3), np.float32)
+
+    def f(x: np.ndarray) -> np.ndarray:
+        given = map(dj.from_numpy, (x, weight, bias))
+        return F.conv2d(*given, stride=stride, padding=1).numpy()
+
+    alone, among = f(x[:1]), f(x)
+
+    assert alone.tobytes() == among[:1].tobytes()
+
+
 @pytest.mark.parametrize("has_bias", [True, False])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", range(len(CASES)))
