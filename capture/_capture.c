@@ -33,6 +33,8 @@ PyObject *subclasses;
 PyObject *deque_type;
 int (*const *classes_not_asked)(void);
 PyObject *current_device;
+PyObject *warns_only;
+PyObject *numpy_errors;
 vectorcallfunc plain_call;
 static PyObject *capture_error; /* dynajit.core.errors.CaptureError */
 static Py_ssize_t extra_index;  /* our slot in code objects */
@@ -1781,6 +1783,16 @@ load_dependencies(void)
     }
     current_device = PyObject_GetAttrString(gpu, "current_device");
     Py_DECREF(gpu);
+    PyObject *floats = PyImport_ImportModule("dynajit.core.arrays.numpy_errors");
+    if (floats == NULL) {
+        return -1;
+    }
+    warns_only = PyObject_GetAttrString(floats, "warns_only");
+    numpy_errors = PyObject_GetAttrString(floats, "STATE");
+    Py_DECREF(floats);
+    if (numpy_errors == Py_None) {
+        Py_CLEAR(numpy_errors);
+    }
     name_getattribute = PyUnicode_InternFromString("__getattribute__");
     name_grad = PyUnicode_InternFromString("grad");
     name_hooks = PyUnicode_InternFromString("hooks");
@@ -1789,7 +1801,7 @@ load_dependencies(void)
     no_keywords = PyDict_New();
     if (name_getattribute == NULL || name_grad == NULL || name_hooks == NULL
         || name_requires_grad == NULL || name_bases == NULL || registrations == NULL || subclasses == NULL
-        || deque_type == NULL || current_device == NULL || no_keywords == NULL) {
+        || deque_type == NULL || current_device == NULL || warns_only == NULL || no_keywords == NULL) {
         return -1;
     }
     extra_index = REQUEST_CODE_EXTRA_INDEX(NULL); /* the slot borrows: nothing to release */

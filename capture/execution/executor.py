@@ -41,6 +41,7 @@ from dynajit.capture.python import calls as operations_calls
 from dynajit.capture.python import generators as operations_generators
 from dynajit.capture.python import iteration as operations_iteration
 from dynajit.capture.python import writing as operations_writing
+from dynajit.capture.python.builtins import arrays as builtins_arrays
 from dynajit.capture.python.builtins import backward as builtins_backward
 from dynajit.capture.python.builtins import containers as builtins_containers
 from dynajit.capture.python.builtins import copies as builtins_copies
@@ -488,6 +489,7 @@ class Executor(Machine):
 
 #: Loaded for the handlers that they enter into `capture.python.builtins.table`.
 _TABLES: Final = (
+    builtins_arrays,
     builtins_containers,
     builtins_objects,
     builtins_copies,

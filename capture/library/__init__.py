@@ -8,6 +8,7 @@ original, and where it must exist afterwards, an original is made.
 """
 
 from dynajit.capture.library import (
+    arrays,
     autograd,
     backward,
     collecting,
@@ -20,5 +21,5 @@ from dynajit.capture.library import (
 )
 from dynajit.capture.library.table import REBUILT, REPLACED
 
-__all__ = ["REBUILT", "REPLACED", "autograd", "backward", "collecting", "combinatorics",
+__all__ = ["REBUILT", "REPLACED", "arrays", "autograd", "backward", "collecting", "combinatorics",
            "forward_mode", "functional", "heaps", "iteration", "transforms"]  # fmt: skip

@@ -21,6 +21,8 @@ import numpy as np
 
 from dynajit.capture.places import sources
 from dynajit.capture.values.symbolic import Known, Value
+from dynajit.core.arrays import numpy_errors
+from dynajit.eager.tensor.creation import is_shareable
 
 CLASSES: Final = (
     fractions.Fraction, decimal.Decimal, re.Pattern, re.Match, datetime.timedelta, datetime.date,
@@ -33,6 +35,9 @@ NUMPY_NUMBERS: Final = (
     np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
     np.float16, np.float32, np.float64,
 )  # fmt: skip
+
+#: What captured code computes with as with a tensor.
+ARRAYS: Final = (np.ndarray, *NUMPY_NUMBERS, np.complex64, np.complex128)
 
 #: NumPy's functions of numbers, and of tuples and lists of such, that give a number.
 NUMPY_FUNCTIONS: Final = frozenset(
@@ -65,6 +70,16 @@ def is_immutable(obj: Any) -> bool:
     if kind is datetime.datetime or kind is datetime.time:
         return obj.tzinfo is None or type(obj.tzinfo) is datetime.timezone
     return any(kind is cls for cls in CLASSES)
+
+
+def is_read_as_tensor(obj: Any, source: sources.Source) -> bool:
+    """True for an array, or a number of NumPy's at a place that holds another one in most calls,
+    which captured code computes with."""
+    if type(obj) not in ARRAYS or not source.is_guardable or not numpy_errors.warns_only():
+        return False
+    if isinstance(obj, np.generic) and is_lasting(source):
+        return False
+    return is_shareable(obj)
 
 
 def is_numpy_number(obj: Any) -> bool:

@@ -21,7 +21,7 @@ from dynajit.capture.guards.guards import Guard, guard_key, without_implied
 from dynajit.capture.guards.kinds import Kind, is_about_a_value
 from dynajit.capture.machine import lifetimes
 from dynajit.capture.machine.heap import Heap
-from dynajit.capture.machine.immutables import is_immutable, is_lasting
+from dynajit.capture.machine.immutables import ARRAYS, is_immutable, is_lasting, is_read_as_tensor
 from dynajit.capture.places import sources
 from dynajit.capture.places.reload import leaf_of, proxied
 from dynajit.capture.places.sources import Source
@@ -63,6 +63,7 @@ from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.eager import Tensor
+from dynajit.eager.tensor.creation import tensor_over
 from dynajit.ir import graph
 from dynajit.ir.sizes import symbol_places, symbols
 from dynajit.ops.calls.namespaces import GraphCallable
@@ -546,6 +547,8 @@ class Recorder:
             self._use_tensor(self._existing[value.identity], source)
         elif value.cls is READ_AS.get(types.MappingProxyType):
             self.guard(source, Kind.TYPE_IS, types.MappingProxyType)
+        elif issubclass(value.cls, tuple(READ_AS[kind] for kind in ARRAYS if kind in READ_AS)):
+            self.guard(source, Kind.TYPE_IS, value.python_type)
         elif value.cls is READ_AS.get(deque):
             limit = self._existing[value.identity].maxlen
             self.guard(source, Kind.TYPE_IS, deque)
@@ -705,6 +708,8 @@ class Recorder:
             return self._adopt_deque(obj, source)
         if kind is types.MappingProxyType and type(proxied(obj)) in (dict, OrderedDict):
             return self._adopt_proxy(obj, source)
+        if kind in READ_AS and is_read_as_tensor(obj, source):
+            return self._adopt_array(obj, source)
         if is_immutable(obj) and is_lasting(source):
             return Known(obj, None if isinstance(source, sources.Constant) else source)
         if is_modelled_class(kind):
@@ -750,6 +755,18 @@ class Recorder:
         self._storages.append(items)
         fields = {"items": items, "maxlen": Constant(obj.maxlen), "state": Constant(0)}
         self.heap.load_entry(value.identity, ObjectContents(obj, fields))
+        return value
+
+    def _adopt_array(self, obj: Any, source: Source) -> ObjectValue:
+        """An instance of the Python form of arrays, or of numbers of NumPy's: a tensor over it."""
+        form, first = READ_AS[type(obj)], self._by_object.get(id(obj))
+        if first is not None:
+            return ObjectValue(first.identity, form, source)
+        tensor = self.wrap(tensor_over(obj), sources.TensorOver(source))
+        contents = ObjectContents(obj, {"tensor": tensor})
+        value = ObjectValue(self.heap.adopt(contents), form, source)
+        self._by_object[id(obj)] = value
+        self._existing[value.identity] = obj
         return value
 
     def _adopt_proxy(self, obj: Any, source: Source) -> ObjectValue:

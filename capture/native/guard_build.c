@@ -5,7 +5,7 @@ const char *const step_names[STEP_COUNT] = {
     "SLOT", "FUNCTION", "CONSTANT", "STATE", "GLOBAL", "BUILTIN", "CLOSURE", "DEFAULT",
     "KEYWORD_DEFAULT", "ATTRIBUTE", "CLASS_ATTRIBUTE", "ITEM", "KEY", "TYPE", "METHOD_FUNCTION",
     "METHOD_SELF", "CELL", "PART", "DICT", "CLOSURE_CELL", "ITERATED",
-    "NTH_KEY", "MEMBER", "DEQUE_ITEM", "CONTENTS",
+    "NTH_KEY", "MEMBER", "DEQUE_ITEM", "CONTENTS", "TENSOR_OVER",
 };
 
 #define GUARD_KIND_NAME(name) #name,
@@ -575,6 +575,17 @@ count_nodes(PyObject *specs)
     return count;
 }
 
+static int
+has_step(const Node *nodes, int count, int step)
+{
+    for (int i = 0; i < count; i++) {
+        if (nodes[i].step == step || has_step(nodes[i].children, nodes[i].child_count, step)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static PyObject *
 guards_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -606,6 +617,8 @@ guards_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     for (int i = 0; i < self->root_count; i++) {
         self->is_deep |= self->roots[i].child_count > 0;
     }
+    self->reads_arrays = has_step(self->roots, self->root_count, STEP_TENSOR_OVER);
+    self->is_deep &= !self->reads_arrays; /* what a check makes is no fact of a snapshot */
     return (PyObject *)self;
 }
 
@@ -683,18 +696,14 @@ term_numbers(const Guards *self, const RelationSpec *spec)
 }
 
 static PyObject *
-guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
+first_failure(Guards *self, const Call *call)
 {
-    Call call;
-    if (parse_call(args, count, &call) < 0) {
-        return NULL;
-    }
     self->values_changed = 1;
-    self->held = call.held;
+    self->held = call->held;
     self->failed_relation = NULL;
     self->failed_condition = NULL;
     self->failed_class.change = NULL;
-    if (check_tree(self, &call)) {
+    if (check_tree(self, call)) {
         Py_RETURN_NONE;
     }
     if (self->failed_relation != NULL) {
@@ -711,6 +720,20 @@ guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
     }
     PyObject *value = self->failed_value == NULL ? Py_NotImplemented : self->failed_value;
     return Py_BuildValue("iO", self->failed_guard, value);
+}
+
+static PyObject *
+guards_first_failure(Guards *self, PyObject *const *args, Py_ssize_t count)
+{
+    Call call;
+    if (parse_call(args, count, &call) < 0) {
+        return NULL;
+    }
+    PyObject *failure = first_failure(self, &call);
+    if (self->reads_arrays) {
+        release_tensors(self->roots, self->root_count);
+    }
+    return failure;
 }
 
 static int

@@ -530,6 +530,35 @@ read_contents(Node *node, PyObject *object)
     return number;
 }
 
+/* A tensor over the memory of an array of NumPy's, or over a copy of one of its numbers; made anew,
+ * and held by the node until the check ends. */
+static PyObject *
+read_tensor_over(Node *node, PyObject *object)
+{
+    PyObject *array;
+    if (PyArray_CheckExact(object)) {
+        array = Py_NewRef(object);
+    }
+    else if (PyArray_CheckScalar(object) && !PyArray_Check(object)) {
+        array = PyArray_FromScalar(object, NULL);
+    }
+    else {
+        return NULL;
+    }
+    PyObject *tensor = NULL;
+    if (array != NULL && PyArray_ISBEHAVED_RO((PyArrayObject *)array)
+        && PyTypeNum_ISNUMBER(PyArray_TYPE((PyArrayObject *)array)) + PyArray_ISBOOL((PyArrayObject *)array)) {
+        tensor = tensor_api->wrap(array);
+    }
+    Py_XDECREF(array);
+    if (tensor == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_XSETREF(node->made, tensor);
+    return tensor;
+}
+
 /* One step from `base`; borrowed, or NULL where the place does not exist. */
 PyObject *
 read_step(Node *node, PyObject *base)
@@ -545,6 +574,8 @@ read_step(Node *node, PyObject *base)
         return read_item(base, node->index);
     case STEP_CONTENTS:
         return read_contents(node, base);
+    case STEP_TENSOR_OVER:
+        return read_tensor_over(node, base);
     case STEP_DEQUE_ITEM:
         return read_deque_item(base, node->index);
     case STEP_TYPE:

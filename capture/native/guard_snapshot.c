@@ -294,15 +294,59 @@ check_once(Guards *self, const Call *call)
     return 1;
 }
 
+/* NumPy does at most warn of floating point errors, in this thread and context. What it was asked
+ * last is kept: it is one object until somebody asks for something else. */
+static int
+numpy_only_warns(void)
+{
+    static PyObject *seen; /* owned: its address is not used again */
+    PyObject *now = NULL;
+    if (numpy_errors != NULL && PyContextVar_Get(numpy_errors, NULL, &now) < 0) {
+        PyErr_Clear();
+    }
+    if (now != NULL && now == seen) {
+        Py_DECREF(now);
+        return 1;
+    }
+    PyObject *answer = PyObject_CallNoArgs(warns_only);
+    int holds = answer == Py_True;
+    if (answer == NULL) {
+        PyErr_Clear();
+    }
+    Py_XDECREF(answer);
+    if (holds && now != NULL) {
+        Py_XSETREF(seen, now);
+    }
+    else {
+        Py_XDECREF(now);
+    }
+    return holds;
+}
+
+/* The check ends: nothing of the arguments is kept. */
+void
+release_tensors(Node *nodes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (nodes[i].step == STEP_TENSOR_OVER) {
+            Py_CLEAR(nodes[i].made);
+        }
+        release_tensors(nodes[i].children, nodes[i].child_count);
+    }
+}
+
 int
 guards_check(Guards *self, const Call *call)
 {
-    if (self->is_busy) {
+    if (self->is_busy || (self->reads_arrays && !numpy_only_warns())) {
         return 0;
     }
     self->is_busy = 1;
     self->held = call->held;
     int holds = check_once(self, call);
+    if (self->reads_arrays) {
+        release_tensors(self->roots, self->root_count);
+    }
     self->is_busy = 0;
     return holds;
 }

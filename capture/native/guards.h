@@ -37,6 +37,8 @@ extern PyObject *registrations;        /* abc.get_cache_token */
 extern PyObject *subclasses;           /* type.__subclasses__ */
 extern int (*const *classes_not_asked)(void); /* of dynajit.ops.native._library_call */
 extern PyObject *deque_type;           /* collections.deque */
+extern PyObject *warns_only;           /* dynajit.core.arrays.numpy_errors.warns_only */
+extern PyObject *numpy_errors;         /* the context variable of numpy.errstate; NULL: unknown */
 extern PyObject *current_device;       /* dynajit.core.arrays.gpu.runtime.current_device */
 extern vectorcallfunc plain_call;      /* how CPython calls a Python function */
 
@@ -54,6 +56,7 @@ enum Step {
     STEP_DEFAULT, STEP_KEYWORD_DEFAULT, STEP_ATTRIBUTE, STEP_CLASS_ATTRIBUTE, STEP_ITEM, STEP_KEY,
     STEP_TYPE, STEP_METHOD_FUNCTION, STEP_METHOD_SELF, STEP_CELL, STEP_PART, STEP_DICT,
     STEP_CLOSURE_CELL, STEP_ITERATED, STEP_NTH_KEY, STEP_MEMBER, STEP_DEQUE_ITEM, STEP_CONTENTS,
+    STEP_TENSOR_OVER,
     STEP_COUNT
 };
 
@@ -288,6 +291,7 @@ typedef struct {
     unsigned int misses;    /* consecutive snapshots that did not hold */
     unsigned int pause;     /* calls until the next snapshot is tried */
     int is_busy;            /* a check is running */
+    int reads_arrays;       /* some step is TENSOR_OVER */
     Py_ssize_t held;        /* of the call being checked */
 } Guards;
 
@@ -435,6 +439,7 @@ PyObject *condition_numbers(const Guards *self, const ConditionSpec *spec);
 int conditions_hold(Guards *self);
 
 /* The whole tree, after refreshing views that a write through another view made stale. */
+void release_tensors(Node *nodes, int count);
 int check_tree(Guards *self, const Call *call);
 
 /* The number of one term of a relation; 0: it is missing or no int64_t. */

@@ -17,6 +17,7 @@ from dynajit.capture.places import sources
 from dynajit.capture.values.storage import plain
 from dynajit.core.errors import InternalError
 from dynajit.eager import Tensor
+from dynajit.eager.tensor.creation import tensor_over
 
 PushBase = Callable[[sources.Source], None]
 Load = Callable[[Any, Writer, PushBase, Any], None]
@@ -149,6 +150,10 @@ def _contents(source: sources.Contents, writer: Writer, push: PushBase, function
 def leaf_of(tensor: Any, cls: Any) -> Any:
     """A leaf of a class that looks at the memory of a tensor, and requires a gradient."""
     return Tensor._leaf_of(tensor, cls, True)
+
+
+def _over(source: sources.TensorOver, writer: Writer, push: PushBase, function: Any) -> None:
+    _call(writer, tensor_over, lambda: push(source.base))
 
 
 def _leaf(source: sources.LeafOf, writer: Writer, push: PushBase, function: Any) -> None:
@@ -284,6 +289,7 @@ _LOADS: Final[dict[type, Load]] = {
     sources.NthKey: _nth_key,
     sources.SizeOf: _size,
     sources.LeafOf: _leaf,
+    sources.TensorOver: _over,
     sources.Contents: _contents,
     sources.TypeOf: _type,
     sources.MethodFunction: _fixed_attribute("__func__"),

@@ -49,6 +49,7 @@ class Step(enum.IntEnum):
     MEMBER = 22  # class -> what it or a base stores, unbound; argument: name
     DEQUE_ITEM = 23  # deque -> item; argument: index
     CONTENTS = 24  # tensor of one dimension or none -> number; argument: index
+    TENSOR_OVER = 25  # array or number of NumPy's -> a tensor over its memory, made anew
 
 
 Path: TypeAlias = tuple[tuple[int, Any], ...]
@@ -569,6 +570,18 @@ class Contents(Source):
         """`x.tolist()[index]`, or `x.item()` for the first."""
         base = self.base.expression()
         return f"{base}.tolist()[{self.index}]" if self.index else f"{base}.item()"
+
+
+@record
+class TensorOver(Source):
+    """A tensor over the memory of an array of NumPy's, or over a copy of one of its numbers."""
+
+    base: Source
+    step: ClassVar[Step | None] = Step.TENSOR_OVER
+
+    def expression(self) -> str:
+        """As the array: reports speak of that."""
+        return self.base.expression()
 
 
 @record

@@ -109,6 +109,20 @@ def from_numpy(array: Any) -> Tensor:
     return _tensor.wrap(np.asarray(array))
 
 
+def tensor_over(array: Any) -> Tensor:
+    """A tensor over the memory of an array that `is_shareable`, or over a copy of a NumPy number."""
+    return _tensor.wrap(np.asarray(array))
+
+
+def is_shareable(array: Any) -> bool:
+    """True for exactly an array, or a number of NumPy's, whose elements compiled code can use."""
+    if isinstance(array, np.generic):
+        return array.dtype in _NUMPY_DTYPES and array.dtype.isnative
+    return (
+        type(array) is np.ndarray and array.flags.aligned and _why_not_shareable(array) is None
+    )
+
+
 def _why_not_shareable(array: Any) -> str | None:
     """Why a tensor cannot use this array's memory, or None."""
     if not array.dtype.isnative or array.dtype not in _NUMPY_DTYPES:

@@ -51,6 +51,8 @@ def class_place(machine: Machine, value: HeapValue, name: str) -> sources.Source
 def known_in_class(machine: Machine, value: HeapValue, name: str, raw: Any) -> Known:
     if isinstance(raw, types.FunctionType):
         return function_of_class(value.cls, name, raw)
+    if isinstance(value, ObjectValue) and value.python_type is not value.cls:
+        return Known(raw)  # of a form of `capture.library`, which stays as it is
     return Known(raw, class_place(machine, value, name))
 
 

@@ -12,6 +12,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+import numpy as np
+
 from dynajit.capture import breaks, control
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.kinds import Kind
@@ -22,6 +24,7 @@ from dynajit.capture.python.basic import as_python, is_none, type_of
 from dynajit.capture.python.containers import fold
 from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.conversion import SPECIALISED, from_python, to_native
+from dynajit.capture.python.tensors.arrays import array_of, is_array, strides_of_tensor, tensor_in
 from dynajit.capture.python.tensors.autograd import (
     data_of,
     grad_fn_of,
@@ -36,13 +39,12 @@ from dynajit.capture.python.tensors.native_calls import native_call, native_meth
 from dynajit.capture.python.tensors.overriding import as_subclass
 from dynajit.capture.python.tensors.strided import as_strided
 from dynajit.capture.tensors import layouts
-from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.known_contents import known_tensor
 from dynajit.capture.values.class_layouts import is_modelled_tensor
 from dynajit.capture.values.containers import ListValue, TupleValue
 from dynajit.capture.values.functions import BoundMethod, NativeMethod
 from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value, constant
-from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import MISSING, lookup
 from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.gpu import runtime as gpu
@@ -53,7 +55,7 @@ from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.memory_format import RANKS, MemoryFormat, outer_to_inner
 from dynajit.core.types.symint import SymInt, equals
 from dynajit.core.types.tensor_layouts import strided
-from dynajit.core.types.value_types import TensorType, contiguous_strides
+from dynajit.core.types.value_types import TensorType
 from dynajit.eager import Size, Tensor
 from dynajit.eager.tensor import creation, typed_names
 from dynajit.ir import graph
@@ -214,6 +216,8 @@ def _contents(
     Raises:
         GraphBreak: they are not.
     """
+    if name == "numpy" and not args and not keywords:
+        return array_of(machine, receiver)
     if name in ("item", "tolist") and not args and not keywords:
         known = known_tensor(machine.recorder, receiver)
         if known is not None and (name == "tolist" or known.numel() == 1):
@@ -226,17 +230,8 @@ def _contents(
     raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"Tensor.{name}()")
 
 
-def _strides(machine: Machine, value: TensorValue) -> Any:
-    """Strides in elements that eager execution would give; None if not known."""
-    contents: TensorContents = machine.heap[value.identity]
-    if contents.value is None:
-        known = tensor_type(machine, value)
-        return known.strides or contiguous_strides(known.shape)
-    return tensor_memory.strides_of(machine.recorder, value)
-
-
 def _is_contiguous(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Constant:
-    shape, strides = tensor_type(machine, value).shape, _known_layout(_strides(machine, value))
+    shape, strides = tensor_type(machine, value).shape, _known_layout(strides_of_tensor(machine, value))
     try:
         wanted = as_python(machine, args[0]) if args else None
         if isinstance(wanted, MemoryFormat) and RANKS.get(wanted, len(shape)) != len(shape):
@@ -248,7 +243,7 @@ def _is_contiguous(machine: Machine, value: TensorValue, name: str, args: list[V
 
 
 def _stride(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Value:
-    sizes, strides = machine.recorder.sizes, _known_layout(_strides(machine, value))
+    sizes, strides = machine.recorder.sizes, _known_layout(strides_of_tensor(machine, value))
     found = TupleValue(tuple(sizes.value_of(stride) for stride in strides))
     return fold(machine, operator.getitem, found, *args) if args else found
 
@@ -258,7 +253,7 @@ def _view_method(machine: Machine, value: TensorValue, name: str, args: list[Val
     result = native_method(machine, value, name, args, {})
     assert isinstance(result, TensorValue)
     shape, wanted = tensor_type(machine, value).shape, tensor_type(machine, result).shape
-    strides = _known_layout(_strides(machine, value))
+    strides = _known_layout(strides_of_tensor(machine, value))
     if layouts.reshaped_strides(shape, strides, wanted) is None:
         raise GraphBreak(breaks.TENSOR_FAILURE, f"view{wanted} of other strides")
     return result
@@ -402,6 +397,8 @@ def creates_tensor(
         GraphBreak: the data is not known, or the tensor is a leaf that requires a gradient.
     """
     name = function.__qualname__
+    if args and is_array(args[0]):
+        return native_call(machine, function_of_array, [tensor_in(machine, args[0])], keywords)
     machine.uses_autocast()
     place = default_device(machine.recorder.autocast_word)
     if place is not None and is_none(machine, keywords.get("device", NONE)):
@@ -439,6 +436,20 @@ def creates_tensor(
         fresh = TABLE.to_device(constant, device=place)
     value: Value = machine.recorder.new_tensor(fresh)
     return value
+
+
+def function_of_array(
+    data: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Any:
+    """`tensor(array)`: a copy.
+
+    Raises:
+        InvalidValueError: it is to be elsewhere, or to be a leaf that requires a gradient.
+    """
+    if requires_grad or device not in (None, "cpu", CPU):
+        raise InvalidValueError("tensor(array) on a device, or with a gradient")
+    made = TABLE.cast(data, dtype=dtypes.parse(dtype)) if dtype is not None else data
+    return TABLE.clone(made)
 
 
 def _as_number(machine: Machine, data: Any) -> Any:
@@ -541,6 +552,8 @@ def as_tensor(machine: Machine, args: list[Value], keywords: dict[str, Value]) -
     """
     given = dict(zip(("data", "dtype", "device"), args, strict=False)) | keywords
     data = given.pop("data")
+    if is_array(data) and data.python_type is np.ndarray:
+        data = machine.recorder.alias_of(tensor_in(machine, data))
     if not isinstance(data, TensorValue):
         return creates_tensor(machine, creation.tensor, [data], given)
     machine.uses_autocast()
@@ -580,7 +593,7 @@ def view_as_complex(machine: Machine, args: list[Value], keywords: dict[str, Val
     result = native_call(machine, complex_functions.view_as_complex, args, keywords)
     (value,) = (*args, *keywords.values())
     if isinstance(value, TensorValue):
-        *outer, last = _known_layout(_strides(machine, value))
+        *outer, last = _known_layout(strides_of_tensor(machine, value))
         if not equals(last, 1) or any(not equals(step % 2, 0) for step in outer):
             raise GraphBreak(breaks.TENSOR_FAILURE, "view_as_complex of other strides")
     return result

@@ -1,0 +1,203 @@
+"""Arrays and numbers of NumPy's in Python: a tensor over their elements.
+
+What they do is said by functions over tensors (`dynajit.ops.functions.arrays`), which `on_tensors`
+calls with the tensors of arrays, and whose results it makes arrays and numbers of. What is not shown
+here is left to NumPy.
+"""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,var-annotated,has-type,misc"
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.capture.library.table import only_captured, reads_existing, rebuilds, replaces, stands_for
+from dynajit.capture.machine.immutables import ARRAYS
+from dynajit.ops.functions.arrays.table import METHODS
+
+
+def on_tensors(name: str, *arguments: Any, **keywords: Any) -> Any:
+    """What the function or method of this name gives; for captured code only."""
+    only_captured(name, arguments, keywords)
+
+
+def fact(name: str, array: Any) -> Any:
+    """An attribute of an array that follows from its type; for captured code only."""
+    only_captured(name, array)
+
+
+def read(array: Any, key: Any) -> Any:
+    """`array[key]`; for captured code only."""
+    only_captured(array, key)
+
+
+def store(array: Any, key: Any, value: Any, is_result: bool = False) -> None:
+    """`array[key] = value`; of the result of an operation no more is lost than NumPy allows. For
+    captured code only."""
+    only_captured(array, key, value, is_result)
+
+
+def refuse(name: str, *arguments: Any) -> Any:
+    """Leave a call to NumPy; for captured code only."""
+    only_captured(name, *arguments)
+
+
+_BINARY: Final = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "and": "bitwise_and",
+    "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
+    "matmul": "matmul",
+}  # fmt: skip
+_COMPARED: Final = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal",
+}  # fmt: skip
+_UNARY: Final = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+
+
+def _operators() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, function in (_BINARY | _COMPARED).items():
+        found[f"__{name}__"] = _forward(function)
+    for name, function in _BINARY.items():
+        found[f"__r{name}__"] = _reflected(function)
+    for name, function in _UNARY.items():
+        found[f"__{name}__"] = _of_one(function)
+    for name in METHODS:
+        found[name] = _method(name)
+    return found
+
+
+def _forward(function: str) -> Callable[..., Any]:
+    def operate(self, other, /):
+        return on_tensors(function, self, other)
+
+    return operate
+
+
+def _reflected(function: str) -> Callable[..., Any]:
+    def operate(self, other, /):
+        return on_tensors(function, other, self)
+
+    return operate
+
+
+def _of_one(function: str) -> Callable[..., Any]:
+    def operate(self, /):
+        return on_tensors(function, self)
+
+    return operate
+
+
+def _method(name: str) -> Callable[..., Any]:
+    said = "." + name
+
+    def call(self, /, *args, **keywords):
+        return on_tensors(said, self, *args, **keywords)
+
+    return call
+
+
+def _in_place(function: str) -> Callable[..., Any]:
+    def operate(self, other, /):
+        store(self, ..., on_tensors(function, self, other), True)
+        return self
+
+    return operate
+
+
+def _attribute(name: str) -> property:
+    def get(self):
+        return fact(name, self)
+
+    return property(get)
+
+
+def _read_one_by_one(self):
+    for index in range(len(self)):
+        yield self[index]
+
+
+def _left(name: str) -> Callable[..., Any]:
+    def call(self, /, *args):
+        return refuse(name, self)
+
+    return call
+
+
+_FACTS: Final = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "T", "real")
+_LEFT: Final = ("__bool__", "__float__", "__int__", "__index__", "__complex__", "item", "tolist",
+                "__contains__", "__repr__", "__str__", "__format__")  # fmt: skip
+
+def _shared() -> dict[str, Any]:
+    """What arrays and numbers have; functions of its own for each form, which they belong to."""
+    return {
+        **_operators(),
+        **{name: _attribute(name) for name in _FACTS},
+        **{name: _left(name) for name in _LEFT},
+    }
+
+
+def _getitem(self, key, /):
+    return read(self, key)
+
+
+def _setitem(self, key, value, /):
+    store(self, key, value)
+
+
+def _length(self, /):
+    return fact("len", self)
+
+
+_OF_ARRAYS: Final = {
+    "__getitem__": _getitem, "__setitem__": _setitem, "__len__": _length,
+    "__iter__": _read_one_by_one, "__hash__": None,
+    **{f"__i{name}__": _in_place(function) for name, function in _BINARY.items()},
+}  # fmt: skip
+
+
+def _made_of(original: type) -> Any:
+    """The form of a class of NumPy's; nobody calls the form of arrays by its name."""
+    members = {"__module__": __name__, **_shared()}
+    if original is np.ndarray:
+        members |= _OF_ARRAYS
+    members = {name: item for name, item in members.items() if hasattr(original, name)}
+    for name, member in members.items():
+        if isinstance(member, FunctionType):
+            member.__name__ = name
+    form = type(original.__name__, (), members)
+    stands_for(original, form)
+    reads_existing(form)
+    rebuilds(form)(_array_of if original is np.ndarray else _number_of)
+    return form
+
+
+def _array_of(tensor: Any) -> Any:
+    return tensor.array
+
+
+def _number_of(tensor: Any) -> Any:
+    return tensor.array[()]
+
+
+#: Class of NumPy's -> its form.
+FORMS: Final = {original: _made_of(original) for original in ARRAYS}
+
+
+@replaces(np.errstate)
+class errstate:
+    """Compiled code never warns: what NumPy is to do about errors matters where it is to raise."""
+
+    def __init__(self, **asked):
+        for name in asked:
+            if asked[name] not in ("ignore", "warn"):
+                refuse("errstate that raises or calls")
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *exception):
+        return None

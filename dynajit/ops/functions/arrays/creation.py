@@ -1,0 +1,138 @@
+"""NumPy's functions that make arrays, over tensors: float64 where nobody says otherwise."""
+
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.ops.calls.arguments import constant
+from dynajit.ops.functions.arrays.shapes import refuse_lossy
+from dynajit.ops.functions.arrays.table import left, stands_for
+from dynajit.ops.functions.arrays.types import (
+    as_tensor,
+    in_dtype,
+    kind_of,
+    own_dtype,
+    refuse_given,
+    require_c_order,
+    sizes_of,
+)
+from dynajit.ops.functions.shapes.shape import broadcast_to
+from dynajit.ops.table.op_table import TABLE
+
+
+def _filled(value: Any, shape: Any, dtype: Any) -> Any:
+    kind = np.dtype(np.float64 if dtype is None else dtype)
+    own = own_dtype(kind)
+    return TABLE.full(in_dtype(value, kind), shape=sizes_of(shape), dtype=own, device=CPU)
+
+
+@stands_for(np.zeros, np.empty, gives_arrays=True)
+def zeros(shape: Any, dtype: Any = None, order: Any = "C", *, like: Any = None) -> Any:
+    """Zeros; `empty` is not promised any others."""
+    require_c_order(order)
+    refuse_given("zeros", like=like)
+    return _filled(0, shape, dtype)
+
+
+@stands_for(np.ones, gives_arrays=True)
+def ones(shape: Any, dtype: Any = None, order: Any = "C", *, like: Any = None) -> Any:
+    """Ones."""
+    require_c_order(order)
+    refuse_given("ones", like=like)
+    return _filled(1, shape, dtype)
+
+
+@stands_for(np.full, gives_arrays=True)
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C", *,
+         like: Any = None) -> Any:  # fmt: skip
+    """One value everywhere, by default in its own dtype."""
+    require_c_order(order)
+    refuse_given("full", like=like)
+    kind = np.dtype(kind_of(fill_value)) if dtype is None else np.dtype(dtype)
+    value = as_tensor(fill_value)
+    refuse_lossy(value, kind)
+    return TABLE.clone(broadcast_to(in_dtype(value, kind), sizes_of(shape)))
+
+
+def _like(value: Any, a: Any, dtype: Any, order: Any, shape: Any) -> Any:
+    require_c_order(order, "K", "A")
+    a = as_tensor(a)
+    kind = a.dtype.numpy if dtype is None else np.dtype(dtype)
+    if shape is not None:
+        return _filled(value, shape, kind)
+    base = in_dtype(a, kind) if a.dtype.numpy == kind else None
+    if base is None:
+        return _filled(value, tuple(a.shape), kind)
+    # by an operation of elements, so that the result lies as the array does
+    made = as_tensor(value, kind)
+    return TABLE.where(TABLE.eq(base, base), made, made)
+
+
+@stands_for(np.zeros_like, np.empty_like, gives_arrays=True)
+def zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None,
+               *, device: Any = None) -> Any:  # fmt: skip
+    """Zeros, as many as an array has elements."""
+    return _like(0, a, dtype, order, shape)
+
+
+@stands_for(np.ones_like, gives_arrays=True)
+def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None,
+              *, device: Any = None) -> Any:  # fmt: skip
+    """Ones, as many as an array has elements."""
+    return _like(1, a, dtype, order, shape)
+
+
+@stands_for(np.full_like, gives_arrays=True)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True,
+              shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
+    """One value, as often as an array has elements."""
+    if type(fill_value) not in (bool, int, float):
+        raise left("numpy.full_like of an array")
+    return _like(fill_value, a, dtype, order, shape)
+
+
+def _known(name: str, *values: Any) -> None:
+    if any(type(value) not in (bool, int, float, type(None)) for value in values):
+        raise left(f"numpy.{name} of numbers that vary")
+
+
+@stands_for(np.arange, gives_arrays=True)
+def arange(*bounds: Any, dtype: Any = None) -> Any:
+    """Numbers at equal steps; known now."""
+    if len(bounds) == 1 and type(bounds[0]) not in (bool, int, float) and hasattr(bounds[0], "node"):
+        count = sizes_of(bounds[0])[0]
+        return in_dtype(
+            TABLE.arange(0, 1, size=count, dtype=dtypes.int64, device=CPU),
+            np.int64 if dtype is None else dtype,
+        )
+    _known("arange", *bounds)
+    made = np.arange(*bounds, dtype=dtype)
+    own_dtype(made.dtype)
+    return constant(made, CPU)
+
+
+@stands_for(np.linspace, gives_arrays=True)
+def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, *,
+             dtype: Any = None) -> Any:  # fmt: skip
+    """Numbers at equal distances; known now."""
+    _known("linspace", start, stop, num)
+    made = np.linspace(start, stop, num, endpoint, dtype=dtype)
+    own_dtype(made.dtype)
+    return constant(made, CPU)
+
+
+@stands_for(np.eye, gives_arrays=True)
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C") -> Any:
+    """Ones on a diagonal."""
+    require_c_order(order)
+    _known("eye", N, M, k)
+    own_dtype(dtype)
+    return constant(np.eye(N, M, k, np.dtype(dtype)), CPU)
+
+
+@stands_for(np.identity, gives_arrays=True)
+def identity(n: Any, dtype: Any = None) -> Any:
+    """Ones on the diagonal."""
+    return eye(n, dtype=float if dtype is None else dtype)

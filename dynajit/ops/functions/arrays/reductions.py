@@ -1,0 +1,314 @@
+"""NumPy's sums, extremes, positions and running sums, over tensors.
+
+Rows give the result in the dtype that NumPy chooses. Empty arrays are left to NumPy where it raises.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.ops.calls.arguments import cast
+from dynajit.ops.functions.arrays.table import left, stands_for
+from dynajit.ops.functions.arrays.types import (
+    as_tensor,
+    axes_of,
+    axis_of,
+    default_sum,
+    in_dtype,
+    own_dtype,
+    refuse_given,
+)
+from dynajit.ops.functions.arrays.ufuncs import apply
+from dynajit.ops.functions.reductions.reduction import argsort as positions
+from dynajit.ops.functions.reductions.reduction import sort as sorted_values
+from dynajit.ops.table.op_table import TABLE
+
+_ABSENT: Any = np._NoValue
+
+
+def _keeps(keepdims: Any) -> bool:
+    return keepdims is not _ABSENT and bool(keepdims)
+
+
+def _reduced(row: Any, a: Any, axis: Any, keepdims: Any) -> Any:
+    return row(a, dim=axes_of(a, axis), keepdim=_keeps(keepdims))
+
+
+def _require_elements(a: Any, dims: tuple[int, ...], name: str) -> None:
+    if any(isinstance(a.shape[d], int) and a.shape[d] == 0 for d in dims):
+        raise ValueError(f"{name} of no elements")
+
+
+@stands_for(np.sum, method="sum")
+def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT,
+         initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
+    """Sums over some dims."""
+    refuse_given("sum", out=out, initial=initial, where=where)
+    a = as_tensor(a)
+    kind = default_sum(a.dtype.numpy) if dtype is None else np.dtype(dtype)
+    return _reduced(TABLE.sum, in_dtype(a, kind), axis, keepdims)
+
+
+@stands_for(np.prod, method="prod")
+def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT,
+         initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
+    """Products over some dims."""
+    refuse_given("prod", out=out, initial=initial, where=where)
+    a = as_tensor(a)
+    kind = default_sum(a.dtype.numpy) if dtype is None else np.dtype(dtype)
+    return _reduced(TABLE.prod, in_dtype(a, kind), axis, keepdims)
+
+
+def _count(a: Any, dims: tuple[int, ...]) -> Any:
+    count: Any = 1
+    for dim in dims:
+        count = count * a.shape[dim]
+    return count
+
+
+def _mean_dtype(a: Any, dtype: Any) -> Any:
+    """Of the result, and in which it is computed."""
+    own = a.dtype.numpy
+    if dtype is not None:
+        return np.dtype(dtype), np.dtype(dtype)
+    if own.kind in "biu":
+        return np.dtype(np.float64), np.dtype(np.float64)
+    return own, np.dtype(np.float32) if own == np.float16 else own
+
+
+@stands_for(np.mean, method="mean")
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT, *,
+         where: Any = _ABSENT) -> Any:  # fmt: skip
+    """Means over some dims."""
+    refuse_given("mean", out=out, where=where)
+    a = as_tensor(a)
+    dims = axes_of(a, axis)
+    given, kind = _mean_dtype(a, dtype)
+    total = TABLE.sum(in_dtype(a, kind), dim=dims, keepdim=_keeps(keepdims))
+    return in_dtype(TABLE.div(total, _count(a, dims)), given)
+
+
+def _variance(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any) -> tuple[Any, Any]:
+    dims = axes_of(a, axis)
+    if a.dtype.category is Category.COMPLEX:
+        raise left("numpy.var of complex numbers")
+    if isinstance(ddof, bool) or not isinstance(ddof, (int, float)):
+        raise left("ddof= of numpy.var that is no number")
+    given, kind = _mean_dtype(a, dtype)
+    x = in_dtype(a, kind)
+    center = TABLE.div(TABLE.sum(x, dim=dims, keepdim=True), _count(a, dims))
+    away = TABLE.sub(x, center)
+    total = TABLE.sum(TABLE.mul(away, away), dim=dims, keepdim=_keeps(keepdims))
+    rest = _count(a, dims) - ddof
+    if isinstance(rest, (int, float)):
+        return TABLE.div(total, max(rest, 0)), given
+    raise left("numpy.var over sizes that vary")
+
+
+@stands_for(np.var, method="var")
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+        keepdims: Any = _ABSENT, *, where: Any = _ABSENT, mean: Any = _ABSENT,
+        correction: Any = _ABSENT) -> Any:  # fmt: skip
+    """Variances over some dims."""
+    refuse_given("var", out=out, where=where, mean=mean, correction=correction)
+    found, kind = _variance(as_tensor(a), axis, dtype, ddof, keepdims)
+    return in_dtype(found, kind)
+
+
+@stands_for(np.std, method="std")
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+        keepdims: Any = _ABSENT, *, where: Any = _ABSENT, mean: Any = _ABSENT,
+        correction: Any = _ABSENT) -> Any:  # fmt: skip
+    """Standard deviations over some dims."""
+    refuse_given("std", out=out, where=where, mean=mean, correction=correction)
+    found, kind = _variance(as_tensor(a), axis, dtype, ddof, keepdims)
+    return in_dtype(TABLE.sqrt(found), kind)
+
+
+def _extreme(row: Any, of_bool: Any, a: Any, axis: Any, keepdims: Any) -> Any:
+    a = as_tensor(a)
+    dims = axes_of(a, axis)
+    _require_elements(a, dims, row.name)
+    if a.dtype.category is Category.COMPLEX:
+        raise left("an order of complex numbers")
+    used = of_bool if a.dtype is dtypes.bool_ else row
+    return used(a, dim=dims, keepdim=_keeps(keepdims))
+
+
+@stands_for(np.max, np.amax, method="max")
+def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT,
+        initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
+    """The largest elements; NaN is larger than numbers."""
+    refuse_given("max", out=out, initial=initial, where=where)
+    return _extreme(TABLE.amax, TABLE.any, a, axis, keepdims)
+
+
+@stands_for(np.min, np.amin, method="min")
+def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT,
+        initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
+    """The smallest elements; NaN is smaller than numbers."""
+    refuse_given("min", out=out, initial=initial, where=where)
+    return _extreme(TABLE.amin, TABLE.all, a, axis, keepdims)
+
+
+@stands_for(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT) -> Any:
+    """From the smallest to the largest elements."""
+    high, low = max_(a, axis, out, keepdims), min_(a, axis, out, keepdims)
+    return apply("subtract", high, low)
+
+
+@stands_for(np.any, method="any")
+def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT, *,
+         where: Any = _ABSENT) -> Any:  # fmt: skip
+    """Whether some element is not 0."""
+    refuse_given("any", out=out, where=where)
+    a = as_tensor(a)
+    return _reduced(TABLE.any, cast(a, dtypes.bool_), axis, keepdims)
+
+
+@stands_for(np.all, method="all")
+def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT, *,
+         where: Any = _ABSENT) -> Any:  # fmt: skip
+    """Whether no element is 0."""
+    refuse_given("all", out=out, where=where)
+    a = as_tensor(a)
+    return _reduced(TABLE.all, cast(a, dtypes.bool_), axis, keepdims)
+
+
+@stands_for(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """How many elements are not 0.
+
+    Over all of them NumPy gives an int, which needs the contents.
+    """
+    if axis is None and not keepdims:
+        raise left("numpy.count_nonzero of a whole array, an int of Python's,")
+    a = as_tensor(a)
+    return _reduced(TABLE.sum, cast(cast(a, dtypes.bool_), dtypes.int64), axis, keepdims)
+
+
+def _position(row: Any, a: Any, axis: Any, keepdims: Any) -> Any:
+    a = as_tensor(a)
+    if a.dtype.category is Category.COMPLEX:
+        raise left("an order of complex numbers")
+    if a.dtype is dtypes.bool_:
+        a = cast(a, dtypes.uint8)
+    rank = len(a.shape)
+    _require_elements(a, axes_of(a, axis), row.name)
+    if axis is None:
+        found = row(TABLE.reshape(a, shape=(a.numel(),)), dim=(0,), keepdim=False)
+        return TABLE.reshape(found, shape=(1,) * rank) if _keeps(keepdims) else found
+    return row(a, dim=axes_of(a, (axis,)), keepdim=_keeps(keepdims))
+
+
+@stands_for(np.argmax, method="argmax")
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _ABSENT) -> Any:
+    """Where the largest element is, the first of several."""
+    refuse_given("argmax", out=out)
+    return _position(TABLE.argmax, a, axis, keepdims)
+
+
+@stands_for(np.argmin, method="argmin")
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _ABSENT) -> Any:
+    """Where the smallest element is, the first of several."""
+    refuse_given("argmin", out=out)
+    return _position(TABLE.argmin, a, axis, keepdims)
+
+
+def _running(row: Any, a: Any, axis: Any, dtype: Any) -> Any:
+    a = as_tensor(a)
+    kind = default_sum(a.dtype.numpy) if dtype is None else np.dtype(dtype)
+    if axis is None or not a.shape:
+        a = TABLE.reshape(a, shape=(a.numel(),))
+        axis = 0 if axis is None else axis
+    return row(in_dtype(a, kind), dim=axis_of(a, axis))
+
+
+@stands_for(np.cumsum, method="cumsum", needs_rows=True)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sums."""
+    refuse_given("cumsum", out=out)
+    return _running(TABLE.cumsum, a, axis, dtype)
+
+
+@stands_for(np.cumprod, method="cumprod", needs_rows=True)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running products."""
+    refuse_given("cumprod", out=out)
+    return _running(TABLE.cumprod, a, axis, dtype)
+
+
+def _to_sort(a: Any, axis: Any) -> tuple[Any, int]:
+    a = as_tensor(a)
+    if a.dtype.category is Category.COMPLEX:
+        raise left("an order of complex numbers")
+    if axis is None:
+        a, axis = TABLE.reshape(a, shape=(a.numel(),)), 0
+    return a, axis_of(a, axis)
+
+
+@stands_for(np.sort)
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """Sorted elements, NaN last."""
+    refuse_given("sort", order=order)
+    a, dim = _to_sort(a, axis)
+    return sorted_values(a, dim, stable=True)[0]
+
+
+@stands_for(np.argsort, method="argsort", needs_rows=True)
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
+            stable: Any = None) -> Any:  # fmt: skip
+    """Where sorted elements come from; only a stable order is one that can be known."""
+    refuse_given("argsort", order=order)
+    if kind not in ("stable", "mergesort") and stable is not True:
+        raise left("numpy.argsort that is not stable")
+    a, dim = _to_sort(a, axis)
+    return positions(a, dim, stable=True)
+
+
+@stands_for(np.diff)
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _ABSENT, append: Any = _ABSENT) -> Any:
+    """Differences of neighbours."""
+    refuse_given("diff", prepend=prepend, append=append)
+    a = as_tensor(a)
+    if type(n) is not int or n < 0:
+        raise ValueError("order must be non-negative")
+    if not a.shape:
+        raise ValueError("diff requires input that is at least one dimensional")
+    dim = axis_of(a, axis)
+    name = "not_equal" if a.dtype is dtypes.bool_ else "subtract"
+    for _ in range(n):
+        size = a.shape[dim]
+        if isinstance(size, int) and size == 0:
+            return a
+        after = TABLE.slice(a, dim=dim, start=1, stop=size, step=1)
+        before = TABLE.slice(a, dim=dim, start=0, stop=size - 1, step=1)
+        a = apply(name, after, before)
+    return a
+
+
+@stands_for(np.nansum)
+def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT,
+           initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
+    """Sums, where NaN counts as 0."""
+    a = as_tensor(a)
+    if a.dtype.category is Category.COMPLEX:
+        raise left("numpy.nansum of complex numbers")
+    if a.dtype.category is Category.FLOATING:
+        a = TABLE.where(TABLE.isnan(a), in_dtype(0, a.dtype.numpy), a)
+    return sum_(a, axis, dtype, out, keepdims, initial, where)
+
+
+@stands_for(np.trace, method="trace")
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
+          out: Any = None) -> Any:  # fmt: skip
+    """Sums of diagonals."""
+    refuse_given("trace", out=out)
+    a = as_tensor(a)
+    if offset or len(a.shape) != 2 or (axis_of(a, axis1), axis_of(a, axis2)) != (0, 1):
+        raise left("numpy.trace of other diagonals")
+    own_dtype(a.dtype.numpy)
+    return sum_(TABLE.diagonal(a, offset=0, dim1=0, dim2=1), None, dtype)

@@ -1,0 +1,185 @@
+"""Dtypes as NumPy chooses them (NEP 50), and operands of one dtype.
+
+Contract: an operand is a tensor, whose dtype counts, or a Python number, which counts by its category
+only. NumPy itself is asked for the dtypes of its loops.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import SymInt
+from dynajit.ops.calls.arguments import cast, category_of, constant, is_tensor
+from dynajit.ops.functions.arrays.table import left, stands_for
+from dynajit.ops.table.op_table import TABLE
+
+_KINDS = {
+    Category.BOOL: np.dtype(bool), Category.INTEGER: int, Category.FLOATING: float,
+    Category.COMPLEX: complex,
+}  # fmt: skip
+
+
+def kind_of(x: Any) -> Any:
+    """What NumPy is told of an operand: a dtype, or a Python class of numbers."""
+    return x.dtype.numpy if is_tensor(x) else _KINDS[category_of(x)]
+
+
+def own_dtype(dtype: Any) -> DType:
+    """Ours for one of NumPy's.
+
+    Raises:
+        LeftToNumPy: nothing is computed in it.
+    """
+    found = np.dtype(dtype)
+    if found.kind not in "biufc" or not found.isnative:
+        raise left(f"dtype {found}")
+    try:
+        own = dtypes.from_numpy(found)
+    except Exception:
+        raise left(f"dtype {found}") from None
+    if own in dtypes.STORED:
+        raise left(f"dtype {found}")
+    return own
+
+
+def asked(dtype: Any) -> Any:
+    """A dtype argument as NumPy's dtype; None stays None."""
+    return None if dtype is None else np.dtype(dtype)
+
+
+def in_dtype(x: Any, dtype: Any) -> Any:
+    """An operand as one of a dtype of NumPy's; a number stays one where no element changes it.
+
+    Raises:
+        OverflowError: an int does not fit.
+    """
+    own = own_dtype(dtype)
+    if is_tensor(x):
+        return cast(x, own)
+    if type(x) in (bool, int, float, complex):
+        return np.asarray(x, np.dtype(dtype)).item()
+    return TABLE.full(x, shape=(), dtype=own, device=CPU)
+
+
+def as_tensor(x: Any, dtype: Any = None) -> Any:
+    """An operand as a tensor: a number in the dtype that NumPy gives it."""
+    if is_tensor(x):
+        return x if dtype is None else cast(x, own_dtype(dtype))
+    if isinstance(x, (list, tuple)):
+        return array(x, dtype)
+    kind = kind_of(x)
+    kind = np.dtype(kind) if dtype is None else np.dtype(dtype)
+    value = in_dtype(x, kind)
+    return value if is_tensor(value) else TABLE.full(value, shape=(), dtype=own_dtype(kind), device=CPU)
+
+
+def common(values: Sequence[Any]) -> Any:
+    """NumPy's dtype for several operands."""
+    kinds = [kind_of(x) for x in values]
+    typed = [kind if isinstance(kind, np.dtype) else kind(0) for kind in kinds]
+    return np.result_type(*typed)
+
+
+def default_sum(dtype: Any) -> Any:
+    """The dtype in which NumPy adds: at least int64 for integers."""
+    found = np.dtype(dtype)
+    if found.kind in "bi":
+        return np.dtype(np.int64) if found.itemsize < 8 else found
+    return np.dtype(np.uint64) if found.kind == "u" else found
+
+
+def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
+    """The dims that `axis` names: None all.
+
+    Raises:
+        AxisError: no dim of the array.
+    """
+    rank = len(x.shape)
+    given = range(rank) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = []
+    for dim in given:
+        if isinstance(dim, bool) or not isinstance(dim, int):
+            raise TypeError(f"an axis is an integer, not {dim!r}")
+        if not -rank <= dim < rank:
+            raise np.exceptions.AxisError(dim, rank)
+        found.append(dim % rank)
+    if len(set(found)) != len(found):
+        raise ValueError("duplicate value in 'axis'")
+    return tuple(found)
+
+
+def axis_of(x: Any, axis: Any) -> int:
+    """The dim that `axis` names."""
+    return axes_of(x, (axis,))[0]
+
+
+def sizes_of(shape: Any) -> tuple[Any, ...]:
+    """A shape argument: an integer or several.
+
+    Raises:
+        ValueError: a size is negative.
+    """
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    for size in given:
+        if not isinstance(size, (int, SymInt)) or isinstance(size, bool):
+            raise TypeError(f"a size is an integer, not {size!r}")
+        if isinstance(size, int) and size < 0:
+            raise ValueError("negative dimensions are not allowed")
+    return given
+
+
+def require_c_order(order: Any, *accepted: str) -> None:
+    """Refuse an order of elements in memory other than row by row."""
+    if order not in (None, "C", *accepted):
+        raise left(f"order={order!r}")
+
+
+def refuse_given(name: str, **given: Any) -> None:
+    """Refuse arguments that were given, by name."""
+    for argument, value in given.items():
+        if value is not None and value is not np._NoValue:
+            raise left(f"{argument}= of numpy.{name}")
+
+
+def _holds_tensor(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(map(_holds_tensor, data))
+    return not isinstance(data, (bool, int, float, complex))
+
+
+def _nested(data: Any) -> Any:
+    if not isinstance(data, (list, tuple)):
+        return as_tensor(data)
+    if not data:
+        return as_tensor([])
+    items = [_nested(item) for item in data]
+    kind = np.result_type(*(item.dtype.numpy for item in items))
+    return TABLE.stack(*(in_dtype(item, kind) for item in items), dim=0)
+
+
+@stands_for(np.array, gives_arrays=True)
+def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False,
+          ndmin: int = 0, like: Any = None) -> Any:  # fmt: skip
+    """An array of the elements of another, of a number, or of nested lists."""
+    require_c_order(order, "K", "A")
+    if ndmin or like is not None or copy is not True:
+        raise left("ndmin=, like= or copy= of numpy.array")
+    if is_tensor(object):
+        return in_dtype(object, object.dtype.numpy if dtype is None else dtype)
+    if not _holds_tensor(object):
+        made = np.array(object, dtype)
+        own_dtype(made.dtype)
+        return constant(made, CPU)
+    found = _nested(object)
+    return found if dtype is None else in_dtype(found, dtype)
+
+
+@stands_for(np.asarray, np.asanyarray, gives_arrays=True, is_view=True)
+def asarray(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    """The array itself where it has the dtype."""
+    require_c_order(order, "K", "A")
+    return as_tensor(a, dtype)

@@ -1,0 +1,247 @@
+"""NumPy's functions of elements.
+
+`apply` asks NumPy for the dtypes of the loop that it would run, makes the operands of these, and calls
+the function of `LOOPS`, which says what the loop computes.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
+from dynajit.ops.calls.arguments import is_tensor
+from dynajit.ops.functions.arrays.table import FUNCTIONS, left
+from dynajit.ops.functions.arrays.types import as_tensor, asked, in_dtype, kind_of, own_dtype
+from dynajit.ops.table.op_table import TABLE
+
+Loop = Callable[..., Any]
+
+
+def _is(x: Any, *categories: Category) -> bool:
+    return x.dtype.category in categories
+
+
+def _whole(x: Any) -> bool:
+    return _is(x, Category.BOOL, Category.INTEGER)
+
+
+def _by_bool(logical: Any, row: Any) -> Loop:
+    """`logical` of truth values, `row` of numbers."""
+
+    def loop(x: Any, y: Any) -> Any:
+        return logical(x, y) if _is(x, Category.BOOL) else row(x, y)
+
+    return loop
+
+
+def _ordered(row: Any) -> Loop:
+    """Complex numbers are left to NumPy, which compares them part by part."""
+
+    def loop(*operands: Any) -> Any:
+        if _is(operands[0], Category.COMPLEX):
+            raise left("an order of complex numbers")
+        return row(*operands)
+
+    return loop
+
+
+def _real(row: Any) -> Loop:
+    """Of complex numbers, rows round otherwise than NumPy at the ends of the range."""
+
+    def loop(*operands: Any) -> Any:
+        if _is(operands[0], Category.COMPLEX):
+            raise left(f"{row.name} of complex numbers")
+        return row(*operands)
+
+    return loop
+
+
+def _quotient(row: Any) -> Loop:
+    """Of integers: 0 by 0, and nothing that a processor refuses by -1."""
+
+    def loop(x: Any, y: Any) -> Any:
+        if _is(x, Category.FLOATING):
+            return row(x, y)
+        zero = TABLE.eq(y, 0)
+        if x.dtype is dtypes.uint8:
+            return TABLE.where(zero, 0, row(x, TABLE.where(zero, 1, y)))
+        minus = TABLE.eq(y, -1)
+        other = TABLE.logical_or(zero, minus)
+        found = row(x, TABLE.where(other, 1, y))
+        by_minus = TABLE.neg(x) if row is TABLE.floor_divide else 0
+        return TABLE.where(zero, 0, TABLE.where(minus, by_minus, found))
+
+    return loop
+
+
+def _power(x: Any, y: Any) -> Any:
+    if _is(x, Category.INTEGER):
+        raise left("numpy.power of integers by an array")
+    return TABLE.pow(x, y)
+
+
+def _kept_if_whole(row: Any) -> Loop:
+    def loop(x: Any) -> Any:
+        return x if _whole(x) else row(x)
+
+    return loop
+
+
+def _never_if_whole(row: Any, answer: bool) -> Loop:
+    def loop(x: Any) -> Any:
+        if not _whole(x):
+            return row(x)
+        return TABLE.eq(x, x) if answer else TABLE.ne(x, x)
+
+    return loop
+
+
+def _absolute(x: Any) -> Any:
+    if x.dtype in (dtypes.bool_, dtypes.uint8):
+        return x
+    return TABLE.abs(x)
+
+
+def _sign(x: Any) -> Any:
+    if _is(x, Category.COMPLEX):
+        raise left("numpy.sign of complex numbers")
+    if not _is(x, Category.FLOATING):
+        return TABLE.sign(x)
+    return TABLE.where(TABLE.isnan(x), x, TABLE.sign(x))
+
+
+def _reciprocal(x: Any) -> Any:
+    if _whole(x):
+        raise left("numpy.reciprocal of integers")
+    return TABLE.reciprocal(x)
+
+
+def _first_number(chosen: Any) -> Loop:
+    """As `chosen`, where one operand is NaN the other."""
+
+    def loop(x: Any, y: Any) -> Any:
+        if not _is(x, Category.FLOATING):
+            return LOOPS["maximum" if chosen is TABLE.maximum else "minimum"](x, y)
+        return TABLE.where(TABLE.isnan(x), y, TABLE.where(TABLE.isnan(y), x, chosen(x, y)))
+
+    return loop
+
+
+def _shift(row: Any) -> Loop:
+    def loop(x: Any, y: Any) -> Any:
+        if is_tensor(y) or not is_tensor(x) or not 0 <= y < 8 * x.dtype.itemsize:
+            raise left(f"numpy.{row.name} by an array, or by more than the bits of an element")
+        return row(x, y)
+
+    return loop
+
+
+def _degrees(factor: float) -> Loop:
+    def loop(x: Any) -> Any:
+        if x.dtype is dtypes.float16:
+            raise left("degrees in halves")
+        return TABLE.mul(x, in_dtype(factor, x.dtype.numpy))
+
+    return loop
+
+
+_REAL_ROWS: Final = {
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
+    "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin",
+    "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "sqrt": "sqrt",
+    "arctan2": "atan2", "hypot": "hypot", "logaddexp": "logaddexp", "logaddexp2": "logaddexp2",
+    "copysign": "copysign", "rint": "round",
+}  # fmt: skip
+
+#: Name of the function -> what its loop computes of operands of one dtype.
+LOOPS: Final[dict[str, Loop]] = {
+    "add": _by_bool(TABLE.logical_or, TABLE.add),
+    "subtract": TABLE.sub,
+    "multiply": _by_bool(TABLE.logical_and, TABLE.mul),
+    "divide": TABLE.div,
+    "floor_divide": _quotient(TABLE.floor_divide),
+    "remainder": _quotient(TABLE.remainder),
+    "fmod": _quotient(TABLE.fmod),
+    "power": _power,
+    "float_power": _power,
+    "negative": TABLE.neg,
+    "positive": lambda x: x,
+    "absolute": _absolute,
+    "fabs": TABLE.abs,
+    "sign": _sign,
+    "square": lambda x: TABLE.mul(x, x),
+    "reciprocal": _reciprocal,
+    "conjugate": lambda x: TABLE.conj(x) if _is(x, Category.COMPLEX) else x,
+    "maximum": _ordered(_by_bool(TABLE.logical_or, TABLE.maximum)),
+    "minimum": _ordered(_by_bool(TABLE.logical_and, TABLE.minimum)),
+    "fmax": _ordered(_first_number(TABLE.maximum)),
+    "fmin": _ordered(_first_number(TABLE.minimum)),
+    "equal": TABLE.eq,
+    "not_equal": TABLE.ne,
+    "less": _ordered(TABLE.lt),
+    "less_equal": _ordered(TABLE.le),
+    "greater": _ordered(TABLE.gt),
+    "greater_equal": _ordered(TABLE.ge),
+    "logical_and": TABLE.logical_and,
+    "logical_or": TABLE.logical_or,
+    "logical_xor": TABLE.logical_xor,
+    "logical_not": TABLE.logical_not,
+    "bitwise_and": _by_bool(TABLE.logical_and, TABLE.bitwise_and),
+    "bitwise_or": _by_bool(TABLE.logical_or, TABLE.bitwise_or),
+    "bitwise_xor": _by_bool(TABLE.logical_xor, TABLE.bitwise_xor),
+    "invert": lambda x: TABLE.logical_not(x) if _is(x, Category.BOOL) else TABLE.bitwise_not(x),
+    "left_shift": _shift(TABLE.left_shift),
+    "right_shift": _shift(TABLE.right_shift),
+    "floor": _kept_if_whole(TABLE.floor),
+    "ceil": _kept_if_whole(TABLE.ceil),
+    "trunc": _kept_if_whole(TABLE.trunc),
+    "isnan": _never_if_whole(TABLE.isnan, False),
+    "isinf": _never_if_whole(TABLE.isinf, False),
+    "isfinite": _never_if_whole(TABLE.isfinite, True),
+    "deg2rad": _degrees(math.pi / 180),
+    "radians": _degrees(math.pi / 180),
+    "rad2deg": _degrees(180 / math.pi),
+    "degrees": _degrees(180 / math.pi),
+    **{name: _real(getattr(TABLE, row)) for name, row in _REAL_ROWS.items()},
+}
+
+
+def _by_number(name: str, operands: tuple[Any, ...]) -> Any:
+    """A power by a known number, as NumPy computes it; None where nothing is special."""
+    x, y = operands
+    if not is_tensor(x) or type(y) is not int or y < 0 or x.dtype.category is Category.BOOL:
+        return None
+    if x.dtype.category is Category.INTEGER:
+        return TABLE.pow(x, in_dtype(y, x.dtype.numpy))
+    return TABLE.mul(x, x) if y == 2 else None
+
+
+def apply(name: str, *operands: Any, dtype: Any = None) -> Any:
+    """What the function of this name gives for operands; `dtype`: of the result."""
+    given = tuple(as_tensor(x) if isinstance(x, (list, tuple)) else x for x in operands)
+    function: Any = getattr(np, name)
+    if len(given) != function.nin:
+        raise TypeError(f"{name} takes {function.nin} operands")
+    if name == "power" and dtype is None:
+        found = _by_number(name, given)
+        if found is not None:
+            return found
+    named = {} if dtype is None else {"signature": (*(None,) * len(given), asked(dtype))}
+    loop = function.resolve_dtypes((*map(kind_of, given), None), casting="same_kind", **named)
+    cast = [in_dtype(x, kind) for x, kind in zip(given, loop[:-1], strict=True)]
+    if not is_tensor(cast[0]):
+        cast[0] = as_tensor(cast[0], loop[0])
+    if name in ("left_shift", "right_shift") and is_tensor(cast[1]) and not is_tensor(given[1]):
+        raise left(f"numpy.{name}")
+    result = in_dtype(LOOPS[name](*cast), loop[-1])
+    own_dtype(loop[-1])
+    return TABLE.clone(result) if any(result is x for x in given) else result
+
+
+for _name in LOOPS:
+    FUNCTIONS[getattr(np, _name)] = functools.partial(apply, _name)

@@ -1,0 +1,136 @@
+"""Every function that stands for one of NumPy's gives what NumPy gives, or leaves the call to it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit.ops.functions.arrays  # noqa: F401  (fills the table)
+from dynajit.eager import Tensor
+from dynajit.eager.tensor.creation import tensor_over
+from dynajit.ops.functions.arrays.table import FUNCTIONS, NEED_ROWS
+
+DTYPES = (np.bool_, np.int32, np.int64, np.uint8, np.float32, np.float64, np.complex128)
+
+#: Arguments after the array, by function; one tuple per call.
+FURTHER: dict[Any, tuple[tuple[Any, ...], ...]] = {
+    np.reshape: ((-1,),), np.swapaxes: ((0, -1),), np.moveaxis: ((0, -1),),
+    np.expand_dims: ((0,), (-1,)), np.split: ((1,),), np.roll: ((1,), (1, 0)),
+    np.pad: ((1,), ((1, 2),)), np.repeat: ((2,), (2, 0)), np.tile: ((2,), ((2, 1),)),
+    np.take: (([0, 0],), ([0, 0], 0)), np.diff: ((), (1, 0)), np.clip: ((0, 2), (1, None)),
+    np.sum: ((), (0,), (-1,)), np.prod: ((), (0,)), np.mean: ((), (0,)), np.var: ((), (0,)),
+    np.std: ((), (-1,)), np.max: ((), (0,)), np.min: ((), (-1,)), np.argmax: ((), (0,)),
+    np.argmin: ((), (-1,)), np.any: ((), (0,)), np.all: ((), (0,)), np.cumsum: ((), (0,)),
+    np.cumprod: ((), (0,)), np.sort: ((), (0,)), np.argsort: ((-1, "stable"),),
+    np.count_nonzero: ((0,),), np.full_like: ((2,),), np.linalg.norm: ((), (None, 0)),
+}  # fmt: skip
+
+#: Functions that are called with other things than one or two arrays.
+SPECIAL = {
+    np.where: lambda x: (x > 0, x, 0), np.concatenate: lambda x: ([x, x],),
+    np.stack: lambda x: ([x, x],), np.vstack: lambda x: ([x, x],), np.hstack: lambda x: ([x, x],),
+    np.column_stack: lambda x: ([x, x],), np.einsum: lambda x: ("ij,kj->ik", x, x),
+    np.matmul: lambda x: (x, x.T), np.dot: lambda x: (x, x.T), np.full: lambda x: ((2, 3), 1.5),
+    np.zeros: lambda x: ((2, 3),), np.ones: lambda x: (3, np.int32), np.eye: lambda x: (3,),
+    np.identity: lambda x: (2,), np.arange: lambda x: (1, 7, 2), np.linspace: lambda x: (0, 1, 5),
+}  # fmt: skip
+
+#: What is not promised: elements of empty arrays' makers.
+SKIPPED = (np.empty, np.empty_like)
+
+
+def _elements(dtype: Any) -> np.ndarray:
+    if dtype is np.bool_:
+        return np.arange(12) % 3 == 0
+    if dtype is np.uint8:
+        return np.array([0, 1, 2, 3, 100, 255, 7, 0, 9, 200, 3, 3], np.uint8)
+    found = np.array([0, 1, -1, 2, 3, -7, 5, 0.5, 12, -3, 4, 4])
+    if dtype in (np.int32, np.int64):
+        return found.astype(dtype)
+    found[-1] = np.nan
+    return found.astype(dtype) + (1j * np.arange(12) if dtype is np.complex128 else 0)
+
+
+def _arrays(dtype: Any) -> Iterator[np.ndarray]:
+    flat = _elements(dtype)
+    yield flat.copy()
+    yield flat.reshape(3, 4).copy()
+    yield np.asfortranarray(flat.reshape(3, 4))
+    yield flat.reshape(3, 4)[:, ::2]
+    yield np.array(flat[3])
+    yield np.zeros((0, 3), dtype)
+
+
+def _over(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return tensor_over(value)
+    return [_over(item) for item in value] if isinstance(value, list) else value
+
+
+def _calls(function: Any, x: np.ndarray) -> Iterator[tuple[Any, ...]]:
+    if function in SPECIAL:
+        yield SPECIAL[function](x)
+    elif isinstance(function, np.ufunc) and function.nin == 2:
+        yield (x, x)
+        yield (x, x[..., :1] if x.ndim else x)
+        yield (x, 2)
+        yield (2.5, x)
+        yield (x, x.astype(np.float32) if x.dtype.kind != "c" else x)
+    elif function in (np.inner, np.vdot, np.outer):
+        yield (x, x)
+    else:
+        yield from ((x, *rest) for rest in FURTHER.get(function, ((),)))
+
+
+def _plain(result: Any) -> Any:
+    return result.array if isinstance(result, Tensor) else result
+
+
+def _differ(expected: Any, actual: Any) -> str:
+    if isinstance(expected, (list, tuple)):
+        return "; ".join(filter(None, map(_differ, expected, actual)))
+    expected, found = np.asarray(expected), np.asarray(_plain(actual))
+    if expected.dtype != found.dtype or expected.shape != found.shape:
+        return f"{expected.dtype}{expected.shape} is {found.dtype}{found.shape}"
+    loose = {"f": 1e-5 if expected.itemsize == 4 else 1e-12, "c": 1e-12}.get(expected.dtype.kind, 0)
+    if not np.allclose(expected, found, rtol=loose, atol=loose, equal_nan=True):
+        return f"{expected} is {found}"
+    if expected.size and _steps(expected) != _steps(found):
+        return f"strides {expected.strides} are {found.strides}"
+    return ""
+
+
+def _steps(array: np.ndarray) -> list[int]:
+    """Strides, but those of dims that have one element."""
+    return [s for s, n in zip(array.strides, array.shape, strict=True) if n != 1]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("original", FUNCTIONS, ids=lambda f: getattr(f, "__name__", str(f)))
+def test_what_stands_for_a_function_gives_what_numpy_gives(original: Any) -> None:
+    if original in SKIPPED:
+        pytest.skip("elements are not promised")
+    answered, wrong = 0, []
+    for dtype in DTYPES:
+        for x in _arrays(dtype):
+            if FUNCTIONS[original] in NEED_ROWS and not x.flags.c_contiguous:
+                continue  # capture leaves it to NumPy
+            for args in _calls(original, x):
+                try:
+                    actual = FUNCTIONS[original](*map(_over, args))
+                except Exception:
+                    continue  # NumPy runs
+                answered += 1
+                try:
+                    expected = original(*args)
+                except Exception as error:
+                    wrong.append(f"{args} raises {error!r}")
+                    continue
+                difference = _differ(expected, actual)
+                if difference:
+                    kind = f"{x.dtype.name}{x.shape}{'' if x.flags.c_contiguous else ' strided'}"
+                    wrong.append(f"{kind} of {args[1:]!r:.60}: {difference:.300}")
+
+    assert answered
+    assert [] == wrong
