@@ -73,13 +73,12 @@ def is_immutable(obj: Any) -> bool:
 
 
 def is_read_as_tensor(obj: Any, source: sources.Source) -> bool:
-    """True for an array, or a number of NumPy's at a place that holds another one in most calls,
-    which captured code computes with."""
-    if type(obj) not in ARRAYS or not source.is_guardable or not numpy_errors.warns_only():
+    """True for an array, or a number of NumPy's, which captured code computes with."""
+    if type(obj) not in ARRAYS or obj.dtype.kind not in "biufc":
         return False
-    if isinstance(obj, np.generic) and is_lasting(source):
-        return False
-    return is_shareable(obj)
+    if obj.dtype.num != np.dtype(obj.dtype.str).num:
+        return False  # a second dtype of the same elements, which guards tell apart
+    return source.is_guardable and numpy_errors.warns_only() and is_shareable(obj)
 
 
 def is_numpy_number(obj: Any) -> bool:

@@ -347,11 +347,18 @@ def refuse_lossy(a: Any, kind: Any) -> None:
         raise left("a cast from floats to unsigned integers")
 
 
-@stands_for(np.copy, method="copy", gives_arrays=True)
+@stands_for(np.copy, gives_arrays=True)
 def copy(a: Any, order: Any = "K", subok: bool = False) -> Any:
     """The same elements in other memory."""
     require_c_order(order, "K", "A")
     return TABLE.clone(as_tensor(a))
+
+
+@stands_for(method="copy", gives_arrays=True)
+def copy_method(a: Any, order: Any = "C") -> Any:
+    """The same elements in other memory, row by row."""
+    require_c_order(order)
+    return TABLE.laid_out(a, order=tuple(range(len(a.shape)))) if a.shape else TABLE.clone(a)
 
 
 @stands_for(np.take)
