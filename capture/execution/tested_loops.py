@@ -246,6 +246,8 @@ class _Test(Tried):
         self._numbers: dict[Path, tuple[int | float, Scalar]] = {}
         self._asked: list[tuple[str, Any, Any, bool]] = []
         self._rest: range | None = None
+        self._turns.taken.clear()  # inputs of a turn that was undone are gone
+        self._stand_ins.clear()
 
     def make(self) -> None:
         """Capture turns until one changes what is carried, and nothing else; make a loop of it.
