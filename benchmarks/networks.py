@@ -198,7 +198,9 @@ def efficientnet(m: Any) -> Any:
             parts += [silu(), gated(m, wide, channels // 4), normed(m, wide, result, 1)]
             block = m.nn.Sequential(*parts)
             is_same = step == 1 and channels == result
-            layers.append(residual(m, block, m.nn.Identity(), m.nn.Identity()) if is_same else block)
+            layers.append(
+                residual(m, block, m.nn.Identity(), m.nn.Identity()) if is_same else block
+            )
             channels = result
     return m.nn.Sequential(*layers)
 
@@ -243,8 +245,8 @@ def programs(network: Network, batch: int, torch: Any) -> Iterator[tuple[str, Pr
 
 
 def fastest(candidates: Mapping[str, Program], rounds: int) -> dict[str, float]:
-    """The least seconds of a call of each candidate; they take turns, and each meets the caches in a
-    call that does not count."""
+    """The least seconds of a call of each candidate; they take turns, and each meets the caches
+    in a call that does not count."""
     least = dict.fromkeys(candidates, math.inf)
     for _ in range(rounds):
         for name, candidate in candidates.items():

@@ -26,8 +26,7 @@ def test_networks_have_the_numbers_of_pytorch(name: str, monkeypatch: Any) -> No
     monkeypatch.setattr(torch, "compile", lambda model: model)  # it would take minutes
 
     found = {
-        kind: np.asarray(run().numpy())
-        for kind, run in networks.programs(SMALL[name], 1, torch)
+        kind: np.asarray(run().numpy()) for kind, run in networks.programs(SMALL[name], 1, torch)
     }
 
     expected = found.pop("torch")

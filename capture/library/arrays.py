@@ -1,8 +1,8 @@
 """Arrays and numbers of NumPy's in Python: a tensor over their elements.
 
 What they do is said by functions over tensors (`dynajit.ops.functions.arrays`), which `on_tensors`
-calls with the tensors of arrays, and whose results it makes arrays and numbers of. What is not shown
-here is left to NumPy.
+calls with the tensors of arrays, and whose results it makes arrays and numbers of. What is not
+shown here is left to NumPy.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,var-annotated,has-type,misc"
@@ -13,7 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.capture.library.table import only_captured, reads_existing, rebuilds, replaces, stands_for
+from dynajit.capture.library.table import (
+    only_captured,
+    reads_existing,
+    rebuilds,
+    replaces,
+    stands_for,
+)
 from dynajit.capture.machine.immutables import ARRAYS
 from dynajit.ops.functions.arrays.table import METHODS
 
@@ -130,6 +136,7 @@ def _left(name: str) -> Callable[..., Any]:
 _FACTS: Final = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "T", "real")
 _LEFT: Final = ("__bool__", "__float__", "__int__", "__index__", "__complex__", "item", "tolist",
                 "__contains__", "__repr__", "__str__", "__format__")  # fmt: skip
+
 
 def _shared() -> dict[str, Any]:
     """What arrays and numbers have; functions of its own for each form, which they belong to."""

@@ -110,7 +110,7 @@ def from_numpy(array: Any) -> Tensor:
 
 
 def tensor_over(array: Any) -> Tensor:
-    """A tensor over the memory of an array that `is_shareable`, or over a copy of a NumPy number."""
+    """A tensor over the memory of an array that `is_shareable`, or a copy of a NumPy number."""
     return _tensor.wrap(np.asarray(array))
 
 
@@ -118,9 +118,7 @@ def is_shareable(array: Any) -> bool:
     """True for exactly an array, or a number of NumPy's, whose elements compiled code can use."""
     if isinstance(array, np.generic):
         return array.dtype in _NUMPY_DTYPES and array.dtype.isnative
-    return (
-        type(array) is np.ndarray and array.flags.aligned and _why_not_shareable(array) is None
-    )
+    return type(array) is np.ndarray and array.flags.aligned and _why_not_shareable(array) is None
 
 
 def _why_not_shareable(array: Any) -> str | None:

@@ -37,6 +37,7 @@ from dynajit.ops.functions.arrays.types import as_tensor
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import is_row_major
 
+
 def _as_tensors(machine: Machine, value: Value, name: str) -> Value:
     """An argument with tensors for arrays and numbers of NumPy's.
 
@@ -89,9 +90,10 @@ def _call(
 ) -> Value:
     target = keywords.pop("out", NONE)
     condition = keywords.pop("where", NONE)
-    if not is_none(machine, condition) or isinstance(target, TupleValue):
-        if not (is_known(condition) and as_python(machine, condition) is True):
-            raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name}(where=...)")
+    is_default = is_known(condition) and as_python(machine, condition) is True
+    is_given = not is_none(machine, condition) or isinstance(target, TupleValue)
+    if is_given and not is_default:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name}(where=...)")
     if not is_none(machine, target) and not is_array(target):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name}(out=...)")
     positional = [_as_tensors(machine, value, name) for value in args]

@@ -231,7 +231,10 @@ def _contents(
 
 
 def _is_contiguous(machine: Machine, value: TensorValue, name: str, args: list[Value]) -> Constant:
-    shape, strides = tensor_type(machine, value).shape, _known_layout(strides_of_tensor(machine, value))
+    shape, strides = (
+        tensor_type(machine, value).shape,
+        _known_layout(strides_of_tensor(machine, value)),
+    )
     try:
         wanted = as_python(machine, args[0]) if args else None
         if isinstance(wanted, MemoryFormat) and RANKS.get(wanted, len(shape)) != len(shape):

@@ -1,8 +1,8 @@
 """What the program has asked NumPy to do about floating point errors.
 
-Compiled code computes as NumPy does where such an error is ignored: it never warns. Where the program
-wants to be told by an exception or a call, NumPy computes. Used by guards of arrays
-(`capture/native/guard_snapshot.c`) and where capture meets one.
+Compiled code computes as NumPy does where such an error is ignored: it never warns. Where the
+program wants to be told by an exception or a call, NumPy computes: guards of arrays ask
+(`capture/native/guard_snapshot.c`).
 """
 
 from contextvars import ContextVar

@@ -101,7 +101,11 @@ def _known(name: str, *values: Any) -> None:
 @stands_for(np.arange, gives_arrays=True)
 def arange(*bounds: Any, dtype: Any = None) -> Any:
     """Numbers at equal steps; known now."""
-    if len(bounds) == 1 and type(bounds[0]) not in (bool, int, float) and hasattr(bounds[0], "node"):
+    if (
+        len(bounds) == 1
+        and type(bounds[0]) not in (bool, int, float)
+        and hasattr(bounds[0], "node")
+    ):
         count = sizes_of(bounds[0])[0]
         return in_dtype(
             TABLE.arange(0, 1, size=count, dtype=dtypes.int64, device=CPU),

@@ -12,9 +12,9 @@ from dynajit.ops.functions.arrays.table import FUNCTIONS, METHODS
 
 _HEAD = """# NumPy's functions in compiled code
 
-What is captured becomes part of
-the graph ([how](howto/numpy.md)); what is left to NumPy ends it, and runs on NumPy. Functions that are captured leave
-single calls to NumPy: arguments that they do not take here, and dtypes that NumPy treats in a way of its own.
+What is captured becomes part of the graph ([how](howto/numpy.md)); what is left to NumPy ends it,
+and runs on NumPy. Functions that are captured leave single calls to NumPy: arguments that they do
+not take here, and dtypes that NumPy treats in a way of its own.
 """
 
 
@@ -43,4 +43,3 @@ def functions_page() -> str:
         f"## Methods of arrays and numbers\n\n{_listed(sorted(METHODS))}\n",
         f"## Left to NumPy\n\n{_listed(_left())}\n",
     ))  # fmt: skip
-

@@ -1,6 +1,7 @@
 """NumPy's sums, extremes, positions and running sums, over tensors.
 
-Rows give the result in the dtype that NumPy chooses. Empty arrays are left to NumPy where it raises.
+Rows give the result in the dtype that NumPy chooses. Empty arrays are left to NumPy where it
+raises.
 """
 
 from typing import Any

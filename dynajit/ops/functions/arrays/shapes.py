@@ -1,7 +1,7 @@
 """NumPy's functions that arrange elements, over tensors.
 
-What NumPy gives as a view is a view here, and what it copies is a copy. Views with negative strides,
-which tensors lack, and views that may not be written to are left to NumPy.
+What NumPy gives as a view is a view here, and what it copies is a copy. Views with negative
+strides, which tensors lack, and views that may not be written to are left to NumPy.
 """
 
 from typing import Any
@@ -227,7 +227,11 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 def pad(array: Any, pad_width: Any, mode: Any = "constant", *, constant_values: Any = 0) -> Any:
     """Constants around an array."""
     array = as_tensor(array)
-    if mode != "constant" or isinstance(constant_values, (tuple, list)) or is_tensor(constant_values):
+    if (
+        mode != "constant"
+        or isinstance(constant_values, (tuple, list))
+        or is_tensor(constant_values)
+    ):
         raise left(f"numpy.pad in mode {mode!r}, or with several constants,")
     rank = len(array.shape)
     if type(pad_width) is int:

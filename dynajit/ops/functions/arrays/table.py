@@ -1,9 +1,9 @@
 """Which function over tensors stands for which function or method of NumPy's.
 
 Contract: a function takes what NumPy's takes, arrays and NumPy's numbers as tensors, and gives a
-tensor (or a tuple of tensors) of the dtype that NumPy gives. It raises where NumPy would, and where it
-does not know: either way NumPy runs, and says it in its own words. Filled by the modules of this
-package; read by `capture.python.builtins.arrays` and by the documentation.
+tensor (or a tuple of tensors) of the dtype that NumPy gives. It raises where NumPy would, and where
+it does not know: either way NumPy runs, and says it in its own words. Filled by the modules of this
+package; capture and the documentation read it.
 """
 
 import functools
@@ -53,7 +53,7 @@ def stands_for(
         originals: NumPy's functions.
         method: name of the method.
         gives_arrays: its results without dims are arrays, not numbers.
-        is_view: its result may be an operand itself, or share its memory; else an operand is copied.
+        is_view: its result may be an operand, or share its memory; else an operand is copied.
         needs_rows: see `NEED_ROWS`.
     """
 

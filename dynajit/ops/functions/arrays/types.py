@@ -1,7 +1,7 @@
 """Dtypes as NumPy chooses them (NEP 50), and operands of one dtype.
 
-Contract: an operand is a tensor, whose dtype counts, or a Python number, which counts by its category
-only. NumPy itself is asked for the dtypes of its loops.
+Contract: an operand is a tensor, whose dtype counts, or a Python number, which counts by its
+category only. NumPy itself is asked for the dtypes of its loops.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,11 @@ def as_tensor(x: Any, dtype: Any = None) -> Any:
     kind = kind_of(x)
     kind = np.dtype(kind) if dtype is None else np.dtype(dtype)
     value = in_dtype(x, kind)
-    return value if is_tensor(value) else TABLE.full(value, shape=(), dtype=own_dtype(kind), device=CPU)
+    return (
+        value
+        if is_tensor(value)
+        else TABLE.full(value, shape=(), dtype=own_dtype(kind), device=CPU)
+    )
 
 
 def common(values: Sequence[Any]) -> Any:
@@ -162,8 +166,10 @@ def _nested(data: Any) -> Any:
 
 
 @stands_for(np.array, gives_arrays=True)
-def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False,
-          ndmin: int = 0, like: Any = None) -> Any:  # fmt: skip
+def array(
+    object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False,
+    ndmin: int = 0, like: Any = None,
+) -> Any:  # fmt: skip
     """An array of the elements of another, of a number, or of nested lists."""
     require_c_order(order, "K", "A")
     if ndmin or like is not None or copy is not True:

@@ -1,7 +1,7 @@
 """NumPy's functions of elements.
 
-`apply` asks NumPy for the dtypes of the loop that it would run, makes the operands of these, and calls
-the function of `LOOPS`, which says what the loop computes.
+`apply` asks NumPy for the dtypes of the loop that it would run, makes the operands of these, and
+calls the function of `LOOPS`, which says what the loop computes.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Every function that stands for one of NumPy's gives what NumPy gives, or leaves the call to it."""
+"""Every function that stands for one of NumPy's gives what NumPy gives, or leaves it the call."""
 
 from collections.abc import Iterator
 from typing import Any
