@@ -15,7 +15,7 @@ had not been tried, and the loop is unrolled. So is a loop through which gradien
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.machine.exceptions import NotKnown
@@ -524,7 +524,7 @@ def is_same(a: Any, b: Any) -> bool:
     return False
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[Constant]:
     return isinstance(value, Constant) and type(value.value) in (int, float)
 
 
@@ -547,7 +547,7 @@ def is_plain(recorder: Any, value: TensorValue) -> bool:
         return False
     if contents.memory and recorder.heap[contents.memory].is_uncertain:
         return False
-    return builder.strides_of(held) == contiguous_strides(held.shape)
+    return bool(builder.strides_of(held) == contiguous_strides(held.shape))
 
 
 def is_like(a: Any, b: Any) -> bool:

@@ -358,10 +358,10 @@ class _Test(Tried):
         if frame is not self._frame or symbol not in FUNCTIONS or not self._is_untouched():
             return None
         jump = _jump_at(frame.body, frame.index)
-        numbers = (a, b)
-        if jump is None or not all(isinstance(x, (Scalar, Constant)) for x in numbers):
+        if jump is None or not all(isinstance(x, (Scalar, Constant)) for x in (a, b)):
             return None
-        a, b = (x if is_of_a_turn(x) else constant(self._known(x)) for x in numbers)
+        a, b = (x if is_of_a_turn(x) else constant(self._known(x)) for x in (a, b))
+        assert isinstance(a, (Scalar, Constant)) and isinstance(b, (Scalar, Constant))
         answer = FUNCTIONS[symbol](a.value, b.value)
         other = _both(frame.body, jump)[1 if answer else 0]
         if type(answer) is not bool or not self._is_exit(other, len(frame.stack)):
@@ -484,9 +484,12 @@ class _Test(Tried):
             raise Differs
         found = self._builder.without_gradient(found)
         found = TABLE.reshape(found, shape=()) if found.shape else found
+        truth: graph.Value
         if self._stays_if_true:
-            return found if found.dtype is bool_ else TABLE.ne(found, 0)
-        return TABLE.logical_not(found) if found.dtype is bool_ else TABLE.eq(found, 0)
+            truth = found if found.dtype is bool_ else TABLE.ne(found, 0)
+        else:
+            truth = TABLE.logical_not(found) if found.dtype is bool_ else TABLE.eq(found, 0)
+        return truth
 
     def _check_behind(self) -> None:
         """Refuse what would be another object, or is not known, behind the loop.

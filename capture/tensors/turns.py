@@ -200,12 +200,14 @@ def _steps(value: Any, known: Mapping[str, Steps]) -> Steps | None:
 def _value(value: Any, known: Mapping[str, int | float], kind: type) -> int | float:
     """A number in one turn."""
     try:
-        found = _computed(value, known)
+        found: object = _computed(value, known)
     except Exception as error:
         raise Varies from error
-    if type(found) is not kind or (kind is int and abs(found) >= LARGEST_NUMBER):
-        raise Varies
-    return found
+    if isinstance(found, float) and kind is type(found):
+        return found
+    if isinstance(found, int) and kind is type(found) and abs(found) < LARGEST_NUMBER:
+        return found
+    raise Varies
 
 
 def _computed(value: Any, known: Mapping[str, int | float]) -> Any:

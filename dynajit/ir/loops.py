@@ -131,7 +131,8 @@ def run(
         body: the program of a turn; what it gives is new, or one of its arguments.
     """
     go, *values = operands
-    carried, fixed = values[: loop.carried], values[loop.carried :]
+    carried: Sequence[Any] = values[: loop.carried]
+    fixed = values[loop.carried :]
     types = loop.types(limit)
     stacks = [
         np.empty((limit, *type.shape[1:]), type.dtype.numpy)

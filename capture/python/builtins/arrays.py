@@ -5,6 +5,7 @@ tensors (`dynajit.ops.functions.arrays`), and of what makes tensors of arrays.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -63,14 +64,16 @@ def _as_tensors(machine: Machine, value: Value, name: str) -> Value:
     return value
 
 
-def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: list[Value]) -> Value:
+def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: Sequence[Value]) -> Value:
     """A result: an argument itself, or an array or a number over a tensor."""
     if isinstance(made, TupleValue):
         items = [_as_arrays(machine, item, gives_arrays, given) for item in made.items]
         return TupleValue(tuple(items))
     if isinstance(made, ListValue):
-        items = list_items(machine, made)
-        return new_list(machine, [_as_arrays(machine, i, gives_arrays, given) for i in items])
+        return new_list(
+            machine,
+            [_as_arrays(machine, i, gives_arrays, given) for i in list_items(machine, made)],
+        )
     if not isinstance(made, TensorValue):
         return made
     for value in given:
@@ -109,7 +112,7 @@ def _call(
     return target
 
 
-def _require_rows(machine: Machine, name: str, given: list[Value]) -> None:
+def _require_rows(machine: Machine, name: str, given: Sequence[Value]) -> None:
     """The dims of arrays lie in their order in memory; for `ravel`, side by side.
 
     Raises:

@@ -32,7 +32,7 @@ def tensor_in(machine: Machine, value: Any) -> TensorValue:
     return found
 
 
-def new_array(machine: Machine, tensor: TensorValue, cls: type) -> ObjectValue:
+def new_array(machine: Machine, tensor: TensorValue, cls: Any) -> ObjectValue:
     """An array, or a number of a class of NumPy's, over a tensor."""
     contents = ObjectContents(None, {"tensor": tensor})
     return ObjectValue(machine.heap.allocate(contents), forms.FORMS[cls])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.capture.execution import loops
 
 X = dj.arange(6.0)
 MATRIX = dj.tensor((np.random.default_rng(0).random((6, 6)) + 0.1).astype(np.float32))
@@ -298,6 +299,12 @@ UNROLLED = [
 ]  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of few operations are loops of the graph, too."""
+    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
+
+
 def loops_of(function: Callable[..., Any], *args: Any) -> int:
     """How many loops the graphs of one call have."""
     found = dj.explain(function)(*args)
@@ -336,6 +343,13 @@ def test_other_loops_are_unrolled(function, args) -> None:
     """As they were, with plain Python's results."""
     assert_same(function(*args), dj.compile(function)(*args))
     assert loops_of(function, *args) == 0
+
+
+def test_loops_of_few_operations_stay_unrolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of many turns are faster than turns of kernels."""
+    monkeypatch.undo()
+    for turns, expected in ((200, 0), (300, 1)):
+        assert loops_of(value_before, X, turns) == expected
 
 
 @pytest.mark.parametrize("turns", range(15, 21))

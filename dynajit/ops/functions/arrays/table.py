@@ -67,7 +67,8 @@ def stands_for(
             GIVES_ARRAYS.add(entered)
         if needs_rows:
             NEED_ROWS.add(entered)
-        return entered
+        found: Function = entered
+        return found
 
     return enter
 
