@@ -33,7 +33,13 @@ from dynajit.capture.values.symbolic import NONE, Constant, Known, Value, consta
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.eager.tensor import creation
 from dynajit.ops.functions.arrays import shapes
-from dynajit.ops.functions.arrays.table import FUNCTIONS, GIVES_ARRAYS, METHODS, NEED_ROWS
+from dynajit.ops.functions.arrays.table import (
+    BY_ELEMENTS,
+    FUNCTIONS,
+    GIVES_ARRAYS,
+    METHODS,
+    NEED_ROWS,
+)
 from dynajit.ops.functions.arrays.types import as_tensor
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import is_row_major
@@ -104,6 +110,8 @@ def _call(
     if function in NEED_ROWS:
         _require_rows(machine, name, [*positional, *named.values()])
     made = native_call(machine, _named(function, name), positional, named)
+    if function in BY_ELEMENTS:
+        made = _as_numpy_lays_out(machine, name, made, [*positional, *named.values()])
     given = [*args, *keywords.values()]
     if is_none(machine, target):
         return _as_arrays(machine, made, function in GIVES_ARRAYS, given)
@@ -133,6 +141,47 @@ def _require_rows(machine: Machine, name: str, given: Sequence[Value]) -> None:
             are_known = strides is not None and all(type(step) is int for step in strides)
             if not are_known or name.endswith("ravel") or list(strides) != sorted(strides)[::-1]:
                 raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in another order")
+
+
+def _as_numpy_lays_out(machine: Machine, name: str, made: Value, given: Sequence[Value]) -> Value:
+    """A result by elements: in the order that its operands have, or with rows where they differ.
+
+    Source: "C-order wins" in NumPy's `npyiter_find_best_axis_ordering`; tensors have the order of
+    the first operand.
+
+    Raises:
+        GraphBreak: there are more than two dims, or an order is not known.
+    """
+    if not isinstance(made, TensorValue) or tensor_type(machine, made).rank < 2:
+        return made
+    rank = tensor_type(machine, made).rank
+    orders = {
+        _order(machine, name, value)
+        for value in given
+        if isinstance(value, TensorValue)
+        and sum(size != 1 for size in tensor_type(machine, value).shape) > 1
+    }
+    have_rows = all(order == tuple(sorted(order)) for order in orders)
+    if have_rows or (len(orders) == 1 and len(*orders) == rank):
+        return made
+    if rank > 2:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in another order")
+    return native_call(machine, TABLE.laid_out, [made], {"order": Known((0, 1))})
+
+
+def _order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
+    """The dims of an operand that have more than one place, from the outermost in memory on.
+
+    Raises:
+        GraphBreak: it is not known.
+    """
+    shape, strides = tensor_type(machine, value).shape, strides_of_tensor(machine, value)
+    if strides is not None and is_row_major(tuple(shape), tuple(strides)):
+        return tuple(range(len(shape)))
+    if strides is None or not all(type(size) is int for size in (*shape, *strides)):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in an order that varies")
+    wide = [dim for dim, size in enumerate(shape) if size != 1]
+    return tuple(sorted(wide, key=lambda dim: -strides[dim]))
 
 
 def _named(function: Any, name: str) -> Any:

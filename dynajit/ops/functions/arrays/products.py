@@ -74,7 +74,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return apply("multiply", x, TABLE.reshape(y, shape=(1, y.numel())))
 
 
-@stands_for(np.einsum)
+@stands_for(np.einsum, needs_rows=True)
 def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
     """Sums of products by an equation."""
     refuse_given("einsum", out=out)
@@ -85,7 +85,21 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
     kind = common(tensors)
     if kind.kind == "b" or len(tensors) < 2:
         raise left("numpy.einsum of one operand, or of truth values,")
+    if not _keeps_order(equation):
+        raise left("numpy.einsum with dims of the result in another order than the operands'")
     return einsum_of(equation, *(in_dtype(x, kind) for x in tensors))
+
+
+def _keeps_order(equation: str) -> bool:
+    """Whether the dims of the result come in the order in which operands have them first: NumPy
+    arranges others in memory by the operands' strides.
+    """
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    letters = given.replace(",", "")
+    if not arrow:
+        result = "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
+    places = [letters.find(letter) for letter in result]
+    return places == sorted(places)
 
 
 @stands_for(np.linalg.norm)

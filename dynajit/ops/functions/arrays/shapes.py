@@ -285,7 +285,7 @@ def tile(A: Any, reps: Any) -> Any:
     return TABLE.clone(found)
 
 
-@stands_for(np.where, gives_arrays=True)
+@stands_for(np.where, gives_arrays=True, by_elements=True)
 def where(condition: Any, /, x: Any = None, y: Any = None) -> Any:
     """Elements of `x` where the condition holds, else of `y`."""
     if x is None or y is None:
@@ -297,7 +297,7 @@ def where(condition: Any, /, x: Any = None, y: Any = None) -> Any:
     return TABLE.where(choice, as_tensor(first, kind), as_tensor(second, kind))
 
 
-@stands_for(np.clip, method="clip")
+@stands_for(np.clip, method="clip", by_elements=True)
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None,
          max: Any = None) -> Any:  # fmt: skip
     """Elements no smaller and no larger than the bounds."""

@@ -30,6 +30,9 @@ GIVES_ARRAYS: Final[set[Callable[..., Any]]] = set()
 #: NumPy arranges the result otherwise, or copies where a view is given.
 NEED_ROWS: Final[set[Callable[..., Any]]] = set()
 
+#: Functions by elements: where operands lie in different orders, NumPy's result has rows.
+BY_ELEMENTS: Final[set[Callable[..., Any]]] = set()
+
 
 class LeftToNumPy(DynajitError, NotImplementedError):
     """Nothing stands for this call: NumPy runs it."""
@@ -46,6 +49,7 @@ def stands_for(
     gives_arrays: bool = False,
     is_view: bool = False,
     needs_rows: bool = False,
+    by_elements: bool = False,
 ) -> Callable[[Function], Function]:
     """Enter a function.
 
@@ -55,6 +59,7 @@ def stands_for(
         gives_arrays: its results without dims are arrays, not numbers.
         is_view: its result may be an operand, or share its memory; else an operand is copied.
         needs_rows: see `NEED_ROWS`.
+        by_elements: see `BY_ELEMENTS`.
     """
 
     def enter(function: Function) -> Function:
@@ -67,6 +72,8 @@ def stands_for(
             GIVES_ARRAYS.add(entered)
         if needs_rows:
             NEED_ROWS.add(entered)
+        if by_elements:
+            BY_ELEMENTS.add(entered)
         found: Function = entered
         return found
 

@@ -14,7 +14,7 @@ import numpy as np
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
 from dynajit.ops.calls.arguments import is_tensor
-from dynajit.ops.functions.arrays.table import FUNCTIONS, left
+from dynajit.ops.functions.arrays.table import BY_ELEMENTS, FUNCTIONS, left
 from dynajit.ops.functions.arrays.types import as_tensor, asked, in_dtype, kind_of, own_dtype
 from dynajit.ops.table.op_table import TABLE
 
@@ -245,3 +245,4 @@ def apply(name: str, *operands: Any, dtype: Any = None) -> Any:
 
 for _name in LOOPS:
     FUNCTIONS[getattr(np, _name)] = functools.partial(apply, _name)
+    BY_ELEMENTS.add(FUNCTIONS[getattr(np, _name)])
