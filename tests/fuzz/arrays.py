@@ -132,7 +132,7 @@ def difference(expected: Any, found: Any, path: str = "") -> str | None:
 
 def _tolerance(dtype: Any) -> float:
     """Numbers of 64 bits are made of some of 32."""
-    return 1e-4 if dtype.kind == "f" else 0.0
+    return 5e-3 if dtype == np.float16 else 1e-4 if dtype.kind == "f" else 0.0
 
 
 def _strides(array: Any) -> Any:

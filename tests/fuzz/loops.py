@@ -1,0 +1,165 @@
+"""Random loops: what turns change, read and leave mixed, ended by a range, a number or a tensor.
+
+`text(seed)` gives the program; the same seed gives the same one. `compare(seed)` runs it eagerly
+and compiled, twice, and returns what differs, or None: values, types, strides, which results are
+one object or share memory, what the arguments hold afterwards, and errors.
+`python tests/fuzz/loops.py --first 0 --count 1000` compares many; `--show N` prints one.
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import dynajit as dj
+
+#: `$a` is a tensor, `$i` the counter.
+COMMON = [
+    "$a = $a * 0.5 + $a", "$a = $a * 0.3 + $i", "$a = dj.tanh($a) + t", "$a = $a", "a, b = b, a",
+    "$a = xs[$i % 7]", "$a = xs[($i * 3 + 1) % 7] * 0.5", "$a = xs[min($i, 6)]", "t = k * 0.1",
+    "$a = $a.flip(0) * 0.9", "$a = $a[:]", "$a = $a.view(-1)", "k = k + 1", "k = k - 1", "k = $i",
+    "t = t * 0.5 + 0.25", "d = $a + 1", "$a = d * 0.5", "p = ($a, $a * 0.5)", "$a = p[0] * 0.7",
+    "$a = dj.where($a > 0.5, $a * 0.5, $a)", "$a = $a.clone()", "$a = $a - 1", "$a = p[1]",
+]  # fmt: skip
+RARE = [
+    "$a[0] = $i * 0.1",
+    "$a *= 0.5",
+    "lst.append($a)",
+    "if $i % 5 == 3: $a = $a + 1",
+    "if $i == 25: break",
+    "if $a.sum() < 0.01: break",
+    "obj.x = $a",
+    "$a = (lambda: a * 0.5)()",
+]
+HEADS = [
+    ["for i in range({n}):"], ["for i in range({n}):"], ["for i in range({m}, 2, -3):"],
+    ["a = a + 1", "while a.abs().sum() > 2.0 and q < 40:", " a = a * 0.7; q += 1"],
+    ["b = b.clone()", "while q < 40 and b.abs().sum() > 0.5:", " b = b * 0.7; q += 1"],
+]  # fmt: skip
+
+
+class Holder:
+    """Something with attributes."""
+
+
+def text(seed: int) -> str:
+    """The program."""
+    chosen = random.Random(seed)
+
+    def statement(counter: str) -> str:
+        found = chosen.choice(COMMON if chosen.random() < 0.85 else RARE)
+        while "$a" in found:
+            found = found.replace("$a", chosen.choice("abc"), 1)
+        return found.replace("$i", counter)
+
+    turns = chosen.choice([17, 18, 20, 23, 30])
+    lines = ["k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; i = 0"]
+    if chosen.random() < 0.5:
+        lines.append("a = a + 1; b = b * 0.5")
+    lines += [line.format(n=turns, m=3 * turns) for line in chosen.choice(HEADS)]
+    lines += [" " + statement("i") for _ in range(chosen.randint(1, 5))]
+    if chosen.random() < 0.2:
+        lines += [" for j in range(18):", "  " + statement("j").replace("break", "pass")]
+    if chosen.random() < 0.3:
+        lines.append(" if a.abs().sum() < 0.5: break")
+    names = chosen.sample(["a", "b", "c", "k", "t", "i", "d", "p", "lst"], chosen.randint(2, 5))
+    lines.append(f"return ({', '.join(names)},)")
+    return "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
+
+
+def flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from flat(item)
+    else:
+        yield value
+
+
+def state(function: Callable[..., Any], seed: int) -> list[Any]:
+    """What one call gives, and leaves."""
+    values, holder = np.random.default_rng(seed), Holder()
+    args = [dj.tensor(values.random(shape)) for shape in ((5,), (5,), (5,), (7, 5))]
+    try:
+        found = list(flat(function(*args, holder)))
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+    tensors = [x for x in (*found, *args, *vars(holder).values()) if isinstance(x, dj.Tensor)]
+    alike = [
+        (a is b, np.shares_memory(a.numpy(), b.numpy()))
+        for k, a in enumerate(tensors)
+        for b in tensors[:k]
+    ]
+    kept = [x if not isinstance(x, dj.Tensor) else None for x in found]
+    return [kept, [(x.dtype, x.stride(), x.numpy().copy()) for x in tensors], alike]
+
+
+def difference(expected: Any, found: Any, path: str = "") -> str | None:
+    """Where two states differ first, or None."""
+    if isinstance(expected, (list, tuple)) and type(expected) is type(found):
+        if len(expected) != len(found):
+            return f"{path}: length {len(expected)} expected, found {len(found)}"
+        each = enumerate(zip(expected, found, strict=True))
+        return next((d for k, (a, b) in each if (d := difference(a, b, f"{path}[{k}]"))), None)
+    if isinstance(expected, np.ndarray):
+        is_equal = expected.shape == found.shape and np.allclose(
+            expected, found, 1e-9, 1e-12, equal_nan=True
+        )
+    else:
+        is_equal = type(expected) is type(found) and expected == found
+    return None if is_equal else f"{path}: {expected!r} expected, found {found!r}"
+
+
+def compare_text(program: str, seed: int, backend: str = "numpy") -> str | None:
+    """The first difference between the eager and the compiled run of a program, or None."""
+    space: dict[str, Any] = {"dj": dj, "__name__": f"loops_{seed}"}
+    exec(compile(program, f"<loops {seed}>", "exec"), space)
+    function = space["function"]
+    with dj.config.override(strict=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = state(function, seed)
+        compiled = dj.compile(function, backend=backend)
+        told = [difference(expected, state(compiled, seed)) for _ in range(2)]
+        dj.reset()
+    found = told[0] or told[1]
+    return f"program {seed}: {found}" if found else None
+
+
+def compare(seed: int, backend: str = "numpy") -> str | None:
+    return compare_text(text(seed), seed, backend)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--backend", default="numpy")
+    parser.add_argument("--show", type=int)
+    options = parser.parse_args()
+    os.environ.setdefault("DYNAJIT_CACHE_DIR", tempfile.mkdtemp())
+    if options.show is not None:
+        print(text(options.show))
+        return 0
+    found = 0
+    for seed in range(options.first, options.first + options.count):
+        try:
+            told = compare(seed, options.backend)
+        except Exception as error:
+            told = f"program {seed}: {type(error).__name__}: {error}"
+        if told:
+            found += 1
+            print(told[:500], flush=True)
+    print(f"{options.count} programs, {found} findings")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
