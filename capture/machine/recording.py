@@ -708,7 +708,7 @@ class Recorder:
             return self._adopt_deque(obj, source)
         if kind is types.MappingProxyType and type(proxied(obj)) in (dict, OrderedDict):
             return self._adopt_proxy(obj, source)
-        if kind in READ_AS and is_read_as_tensor(obj, source):
+        if any(kind is cls for cls in ARRAYS) and is_read_as_tensor(obj, source):
             return self._adopt_array(obj, source)
         if is_immutable(obj) and is_lasting(source):
             return Known(obj, None if isinstance(source, sources.Constant) else source)

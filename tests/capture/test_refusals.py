@@ -192,6 +192,7 @@ LEFT_OUT: Final = {
     "dynajit/distributions/geometric.py: _refuse_impossible_success": _DISTRIBUTIONS,
     "dynajit/distributions/uniform.py: __init__": _DISTRIBUTIONS,
     "dynajit/distributions/wishart.py: _check_freedom": _DISTRIBUTIONS,
+    "dynajit/ops/functions/arrays/shapes.py: pad": "widths are numbers",
     "eager/tape/anomaly.py: check": "of backward, in eager execution",
     "eager/files/reading.py: _storage": _RUNS_EAGERLY,
     "eager/operations/duals.py: _windowed": _RUNS_EAGERLY,

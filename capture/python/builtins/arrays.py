@@ -24,6 +24,7 @@ from dynajit.capture.python.tensors.arrays import (
     strides_of_tensor,
     tensor_in,
 )
+from dynajit.capture.python.tensors.autograd import data_of
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call
@@ -201,7 +202,9 @@ def _write(machine: Machine, array: Value, key: Value, value: Value, cast: Any) 
         value = native_call(machine, _named(cast, "add"), [target, value], {})
     else:
         value = native_call(machine, _named(cast, "ndarray.__setitem__"), [target, value], {})
-    tensor_store(machine, target, key, value)
+    data = data_of(machine, target)  # no tensor of this memory counts the write
+    assert isinstance(data, TensorValue)
+    tensor_store(machine, data, key, value)
 
 
 @special(forms.on_tensors)

@@ -99,7 +99,11 @@ def test_an_interrupt_ends_a_loop_without_an_end() -> None:
         lambda x: (TABLE.mul(x, 1.0), TABLE.ge(TABLE.sum(x, dim=(0,), keepdim=False), 0.0)), VECTOR
     )
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        run.turns((), (np.ones(5),), 1, -1, 1)
-    timer.join()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # others may ignore it
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            run.turns((), (np.ones(5),), 1, -1, 1)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
