@@ -72,6 +72,7 @@ MSG_NESTED: Final = "objects that are nested too deeply"
 
 #: How often a capture starts again because more became known about sizes.
 MAX_ATTEMPTS: Final = 64
+_OWN: Final = f"{__name__.partition('.')[0]}."
 
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
@@ -170,6 +171,7 @@ def capture(
             is_inference_mode_enabled(),
             unasked,
         )
+        recorder.reads_arrays = not function.__globals__.get("__name__", "").startswith(_OWN)
         try:
             region = _execute(function, arguments, recorder, fullgraph, forced, asked, refusals)
         except SizesChanged:

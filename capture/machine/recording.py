@@ -185,6 +185,8 @@ class Recorder:
         #: What is known of the turns of the loops that are being captured, innermost last.
         self.turns: list[turns.Turns] = []
         self.asks_compiling = False
+        #: Arrays of NumPy's are read as tensors: not in functions of this library.
+        self.reads_arrays = True
         #: Leaves that functions make break the graph: see `machine.Refusals.histories`.
         self.refuses_leaves = False
         #: Code runs that may be left to Python where it is: not outside of instructions.
@@ -708,8 +710,9 @@ class Recorder:
             return self._adopt_deque(obj, source)
         if kind is types.MappingProxyType and type(proxied(obj)) in (dict, OrderedDict):
             return self._adopt_proxy(obj, source)
-        if any(kind is cls for cls in ARRAYS) and is_read_as_tensor(obj, source):
-            return self._adopt_array(obj, source)
+        if self.reads_arrays and any(kind is cls for cls in ARRAYS):
+            if is_read_as_tensor(obj, source):
+                return self._adopt_array(obj, source)
         if is_immutable(obj) and is_lasting(source):
             return Known(obj, None if isinstance(source, sources.Constant) else source)
         if is_modelled_class(kind):

@@ -285,8 +285,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _ABSENT, append: Any
         size = a.shape[dim]
         if isinstance(size, int) and size == 0:
             return a
-        after = TABLE.slice(a, dim=dim, start=1, stop=size, step=1)
-        before = TABLE.slice(a, dim=dim, start=0, stop=size - 1, step=1)
+        everything = (slice(None),) * dim
+        after, before = a[(*everything, slice(1, size))], a[(*everything, slice(0, size - 1))]
         a = apply(name, after, before)
     return a
 

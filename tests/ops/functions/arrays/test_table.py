@@ -9,7 +9,7 @@ import pytest
 import dynajit.ops.functions.arrays  # noqa: F401  (fills the table)
 from dynajit.eager import Tensor
 from dynajit.eager.tensor.creation import tensor_over
-from dynajit.ops.functions.arrays.table import FUNCTIONS, NEED_ROWS
+from dynajit.ops.functions.arrays.table import FUNCTIONS, NEED_ROWS, LeftToNumPy
 
 DTYPES = (np.bool_, np.int32, np.int64, np.uint8, np.float32, np.float64, np.complex128)
 
@@ -106,6 +106,14 @@ def _steps(array: np.ndarray) -> list[int]:
     return [s for s, n in zip(array.strides, array.shape, strict=True) if n != 1]
 
 
+def _succeeds(original: Any, args: Any) -> bool:
+    try:
+        original(*args)
+    except Exception:
+        return False
+    return True
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("original", FUNCTIONS, ids=lambda f: getattr(f, "__name__", str(f)))
 def test_what_stands_for_a_function_gives_what_numpy_gives(original: Any) -> None:
@@ -119,7 +127,11 @@ def test_what_stands_for_a_function_gives_what_numpy_gives(original: Any) -> Non
             for args in _calls(original, x):
                 try:
                     actual = FUNCTIONS[original](*map(_over, args))
-                except Exception:
+                except Exception as error:
+                    # NumPy takes axis 0 of what has no dims.
+                    is_left = isinstance(error, (LeftToNumPy, np.exceptions.AxisError))
+                    if not is_left and _succeeds(original, args):
+                        wrong.append(f"{args[1:]!r:.60} raises {error!r}")
                     continue  # NumPy runs
                 answered += 1
                 try:
