@@ -710,9 +710,9 @@ class Recorder:
             return self._adopt_deque(obj, source)
         if kind is types.MappingProxyType and type(proxied(obj)) in (dict, OrderedDict):
             return self._adopt_proxy(obj, source)
-        if self.reads_arrays and any(kind is cls for cls in ARRAYS):
-            if is_read_as_tensor(obj, source):
-                return self._adopt_array(obj, source)
+        is_array = self.reads_arrays and any(kind is cls for cls in ARRAYS)
+        if is_array and is_read_as_tensor(obj, source):
+            return self._adopt_array(obj, source)
         if is_immutable(obj) and is_lasting(source):
             return Known(obj, None if isinstance(source, sources.Constant) else source)
         if is_modelled_class(kind):
