@@ -32,7 +32,7 @@ def test_many_random_programs_have_loops_of_the_graph(monkeypatch):
     monkeypatch.setattr(
         loops.Watcher, "attempt", lambda *args: made.append(attempt(*args)) or made[-1]
     )
-    for seed in range(FIRST, FIRST + 10):
+    for seed in range(FIRST, FIRST + 20):
         compare(seed)
 
     assert sum(made) > 5
