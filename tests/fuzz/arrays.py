@@ -7,11 +7,8 @@ the arguments hold afterwards, and errors. `python tests/fuzz/arrays.py --first 
 compares many; `--show N` prints one.
 """
 
-import argparse
-import os
 import random
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import dynajit as dj
+from tests.fuzz.command import compare_many
 
 #: `$a` is an array that is there, `$n` a new name, `$k` a number, `$f` a function of elements.
 STATEMENTS = [
@@ -154,29 +152,5 @@ def compare(seed: int, backend: str = "numpy") -> str | None:
     return compare_lines(body(seed), seed, backend)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--backend", default="numpy")
-    parser.add_argument("--show", type=int)
-    options = parser.parse_args()
-    os.environ.setdefault("DYNAJIT_CACHE_DIR", tempfile.mkdtemp())
-    if options.show is not None:
-        print(source(body(options.show)))
-        return 0
-    found = 0
-    for seed in range(options.first, options.first + options.count):
-        try:
-            told = compare(seed, options.backend)
-        except Exception as error:
-            told = f"program {seed}: {type(error).__name__}: {error}"
-        if told:
-            found += 1
-            print(told[:500], flush=True)
-    print(f"{options.count} programs, {found} findings")
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare_many(__doc__, compare, lambda seed: source(body(seed))))
