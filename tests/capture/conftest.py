@@ -1,5 +1,6 @@
 """`compile_count`: how often something was compiled."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,17 @@ from dynajit.capture.entry import cache
 
 @pytest.fixture
 def compile_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Compiles so far in this test: of functions, rests and callees."""
+    """Compiles so far in this test's thread: of functions, rests and callees.
+
+    What an earlier test has left in other threads may still be compiled.
+    """
     names: list[str] = []
+    thread = threading.get_ident()
     original = cache.FunctionCache._compile
 
     def counted(self: Any, *arguments: Any) -> Any:
-        names.append(self.name)
+        if threading.get_ident() == thread:
+            names.append(self.name)
         return original(self, *arguments)
 
     monkeypatch.setattr(cache.FunctionCache, "_compile", counted)
