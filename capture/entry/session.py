@@ -72,7 +72,7 @@ MSG_NESTED: Final = "objects that are nested too deeply"
 
 #: How often a capture starts again because more became known about sizes.
 MAX_ATTEMPTS: Final = 64
-_OWN: Final = f"{__name__.partition('.')[0]}."
+_PACKAGE: Final = f"{__name__.partition('.')[0]}."
 
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
@@ -171,7 +171,7 @@ def capture(
             is_inference_mode_enabled(),
             unasked,
         )
-        recorder.reads_arrays = not function.__globals__.get("__name__", "").startswith(_OWN)
+        recorder.reads_arrays = not _is_own(function)
         try:
             region = _execute(function, arguments, recorder, fullgraph, forced, asked, refusals)
         except SizesChanged:
@@ -193,6 +193,12 @@ def capture(
             return Skip("it breaks before it meets a tensor", permanent=False)
         return region
     raise InternalError(f"{function.__qualname__}: the sizes do not settle")
+
+
+def _is_own(function: FunctionType) -> bool:
+    """True for a function of this library; a program may have put anything into its globals."""
+    name = dict.get(function.__globals__, "__name__")
+    return type(name) is str and name.startswith(_PACKAGE)
 
 
 def _execute(

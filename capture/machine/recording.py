@@ -120,6 +120,7 @@ _MAY_BE_MISSING: Final = (
     sources.Attribute, sources.Builtin, sources.CellContents, sources.Closure, sources.Global,
 )  # fmt: skip
 _ITERATORS = frozenset(map(id, _ITERATOR_TYPES))
+_ARRAYS = frozenset(map(id, ARRAYS))
 
 
 @record
@@ -549,7 +550,7 @@ class Recorder:
             self._use_tensor(self._existing[value.identity], source)
         elif value.cls is READ_AS.get(types.MappingProxyType):
             self.guard(source, Kind.TYPE_IS, types.MappingProxyType)
-        elif issubclass(value.cls, tuple(READ_AS[kind] for kind in ARRAYS if kind in READ_AS)):
+        elif id(type(self._existing.get(value.identity))) in _ARRAYS:
             self.guard(source, Kind.TYPE_IS, value.python_type)
         elif value.cls is READ_AS.get(deque):
             limit = self._existing[value.identity].maxlen
@@ -710,8 +711,7 @@ class Recorder:
             return self._adopt_deque(obj, source)
         if kind is types.MappingProxyType and type(proxied(obj)) in (dict, OrderedDict):
             return self._adopt_proxy(obj, source)
-        is_array = self.reads_arrays and any(kind is cls for cls in ARRAYS)
-        if is_array and is_read_as_tensor(obj, source):
+        if id(kind) in _ARRAYS and self.reads_arrays and is_read_as_tensor(obj, source):
             return self._adopt_array(obj, source)
         if is_immutable(obj) and is_lasting(source):
             return Known(obj, None if isinstance(source, sources.Constant) else source)

@@ -316,3 +316,13 @@ def test_compiled_code_keeps_no_array() -> None:
     compiled(x)
 
     assert before == sys.getrefcount(x)
+
+
+@pytest.mark.parametrize("name", [3, None, "dynajit", "elsewhere"])
+def test_what_a_program_calls_its_module_does_not_matter(name: Any) -> None:
+    """Functions of the library keep arrays as they are: those are told by a text alone."""
+    space = {"np": np, "__name__": name}
+    exec("def double(x):\n    return np.add(x, x)\n", space)
+    compiled = dj.compile(space["double"], fullgraph=True)
+
+    np.testing.assert_array_equal(compiled(np.arange(3.0)), [0.0, 2.0, 4.0])

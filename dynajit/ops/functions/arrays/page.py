@@ -43,3 +43,7 @@ def functions_page() -> str:
         f"## Methods of arrays and numbers\n\n{_listed(sorted(METHODS))}\n",
         f"## Left to NumPy\n\n{_listed(_left())}\n",
     ))  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(functions_page(), end="")

@@ -37,6 +37,12 @@ def _reduced(row: Any, a: Any, axis: Any, keepdims: Any) -> Any:
     return row(a, dim=axes_of(a, axis), keepdim=_keeps(keepdims))
 
 
+def _accumulated(row: Any, a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
+    """In the dtype that was asked for, or that NumPy takes for sums and products."""
+    kind = default_sum(a.dtype.numpy) if dtype is None else np.dtype(dtype)
+    return _reduced(row, in_dtype(a, kind), axis, keepdims)
+
+
 def _require_elements(a: Any, dims: tuple[int, ...], name: str) -> None:
     if any(isinstance(a.shape[d], int) and a.shape[d] == 0 for d in dims):
         raise ValueError(f"{name} of no elements")
@@ -47,9 +53,7 @@ def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
          initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
     """Sums over some dims."""
     refuse_given("sum", out=out, initial=initial, where=where)
-    a = as_tensor(a)
-    kind = default_sum(a.dtype.numpy) if dtype is None else np.dtype(dtype)
-    return _reduced(TABLE.sum, in_dtype(a, kind), axis, keepdims)
+    return _accumulated(TABLE.sum, as_tensor(a), axis, dtype, keepdims)
 
 
 @stands_for(np.prod, method="prod")
@@ -57,9 +61,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
          initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
     """Products over some dims."""
     refuse_given("prod", out=out, initial=initial, where=where)
-    a = as_tensor(a)
-    kind = default_sum(a.dtype.numpy) if dtype is None else np.dtype(dtype)
-    return _reduced(TABLE.prod, in_dtype(a, kind), axis, keepdims)
+    return _accumulated(TABLE.prod, as_tensor(a), axis, dtype, keepdims)
 
 
 def _count(a: Any, dims: tuple[int, ...]) -> Any:
