@@ -11,16 +11,15 @@ from dynajit.capture.entry import cache
 
 @pytest.fixture
 def compile_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Compiles so far in this test's thread: of functions, rests and callees.
-
-    What an earlier test has left in other threads may still be compiled.
+    """Compiles so far in this test: of functions, rests and callees, in its thread and in those that
+    it starts. Threads that an earlier test has left are not of this one.
     """
     names: list[str] = []
-    thread = threading.get_ident()
+    left = set(threading.enumerate()) - {threading.current_thread()}
     original = cache.FunctionCache._compile
 
     def counted(self: Any, *arguments: Any) -> Any:
-        if threading.get_ident() == thread:
+        if threading.current_thread() not in left:
             names.append(self.name)
         return original(self, *arguments)
 
