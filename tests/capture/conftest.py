@@ -11,8 +11,9 @@ from dynajit.capture.entry import cache
 
 @pytest.fixture
 def compile_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Compiles so far in this test: of functions, rests and callees, in its thread and in those that
-    it starts. Threads that an earlier test has left are not of this one.
+    """Compiles so far in this test: of functions, rests and callees.
+
+    In its thread and in those that it starts: what an earlier test has left in others may go on.
     """
     names: list[str] = []
     left = set(threading.enumerate()) - {threading.current_thread()}
