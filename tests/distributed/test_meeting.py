@@ -6,12 +6,14 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dynajit.distributed.channels.meeting import Answers, mapping
+from dynajit.core.errors import DistNetworkError
+from dynajit.distributed.channels.meeting import Answers, Meeting, mapping
 from dynajit.distributed.stores.store import HashStore
 from tests.support.ranks import LIMIT_S, mpiexec
 
@@ -114,6 +116,39 @@ def test_all_end_where_one_does(tmp_path: Path, how: str, code: int) -> None:
 
 def answers(store: HashStore, size: int = 2) -> Answers:
     return Answers(store, size, ["a"] * size, "these")
+
+
+def test_the_process_that_ended_first_is_named_where_the_keys_are_lost_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rank 0, which serves the keys, may end before rank 2 has looked whether rank 1 has left."""
+
+    class Lost:
+        is_waiting = True
+
+        def to(self, line: str) -> str:
+            raise DistNetworkError("closed by the other side")
+
+    store, lost, reasons = HashStore(), Lost(), list[str]()
+    meeting: Any = Meeting(store, 3, 2, timedelta(seconds=60))
+    monkeypatch.setattr(meeting, "_answers", lost)
+    monkeypatch.setattr(meeting, "_end", reasons.append)
+
+    def lose_keys() -> str:
+        meeting._theirs.sendall(b"cmd=barrier_in\n")
+        meeting._answer(lost)
+        return reasons[-1]
+
+    assert lose_keys().endswith("a store with are lost: closed by the other side")
+    watching = threading.Thread(target=meeting._lose, args=(1,))
+    watching.start()
+    while meeting._first_ended is None:
+        time.sleep(0.001)
+    assert lose_keys() == "rank 1 has ended before the others"
+    meeting._is_over.set()
+    watching.join(60)
+    meeting._ours.close()
+    meeting._theirs.close()
 
 
 def test_keys_that_one_process_puts_another_gets() -> None:

@@ -137,6 +137,7 @@ class Meeting:
         self._ours, self._theirs = socket.socketpair()
         self._is_over = threading.Event()
         self._has_failed = False
+        self._first_ended: int | None = None
         self._finalize: Callable[[], int] = int
         self._answers: Answers | None = None
 
@@ -196,7 +197,7 @@ class Meeting:
                 try:
                     answer = answers.to(line.decode())
                 except (DistNetworkError, DistStoreError) as error:
-                    self._end(f"the processes that it shares a store with are lost: {error}")
+                    self._end(self._reason(error))
                     return
                 if answer:
                     self._ours.sendall(answer.encode() + b"\n")
@@ -220,6 +221,7 @@ class Meeting:
 
     def _lose(self, rank: int) -> None:
         """End, unless the other process has left as it should: then this one is about to."""
+        self._first_ended = rank
         start = time.monotonic()
         while not self._is_over.wait(_STEP_S):
             passed = time.monotonic() - start
@@ -227,7 +229,13 @@ class Meeting:
                 break
         if self._is_over.is_set() or (self._is_free() and self._has_left(rank)):
             return
-        self._end(f"rank {rank} has ended before the others")
+        self._end(self._reason())
+
+    def _reason(self, error: Exception | None = None) -> str:
+        """The process that ended first: that the one with the keys is gone, too, comes of it."""
+        if self._first_ended is None:
+            return f"the processes that it shares a store with are lost: {error}"
+        return f"rank {self._first_ended} has ended before the others"
 
     def _is_free(self) -> bool:
         """Whether the store can be asked."""
