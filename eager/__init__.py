@@ -1,9 +1,11 @@
 """Layer 3: eager tensors and autograd, what runs while nothing is compiled.
 
 Importing this package makes eager the default way to run ops (`dispatch.install_eager`), and the
-keeper of each thread's autocast word (`autocast.install`).
+keeper of each thread's autocast word (`autocast.install`). Memory of results that are gone is kept
+for the next ones (`core.process.freed_memory`).
 """
 
+from dynajit.core.process import freed_memory
 from dynajit.eager._rows import attempt
 from dynajit.eager.backward import forward  # noqa: F401 - follows tangents
 from dynajit.eager.modes.autocast_mode import _autocast_word, _set_autocast_word
@@ -33,6 +35,7 @@ from dynajit.eager.tensor.tensor import Size, Tensor
 from dynajit.ops.calls import autocast
 from dynajit.ops.table import dispatch
 
+freed_memory.keep()
 dispatch.install_eager(handle, reserve, attempt)
 dispatch.install_writer(write_into)
 autocast.install(_autocast_word, _set_autocast_word)

@@ -30,12 +30,6 @@ from dynajit.distributed.stores.store import Store
 
 INSTALL: Final = "dynajit[mpi]"
 
-#: Parameters of mallopt, and their values; glibc accepts no larger one for the second.
-_TRIM_THRESHOLD: Final = -1
-_MMAP_THRESHOLD: Final = -3
-_KEPT_BYTES: Final = 64 << 20
-_MOST_IN_HEAP_BYTES: Final = 32 << 20
-
 #: Characters of dtypes that MPI cannot join: they are joined as float32.
 _WIDENED: Final = frozenset((np.dtype(np.float16).char, np.dtype(ml_dtypes.bfloat16).char))
 
@@ -67,21 +61,7 @@ def engine() -> ModuleType:
             f"A group of several processes needs an MPI library, which mpi4py cannot load "
             f"({' '.join(str(error).split())}).  Install one with: pip install {INSTALL!r}"
         ) from error
-    _keep_freed_memory()
     return found
-
-
-def _keep_freed_memory() -> None:
-    """Have the C library keep what is freed, up to `_KEPT_BYTES`, where it is glibc.
-
-    MPI allocates in every call what it joins in, and frees it. By default glibc gives that back to
-    the system, which makes new pages in the next call: on two processes a reduce_scatter of 256 KB
-    took 450 microseconds instead of 28. Source: mallopt(3).
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
-        mallopt(_MMAP_THRESHOLD, _MOST_IN_HEAP_BYTES)
 
 
 def is_available() -> bool:
