@@ -2,9 +2,11 @@
 
 Run: `python -m benchmarks mapped --compare torch`. Every case is a mapped function and a program of
 batches that gives the same numbers, eager and compiled; `torch` is the mapped function by
-`torch.func`. The figures are medians of interleaved rounds; ratios are to the program by hand.
+`torch.func`, `jax` (`--compare torch,jax`) the one by `jax.vmap` under `jax.jit`. The
+figures are medians of interleaved rounds; ratios are to the program by hand.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -87,6 +89,34 @@ def jacobian(
 CASES = {"MLP": mlp, "attention": attention, "gradients": gradients, "Jacobian": jacobian}
 
 
+def jax_program(name: str, *inputs: Any) -> Program:
+    """A case's mapped function in JAX, compiled; a call of it waits for its results."""
+    jax = optional.load("jax", needed_for="--compare jax", install="jax")
+    jnp = jax.numpy
+
+    def network(v: Any, w: Any, x: Any) -> Any:
+        return w @ jax.nn.relu(v @ x)
+
+    def loss(v: Any, w: Any, x: Any, y: Any) -> Any:
+        return jnp.square(network(v, w, x) - y).sum()
+
+    def attend(q: Any, k: Any, v: Any) -> Any:
+        weights = jax.nn.softmax(q @ k.mT / math.sqrt(q.shape[-1]), axis=-1)
+        return weights @ v
+
+    forms = {
+        "MLP": jax.vmap(
+            lambda x, v, a, w, b: w @ jax.nn.relu(v @ x + a) + b, (0, None, None, None, None)
+        ),
+        "attention": jax.vmap(attend),
+        "gradients": jax.vmap(jax.grad(loss, argnums=(0, 1)), (None, None, 0, 0)),
+        "Jacobian": jax.jacrev(lambda x, v, w: jnp.tanh(w @ jnp.tanh(v @ x))),
+    }
+    compiled = jax.jit(forms[name])
+    arrays = [jnp.asarray(each.numpy()) for each in inputs]
+    return lambda: jax.block_until_ready(compiled(*arrays))
+
+
 def agreed(name: str, **sizes: int) -> bool:
     """Whether a case's programs give the same numbers."""
     found = [run() for run in candidates(name, **sizes).values()]
@@ -118,6 +148,8 @@ def main(compare: Sequence[str] = ()) -> None:
         torch = optional.load("torch", needed_for="--compare torch", install="torch")
     for name in CASES:
         programs = candidates(name)
+        if "jax" in compare:
+            programs["jax"] = jax_program(name, *CASES[name](dj)[2])
         if torch is not None:
             mapped, by_hand, inputs = CASES[name](torch)
             programs["torch hand"] = lambda f=by_hand, x=inputs: f(*x)  # type: ignore[misc]
