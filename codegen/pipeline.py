@@ -373,7 +373,7 @@ def generate(
         changed, same = in_place.share(plan, kernels, used, written, last)
         hosts = memory.NO_HOSTS
         if not verify:
-            changed, hosts = in_place.hosts(plan, changed, used)
+            changed, hosts = in_place.hosts(plan, changed, used, same, last)
         functions = tuple(
             function if new is old else c_text.print_kernel(new)
             for function, old, new in zip(functions, kernels, changed, strict=True)

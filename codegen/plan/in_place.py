@@ -56,12 +56,19 @@ SMALLEST_HOST: Final = 1 << 14
 
 
 def hosts(
-    plan: Plan, kernels: Sequence[Kernel], used: Sequence[Sequence[Buffer]]
+    plan: Plan,
+    kernels: Sequence[Kernel],
+    used: Sequence[Sequence[Buffer]],
+    shared: Mapping[Node, Node],
+    after: int = -1,
 ) -> tuple[list[Kernel], dict[Buffer, Node]]:
     """The kernels, some changed, and buffer -> output whose array it lives in.
 
     Args:
         used: the buffers of each kernel.
+        shared: output -> the input whose array it has (`share`): what the input holds must have
+            been read before another value lives there.
+        after: position of the last kernel that can fail: until then inputs hold what they held.
     """
     buffers, users = plan.storage.buffers, _users(used)
     shown = Counter(buffers.get(node) for node in plan.graph.outputs if isinstance(node, Node))
@@ -75,11 +82,17 @@ def hosts(
         place = users.get(output, [None])[0]
         if shown[output] != 1 or place is None:
             continue
+        earliest = 0
+        if node in shared:
+            earliest = 1 + max(after, *users.get(buffers[shared[node]], (-1,)))
         for source in used[place]:
             is_free = source not in known and source not in found and not shown[source]
             if not is_free or not _is_as_large(source, output):
                 continue
-            if users[source][0] < place and _kernel(kernels, users, output, source) == place:
+            if (
+                earliest <= users[source][0] < place
+                and _kernel(kernels, users, output, source) == place
+            ):
                 found[source] = node
                 pairs.setdefault(place, []).append((source, output))
                 break
