@@ -8,7 +8,8 @@ expensive and would be computed by several kernels, or many times by one, is sto
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -52,6 +53,7 @@ from dynajit.codegen.plan.regions import (
     reduces_all,
     reduces_columns,
 )
+from dynajit.codegen.plan.siblings import Siblings
 from dynajit.core.errors import CodegenError
 from dynajit.core.process import config
 from dynajit.core.types import symint
@@ -253,6 +255,7 @@ class _Planner:
         self.units: list[Unit] = []
         self.unit_of: dict[Node, Unit] = {}
         self.notes: list[str] = []
+        self._heights: dict[Unit, int] | None = None  # of the units, while siblings are joined
         self.live = _live(graph)
         self.order = {node: place for place, node in enumerate(graph.nodes)}
         self.users = graph.users()
@@ -478,59 +481,49 @@ class _Planner:
     # -- siblings
 
     def _merge_siblings(self) -> None:
-        """Join regions that read the same memory over the same domain."""
-        loads: dict[Region, set[Buffer]] = {}
-        apart: set[tuple[Region, Region]] = set()  # what was refused, and would be again
-        while self._merge_first(loads, apart):
-            pass
+        """Join regions that read the same memory over the same domain.
 
-    def _merge_first(
-        self, loads: dict[Region, set[Buffer]], apart: set[tuple[Region, Region]]
-    ) -> bool:
-        """Join the first pair that can be joined; False if there is none.
-
-        Args:
-            loads: what is known of the buffers that regions read; added to.
-            apart: pairs that do not fuse; added to.
+        Always the first pair that can be joined. A pair that was refused stays refused: it does not
+        fuse, or one needs the other by way of others, and joining adds such ways. So after two were
+        joined, regions in front of them are compared with the joined one only.
         """
-        regions = [unit for unit in self.units if isinstance(unit, Region)]
-        for region in regions:
-            if region not in loads:
-                loads[region] = region.loads()
-        readers: dict[Buffer, list[int]] = {}
-        for number, region in enumerate(regions):
-            for buffer in loads[region]:
-                readers.setdefault(buffer, []).append(number)
-        for number, first in enumerate(regions):
-            sharing = {other for buffer in loads[first] for other in readers[buffer]}
-            for second in (regions[other] for other in sorted(sharing) if other > number):
-                if (first, second) in apart:
-                    continue
-                if (
-                    first.columns != second.columns
-                    or not _similar(first, second)
-                    or _reads_again(first) != _reads_again(second)
-                ):
-                    apart.add((first, second))
-                    continue
-                try:
-                    if self._merge(first, second):
-                        return True
-                except NotFusable:
-                    apart.add((first, second))
-        return False
+        siblings = Siblings(unit for unit in self.units if isinstance(unit, Region))
+        place, is_new = 0, False
+        while place < siblings.end:
+            earlier = siblings.before(place) if is_new else ()
+            pairs = [(other, place) for other in earlier]
+            pairs += [(place, other) for other in siblings.after(place)]
+            joined = next((pair for pair in pairs if self._merge(siblings, *pair)), None)
+            place, is_new = (place + 1, False) if joined is None else (joined[0], True)
 
-    def _merge(self, first: Region, second: Region) -> bool:
-        """Join two regions; False if they are in each other's way now.
-
-        Raises:
-            NotFusable: they cannot share a kernel, whatever else is joined.
-        """
-        if _reaches_indirectly(first, second) or _reaches_indirectly(second, first):
+    def _merge(self, siblings: Siblings, first_place: int, second_place: int) -> bool:
+        """Join two regions, if they can be."""
+        first, second = siblings.regions[first_place], siblings.regions[second_place]
+        if siblings.are_apart(first, second):
             return False
-        whole = self._united(first, second)
+        whole = None
+        if (
+            first.columns == second.columns
+            and _similar(first, second)
+            and _reads_again(first) == _reads_again(second)
+            and not self._is_between(first, second)
+        ):
+            with suppress(NotFusable):
+                whole = self._united(first, second)
+        if whole is None:
+            siblings.keep_apart(first, second)
+            return False
         self._replace(first, second, whole)
+        siblings.join(first_place, second_place, whole)
         return True
+
+    def _is_between(self, first: Region, second: Region) -> bool:
+        """Whether one needs the other by way of a third unit."""
+        if self._heights is None:
+            self._heights = _heights(self.units)
+        return _reaches_indirectly(first, second, self._heights) or _reaches_indirectly(
+            second, first, self._heights
+        )
 
     def _united(self, first: Region, second: Region) -> Region:
         """A region with the values of both.
@@ -559,6 +552,7 @@ class _Planner:
 
     def _replace(self, first: Region, second: Region, whole: Region) -> None:
         """Let one region take the place of two."""
+        self._heights = None
         whole.needs = (first.needs | second.needs) - {first, second}
         self.units[self.units.index(first)] = whole
         self.units.remove(second)
@@ -657,20 +651,45 @@ def _reaches(start: Any, target: Any) -> bool:
     return False
 
 
-def _reaches_indirectly(start: Any, target: Any) -> bool:
-    return any(_reaches(unit, target) for unit in start.needs if unit is not target)
+def _reaches_indirectly(start: Unit, target: Unit, heights: Mapping[Unit, int]) -> bool:
+    """True if `start` needs `target` by way of another unit.
+
+    Args:
+        start, target: two units.
+        heights: of units, more than those of what they need (`_heights`).
+    """
+    least = heights[target]
+    stack: list[Unit] = [unit for unit in start.needs if heights[unit] > least]
+    seen = set(stack)
+    while stack:
+        needed = stack.pop().needs
+        if target in needed:
+            return True
+        further = [unit for unit in needed if heights[unit] > least and unit not in seen]
+        seen.update(further)
+        stack += further
+    return False
+
+
+def _heights(units: Sequence[Unit]) -> dict[Unit, int]:
+    """Unit -> the number of units in the longest way down to one that needs none."""
+    found: dict[Unit, int] = {}
+    for unit in _ordered(units):
+        found[unit] = 1 + max((found[needed] for needed in unit.needs), default=0)
+    return found
 
 
 def _ordered(units: Sequence[Unit]) -> list[Unit]:
     """Units after all that they need, otherwise as placed."""
     done: set[Any] = set()
     order: list[Unit] = []
+    places = {unit: place for place, unit in enumerate(units)}
 
     def visit(unit: Any) -> None:
         if unit in done:
             return
         done.add(unit)
-        for needed in sorted(unit.needs, key=units.index):
+        for needed in sorted(unit.needs, key=places.__getitem__):
             visit(needed)
         order.append(unit)
 
