@@ -370,7 +370,7 @@ def generate(
         functions = tuple(c_text.print_kernel(kernel) for kernel in kernels)
         used = [function.buffers for function in functions]
         last = max((n for n, function in enumerate(functions) if function.may_fail), default=-1)
-        changed, same = in_place.share(plan, kernels, used, written, last)
+        changed, same = in_place.share(plan, kernels, used, written, last, takes_scatters=True)
         hosts = memory.NO_HOSTS
         if not verify:
             changed, hosts = in_place.hosts(plan, changed, used, same, last)

@@ -12,17 +12,14 @@ from dataclasses import replace
 
 from dynajit.codegen.loops.loop_ir import (
     Axis,
-    Compare,
     Expression,
-    Index,
     Keep,
-    Load,
     Phase,
     RowKernel,
     Word,
     walk,
 )
-from dynajit.codegen.loops.rewriting import in_store, replaced
+from dynajit.codegen.loops.rewriting import in_store, replaced, with_variables
 from dynajit.core.records import record
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
@@ -64,7 +61,7 @@ def in_runs(kernel: RowKernel, phase: Phase, kept: Mapping[Expression, str]) -> 
     outer = Axis(f"{axis.name}_run", symint.floordiv(axis.size, size))
     inner = Axis(f"{axis.name}_in", size)
     known = {axis.name: outer.symbol * size + inner.symbol}
-    leaves = {e: _over(e, known) for e in expressions if e.numbers}
+    leaves = {e: with_variables(e, known) for e in expressions if e.numbers}
     stores = tuple(
         replace(in_store(store, leaves), offset=symint.substitute(store.offset, known))
         for store in phase.stores
@@ -97,14 +94,3 @@ def _divisors(axis: Axis, numbers: Iterable[Number]) -> Iterator[int]:
 
 def _variables(numbers: Iterable[Number]) -> set[str]:
     return {name for number in numbers for name in symint.symbols(number)}
-
-
-def _over(expression: Expression, known: Mapping[str, Number]) -> Expression:
-    """A load, an index or a comparison of them with other variables."""
-    if isinstance(expression, Load):
-        return Load(expression.buffer, symint.substitute(expression.offset, known))
-    if isinstance(expression, Index):
-        return Index(symint.substitute(expression.value, known))
-    assert isinstance(expression, Compare)
-    left, right = (symint.substitute(side, known) for side in expression.numbers)
-    return Compare(expression.relation, left, right)

@@ -1,7 +1,8 @@
 """Scatter kernels in C: the target is filled, then written in row-major order by one thread.
 
 Contract: writes that meet are combined in the order of the loop, so results are the same every
-time. 16-bit targets add in float32 and round once.
+time. 16-bit targets add in float32 and round once. A target that is the array of what it is filled
+with is written to only if all indices are valid: a failure must leave no trace.
 """
 
 from dynajit.codegen.c.expressions import Names, Scope, converted
@@ -12,8 +13,7 @@ from dynajit.core.types import dtypes, symint
 
 def print_scatter(kernel: ScatterKernel) -> Function:
     """The C function of a scatter kernel."""
-    names = Names(kernel.indices)
-    root = Scope(names)
+    root = Scope(Names(kernel.indices))
     buffer = kernel.initial.buffer
     is_wide = kernel.accumulator is not buffer.dtype
     target = "wide" if is_wide else buffer.name
@@ -21,11 +21,7 @@ def print_scatter(kernel: ScatterKernel) -> Function:
     if is_wide:
         root.add(f"{kernel.accumulator.c} *wide = malloc(sizeof(*wide) * {size});")
         root.add("if (!wide) { status[0] = 3; return; }")
-    fill = root.child([axis.name for axis in kernel.fill])
-    value = fill.emit(kernel.initial.value)
-    value = converted(value, kernel.initial.value.dtype, kernel.accumulator)
-    fill.add(f"{target}[{symint.c(kernel.initial.offset)}] = {value};")
-    filled = nest(kernel.fill, fill.lines)
+    first = _checked(kernel, root) if kernel.in_place else _filled(kernel, root, target)
     write = root.child([axis.name for axis in kernel.loops])
     added = write.emit(kernel.write.value)
     write.bind([kernel.write.offset])
@@ -36,11 +32,31 @@ def print_scatter(kernel: ScatterKernel) -> Function:
         combined = f"({kernel.accumulator.c})({place} {operator} {added})"
     write.add(f"if (!status[0]) {place} = {combined};")
     written = nest(kernel.loops, write.lines)
-    root.add(*filled, *written)
+    root.add(*first, *written)
     if is_wide:
         text = converted("wide[i]", kernel.accumulator, buffer.dtype)
         root.add(
             *loop("i", "0", symint.c(buffer.size), [f"{buffer.name}[i] = {text};"]), "free(wide);"
         )
-    expressions = all_expressions((kernel.initial.value, kernel.write.value), kernel.indices)
+    values = (
+        (kernel.write.value,) if kernel.in_place else (kernel.initial.value, kernel.write.value)
+    )
+    expressions = all_expressions(values, kernel.indices)
     return define(kernel, kernel.name, root.lines, expressions, [kernel.initial], kernel.indices)
+
+
+def _filled(kernel: ScatterKernel, root: Scope, target: str) -> list[str]:
+    fill = root.child([axis.name for axis in kernel.fill])
+    value = fill.emit(kernel.initial.value)
+    value = converted(value, kernel.initial.value.dtype, kernel.accumulator)
+    fill.add(f"{target}[{symint.c(kernel.initial.offset)}] = {value};")
+    return nest(kernel.fill, fill.lines)
+
+
+def _checked(kernel: ScatterKernel, root: Scope) -> list[str]:
+    """Look at all indices, which leaves an error where one is out of range."""
+    if not kernel.indices:
+        return []
+    look = root.child([axis.name for axis in kernel.loops])
+    look.bind([kernel.write.offset])
+    return [*nest(kernel.loops, look.lines), "if (status[0]) return;"]

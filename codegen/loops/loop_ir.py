@@ -541,6 +541,8 @@ class ScatterKernel:
         mode: "add" or "set".
         accumulator: dtype in which values are added (float32 for 16-bit targets).
         indices: meaning of the data indices used.
+        in_place: (initial, target) buffers that are one array: nothing is filled, and nothing
+            written before all indices were found to be valid.
     """
 
     name: str
@@ -551,6 +553,7 @@ class ScatterKernel:
     mode: str
     accumulator: DType
     indices: tuple[DataIndex, ...] = ()
+    in_place: tuple[tuple[Buffer, Buffer], ...] = ()
 
 
 @record

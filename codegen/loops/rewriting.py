@@ -10,14 +10,19 @@ from typing import Any
 from dynajit.codegen.loops.loop_ir import (
     Accumulate,
     ColumnKernel,
+    Compare,
     DataIndex,
     Expression,
+    Index,
     Keep,
+    Load,
     Phase,
     RowKernel,
     Store,
     walk,
 )
+from dynajit.core.types import symint
+from dynajit.core.types.symint import Number
 
 
 def replaced(
@@ -46,6 +51,21 @@ def _rebuilt(expression: Expression, made: Mapping[Expression, Expression]) -> E
     given = [part(getattr(expression, field.name)) for field in fields(expression)]  # type: ignore[arg-type]
     found: Expression = type(expression)(*given)
     return found
+
+
+def with_variables(expression: Expression, known: Mapping[str, Number]) -> Expression:
+    """A load, an index or a comparison of them with other index expressions for loop variables.
+
+    Args:
+        known: name of a variable -> what stands for it.
+    """
+    if isinstance(expression, Load):
+        return Load(expression.buffer, symint.substitute(expression.offset, known))
+    if isinstance(expression, Index):
+        return Index(symint.substitute(expression.value, known))
+    assert isinstance(expression, Compare)
+    left, right = (symint.substitute(side, known) for side in expression.numbers)
+    return Compare(expression.relation, left, right)
 
 
 def in_store(store: Store, known: Mapping[Expression, Expression]) -> Store:

@@ -11,8 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from dynajit.codegen.loops.loop_ir import Buffer, Expression, Kernel, Load, RowKernel, Select, walk
+from dynajit.codegen.loops.loop_ir import (
+    Buffer,
+    Expression,
+    Kernel,
+    Load,
+    RowKernel,
+    ScatterKernel,
+    Select,
+    walk,
+)
 from dynajit.codegen.plan.fusion import Plan
+from dynajit.codegen.plan.narrowing import narrowed
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
@@ -23,6 +33,7 @@ def share(
     used: Sequence[Sequence[Buffer]],
     written: Mapping[int, int],
     after: int = -1,
+    takes_scatters: bool = False,
 ) -> tuple[list[Kernel], dict[Node, Node]]:
     """The kernels, some changed, and output -> input for those that share an array.
 
@@ -30,6 +41,7 @@ def share(
         used: the buffers of each kernel.
         written: positions: output -> the input that it is copied to.
         after: position of the last kernel that can fail: a failure must leave no trace.
+        takes_scatters: the code of scatter kernels knows `in_place`.
     """
     inputs, outputs, buffers = plan.graph.inputs, plan.graph.outputs, plan.storage.buffers
     users = _users(used)
@@ -43,8 +55,8 @@ def share(
             continue
         if shown[buffers.get(node)] != 1:  # somebody else gets the output
             continue
-        place = _kernel(kernels, users, buffers[node], buffers.get(source))
-        if place is not None and place > after:
+        place = _kernel(kernels, users, buffers[node], buffers.get(source), takes_scatters)
+        if place is not None and place + isinstance(kernels[place], ScatterKernel) > after:
             shared[node] = source
             taken.add(source)
             pairs.setdefault(place, []).append((buffers[source], buffers[node]))
@@ -119,7 +131,10 @@ def _with_pairs(kernel: Kernel, pairs: list[tuple[Buffer, Buffer]] | None) -> Ke
     """The kernel, another one where some of its outputs are written into inputs."""
     if pairs is None:
         return kernel
-    assert isinstance(kernel, RowKernel)
+    assert isinstance(kernel, (RowKernel, ScatterKernel))
+    if isinstance(kernel, RowKernel):
+        for source, _ in pairs:
+            kernel = narrowed(kernel, source)
     return replace(kernel, in_place=(*kernel.in_place, *pairs))
 
 
@@ -140,6 +155,7 @@ def _kernel(
     users: Mapping[Buffer, Sequence[int]],
     output: Buffer,
     source: Buffer | None,
+    takes_scatters: bool = False,
 ) -> int | None:
     """Position of the kernel that writes the output, if it may write to the source."""
     using = users.get(output)
@@ -149,7 +165,19 @@ def _kernel(
     if users.get(source, using)[-1] > first:
         return None
     kernel = kernels[first]
+    if isinstance(kernel, ScatterKernel):
+        return first if takes_scatters and _only_fills(kernel, source) else None
     return first if isinstance(kernel, RowKernel) and _is_safe(kernel, output, source) else None
+
+
+def _only_fills(kernel: ScatterKernel, source: Buffer) -> bool:
+    """True for a scatter kernel that reads of the source only what it fills the target with."""
+    initial = kernel.initial
+    if kernel.accumulator is not initial.buffer.dtype:  # it adds in an array of its own
+        return False
+    values = (kernel.write.value, *(index.value for index in kernel.indices))
+    is_read = any(True for _ in _loads(walk(values), source))
+    return initial.value == Load(source, initial.offset) and not is_read
 
 
 def _is_safe(kernel: RowKernel, output: Buffer, source: Buffer) -> bool:
