@@ -371,12 +371,23 @@ def refuse_partial_overlap(
     one, other = recorder.heap[written.identity], recorder.heap[operand.identity]
     if written.identity == operand.identity or not one.memory or one.memory != other.memory:
         return
+    if _lead_to_the_same(one.steps, other.steps):
+        return
     a, b = _image_of(recorder, one), _image_of(recorder, other)
     if a is None or b is None or len(a.moved) * len(b.moved) > MOST_PLACES:
         raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand may read")
     moved = {there - here for here in a.moved for there in b.moved}
     if any_arrays.overlap_partly(a.array, b.array, moved):
         raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand reads")
+
+
+def _lead_to_the_same(a: tuple[Step, ...], b: tuple[Step, ...]) -> bool:
+    """True for views of the same elements in the same order, wherever numbers put them."""
+    a, b = (tuple(step for step in steps if step.op is not TABLE.detach) for steps in (a, b))
+    return len(a) == len(b) and all(
+        x.op is y.op and x.attributes == y.attributes and x.numbers is y.numbers
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 MOST_PLACES: Final = 1 << 12

@@ -25,6 +25,7 @@ from dynajit.capture.values.tensors import MemoryContents, TensorContents, Tenso
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError
 from dynajit.core.types.dtypes import Category, uint8
+from dynajit.core.types.symint import SymInt
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.eager._tensor import _set_grad_enabled, are_writes_checked
 from dynajit.eager.operations.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype
@@ -319,4 +320,4 @@ def _is_basic(entry: Any) -> bool:
     if isinstance(entry, graph.Value):
         is_number = isinstance(entry.node.type, TensorType) and not entry.shape
         return is_number and entry.dtype.category is Category.INTEGER and entry.dtype is not uint8
-    return isinstance(entry, int) and not isinstance(entry, bool)
+    return isinstance(entry, (int, SymInt)) and not isinstance(entry, bool)
