@@ -24,12 +24,14 @@ class Reason:
         hint: what the user can change.
         fundamental: True where the program itself asks for the value of a tensor, or for an
             effect that has to happen at that point.
+        leaves_frame: the frame goes on as plain Python; else what follows is compiled, too.
     """
 
     name: str
     explanation: str
     hint: str
     fundamental: bool = False
+    leaves_frame: bool = False
 
 
 @record
@@ -104,10 +106,17 @@ class Table:
     def __init__(self) -> None:
         self._rows: dict[str, Reason] = {}
 
-    def add(self, name: str, explanation: str, hint: str, fundamental: bool = False) -> Reason:
+    def add(
+        self,
+        name: str,
+        explanation: str,
+        hint: str,
+        fundamental: bool = False,
+        leaves_frame: bool = False,
+    ) -> Reason:
         """Enter a row."""
         assert name not in self._rows, name
-        row = Reason(name, explanation, hint, fundamental)
+        row = Reason(name, explanation, hint, fundamental, leaves_frame)
         self._rows[name] = row
         return row
 
@@ -240,6 +249,19 @@ LIMIT: Final = TABLE.add(
     "limit",
     "the captured code is too long, every round of its loops counted",
     "Compile the body of the loop as a function, or use one operation on the whole tensor.",
+)
+LONG_LOOP: Final = TABLE.add(
+    "long_loop",
+    "a loop of many turns, which are not alike, would make the graph too long",
+    "Let turns do the same, which makes them one loop of the graph, or use operations on whole "
+    "tensors; fullgraph=True captures every turn.",
+)
+PLAIN_LOOP: Final = TABLE.add(
+    "plain_loop",
+    "a loop of many short turns, which are not alike, is left to plain Python",
+    "Let turns do the same, which makes them one loop of the graph, or use operations on whole "
+    "tensors; fullgraph=True captures every turn.",
+    leaves_frame=True,
 )
 CHANGES: Final = TABLE.add(
     "changes",

@@ -55,7 +55,8 @@ def write(
     values = _keep_inner(emitter, end, make_resume)  # before any parameter changes
     _rebuild(emitter, body, end)
     emitter.release()
-    tail = Tail(writer, body, Copy(code), Home.of(function), make_resume, end.keeps)
+    own = None if end.awaits is None and end.record.reason.leaves_frame else make_resume
+    tail = Tail(writer, body, Copy(code), Home.of(function), own, end.keeps)
     state = State(spot)
     if end.awaits is None:
         tail.run_instruction(end.index, state)
@@ -135,7 +136,8 @@ def _keep_inner(emitter: "Emitter", end: Break, make_resume: MakeResume | None) 
     if end.awaits is None:
         return []
     writer = emitter.writer
-    _push_chain(emitter, end.inner, make_resume)
+    last = None if end.record.reason.leaves_frame else make_resume
+    _push_chain(emitter, end.inner, make_resume, last)
     writer.store_local(".inner")
     values: list[list[Push]] = []
     number = 0
@@ -162,9 +164,16 @@ def _taking(writer: Writer, name: str) -> Push:
 
 
 def _push_chain(
-    emitter: "Emitter", frames: Sequence[InnerFrame], make_resume: MakeResume | None
+    emitter: "Emitter",
+    frames: Sequence[InnerFrame],
+    make_resume: MakeResume | None,
+    last: MakeResume | None,
 ) -> None:
-    """Push what goes on for the first of `frames`, and calls what goes on for the others."""
+    """Push what goes on for the first of `frames`, and calls what goes on for the others.
+
+    Args:
+        make_resume: see `Tail`; `last` is that of the last frame.
+    """
     frame, deeper = frames[0], frames[1:]
     spot = _spot(frame, frame.code)
     names, cells, slots = resume.parameters_at(decode(frame.code), spot)
@@ -173,10 +182,11 @@ def _push_chain(
     for slot in slots:
         held = frame.stack[slot]
         values.append(held.exception if isinstance(held, HandledException) else held)
-    pushers: list[Push] = [functools.partial(_push_stub, emitter, frame, spot, make_resume)]
+    own = last if frame.awaits is None else make_resume
+    pushers: list[Push] = [functools.partial(_push_stub, emitter, frame, spot, own)]
     pushers += [functools.partial(emitter.load_value, value) for value in values]
     if frame.awaits is not None:
-        pushers.append(lambda: _push_chain(emitter, deeper, make_resume))
+        pushers.append(lambda: _push_chain(emitter, deeper, make_resume, last))
         for part in frame.awaits.then:
             pushers += [functools.partial(emitter.load_value, value) for value in part.values]
     emitter.call(_capture.tail_call, *pushers)

@@ -28,6 +28,7 @@ from dynajit.capture.entry import cache, early_imports, own_builtins
 from dynajit.capture.entry.early_imports import ModuleWanted
 from dynajit.capture.execution.executor import Executor, Stopped
 from dynajit.capture.execution.forced import ForcedBreaks
+from dynajit.capture.execution.unrolled import TooLong
 from dynajit.capture.guards.tree import CompiledGuards, compile_guards
 from dynajit.capture.machine.machine import NOTHING_REFUSED, Refusals
 from dynajit.capture.machine.recording import Recorder
@@ -160,7 +161,7 @@ def capture(
     known = SizeMemory() if memory is None else memory
     known.start()
     asked: set[str] = set()
-    refusals = NOTHING_REFUSED
+    refusals = replace(NOTHING_REFUSED, loops=None if fullgraph else {})
     for _ in range(MAX_ATTEMPTS):
         sizes = Sizes(known)
         recorder = Recorder(
@@ -181,6 +182,9 @@ def capture(
             continue
         except HistoryNoticed:
             refusals = replace(refusals, histories=True)
+            continue
+        except TooLong as loop:
+            refusals = replace(refusals, loops={**(refusals.loops or {}), loop.place: loop.refusal})
             continue
         except ModuleWanted as module:
             asked.add(module.name)
@@ -219,6 +223,7 @@ def _execute(
     Raises:
         SizesChanged: it must start again.
         SharingNoticed, HistoryNoticed: it must start again, and refuse that.
+        TooLong: it must start again, and break at a loop.
         ModuleWanted: it must start again after an import.
     """
     recording = dispatch.recording(recorder.builder.handle, recorder.reserve_random)

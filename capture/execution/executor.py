@@ -25,6 +25,7 @@ from dynajit.capture.execution import tested_loops
 from dynajit.capture.execution.ending_arguments import quiet_ends, watch_arguments
 from dynajit.capture.execution.forced import ForcedBreaks
 from dynajit.capture.execution.loops import Differs, Watcher
+from dynajit.capture.execution.unrolled import HEADS, Unrolled
 from dynajit.capture.machine.awaiting import Awaited, awaited_by
 from dynajit.capture.machine.exceptions import NotKnown, Raised, enter_by_throw, record_passage
 from dynajit.capture.machine.frames import Frame, SavedFrame
@@ -167,6 +168,7 @@ class Executor(Machine):
         self._travelling: int | None = None
         self._has_caught = False
         self.loops = Watcher()
+        self.unrolled = Unrolled()
         body = decode(function.__code__)
         if body.unsupported is not None:
             raise SkipFrame(body.unsupported)
@@ -257,6 +259,8 @@ class Executor(Machine):
             self.recorder.at(instruction.location)
         if self.forced is not None and self.forced.wants(frame, instruction):
             raise GraphBreak(breaks.REQUESTED, "forced by the test switch")
+        if instruction.operation in HEADS:
+            self.unrolled.check(self, frame, instruction)
         handler = HANDLERS.get(instruction.operation)
         if handler is None:
             reason = UNSUPPORTED.get(instruction.operation, instruction.operation)

@@ -8,7 +8,7 @@ machine: the abstract methods here. `capture.execution.executor` answers them, a
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any, Final
 
@@ -30,6 +30,14 @@ from dynajit.core.types.symint import Number
 
 
 @record
+class LoopPlace:
+    """A loop of the program: the code, and the offset of the instruction that begins a turn."""
+
+    code: CodeType
+    offset: int
+
+
+@record
 class Refusals:
     """What a capture breaks at, since another one of the same code has found that it must.
 
@@ -37,10 +45,12 @@ class Refusals:
         copies: a copy would stand for a view (`written_derivatives`).
         histories: a gradient of a result of the region would reach a leaf, or a hook, that is made
             here.
+        loops: those that are too long to be unrolled, and why; None: all are unrolled.
     """
 
     copies: bool = False
     histories: bool = False
+    loops: Mapping[LoopPlace, GraphBreak] | None = None
 
 
 NOTHING_REFUSED: Final = Refusals()

@@ -1,0 +1,134 @@
+"""Loops that are unrolled, of which some would make a graph too long.
+
+Contract: `Unrolled.check` is asked where a turn of a loop of the program begins. Where the turns so
+far and those to come would be too many operations, the capture starts again (`TooLong`) and breaks
+in front of that loop (`Refusals.loops`). Its turns are then parts of their own, or plain Python
+where parts would not pay: turns of few operations, and those with inner loops of different lengths,
+each of which is a version. What is one loop of the graph (`execution.loops`) is never too long.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.bytecode.instructions import Instruction
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.machine import LoopPlace
+from dynajit.capture.values.containers import IteratorValue, RangeIterator
+from dynajit.core.records import record
+from dynajit.ir.node import Node
+from dynajit.ops.table.op_table import Kind
+
+if TYPE_CHECKING:
+    from dynajit.capture.execution.executor import Executor
+
+HEADS: Final = frozenset(
+    {"FOR_ITER", "JUMP", "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE",
+     "POP_JUMP_IF_NOT_NONE"}
+)  # fmt: skip
+"""Instructions that begin a turn: an iterator's next item, or a way back."""
+
+MOST_LAYERS: Final = 128
+"""Turns of a loop that may be the layers of a deep model, each with weights of its own."""
+
+MOST_OPERATIONS: Final = 2048
+"""Of a loop with more turns than that: ten seconds of compiling, and more where turns differ."""
+
+FEWEST_COMPUTING: Final = 6
+"""Operations of a turn that is a part of its own, but for those that only move elements: to call a
+part takes as long as five operations of NumPy."""
+
+MOST_OF_LAYERS: Final = 12_288
+"""Of a loop with no more turns than that: a deep model, and its backward pass."""
+
+_SETTLED: Final = 5
+"""Turns after which it is known whether the others are like them (`execution.loops`)."""
+
+
+class TooLong(BaseException):
+    """The capture must start again, and break at a loop. No error, hence no Exception."""
+
+    def __init__(self, place: LoopPlace, refusal: GraphBreak) -> None:
+        super().__init__(str(refusal))
+        self.place = place
+        self.refusal = refusal
+
+
+@record
+class _Counted:
+    """A loop.
+
+    Args:
+        frame: in which it runs.
+        rest: turns that were to come when the last one began, where that is known.
+        turns: how many began.
+        first, last: operations of the graph where the first and where the last turn began.
+        varying: loops of different lengths that were met before.
+    """
+
+    frame: Frame
+    rest: int
+    turns: int
+    first: int
+    last: int
+    varying: int
+
+
+class Unrolled:
+    """The loops of one capture. Mutable."""
+
+    def __init__(self) -> None:
+        self._counted: dict[tuple[int, int], _Counted] = {}
+        self._lengths: dict[LoopPlace, int] = {}
+        self._varying = 0
+
+    def check(self, executor: "Executor", frame: Frame, instruction: Instruction) -> None:
+        """A loop's next turn is about to begin.
+
+        Raises:
+            GraphBreak: it is known to be too long.
+            TooLong: it is.
+        """
+        refused = executor.refusals.loops
+        is_head = instruction.operation == "FOR_ITER" or instruction.argument < frame.index
+        if refused is None or not is_head or not frame.is_user or executor.loops.depth:
+            return
+        place = LoopPlace(frame.code, instruction.offset)
+        if place in refused:
+            raise GraphBreak(refused[place].reason, refused[place].detail)
+        nodes = len(executor.recorder.builder.nodes)
+        found = self._counted.get((id(frame), instruction.offset))
+        rest = _rest(executor, frame) if instruction.operation == "FOR_ITER" else 0
+        if found is None or found.frame is not frame or rest > found.rest:
+            found = _Counted(frame, rest, 0, nodes, nodes, self._varying)
+            self._varying += self._lengths.setdefault(place, rest) != rest
+        self._refuse_long(place, found, executor.recorder.builder.nodes, rest)
+        counted = replace(found, rest=rest, turns=found.turns + 1, last=nodes)
+        self._counted[id(frame), instruction.offset] = counted
+
+    def _refuse_long(
+        self, place: LoopPlace, found: _Counted, nodes: Sequence[Node], rest: int
+    ) -> None:
+        made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0
+        turns = found.turns + to_come
+        expected = made + to_come * (len(nodes) - found.last)
+        if expected <= (MOST_OPERATIONS if turns > MOST_LAYERS else MOST_OF_LAYERS):
+            return
+        computing = sum(map(_computes, nodes[found.first :]))
+        is_short = computing < FEWEST_COMPUTING * found.turns
+        is_plain = is_short or self._varying > found.varying
+        reason = breaks.PLAIN_LOOP if is_plain else breaks.LONG_LOOP
+        raise TooLong(place, GraphBreak(reason, f"{turns} turns, {expected} operations"))
+
+
+def _computes(node: Node) -> bool:
+    return node.op is not None and node.op.kind is not Kind.MOVEMENT
+
+
+def _rest(executor: "Executor", frame: Frame) -> int:
+    """How many turns there will be; 0 where only the iterator knows."""
+    iterator = frame.stack[-1] if frame.stack else None
+    state = executor.heap[iterator.identity] if isinstance(iterator, IteratorValue) else None
+    return len(state.rest) if isinstance(state, RangeIterator) else 0

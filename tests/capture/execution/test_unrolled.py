@@ -1,0 +1,129 @@
+"""Loops that would make a graph too long: where they break, and what they compute."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import dynajit as dj
+from dynajit.capture.breaks import LONG_LOOP, PLAIN_LOOP
+from dynajit.capture.execution import unrolled
+
+TURNS = 40
+
+
+@pytest.fixture(autouse=True)
+def few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph is too long from sixty operations on, so that the tests are quick."""
+    monkeypatch.setattr(unrolled, "MOST_LAYERS", 20)
+    monkeypatch.setattr(unrolled, "MOST_OPERATIONS", 60)
+    monkeypatch.setattr(unrolled, "MOST_OF_LAYERS", 1000)
+
+
+def unlike(x: Any, turns: int) -> Any:
+    """A turn's operations depend on its number."""
+    y = x * 2
+    for i in range(turns):
+        y = dj.sin(y) + 0.1 * i
+        if i % 3 == 1:
+            y = dj.tanh(y * 0.5) * 1.5 + x
+        y = y - y.mean() * dj.cos(y) / (i + 1)
+    return y * 3
+
+
+def short(x: Any, turns: int) -> Any:
+    """The same with two operations in a turn."""
+    y = x * 2
+    for i in range(turns):
+        y = y + 1 if i % 3 == 1 else y * 0.5
+        y = y - x
+    return y * 3
+
+
+def triangle(x: Any, turns: int) -> Any:
+    """Inner loops of different lengths, which write."""
+    y = x * 2
+    for i in range(turns):
+        for j in range(i % 4):
+            y[j] = y[i % 4] * 0.5 + dj.sin(y[j]) - dj.cos(x[j]) * 0.1
+        if i % 3 == 1:
+            y = y * 0.9 + 1
+    return y * 3
+
+
+def while_counting(x: Any, turns: int) -> Any:
+    y, i = x * 2, 0
+    while i < turns:
+        y = dj.sin(y) + 0.1 * i
+        if i % 3 == 1:
+            y = dj.tanh(y * 0.5) * 1.5 + x
+        y = y - y.mean() * dj.cos(y) / (i + 1)
+        i += 1
+    return y * 3
+
+
+def left_early(x: Any, turns: int) -> Any:
+    """`else`, `break`, and a variable that outlives the loop."""
+    y = x * 2
+    for i in range(turns):
+        y = dj.sin(y) + 0.1 * i - y.mean() * dj.cos(y) / (i + 1)
+        if i % 3 == 1:
+            y = dj.tanh(y * 0.5) * 1.5 + x
+        if i == turns - 2:
+            break
+    else:
+        y = y * 100
+    return y * i
+
+
+LOOPS = {
+    unlike: LONG_LOOP, short: PLAIN_LOOP, triangle: PLAIN_LOOP, while_counting: LONG_LOOP,
+    left_early: LONG_LOOP,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", LOOPS)
+def test_a_long_loop_breaks_and_computes_what_python_does(
+    function: Callable[[Any, int], Any],
+) -> None:
+    compiled, x = dj.compile(function), dj.rand(6, 5)
+    for turns in (TURNS, TURNS, TURNS + 1, 3, 0):
+        if function is left_early and turns < 2:
+            continue
+        dj.testing.assert_close(compiled(x, turns), function(x, turns))
+    told = dj.explain(function)(x, TURNS)
+    assert told.breaks[0].reason.startswith(LOOPS[function].explanation)
+
+
+def test_a_caller_is_compiled_behind_a_loop_that_is_plain_python() -> None:
+    def caller(x: Any) -> Any:
+        y = short(x + 1, TURNS)
+        return dj.tanh(y) + dj.sin(y)
+
+    x = dj.rand(6, 5)
+    compiled = dj.compile(caller)
+    dj.testing.assert_close(compiled(x), caller(x))
+    graphs = dj.explain(caller)(x).graphs
+    assert "sin" in str(graphs[-1]) and len(graphs) == 2
+
+
+def test_fullgraph_captures_every_turn() -> None:
+    x = dj.rand(6, 5)
+    compiled = dj.compile(unlike, fullgraph=True)
+    dj.testing.assert_close(compiled(x, TURNS), unlike(x, TURNS))
+    assert compiled.report().graphs == 1
+
+
+def test_a_deep_model_is_one_graph() -> None:
+    """As many turns as a model may have layers, with a few hundred operations."""
+    layers = dj.nn.ModuleList(dj.nn.Linear(5, 5) for _ in range(20))
+
+    def deep(x: Any) -> Any:
+        for i in range(20):
+            x = dj.relu(layers[i](x)) + dj.sin(x) * dj.cos(x) - x.mean()
+        return x
+
+    x = dj.rand(6, 5)
+    with dj.no_grad():
+        dj.testing.assert_close(dj.compile(deep, fullgraph=False)(x), deep(x))
+        assert not dj.explain(deep)(x).breaks
