@@ -22,7 +22,7 @@ from dynajit.codegen.loops.loop_ir import (
     walk,
 )
 from dynajit.codegen.plan.fusion import Plan
-from dynajit.codegen.plan.narrowing import narrowed
+from dynajit.codegen.plan.narrowing import narrowed, never_meet
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.node import Node, NodeKind
 
@@ -181,11 +181,13 @@ def _only_fills(kernel: ScatterKernel, source: Buffer) -> bool:
 
 
 def _is_safe(kernel: RowKernel, output: Buffer, source: Buffer) -> bool:
-    """True for a pointwise kernel that reads of the source only what it overwrites."""
+    """True for a pointwise kernel that reads of the source only what it overwrites, or what no
+    turn overwrites."""
     others = kernel.row_stores or kernel.totals or kernel.element_totals or kernel.finals
     others = others or kernel.column_totals
     if others or len(kernel.phases) != 1 or kernel.indices:
         return False
+    kernel = narrowed(kernel, source)
     (phase,) = kernel.phases
     if phase.accumulates or phase.keeps:
         return False
@@ -195,7 +197,11 @@ def _is_safe(kernel: RowKernel, output: Buffer, source: Buffer) -> bool:
     (place,) = places
     values = tuple(store.value for store in phase.stores)
     offset = phase.stores[place].offset
-    if any(load.offset != offset for load in _loads(walk(values), source)):
+    axes = (*kernel.rows, *kernel.elements)
+    if any(
+        load.offset != offset and not (len(values) == 1 and never_meet(load.offset, offset, axes))
+        for load in _loads(walk(values), source)
+    ):
         return False
     # What is computed for certain is computed once; behind the store, the rest is read again.
     before = set(_loads(_certain(values[: place + 1]), source))

@@ -5,9 +5,9 @@ an element outside some ranges of the loops gets what it holds: a slice that is 
 that it gives has loops over those ranges. Called by `plan.in_place`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from dynajit.codegen.loops.loop_ir import (
     Apply,
@@ -55,6 +55,45 @@ def narrowed(kernel: RowKernel, source: Buffer) -> RowKernel:
     rows = tuple(new[axis.name] for axis in kernel.rows)
     elements = tuple(new[axis.name] for axis in kernel.elements)
     return replace(kernel, rows=rows, elements=elements, phases=(phase,))
+
+
+def never_meet(read: Number, written: Number, axes: Sequence[Axis]) -> bool:
+    """Whether no turn of some loops reads what any turn writes: a column, from the one before it.
+
+    Args:
+        read, written: offsets into one array.
+        axes: the loops, of known sizes; else nothing is known.
+    """
+    apart = read - written
+    steps = [symint.substitute(written, {axis.name: axis.symbol + 1}) - written for axis in axes
+             if axis.size != 1]  # fmt: skip
+    sizes = [axis.size for axis in axes if axis.size != 1]
+    if not all(isinstance(number, int) for number in (apart, *steps, *sizes)):
+        return False
+    return not _is_sum(apart, sorted(zip(map(abs, steps), sizes, strict=True), reverse=True))
+
+
+def _is_sum(number: int, parts: Sequence[tuple[int, int]]) -> bool:
+    """Whether a number is the sum of multiples of steps, each by less than its size.
+
+    Args:
+        parts: steps, the largest first, and sizes.
+    """
+    if not parts:
+        return number == 0
+    (step, size), *others = parts
+    reach = sum(other * (turns - 1) for other, turns in others)
+    if not step:
+        return _is_sum(number, others)
+    first, last = -((reach - number) // step), (number + reach) // step
+    multiples = range(max(first, 1 - size), min(last, size - 1) + 1)
+    if len(multiples) > MOST_MULTIPLES:
+        return True
+    return any(_is_sum(number - step * multiple, others) for multiple in multiples)
+
+
+MOST_MULTIPLES: Final = 64
+"""Of a step: where more are possible, it is not looked at all of them."""
 
 
 def _within(axis: Axis, ranges: Ranges) -> Axis:

@@ -19,7 +19,7 @@ from dynajit.codegen.loops.loop_ir import (
     Select,
     Store,
 )
-from dynajit.codegen.plan.narrowing import narrowed
+from dynajit.codegen.plan.narrowing import narrowed, never_meet
 from dynajit.core.types import dtypes
 
 pytestmark = pytest.mark.one_python
@@ -61,6 +61,26 @@ def from_the_next_row(d: Any, v: Any, k: int) -> None:
     d[k] = d[k + 1] + 1
 
 
+def a_column_from_those_before(d: Any, v: Any, k: int) -> None:
+    d[:, k + 2] = 0.5 * d[:, k + 1] + v[:, k] - 0.25 * d[:, k]
+
+
+def a_part_of_a_row_from_the_row_before(d: Any, v: Any, k: int) -> None:
+    d[k + 1, 2:-1] = d[k, 1:-2] + d[k, 2:-1] * v[0, 3:]
+
+
+def moved_along_the_row(d: Any, v: Any, k: int) -> None:
+    d[k, 1:] = d[k, :-1] * 2
+
+
+def moved_down(d: Any, v: Any, k: int) -> None:
+    d[k + 1 :] = d[k:-1] * 2
+
+
+def without_a_row_and_a_column(d: Any, v: Any, k: int) -> None:
+    d[5:, 5:] -= d[5:, 4:5] * d[4:5, 5:] * k
+
+
 def all_but_the_edge(d: Any, v: Any, k: int) -> None:
     d[1:-1, 1:-1] = 0.2 * (d[1:-1, 1:-1] + d[:-2, 1:-1] + d[2:, 1:-1])
 
@@ -81,7 +101,9 @@ def held_before(d: Any, v: Any, k: int) -> None:
 
 WAYS: tuple[Callable[[Any, Any, int], None], ...] = (
     row, column, box, every_second, two_rows, the_same_row_twice, a_row_and_a_column,
-    from_the_next_row, all_but_the_edge, nothing, up_to, held_before,
+    from_the_next_row, a_column_from_those_before, a_part_of_a_row_from_the_row_before,
+    moved_along_the_row, moved_down, without_a_row_and_a_column, all_but_the_edge, nothing, up_to,
+    held_before,
 )  # fmt: skip
 
 
@@ -99,7 +121,7 @@ def test_an_assigned_slice_leaves_the_rest(
     for k in (3, 4, 9, 0, 5):
         way(expected, value, k)
         compiled(found if is_array else dj.from_numpy(found), v, k)
-        np.testing.assert_allclose(found, expected, rtol=1e-13)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("mode", ["index_copy_", "index_add_"])
@@ -144,3 +166,17 @@ def test_loops_go_over_what_changes(
     (store,) = found.phases[0].stores
     assert [axis.size for axis in (*found.rows, *found.elements)] == [size, 8]
     assert isinstance(store.value, Select) == is_choice
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 4), (4, 3), (2, 9), (5, 1)])
+@pytest.mark.parametrize("steps", [(8, 1), (1, 8), (4, 1), (3, 2), (7, 7), (0, 1)])
+def test_what_is_read_and_what_is_written_are_compared_place_by_place(
+    sizes: tuple[int, int], steps: tuple[int, int]
+) -> None:
+    """Beside all places, for every distance."""
+    axes = [Axis(f"i{number}", size) for number, size in enumerate(sizes)]
+    written: Any = sum(axis.symbol * step for axis, step in zip(axes, steps, strict=True))
+    places = {i * steps[0] + j * steps[1] for i in range(sizes[0]) for j in range(sizes[1])}
+    for apart in range(-60, 60):
+        read = {place + apart for place in places}
+        assert never_meet(written + apart, written, axes) == places.isdisjoint(read)
