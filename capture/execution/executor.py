@@ -215,6 +215,7 @@ class Executor(Machine):
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")
         except GraphBreak as asked:
             self._end_trial()
+            self.unrolled.leave(self, asked)
             trail = self._last_trail or self._trail()
             self._left = trail.frames
             return Stopped(self._record(asked), trail, self._travelling)

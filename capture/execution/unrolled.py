@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING, Final
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.instructions import Instruction
+from dynajit.capture.execution.loops import FEWEST_TURNS
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.machine import LoopPlace
-from dynajit.capture.values.containers import IteratorValue, RangeIterator
+from dynajit.capture.places import sources
+from dynajit.capture.values.containers import (
+    IteratorValue,
+    RangeIterator,
+    SequenceIterator,
+    TupleValue,
+)
+from dynajit.capture.values.symbolic import Value
+from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.ir.node import Node
 from dynajit.ops.table.op_table import Kind
@@ -62,13 +71,17 @@ class _Counted:
 
     Args:
         frame: in which it runs.
-        rest: turns that were to come when the last one began, where that is known.
+        place: where it stands.
+        iterator: what it goes over, if it is a `for`.
+        rest: turns that were to come when the last one began; 0 where that is not known.
         turns: how many began.
         first, last: operations of the graph where the first and where the last turn began.
         varying: loops of different lengths that were met before.
     """
 
     frame: Frame
+    place: LoopPlace
+    iterator: Value | None
     rest: int
     turns: int
     first: int
@@ -100,35 +113,63 @@ class Unrolled:
             raise GraphBreak(refused[place].reason, refused[place].detail)
         nodes = len(executor.recorder.builder.nodes)
         found = self._counted.get((id(frame), instruction.offset))
-        rest = _rest(executor, frame) if instruction.operation == "FOR_ITER" else 0
+        iterator = frame.stack[-1] if instruction.operation == "FOR_ITER" else None
+        rest = _rest(executor, iterator)
         if found is None or found.frame is not frame or rest > found.rest:
-            found = _Counted(frame, rest, 0, nodes, nodes, self._varying)
+            found = _Counted(frame, place, iterator, rest, 0, nodes, nodes, self._varying)
             self._varying += self._lengths.setdefault(place, rest) != rest
-        self._refuse_long(place, found, executor.recorder.builder.nodes, rest)
+        self._refuse_long(found, executor.recorder.builder.nodes, rest)
         counted = replace(found, rest=rest, turns=found.turns + 1, last=nodes)
         self._counted[id(frame), instruction.offset] = counted
 
-    def _refuse_long(
-        self, place: LoopPlace, found: _Counted, nodes: Sequence[Node], rest: int
-    ) -> None:
+    def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
         made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0
         turns = found.turns + to_come
         expected = made + to_come * (len(nodes) - found.last)
         if expected <= (MOST_OPERATIONS if turns > MOST_LAYERS else MOST_OF_LAYERS):
             return
-        computing = sum(map(_computes, nodes[found.first :]))
-        is_short = computing < FEWEST_COMPUTING * found.turns
-        is_plain = is_short or self._varying > found.varying
+        is_plain = _is_short(found, nodes) or self._varying > found.varying
         reason = breaks.PLAIN_LOOP if is_plain else breaks.LONG_LOOP
-        raise TooLong(place, GraphBreak(reason, f"{turns} turns, {expected} operations"))
+        raise TooLong(found.place, GraphBreak(reason, f"{turns} turns, {expected} operations"))
+
+    def leave(self, executor: "Executor", stop: GraphBreak) -> None:
+        """A break: a loop around it, over numbers of arrays, is left to plain Python.
+
+        Raises:
+            TooLong: there is one whose turns do little until they break.
+        """
+        is_meant = stop.reason in (breaks.LOOP_GOES_ON, breaks.REQUESTED)
+        if executor.refusals.loops is None or is_meant or not _is_of_arrays(executor):
+            return
+        nodes = executor.recorder.builder.nodes
+        for frame in executor.frames:
+            for found in self._counted.values():
+                is_around = found.frame is frame and found.iterator in frame.stack
+                is_long = not found.rest or found.rest >= FEWEST_TURNS
+                if is_around and is_long and _is_short(found, nodes):
+                    detail = f"turns break: {stop.reason.explanation}"
+                    raise TooLong(found.place, GraphBreak(breaks.PLAIN_LOOP, detail))
+
+
+def _is_of_arrays(executor: "Executor") -> bool:
+    """Whether all that is computed with comes from NumPy's arrays and numbers."""
+    tensors = [each for each in executor.recorder.inputs if isinstance(each, TensorValue)]
+    places = map(executor.recorder.first_source, tensors)
+    return bool(tensors) and all(isinstance(place, sources.TensorOver) for place in places)
+
+
+def _is_short(found: _Counted, nodes: Sequence[Node]) -> bool:
+    """Whether a part for each turn would not pay."""
+    return sum(map(_computes, nodes[found.first :])) < FEWEST_COMPUTING * found.turns
 
 
 def _computes(node: Node) -> bool:
     return node.op is not None and node.op.kind is not Kind.MOVEMENT
 
 
-def _rest(executor: "Executor", frame: Frame) -> int:
+def _rest(executor: "Executor", iterator: Value | None) -> int:
     """How many turns there will be; 0 where only the iterator knows."""
-    iterator = frame.stack[-1] if frame.stack else None
     state = executor.heap[iterator.identity] if isinstance(iterator, IteratorValue) else None
+    if isinstance(state, SequenceIterator) and isinstance(state.sequence, TupleValue):
+        return len(state.sequence.items) - state.position
     return len(state.rest) if isinstance(state, RangeIterator) else 0

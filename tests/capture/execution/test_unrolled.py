@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dynajit as dj
@@ -127,3 +128,31 @@ def test_a_deep_model_is_one_graph() -> None:
     with dj.no_grad():
         dj.testing.assert_close(dj.compile(deep, fullgraph=False)(x), deep(x))
         assert not dj.explain(deep)(x).breaks
+
+
+def checksum(data: Any) -> int:
+    """Bits of numbers decide: every turn would break."""
+    found = 0xFFFF
+    for byte in data:
+        for _ in range(8):
+            found = (found >> 1) ^ 0x8408 if (found ^ byte) & 1 else found >> 1
+            byte >>= 1
+    return int(found)
+
+
+def largest(data: Any) -> tuple[Any, int]:
+    best, place = data[0], 0
+    for i in range(1, len(data)):
+        if data[i] > best:
+            best, place = data[i], i
+    return best, place
+
+
+@pytest.mark.parametrize("function", [checksum, largest])
+def test_numbers_of_arrays_that_decide_are_left_to_numpy(function: Callable[[Any], Any]) -> None:
+    data = np.random.default_rng(0).integers(0, 255, 60)
+    compiled = dj.compile(function)
+    for _ in range(2):
+        assert compiled(data) == function(data)
+    told = dj.explain(function)(data)
+    assert [PLAIN_LOOP.explanation in each.reason for each in told.breaks] == [True]
