@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.instructions import Instruction
@@ -24,6 +26,7 @@ from dynajit.capture.values.containers import (
     SequenceIterator,
     TupleValue,
 )
+from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
@@ -152,10 +155,14 @@ class Unrolled:
 
 
 def _is_of_arrays(executor: "Executor") -> bool:
-    """Whether all that is computed with comes from NumPy's arrays and numbers."""
-    tensors = [each for each in executor.recorder.inputs if isinstance(each, TensorValue)]
-    places = map(executor.recorder.first_source, tensors)
-    return bool(tensors) and all(isinstance(place, sources.TensorOver) for place in places)
+    """Whether a program computes with NumPy's arrays and numbers, and with no tensors."""
+    given = [each for each in executor.recorder.inputs if isinstance(each, TensorValue)]
+    places = map(executor.recorder.first_source, given)
+    held = (value for frame in executor.frames for value in frame.locals.values())
+    return all(isinstance(place, sources.TensorOver) for place in places) and any(
+        isinstance(value, ObjectValue) and issubclass(value.python_type, (np.ndarray, np.generic))
+        for value in held
+    )
 
 
 def _is_short(found: _Counted, nodes: Sequence[Node]) -> bool:
