@@ -18,12 +18,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.places import sources
 from dynajit.capture.tensors.turns import Turns, Varies, is_of_a_turn, numbers_of
-from dynajit.capture.values.containers import IteratorValue, RangeIterator
+from dynajit.capture.values.containers import (
+    Collected,
+    IteratorValue,
+    ListValue,
+    RangeIterator,
+)
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
@@ -220,7 +226,7 @@ class Tried:
         self._points = len(frame.points)
         self._mark: Mark = self._recorder.mark()
         self._watched = len(self._recorder.watched)
-        self._turns = Turns(number, self._input)
+        self._turns = Turns(number, self._input, executor.heap.next_id)
         self._stand_ins: list[graph.Node] = []
 
     @property
@@ -287,9 +293,14 @@ class Tried:
             raise Differs
         if len(recorder.watched) != self._watched:
             raise Differs
+        grown = self._grown()
         for identity, old in heap.written_since(self._mark.heap).items():
-            if heap[identity] is not old:
+            if heap[identity] is not old and identity not in grown:
                 raise Differs
+
+    def _grown(self) -> Mapping[int, ListValue]:
+        """Lists that the turn has appended to, and done nothing else."""
+        return {}
 
     def _held_after(
         self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
@@ -439,21 +450,26 @@ class _Turn(Tried):
         kept = [name for name in self._tensors if name in self._now.read]
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        appended = self._appended({stand.identity: last for stand, last in pairs})
+        collected = self._held_in(appended.made.values(), [last for _, last in pairs])
         counter = self._rest[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
-        numbers, ends = numbers_of(counter, self._numbers_after(), scalars)
+        count = len(scalars)
+        numbers, ends = numbers_of(counter, self._numbers_after(), [*scalars, *appended.numbers])
         taken = self._take()
         stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
         inputs = [value.node for _, value in self._turns.taken.values()]
-        body, fixed = body_of(self._builder.name, taken, inputs, stands, after)
+        body, fixed = body_of(
+            self._builder.name, taken, inputs, stands, [*after, *collected.values()]
+        )
         recorder, builder = self._recorder, self._builder
         builder.take(self._mark.nodes, self._stand_ins)
         recorder.heap.restore(self._mark.heap)
-        results: Iterable[graph.Value] = ()
-        if kept or any(map(may_refuse, taken)):
+        results: Sequence[graph.Value] = ()
+        if kept or collected or any(map(may_refuse, taken)):
             given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
             operands = self._operands((*_of(given), *fixed))
-            loop = Loop(body, tuple(numbers), len(kept))
+            loop = Loop(body, tuple(numbers[:count]), len(kept), len(collected))
             results = append(
                 builder, loop, len(counter), True, operands[: len(kept)], operands[len(kept) :]
             )
@@ -464,8 +480,77 @@ class _Turn(Tried):
         for name, result in zip(kept, results, strict=False):
             found[name] = recorder.new_tensor(result)
         self._leave(found)
+        stacks = dict(zip(collected, results[len(kept) :], strict=False))
+        left = {
+            last.identity: found[name] for name, (_, last) in zip(kept, pairs, strict=True)
+        }
+        appended.place(recorder, len(counter), stacks, numbers[count:], left)
         iterator = self._frame.stack[-1]
         recorder.heap.write(iterator.identity, RangeIterator(self._rest[-1:]))
+
+    def _grown(self) -> Mapping[int, ListValue]:
+        heap, turns = self._recorder.heap, self._turns
+        return {
+            identity: target
+            for identity, target in turns.grown.items()
+            if identity not in turns.asked and isinstance(heap[identity], Collected)
+        }
+
+    def _appended(self, handed_on: Mapping[int, TensorValue]) -> Appended:
+        """What the turn appends to lists.
+
+        Args:
+            handed_on: heap id of what stands for a tensor -> what is handed on in its place.
+
+        Raises:
+            Differs: it cannot be told for each turn.
+        """
+        heap = self._recorder.heap
+        stands = {
+            stand.identity: (first, handed_on[stand.identity].identity)
+            for first, stand in self._tensors.values()
+            if stand.identity in handed_on
+        }
+        lists = [(target, heap[key].appended) for key, target in self._grown().items()]
+        try:
+            return Appended(lists, stands, self._is_made_by_turn)
+        except NotCollected:
+            raise Differs from None
+
+    def _is_made_by_turn(self, identity: int) -> bool:
+        """Whether a tensor is new in each turn; False: it is the same one in all turns.
+
+        Raises:
+            Differs: neither.
+        """
+        heap = self._recorder.heap
+        if not heap.is_made_since(self._mark.heap, identity):
+            return False
+        stands = {stand.identity for _, stand in self._tensors.values()}
+        value = TensorValue(identity, Tensor)
+        is_new = _is_new(self._recorder, value, self._mark, stands)
+        if not is_new or not is_plain(self._recorder, value):
+            raise Differs
+        return True
+
+    def _held_in(
+        self, made: Iterable[TensorValue], handed_on: Iterable[TensorValue]
+    ) -> dict[int, graph.Node]:
+        """Heap id of a tensor that is appended -> what it holds after the turn.
+
+        Raises:
+            Differs: it shares memory with another one, or with what is handed on.
+        """
+        recorder = self._recorder
+        owners: dict[int, int] = {}
+        found: dict[int, graph.Node] = {}
+        for value in (*handed_on, *made):
+            place = recorder.heap[value.identity].memory or value.identity
+            if owners.setdefault(place, value.identity) != value.identity:
+                raise Differs
+        for value in made:
+            found[value.identity] = value_in(recorder, value).node
+        return found
 
     def _check_locals(self) -> None:
         """Refuse a turn after which other locals differ than those that did before."""
