@@ -23,9 +23,11 @@ from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.places import sources
+from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.tensors.turns import Turns, Varies, is_of_a_turn, numbers_of
 from dynajit.capture.values.containers import (
     Collected,
+    HeapValue,
     IteratorValue,
     ListValue,
     RangeIterator,
@@ -407,9 +409,10 @@ class _Turn(Tried):
                 found[name] = value
                 continue
             self._changed.add(name)
-            if isinstance(value, TensorValue) and is_plain(self._recorder, value):
-                self._tensors[name] = value, self._stand_in(name, value)
-                found[name] = self._tensors[name][1]
+            held = elements_of(self._executor, value)
+            if held is not None and is_plain(self._recorder, held):
+                self._tensors[name] = held, self._stand_in(name, held)
+                found[name] = made_like(self._executor, value, self._tensors[name][1])
             elif _is_number(old) and _is_number(value) and type(old.value) is type(value.value):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
@@ -450,7 +453,7 @@ class _Turn(Tried):
         kept = [name for name in self._tensors if name in self._now.read]
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
-        appended = self._appended({stand.identity: last for stand, last in pairs})
+        appended = self._appended(kept)
         collected = self._held_in(appended.made.values(), [last for _, last in pairs])
         counter = self._rest[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
@@ -477,14 +480,14 @@ class _Turn(Tried):
         for name in self._changed:
             found.pop(name, None)
         found |= {name: constant(value) for name, value in ends.items()}
-        for name, result in zip(kept, results, strict=False):
-            found[name] = recorder.new_tensor(result)
+        left: dict[int, Value] = {}
+        for name, result, (_, last) in zip(kept, results, pairs, strict=False):
+            made = recorder.new_tensor(result)
+            left[last.identity] = made_like(self._executor, self._start.locals[name], made)
+            found[name] = left[last.identity]
         self._leave(found)
         stacks = dict(zip(collected, results[len(kept) :], strict=False))
-        left = {
-            last.identity: found[name] for name, (_, last) in zip(kept, pairs, strict=True)
-        }
-        appended.place(recorder, len(counter), stacks, numbers[count:], left)
+        appended.place(len(counter), stacks, numbers[count:], left)
         iterator = self._frame.stack[-1]
         recorder.heap.write(iterator.identity, RangeIterator(self._rest[-1:]))
 
@@ -496,24 +499,23 @@ class _Turn(Tried):
             if identity not in turns.asked and isinstance(heap[identity], Collected)
         }
 
-    def _appended(self, handed_on: Mapping[int, TensorValue]) -> Appended:
+    def _appended(self, kept: Iterable[str]) -> Appended:
         """What the turn appends to lists.
 
         Args:
-            handed_on: heap id of what stands for a tensor -> what is handed on in its place.
+            kept: variables that turns hand on.
 
         Raises:
             Differs: it cannot be told for each turn.
         """
         heap = self._recorder.heap
         stands = {
-            stand.identity: (first, handed_on[stand.identity].identity)
-            for first, stand in self._tensors.values()
-            if stand.identity in handed_on
+            self._tensors[name][1].identity: (self._start.locals[name], self._now_in(name))
+            for name in kept
         }
         lists = [(target, heap[key].appended) for key, target in self._grown().items()]
         try:
-            return Appended(lists, stands, self._is_made_by_turn)
+            return Appended(self._executor, lists, stands, self._is_made_by_turn)
         except NotCollected:
             raise Differs from None
 
@@ -569,11 +571,18 @@ class _Turn(Tried):
             if name not in now.fresh:
                 raise Differs
 
-    def _after(self, name: str) -> TensorValue:
+    def _now_in(self, name: str) -> Value:
         value = dict.get(self._now, name)
-        if not isinstance(value, TensorValue):
+        if value is None:
             raise Differs
         return value
+
+    def _after(self, name: str) -> TensorValue:
+        value = self._now_in(name)
+        held = elements_of(self._executor, value)
+        if held is None or value.python_type is not self._start.locals[name].python_type:
+            raise Differs
+        return held
 
     def _numbers_after(self) -> dict[str, tuple[int | float, Any]]:
         """For each variable that holds a number: in front of the turn, and after it."""
@@ -604,7 +613,7 @@ def is_same(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, Constant) and isinstance(b, Constant):
         return type(a.value) is type(b.value) and repr(a.value) == repr(b.value)
-    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+    if isinstance(a, HeapValue) and isinstance(b, HeapValue):
         return a.identity == b.identity
     return False
 

@@ -1,4 +1,4 @@
-"""Tensors that turns of a loop have left in a list: rows of one array, each recorded when asked for.
+"""Tensors that turns of a loop have left in a list: rows of one array, recorded when asked for.
 
 A loop that appends to a list gives what it appended as one array, the stack. The list holds a
 tensor per turn, with memory of its own, as plain Python leaves it; but as long as nobody looks at
