@@ -10,12 +10,13 @@ Python has there.
 
 A turn that decides by something that differs between turns, writes to what existed before it,
 meets an exception, leaves the loop, or breaks the graph stands for no other: everything is as if it
-had not been tried, and the loop is unrolled. So is a loop through which gradients pass.
+had not been tried, and the loop is unrolled. Gradients pass through a loop where they are handed on
+in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn does so after it.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution.collected import Appended, NotCollected
@@ -35,10 +36,13 @@ from dynajit.capture.values.containers import (
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import Tensor
 from dynajit.ir import graph
+from dynajit.ir.loop_derivatives import gradients
 from dynajit.ir.loops import Loop, append
 from dynajit.ir.refusals import may_refuse
 from dynajit.ir.sizes import node_sizes
@@ -219,6 +223,9 @@ class Tried:
         number: of the loop.
     """
 
+    #: Whether gradients may pass.
+    differentiable: ClassVar[bool] = False
+
     def __init__(self, executor: "Executor", frame: Frame, number: int) -> None:
         self.depth = len(executor.frames)
         self._executor, self._frame, self._number = executor, frame, number
@@ -251,7 +258,9 @@ class Tried:
         """A tensor like one that there is in front of the turn."""
         held = value_in(self._recorder, value)
         kind = TensorType(held.shape, held.dtype, held.device)
-        made = self._recorder.new_tensor(self._input(name, kind))
+        given = self._input(name, kind)
+        self._builder.note_gradient(given, self._builder.needs_gradient(held))
+        made = self._recorder.new_tensor(given)
         self._builder.lay_out(value_in(self._recorder, made), contiguous_strides(held.shape))
         return made
 
@@ -334,7 +343,9 @@ class Tried:
             held, wanted = value_in(recorder, after), value_in(recorder, stand)
             if place in seen or not is_like(held.type, wanted.type):
                 raise Differs
-            if not is_plain(recorder, after):
+            if not is_plain(recorder, after, self.differentiable):
+                raise Differs
+            if self._builder.needs_gradient(held) != self._builder.needs_gradient(wanted):
                 raise Differs
             seen.add(place)
             found.append(held.node)
@@ -347,7 +358,10 @@ class Tried:
             Differs: a gradient passes, or sizes that vary, complex numbers or GPUs are met.
         """
         outer = {a for node in taken for a in node.args if isinstance(a, graph.Node)}
-        if any(self._builder.node_needs_gradient(node) for node in taken):
+        builder = self._builder
+        if not self.differentiable and any(map(builder.node_needs_gradient, taken)):
+            raise Differs
+        if any(node in builder.leaves for node in taken):
             raise Differs
         for node in {*taken, *outer}:
             kind = node.type
@@ -376,6 +390,8 @@ class _Turn(Tried):
         rest: the counter in the turns that are left.
         number: of the loop.
     """
+
+    differentiable = True
 
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, rest: range, number: int
@@ -410,7 +426,7 @@ class _Turn(Tried):
                 continue
             self._changed.add(name)
             held = elements_of(self._executor, value)
-            if held is not None and is_plain(self._recorder, held):
+            if held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
                 found[name] = made_like(self._executor, value, self._tensors[name][1])
             elif _is_number(old) and _is_number(value) and type(old.value) is type(value.value):
@@ -471,10 +487,9 @@ class _Turn(Tried):
         results: Sequence[graph.Value] = ()
         if kept or collected or any(map(may_refuse, taken)):
             given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
-            operands = self._operands((*_of(given), *fixed))
-            loop = Loop(body, tuple(numbers[:count]), len(kept), len(collected))
-            results = append(
-                builder, loop, len(counter), True, operands[: len(kept)], operands[len(kept) :]
+            operands = (*_of(given), *fixed)
+            results = self._record(
+                body, numbers[:count], len(counter), operands, after, [*collected.values()]
             )
         found = dict(self._start.locals)
         for name in self._changed:
@@ -531,7 +546,7 @@ class _Turn(Tried):
         stands = {stand.identity for _, stand in self._tensors.values()}
         value = TensorValue(identity, Tensor)
         is_new = _is_new(self._recorder, value, self._mark, stands)
-        if not is_new or not is_plain(self._recorder, value):
+        if not is_new or not is_plain(self._recorder, value, True):
             raise Differs
         return True
 
@@ -553,6 +568,43 @@ class _Turn(Tried):
         for value in made:
             found[value.identity] = value_in(recorder, value).node
         return found
+
+    def _record(
+        self,
+        body: graph.Graph,
+        numbers: Sequence[Any],
+        limit: int,
+        operands: Sequence[graph.Node],
+        after: Sequence[graph.Node],
+        collected: Sequence[graph.Node],
+    ) -> list[graph.Value]:
+        """The loop in the graph: what it hands on in the end, and what it collects.
+
+        Raises:
+            Differs: gradients would be handed on in several dtypes.
+        """
+        builder, kept = self._builder, [*after, *collected]
+        counts, count = (len(after), len(collected)), len(kept)
+        needs = [builder.node_needs_gradient(node) for node in kept]
+        if not any(needs):
+            loop = Loop(body, tuple(numbers), *counts)
+            return [*append(builder, loop, limit, True, self._operands(operands))][:count]
+        found = {node.type.dtype for node, need in zip(kept, needs, strict=True) if need}  # type: ignore[union-attr]
+        if len(found) > 1 or not found <= {dtypes.float32, dtypes.float64}:
+            raise Differs
+        active = tuple(map(builder.node_needs_gradient, operands))
+        loop = Loop(body, tuple(numbers), *counts, active=active, gradients=gradients)
+        values = [graph.Value(builder, node) for node in operands]
+        results = append(builder, loop, limit, True, values)[:count]
+        for result in results:
+            assert isinstance(result.node.args[0], graph.Node)
+            is_float = result.dtype.category >= Category.FLOATING
+            builder.note_gradient(graph.Value(builder, result.node.args[0]), True)
+            builder.note_gradient(result, is_float)
+        return [
+            result if need else builder.without_gradient(result)
+            for result, need in zip(results, needs, strict=True)
+        ]
 
     def _check_locals(self) -> None:
         """Refuse a turn after which other locals differ than those that did before."""
@@ -627,15 +679,17 @@ def value_in(recorder: Any, value: TensorValue) -> graph.Value:
     return found
 
 
-def is_plain(recorder: Any, value: TensorValue) -> bool:
-    """Whether a tensor is its elements, and nothing else: row-major, without a gradient."""
+def is_plain(recorder: Any, value: TensorValue, may_need_gradient: bool = False) -> bool:
+    """Whether a tensor is its elements, and nothing else: row-major, perhaps with a gradient."""
     contents: TensorContents = recorder.heap[value.identity]
     is_special = contents.attributes or contents.has_new_data
     if value.cls is not Tensor or is_special or contents.is_new_leaf or contents.is_frozen:
         return False
     held = value_in(recorder, value)
     builder = recorder.builder
-    if not isinstance(held.type, TensorType) or builder.needs_gradient(held):
+    if not isinstance(held.type, TensorType):
+        return False
+    if builder.needs_gradient(held) and not may_need_gradient:
         return False
     if any(node_sizes(held.node)) or held.type.device != CPU:
         return False

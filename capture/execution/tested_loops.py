@@ -463,8 +463,7 @@ class _Test(Tried):
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
         operands = self._operands((*given, *fixed))
         loop = Loop(body, tuple(numbers), len(pairs), tests=True)
-        count = len(pairs)
-        results = append(builder, loop, limit, go, operands[:count], operands[count:])
+        results = append(builder, loop, limit, go, operands)
         made = {
             path: recorder.new_tensor(result)
             for path, result in zip(self._tensors, results, strict=False)

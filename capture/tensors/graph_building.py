@@ -237,6 +237,10 @@ class Builder(graph.Builder):
         """The same of a node."""
         return self._needs_gradient.get(node, False)
 
+    def note_gradient(self, value: graph.Value, needed: bool) -> None:
+        """Say whether gradients pass to a value that `call` or `placeholder` has made."""
+        self._needs_gradient[value.node] = needed
+
     def without_gradient(self, operand: Any) -> Any:
         """An operand as operations see it while grad mode is off."""
         if isinstance(operand, graph.Value) and self.needs_gradient(operand):

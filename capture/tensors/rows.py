@@ -52,6 +52,7 @@ class Row(graph.Value):
         if node is not None and self._place < len(nodes) and nodes[self._place] is node:
             return node
         row = builder.call(TABLE.select, [self.stack], {"dim": 0, "index": self.index})
+        builder.note_gradient(row, builder.needs_gradient(self.stack))
         made: graph.Node = builder.copy_of(row)
         self._node, self._place = made, len(nodes) - 1
         builder.recorder.owners[made] = self.identity

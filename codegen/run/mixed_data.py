@@ -152,15 +152,16 @@ def _loop_data(loop: Loop) -> dict[str, Any]:
         else ("listed", *number.values)
         for number in loop.numbers
     ]
-    facts = loop.carried, loop.collected, loop.tests
-    return {"body": _graph_data(loop.body), "numbers": numbers, "facts": facts}
+    facts = loop.carried, loop.collected, loop.tests, loop.stacked, loop.backwards
+    body = _graph_data(loop.body)
+    return {"body": body, "numbers": numbers, "facts": facts, "active": loop.active}
 
 
 def _loop(data: Mapping[str, Any]) -> Loop:
     numbers = tuple(
         Steps(*rest) if kind == "steps" else Listed(tuple(rest)) for kind, *rest in data["numbers"]
     )
-    return Loop(_graph(data["body"]), numbers, *data["facts"])
+    return Loop(_graph(data["body"]), numbers, *data["facts"], active=tuple(data["active"]))
 
 
 _PLAIN: Final = (type(None), bool, int, float, str)

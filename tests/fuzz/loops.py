@@ -5,6 +5,7 @@ tensor; over tensors, or over NumPy's arrays.
 and compiled, twice, and returns what differs, or None: values, types, strides, which results are
 one object or share memory, what the arguments hold afterwards, and errors.
 `python tests/fuzz/loops.py --first 0 --count 1000` compares many; `--show N` prints one.
+`compare_gradients(seed)` compares the gradients of results, with some arguments that need them.
 """
 
 import random
@@ -113,13 +114,29 @@ def flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def state(function: Callable[..., Any], seed: int) -> list[Any]:
-    """What one call gives, and leaves."""
+def gradients(results: list[Any], args: list[Any]) -> list[Any]:
+    """The gradients of arguments, of a sum in which each result counts differently."""
+    needing = [x for x in results if isinstance(x, dj.Tensor) and x.requires_grad]
+    if needing:
+        sum(((k + 1) * x * x).sum() for k, x in enumerate(needing)).backward()  # type: ignore[union-attr]
+    grads = [getattr(x, "grad", None) for x in args]
+    given = [None if grad is None else grad.numpy().copy() for grad in grads]
+    kept = [getattr(x, "requires_grad", None) for x in results]
+    return [given, kept]
+
+
+def state(function: Callable[..., Any], seed: int, differentiated: bool = False) -> list[Any]:
+    """What one call gives, and leaves; or what gradients there are of what it gives."""
     values, holder = np.random.default_rng(seed), Holder()
     args: list[Any] = [values.random(shape) for shape in ((5,), (5,), (5,), (7, 5))]
     args = args if is_of_arrays(seed) else list(map(dj.tensor, args))
+    if differentiated and not is_of_arrays(seed):
+        for arg in args[seed % 3 :: 1 + seed % 2]:
+            arg.requires_grad_()
     try:
         found = list(flat(function(*args, holder)))
+        if differentiated:
+            return gradients(found, args)
     except Exception as error:
         return [type(error).__name__, str(error)]
     shown = [*found, *args, *flat(list(vars(holder).values()))]
@@ -150,16 +167,18 @@ def difference(expected: Any, found: Any, path: str = "") -> str | None:
     return None if is_equal else f"{path}: {expected!r} expected, found {found!r}"
 
 
-def compare_text(program: str, seed: int, backend: str = "numpy") -> str | None:
+def compare_text(
+    program: str, seed: int, backend: str = "numpy", differentiated: bool = False
+) -> str | None:
     """The first difference between the eager and the compiled run of a program, or None."""
     space: dict[str, Any] = {"dj": dj, "__name__": f"loops_{seed}"}
     exec(compile(program, f"<loops {seed}>", "exec"), space)
     function = space["function"]
     with dj.config.override(strict=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = state(function, seed)
+        expected = state(function, seed, differentiated)
         compiled = dj.compile(function, backend=backend)
-        told = [difference(expected, state(compiled, seed)) for _ in range(2)]
+        told = [difference(expected, state(compiled, seed, differentiated)) for _ in range(2)]
         dj.reset()
     found = told[0] or told[1]
     return f"program {seed}: {found}" if found else None
@@ -167,6 +186,10 @@ def compare_text(program: str, seed: int, backend: str = "numpy") -> str | None:
 
 def compare(seed: int, backend: str = "numpy") -> str | None:
     return compare_text(text(seed), seed, backend)
+
+
+def compare_gradients(seed: int, backend: str = "numpy") -> str | None:
+    return compare_text(text(seed), seed, backend, differentiated=True)
 
 
 if __name__ == "__main__":

@@ -303,3 +303,27 @@ def test_a_graph_does_not_grow_with_what_is_stacked() -> None:
     """Rows that nobody looks at are no nodes."""
     few, many = (len(dj.explain(stacked)(X, n).graphs[0].nodes) for n in (50, 2000))
     assert few == many
+
+
+def recurrent(weight, x, steps, grads):
+    h, seen = x * 0, []
+    for t in range(steps.shape[0]):
+        h = dj.tanh(weight * h + steps[t])
+        seen.append(h)
+        grads.append(h * 0.5)
+    return dj.stack(seen), seen[3], grads
+
+
+def test_gradients_pass_through_what_is_collected() -> None:
+    """Of a stack, of one tensor of it, and of a list that existed."""
+    found = []
+    for function in (recurrent, dj.compile(recurrent, fullgraph=True)):
+        weight, steps = X.clone().requires_grad_(), dj.ones(20, 6).requires_grad_()
+        stacked, one, kept = function(weight, X, steps, [])
+        assert all(x.requires_grad for x in (stacked, one, *kept))
+        ((stacked**2).sum() + one.sum() * 3 + kept[5].sum() + kept[-1].sum()).backward()
+        found.append([weight.grad.numpy(), steps.grad.numpy(), stacked.detach().numpy()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+    weight = X.clone().requires_grad_()
+    assert loops_of(recurrent, weight, X, dj.ones(20, 6), []) == 1
