@@ -8,9 +8,10 @@ it recorded is taken out of the graph and becomes the body of a loop (`ir.loops`
 captured as it comes, so that what it leaves behind (its own variables, views, the counter) is what
 Python has there.
 
-A turn that decides by something that differs between turns, writes to what existed before it,
-meets an exception, leaves the loop, or breaks the graph stands for no other: everything is as if it
-had not been tried, and the loop is unrolled. Gradients pass through a loop where they are handed on
+A turn may append to lists (`collected`) and write to tensors (`memories`). One that decides by
+something that differs between turns, writes to anything else that existed before it, meets an
+exception, leaves the loop, or breaks the graph stands for no other: everything is as if it had not
+been tried, and the loop is unrolled. Gradients pass through a loop where they are handed on
 in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn does so after it.
 """
 
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution.collected import Appended, NotCollected
+from dynajit.capture.execution.memories import Memories, NotCarried, is_read_again
+from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
@@ -124,7 +127,7 @@ class Watcher:
         self._open.append(turn)
         try:
             make()
-        except (Differs, GraphBreak, NotKnown, SkipFrame, Varies, RecursionError):
+        except (Differs, NotCarried, GraphBreak, NotKnown, SkipFrame, Varies, RecursionError):
             turn.undo()
             return False
         finally:
@@ -269,6 +272,10 @@ class Tried:
         self._recorder.turns.append(self._turns)
         self._frame.locals = Reads(found)
 
+    def _again(self) -> None:
+        """In front of the turn once more."""
+        self._frame.restore(self._start)
+
     def undo(self) -> None:
         """As if the turn had not been tried."""
         self._recorder.restore(self._mark)
@@ -304,14 +311,15 @@ class Tried:
             raise Differs
         if len(recorder.watched) != self._watched:
             raise Differs
-        grown = self._grown()
+        known = self._followed()
         for identity, old in heap.written_since(self._mark.heap).items():
-            if heap[identity] is not old and identity not in grown:
+            is_same = heap[identity] is old or identity in known
+            if not is_same and not is_read_again(old, heap[identity]):
                 raise Differs
 
-    def _grown(self) -> Mapping[int, ListValue]:
-        """Lists that the turn has appended to, and done nothing else."""
-        return {}
+    def _followed(self) -> Collection[int]:
+        """Heap ids of what the turn may have changed."""
+        return ()
 
     def _held_after(
         self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
@@ -402,6 +410,7 @@ class _Turn(Tried):
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         self._changed: set[str] = set()
+        self._memories = Memories(self._recorder, self._input)
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -410,7 +419,21 @@ class _Turn(Tried):
             Differs, GraphBreak, ...: it stands for no other.
         """
         self._capture()
+        written = self._memories.further(self._mark.heap)
+        if written:
+            self.undo()
+            self._again()
+            self._clear()
+            self._memories.carry(written)
+            self._capture()
         self._finish()
+
+    def _clear(self) -> None:
+        self._tensors.clear()
+        self._numbers.clear()
+        self._changed.clear()
+        self._stand_ins.clear()
+        self._turns.clear()
 
     # -- before ------------------------------------------------------------------------------
 
@@ -439,6 +462,8 @@ class _Turn(Tried):
             or self._before.locals.keys() - self._start.locals
         ):
             raise Differs
+        if any(map(self._memories.has, identities)):
+            raise Differs
         return found
 
     # -- the turn ----------------------------------------------------------------------------
@@ -452,6 +477,7 @@ class _Turn(Tried):
         if self._before.cells != self._start.cells:
             raise Differs
         self._enter(self._begin())
+        self._memories.begin()
         frame.push(Scalar(self._rest[0], sources.Turn(self._number, "")))
         frame.index += 1
         for _ in range(MOST_INSTRUCTIONS):
@@ -469,28 +495,36 @@ class _Turn(Tried):
         kept = [name for name in self._tensors if name in self._now.read]
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        self._memories.look()
         appended = self._appended(kept)
         collected = self._held_in(appended.made.values(), [last for _, last in pairs])
         counter = self._rest[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         count = len(scalars)
-        numbers, ends = numbers_of(counter, self._numbers_after(), [*scalars, *appended.numbers])
+        numbers, ends = numbers_of(
+            counter, self._numbers_after(), [*scalars, *map(self._of_turns_only, appended.numbers)]
+        )
         taken = self._take()
-        stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
         inputs = [value.node for _, value in self._turns.taken.values()]
+        known = dict(zip(inputs, numbers, strict=False))
+        memories = self._memories
+        memories.split(taken, known, len(counter), [*after, *collected.values()])
+        memories.check_costs(taken)
+        after += memories.after()
+        rows = [*collected.values(), *memories.rows()]
+        stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
+        stands += memories.stands()
         body, fixed = body_of(
-            self._builder.name, taken, inputs, stands, [*after, *collected.values()]
+            self._builder.name, taken, inputs, stands, [*after, *rows], memories.changes()
         )
         recorder, builder = self._recorder, self._builder
         builder.take(self._mark.nodes, self._stand_ins)
         recorder.heap.restore(self._mark.heap)
         results: Sequence[graph.Value] = ()
-        if kept or collected or any(map(may_refuse, taken)):
+        if after or rows or any(map(may_refuse, taken)):
             given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
-            operands = (*_of(given), *fixed)
-            results = self._record(
-                body, numbers[:count], len(counter), operands, after, [*collected.values()]
-            )
+            operands = (*_of(given), *memories.given(), *map(memories.in_front, fixed))
+            results = self._record(body, numbers[:count], len(counter), operands, after, rows)
         found = dict(self._start.locals)
         for name in self._changed:
             found.pop(name, None)
@@ -501,12 +535,18 @@ class _Turn(Tried):
             left[last.identity] = made_like(self._executor, self._start.locals[name], made)
             found[name] = left[last.identity]
         self._leave(found)
-        stacks = dict(zip(collected, results[len(kept) :], strict=False))
+        stacks = dict(zip(collected, results[len(after) :], strict=False))
+        written = results[len(after) + len(collected) :]
+        memories.end(results[len(kept) : len(after)], written, len(counter))
         appended.place(len(counter), stacks, numbers[count:], left)
         iterator = self._frame.stack[-1]
         recorder.heap.write(iterator.identity, RangeIterator(self._rest[-1:]))
 
+    def _followed(self) -> Collection[int]:
+        return {*self._grown(), *self._memories.carried}
+
     def _grown(self) -> Mapping[int, ListValue]:
+        """Lists that the turn has appended to, and done nothing else."""
         heap, turns = self._recorder.heap, self._turns
         return {
             identity: target
@@ -645,10 +685,15 @@ class _Turn(Tried):
             after = dict.get(self._now, name)
             if not isinstance(after, (Scalar, Constant)) or after.python_type is not type(first):
                 raise Differs
-            if isinstance(after, Scalar) and not is_of_a_turn(after):
-                raise Differs
+            if isinstance(after, Scalar):
+                after = self._of_turns_only(after)
             found[name] = first, after
         return found
+
+    def _of_turns_only(self, scalar: Scalar) -> Scalar:
+        if not is_of_a_turn(scalar):
+            raise Differs
+        return self._recorder.of_turns_only(scalar)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -721,10 +766,15 @@ def body_of(
     numbers: list[graph.Node],
     carried: list[graph.Node],
     after: list[graph.Node],
+    changes: Changes = NO_CHANGES,
 ) -> tuple[graph.Graph, list[graph.Node]]:
     """The graph of a turn, and the nodes from outside that it reads."""
+    taken = [node for node in taken if node not in changes.gone]
+    after = [changes.applied(node) for node in after]
     own = {*taken, *numbers, *carried}
-    operands = (a for node in taken for a in node.args if isinstance(a, graph.Node))
+    operands = (
+        changes.applied(a) for node in taken for a in node.args if isinstance(a, graph.Node)
+    )
     fixed = [node for node in dict.fromkeys((*operands, *after)) if node not in own]
     builder = graph.Builder(name, reserved=(node.name for node in taken))
     known: dict[Any, graph.Node] = {}
@@ -737,9 +787,12 @@ def body_of(
         if node.kind is not graph.NodeKind.CALL:
             known[node] = builder.adopt(node).node
             continue
-        args = tuple(known[a] if isinstance(a, graph.Node) else a for a in node.args)
+        args = tuple(
+            known[changes.applied(a)] if isinstance(a, graph.Node) else a for a in node.args
+        )
         known[node] = builder.copy(node, args).node
-    refusing = [known[node] for node in taken if may_refuse(node) and node not in after]
+    certain = {*after, *changes.certain}
+    refusing = [known[node] for node in taken if may_refuse(node) and node not in certain]
     return builder.finish([*(known[node] for node in after), *refusing]), fixed
 
 

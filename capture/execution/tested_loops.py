@@ -246,9 +246,7 @@ class _Test(Tried):
         self._numbers: dict[Path, tuple[int | float, Scalar]] = {}
         self._asked: list[tuple[str, Any, Any, bool]] = []
         self._rest: range | None = None
-        self._turns.taken.clear()  # inputs of a turn that was undone are gone
-        self._turns.asked.clear()
-        self._turns.grown.clear()
+        self._turns.clear()
         self._stand_ins.clear()
 
     def make(self) -> None:
@@ -372,10 +370,6 @@ class _Test(Tried):
         return answer
 
     # -- after -------------------------------------------------------------------------------
-
-    def _again(self) -> None:
-        """In front of the turn once more."""
-        self._frame.restore(self._start)
 
     def _carries_more(self) -> bool:
         """Whether the turn has changed what was not known to change."""

@@ -371,12 +371,56 @@ def refuse_partial_overlap(
     one, other = recorder.heap[written.identity], recorder.heap[operand.identity]
     if written.identity == operand.identity or not one.memory or one.memory != other.memory:
         return
+    if _is_same_place(recorder, one, other):
+        return
     a, b = _image_of(recorder, one), _image_of(recorder, other)
     if a is None or b is None or len(a.moved) * len(b.moved) > MOST_PLACES:
         raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand may read")
     moved = {there - here for here in a.moved for there in b.moved}
     if any_arrays.overlap_partly(a.array, b.array, moved):
         raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand reads")
+
+
+def _is_same_place(recorder: "Recorder", one: TensorContents, other: TensorContents) -> bool:
+    """Whether two tensors of one memory look at the same elements, by the same steps."""
+    a, b = (_moving_steps(recorder, contents) for contents in (one, other))
+    return len(a) == len(b) and all(
+        x.op is y.op
+        and x.attributes == y.attributes
+        and (x.numbers is None) == (y.numbers is None)
+        and (x.numbers is None or _origin(recorder, x) == _origin(recorder, y))
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _moving_steps(recorder: "Recorder", contents: TensorContents) -> list[Step]:
+    """The steps that lead to other elements, or to another shape."""
+    memory: MemoryContents = recorder.heap[contents.memory]
+    kind: Any = memory.value.node.type
+    found = []
+    for step in contents.steps:
+        given = [operand.node.type for operand in operands_of(recorder, step)]
+        after = step.op.infer(kind, *given, **step.attributes)
+        if step.op not in (TABLE.detach, TABLE.reshape) or after.shape != kind.shape:
+            found.append(step)
+        kind = after
+    return found
+
+
+def _origin(recorder: "Recorder", step: Step) -> Any:
+    """Equal for steps whose numbers are copies of the same ones."""
+    assert step.numbers is not None
+    return _origin_of(recorder.graph_value(step.numbers).node)
+
+
+def _origin_of(argument: Any) -> Any:
+    if not isinstance(argument, graph.Node) or argument.op is None:
+        return argument
+    if argument.op.name in ("clone", "reshape", "full"):
+        return _origin_of(argument.args[0])
+    if argument.op.name in ("stack", "cat"):
+        return tuple(map(_origin_of, argument.args))
+    return argument
 
 
 MOST_PLACES: Final = 1 << 12

@@ -63,6 +63,12 @@ class Turns:
             found = self.taken[key] = (scalar, self._placeholder("turn", kind))
         return found[1]
 
+    def clear(self) -> None:
+        """The turn was undone: its inputs are gone."""
+        self.taken.clear()
+        self.asked.clear()
+        self.grown.clear()
+
     def forget(self, exist: Callable[[graph.Node], bool]) -> None:
         """Leave out the inputs that the graph has no longer."""
         self.taken = {key: pair for key, pair in self.taken.items() if exist(pair[1].node)}
@@ -89,6 +95,25 @@ def decided(turns: Sequence[Turns], frame: Any, symbol: str, a: Value, b: Value)
     if not turns or turns[-1].decide is None or not (is_of_a_turn(a) or is_of_a_turn(b)):
         return None
     return turns[-1].decide(frame, symbol, a, b)
+
+
+def with_known(scalar: Scalar, known: Callable[[Scalar], Constant | None]) -> Scalar:
+    """A number of a turn with constants for the parts that `known` knows."""
+
+    def part(value: Scalar | Constant) -> Scalar | Constant:
+        if isinstance(value, Constant) or isinstance(value.source, Turn):
+            return value
+        if value.expression is None:
+            return known(value) or value
+        symbol, operands = value.expression
+        found = tuple(map(part, operands))
+        if all(a is b for a, b in zip(found, operands, strict=True)):
+            return value
+        return Scalar(value.value, value.source, (symbol, found), value.symbolic)
+
+    found = part(scalar)
+    assert isinstance(found, Scalar)
+    return found
 
 
 def lift(turns: Sequence[Turns], scalar: Scalar) -> graph.Value:

@@ -245,7 +245,7 @@ LOOP: Final = FURTHER.enter(
         ("operands",),
         {"loop": REQUIRED, "limit": REQUIRED},
         _infer,
-        Extern(_array, widens=True, refuses=True),
+        Extern(_array, widens=True, refuses=True, takes_numbers=True),
         {"operands": _gradients},
         variadic=True,
         opaque=True,

@@ -30,10 +30,16 @@ COMMON = [
     "t = t * 0.5 + 0.25", "d = $a + 1", "$a = d * 0.5", "p = ($a, $a * 0.5)", "$a = p[0] * 0.7",
     "$a = dj.where($a > 0.5, $a * 0.5, $a)", "$a = $a.clone()", "$a = $a - 1", "$a = p[1]",
     "out.append($a)", "out.append($a * 0.5)", "lst.append(($a, $i))", "out.append(d)",
+    "w[$i] = $a", "w[$i] += $a", "w[$i, 1:3] = $a[1:3]", "w[:, $i % 5] = t", "w[$i] = w[$i] + $a",
+    "$a[1:-1] = $a[2:] * 0.5", "$a = w[$i] * 0.5", "w[$i - 1] = $a", "w[$i] = $a; w[$i] *= $i",
+    "w[$i % 7, $i % 5] = k", "$a *= 0.5", "w[$i] = xs[$i % 7]", "$a = v * 0.5", "v += 0.1",
 ]  # fmt: skip
 RARE = [
     "$a[0] = $i * 0.1",
-    "$a *= 0.5",
+    "$a[$i % 5] += 1",
+    "w[$i] = v",
+    "v = w[$i]",
+    "out.append(w[$i].clone())",
     "lst.append($a)",
     "if $i % 5 == 3: $a = $a + 1",
     "if $i == 25: break",
@@ -82,7 +88,10 @@ def text(seed: int) -> str:
         return found.replace("$i", counter)
 
     turns = chosen.choice([17, 18, 20, 23, 30])
-    lines = ["k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; out = []; i = 0"]
+    lines = [
+        "k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; out = []; i = 0",
+        "w = dj.zeros((91, 5), dtype=dj.float64); v = w[4]",
+    ]
     if chosen.random() < 0.5:
         lines.append("a = a + 1; b = b * 0.5")
     lines += [line.format(n=turns, m=3 * turns) for line in chosen.choice(HEADS)]
@@ -91,8 +100,11 @@ def text(seed: int) -> str:
         lines += [" for j in range(18):", "  " + statement("j").replace("break", "pass")]
     if chosen.random() < 0.3:
         lines.append(" if a.abs().sum() < 0.5: break")
-    names = chosen.sample(["a", "b", "c", "k", "t", "i", "d", "p", "lst"], chosen.randint(2, 5))
+    names = chosen.sample(
+        ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v"], chosen.randint(2, 5)
+    )
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
+    names += ["w"] * any("w[" in line or "v" in line for line in lines[2:])
     lines.append(f"return ({', '.join(names)},)")
     found = "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
     if is_of_arrays(seed):

@@ -17,7 +17,6 @@ from dynajit.capture.machine.immutables import is_numpy_number
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, at_once, is_known, is_none
 from dynajit.capture.python.builtins.table import special
-from dynajit.capture.python.containers import place_in_turn
 from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.tensors.arrays import (
     is_array,
@@ -28,7 +27,7 @@ from dynajit.capture.python.tensors.arrays import (
 from dynajit.capture.python.tensors.autograd import data_of
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
-from dynajit.capture.python.tensors.native_calls import native_call
+from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import ListValue, SliceValue, TupleValue
 from dynajit.capture.values.objects import DISGUISED, ObjectValue

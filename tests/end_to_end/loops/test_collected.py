@@ -129,6 +129,15 @@ def a_constant(x, y, n):
     return seen
 
 
+def written_later(x, n):
+    seen = []
+    x = x * 1
+    for _ in range(n):
+        seen.append(x)
+        x += 1
+    return seen
+
+
 def of_a_holder(x, holder, n):
     for _ in range(n):
         x = x * 0.9
@@ -149,7 +158,7 @@ COLLECTED = [
     (stacked, (X, 40)), (in_front, (X, 40)), (joined, (X, 40)), (joined_images, (IMAGES, 30)),
     (some, (X, 40)), (tuples, (X, 40)), (several, (X, X + 1, 40)), (not_handed_on, (X, 40)),
     (in_an_outer_loop, (X, 20)), (in_an_inner_loop, (X, 20)), (written_afterwards, (X, 40)),
-    (a_constant, (X, X + 1, 40)), (arrays, (np.arange(6.0), 40)),
+    (a_constant, (X, X + 1, 40)), (written_later, (X, 40)), (arrays, (np.arange(6.0), 40)),
 ]  # fmt: skip
 
 
@@ -192,15 +201,6 @@ def a_part_of_what_is_handed_on(x, n):
     return seen, x
 
 
-def written_later(x, n):
-    seen = []
-    x = x * 1
-    for _ in range(n):
-        seen.append(x)
-        x += 1
-    return seen
-
-
 def other_shapes(x, n):
     seen = []
     for i in range(n):
@@ -227,7 +227,7 @@ def another_list_is_kept(x, n):
 
 UNROLLED = [
     reads_the_list, asks_for_the_length, iterates_over_it, views, a_part_of_what_is_handed_on,
-    written_later, other_shapes, pops, another_list_is_kept,
+    other_shapes, pops, another_list_is_kept,
 ]  # fmt: skip
 
 
