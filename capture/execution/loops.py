@@ -1,8 +1,8 @@
 """Loops that do the same in every turn: one turn is captured that stands for the rest.
 
-`for` over a range is watched at its head. After two turns of a loop that has many more, a turn is
-captured in which the counter is a run-time number (`capture.tensors.turns`), and tensors that the
-turns before it changed are inputs. If that turn changes nothing else, ends at the head again, and
+`for` over a range, or over rows (`turn_items`), is watched at its head. After two turns of a loop
+that has many more, a turn is captured in which the counter is a run-time number
+(`capture.tensors.turns`), and tensors that the turns before it changed are inputs. If that turn changes nothing else, ends at the head again, and
 leaves what it found, up to the values of those tensors and numbers, then so does every turn: what
 it recorded is taken out of the graph and becomes the body of a loop (`ir.loops`). The last turn is
 captured as it comes, so that what it leaves behind (its own variables, views, the counter) is what
@@ -23,6 +23,7 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.execution.memories import Memories, NotCarried, is_read_again
 from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
+from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
@@ -34,7 +35,6 @@ from dynajit.capture.values.containers import (
     HeapValue,
     IteratorValue,
     ListValue,
-    RangeIterator,
 )
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
@@ -145,18 +145,18 @@ class Watcher:
             return False
         if self._open and self._open[-1].next_item(frame, iterator):
             return True
-        self._at_range(executor, frame, iterator)
+        self._at_items(executor, frame, iterator)
         return False
 
-    def _at_range(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:
-        state = executor.heap[iterator.identity]
+    def _at_items(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:
+        left = items_left(executor, iterator)
         key = id(frame), frame.index
-        if not isinstance(state, RangeIterator) or not state.rest:
+        if not left:
             self._watched.pop(key, None)
             return
         found = self._watched.get(key)
         if found is None or found.frame is not frame or found.iterator is not iterator:
-            if len(state.rest) < FEWEST_TURNS:
+            if left < FEWEST_TURNS:
                 return
             found = Watched(frame, iterator, (), 0, 0, 0)
         nodes = len(executor.recorder.builder.nodes)
@@ -165,12 +165,13 @@ class Watcher:
         if (
             found.turns >= PEELED
             and tried < MOST_TRIED
-            and len(state.rest) >= FEWEST_TURNS - PEELED
-            and (nodes - found.nodes) * len(state.rest) >= FEWEST_NODES
+            and left >= FEWEST_TURNS - PEELED
+            and (nodes - found.nodes) * left >= FEWEST_NODES
         ):
             tried += 1
-            if may_try(executor, frame):
-                turn = _Turn(executor, frame, found.states[-1], state.rest, self.number())
+            items = items_of(executor, iterator) if may_try(executor, frame) else None
+            if items is not None:
+                turn = _Turn(executor, frame, found.states[-1], items, self.number())
                 self.attempt(turn, turn.make)
         self._watched[key] = Watched(
             frame, iterator, states, found.turns + 1, tried, len(executor.recorder.builder.nodes)
@@ -395,17 +396,17 @@ class _Turn(Tried):
     Args:
         executor, frame: at the head of the loop.
         before: the frame in front of the turn before.
-        rest: the counter in the turns that are left.
+        items: what the loop gives in the turns that are left.
         number: of the loop.
     """
 
     differentiable = True
 
     def __init__(
-        self, executor: "Executor", frame: Frame, before: SavedFrame, rest: range, number: int
+        self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
     ) -> None:
         super().__init__(executor, frame, number)
-        self._before, self._rest = before, rest
+        self._before, self._items = before, items
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
@@ -462,8 +463,6 @@ class _Turn(Tried):
             or self._before.locals.keys() - self._start.locals
         ):
             raise Differs
-        if any(map(self._memories.has, identities)):
-            raise Differs
         return found
 
     # -- the turn ----------------------------------------------------------------------------
@@ -478,7 +477,9 @@ class _Turn(Tried):
             raise Differs
         self._enter(self._begin())
         self._memories.begin()
-        frame.push(Scalar(self._rest[0], sources.Turn(self._number, "")))
+        counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
+        self._turns.asked.update(self._items.lists)
+        frame.push(self._items.item(counter))
         frame.index += 1
         for _ in range(MOST_INSTRUCTIONS):
             executor.run_one()
@@ -493,12 +494,14 @@ class _Turn(Tried):
         self._check_effects()
         self._check_locals()
         kept = [name for name in self._tensors if name in self._now.read]
+        if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
+            raise Differs
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
         self._memories.look()
         appended = self._appended(kept)
         collected = self._held_in(appended.made.values(), [last for _, last in pairs])
-        counter = self._rest[:-1]
+        counter = self._items.counter[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         count = len(scalars)
         numbers, ends = numbers_of(
@@ -539,8 +542,7 @@ class _Turn(Tried):
         written = results[len(after) + len(collected) :]
         memories.end(results[len(kept) : len(after)], written, len(counter))
         appended.place(len(counter), stacks, numbers[count:], left)
-        iterator = self._frame.stack[-1]
-        recorder.heap.write(iterator.identity, RangeIterator(self._rest[-1:]))
+        self._items.skip(len(counter))
 
     def _followed(self) -> Collection[int]:
         return {*self._grown(), *self._memories.carried}

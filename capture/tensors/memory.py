@@ -166,6 +166,15 @@ def _new_view(
     return _allocate(recorder, made, cls)
 
 
+def view_by(recorder: "Recorder", memory: int, steps: tuple[Step, ...]) -> TensorValue:
+    """A tensor that looks at memory by these steps."""
+    held: MemoryContents = recorder.heap[memory]
+    found: graph.Value = held.value
+    for step in steps:
+        found = recorder.builder.view(step, found)
+    return _new_view(recorder, found, memory, steps, Tensor)
+
+
 def data_of(recorder: "Recorder", value: TensorValue, cls: type) -> TensorValue:
     """`value.data`."""
     step = Step(TABLE.detach, {}, recorder.grad_enabled, is_data=True)

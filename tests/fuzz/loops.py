@@ -33,12 +33,16 @@ COMMON = [
     "w[$i] = $a", "w[$i] += $a", "w[$i, 1:3] = $a[1:3]", "w[:, $i % 5] = t", "w[$i] = w[$i] + $a",
     "$a[1:-1] = $a[2:] * 0.5", "$a = w[$i] * 0.5", "w[$i - 1] = $a", "w[$i] = $a; w[$i] *= $i",
     "w[$i % 7, $i % 5] = k", "$a *= 0.5", "w[$i] = xs[$i % 7]", "$a = v * 0.5", "v += 0.1",
+    "$a = $a * 0.5 + x", "$a = x * $i - y", "out.append(x * 0.5)", "$a = $a + x",
 ]  # fmt: skip
 RARE = [
     "$a[0] = $i * 0.1",
     "$a[$i % 5] += 1",
     "w[$i] = v",
     "v = w[$i]",
+    "x += 1",
+    "out.append(x)",
+    "ys[$i] = $a",
     "out.append(w[$i].clone())",
     "lst.append($a)",
     "if $i % 5 == 3: $a = $a + 1",
@@ -54,6 +58,9 @@ RARE = [
 ]
 HEADS = [
     ["for i in range({n}):"], ["for i in range({n}):"], ["for i in range({m}, 2, -3):"],
+    ["for i, x in enumerate(ys[:{n}]):"], ["for x in ys[:{n}]:"],
+    ["for x, i in zip(ys[:{n}], range({m}, 2, -3)):"], ["for i in reversed(range({n})):"],
+    ["for i, (x, y) in enumerate(zip(ys, reversed(list(w[:{n}])))):"],
     ["a = a + 1", "while a.abs().sum() > 2.0 and q < 40:", " a = a * 0.7; q += 1"],
     ["b = b.clone()", "while q < 40 and b.abs().sum() > 0.5:", " b = b * 0.7; q += 1"],
 ]  # fmt: skip
@@ -91,6 +98,7 @@ def text(seed: int) -> str:
     lines = [
         "k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; out = []; i = 0",
         "w = dj.zeros((91, 5), dtype=dj.float64); v = w[4]",
+        "x = y = d; ys = w + 0.25",
     ]
     if chosen.random() < 0.5:
         lines.append("a = a + 1; b = b * 0.5")
@@ -101,10 +109,10 @@ def text(seed: int) -> str:
     if chosen.random() < 0.3:
         lines.append(" if a.abs().sum() < 0.5: break")
     names = chosen.sample(
-        ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v"], chosen.randint(2, 5)
+        ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x"], chosen.randint(2, 5)
     )
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
-    names += ["w"] * any("w[" in line or "v" in line for line in lines[2:])
+    names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")
     found = "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
     if is_of_arrays(seed):
@@ -183,7 +191,7 @@ def compare_text(
     program: str, seed: int, backend: str = "numpy", differentiated: bool = False
 ) -> str | None:
     """The first difference between the eager and the compiled run of a program, or None."""
-    space: dict[str, Any] = {"dj": dj, "__name__": f"loops_{seed}"}
+    space: dict[str, Any] = {"dj": dj, "np": np, "__name__": f"loops_{seed}"}
     exec(compile(program, f"<loops {seed}>", "exec"), space)
     function = space["function"]
     with dj.config.override(strict=True), warnings.catch_warnings():
