@@ -5,6 +5,8 @@ are kept by their names, with arguments and attributes; graphs of theirs whose s
 that hold constants, are not kept.
 """
 
+import functools
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -161,7 +163,14 @@ def _loop(data: Mapping[str, Any]) -> Loop:
     numbers = tuple(
         Steps(*rest) if kind == "steps" else Listed(tuple(rest)) for kind, *rest in data["numbers"]
     )
-    return Loop(_graph(data["body"]), numbers, *data["facts"], active=tuple(data["active"]))
+    body = _shared(json.dumps(data["body"]))
+    return Loop(body, numbers, *data["facts"], active=tuple(data["active"]))
+
+
+@functools.lru_cache(maxsize=64)
+def _shared(text: str) -> Graph:
+    """The graph of a turn; one for all loops that have it."""
+    return _graph(json.loads(text))
 
 
 _PLAIN: Final = (type(None), bool, int, float, str)

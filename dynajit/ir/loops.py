@@ -16,6 +16,7 @@ the body's own program instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -48,6 +49,10 @@ class Steps:
         """Its value in a turn, counted from 0."""
         return self.start + self.step * turn
 
+    def segment(self, first: int, last: int) -> "Steps":
+        """The same number, where turn `first` is counted as 0."""
+        return Steps(self.at(first), self.step)
+
 
 @record
 class Listed:
@@ -58,6 +63,10 @@ class Listed:
     def at(self, turn: int) -> int | float:
         """Its value in a turn, counted from 0."""
         return self.values[turn]
+
+    def segment(self, first: int, last: int) -> "Listed":
+        """The same number in the turns from `first` to the one in front of `last`."""
+        return Listed(self.values[first:last])
 
 
 @record(eq=False)
@@ -78,6 +87,7 @@ class Loop:
         gradients: the derivative: (gradient of the row's value, operands, loop, limit) -> a
             gradient or None for each operand; with `active` only.
         origin: a loop of the same operands whose results come first among those of this one.
+        repeats: it is computed once more where its results are read, not kept from forward.
     """
 
     body: Graph
@@ -90,6 +100,7 @@ class Loop:
     active: tuple[bool, ...] = ()
     gradients: Callable[..., Sequence[Any]] | None = None
     origin: "Loop | None" = None
+    repeats: bool = False
 
     def types(self, limit: int) -> tuple[TensorType, ...]:
         """The types of all results, in order."""
@@ -120,6 +131,11 @@ class Loop:
             size = numel(type.shape) * type.dtype.itemsize
             found.append(found[-1] + -(-size // unit) * unit)
         return found
+
+    def segment(self, first: int, last: int) -> "Loop":
+        """The loop for some of the turns; backwards or not, `first` is the lowest of them."""
+        numbers = tuple(number.segment(first, last) for number in self.numbers)
+        return replace(self, numbers=numbers)
 
     def place(self, turn: int, limit: int) -> int:
         """The number of the row that a turn reads and gives."""
@@ -299,9 +315,16 @@ def loops_of(graph: Graph) -> Iterator[Loop]:
             yield node.attributes["loop"]
 
 
-def is_loop(node: Node) -> bool:
-    """True for a node of either row."""
-    return node.op is LOOP or node.op is PART
+def bodies_of(graph: Graph) -> list[Graph]:
+    """The graphs of turns, each once: segments of a loop share one."""
+    return [*dict.fromkeys(loop.body for loop in loops_of(graph))]
+
+
+def is_repeated(node: Node) -> bool:
+    """True for a loop that is computed once more where it is read, and for parts of it."""
+    if node.op is PART:
+        return isinstance(node.args[0], Node) and is_repeated(node.args[0])
+    return node.op is LOOP and bool(node.attributes["loop"].repeats)
 
 
 __all__ = [
@@ -313,8 +336,9 @@ __all__ = [
     "Loop",
     "Steps",
     "append",
+    "bodies_of",
     "contents",
-    "is_loop",
+    "is_repeated",
     "loops_of",
     "part_of",
     "run",
