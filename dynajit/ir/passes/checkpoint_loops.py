@@ -122,7 +122,7 @@ def _is_plain(forward: Node, keeping: Node, back: Node) -> bool:
 
 
 def _cut(forward: Node, keeping: Node, budget: float) -> tuple[list[int], int] | None:
-    """Where segments begin, and the bytes that they save; None: they would save none."""
+    """Where segments begin, and the bytes that they save; None: the loop fits as it is."""
     loop: Loop = keeping.attributes["loop"]
     turns = forward.attributes["limit"]
     sizes = [_bytes(type_of(output)) for output in loop.body.outputs]
@@ -130,7 +130,9 @@ def _cut(forward: Node, keeping: Node, budget: float) -> tuple[list[int], int] |
     kept = sum(sizes[loop.carried :][: loop.collected])
 
     def needed(count: int) -> int:
-        return (count - 1) * carried + -(-turns // count) * kept
+        """What is there at once: what the last segment keeps stays until backward is over."""
+        together = min(count, 2)
+        return (count - 1) * carried + together * -(-turns // count) * kept
 
     counts = range(1, min(MOST_SEGMENTS, turns) + 1)
     fitting = (count for count in counts if needed(count) <= budget * turns * kept)
@@ -138,7 +140,9 @@ def _cut(forward: Node, keeping: Node, budget: float) -> tuple[list[int], int] |
     if best == 1:
         return None
     length = -(-turns // best)
-    return [*range(0, turns, length), turns], turns * kept - needed(best)
+    starts = [*range(0, turns, length), turns]
+    left = (len(starts) - 2) * carried + (turns - starts[-2]) * kept
+    return starts, turns * kept - left
 
 
 def _bytes(type: Any) -> int:

@@ -389,3 +389,53 @@ def test_modules_with_loops_are_trained() -> None:
         return [wrapped().item() for _ in range(5)]
 
     assert train(dj.compile) == pytest.approx(train(lambda function: function), rel=1e-4)
+
+
+SHORT = [
+    (function, args) for function, args in PROGRAMS
+    if function in (recurrent, lstm, runge_kutta, from_the_end, rows_again_and_again, with_a_count,
+                    value_before, nested)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("budget", [0.5, 0.0])
+@pytest.mark.parametrize(("function", "args"), SHORT, ids=[f.__name__ for f, _ in SHORT])
+def test_a_budget_changes_no_gradient(function, args, budget) -> None:
+    """Turns are computed again, behind the call and within a whole step."""
+    options = {"activation_memory_budget": budget}
+    compiled = dj.compile(function, fullgraph=True, options=options)
+    assert_close(gradients(function, args), gradients(compiled, args))
+
+    @dj.compile(fullgraph=True, options=options)
+    def step(*args):
+        found = function(*args)
+        loss_of(found).backward()
+        return found
+
+    made, kept = leaves(args)
+    found = step(*made)
+    found = tuple(x.detach() for x in found) if isinstance(found, tuple) else found.detach()
+    expected, *slopes = gradients(function, args)
+    is_one = isinstance(expected, dj.Tensor)
+    assert_close(expected.detach() if is_one else tuple(x.detach() for x in expected), found)
+    assert_close(slopes, [x.grad for x in kept])
+
+
+def test_a_budget_has_less_saved_of_a_thousand_turns() -> None:
+    """In bytes; what one segment keeps, and what is carried into each, is left."""
+
+    def function(x, w):
+        for _ in range(1000):
+            x = x + 0.01 * dj.sin(x * w)
+        return x
+
+    args, _ = leaves((numbers(8, 8), numbers(8, 8, seed=1)))
+    saved = {}
+    for budget in (1.0, 0.5, 0.1, 0.0):
+        options = {} if budget == 1 else {"activation_memory_budget": budget}
+        (record,) = dj.explain(function, options=options)(*args).records
+        saved[budget] = record.saved_bytes
+    assert saved[1.0] > 997 * 8 * 64
+    for budget in (0.5, 0.1):
+        assert saved[budget] <= budget * saved[1.0]
+    assert saved[0.0] <= 0.08 * saved[1.0]
