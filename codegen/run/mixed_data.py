@@ -154,9 +154,8 @@ def _loop_data(loop: Loop) -> dict[str, Any]:
         else ("listed", *number.values)
         for number in loop.numbers
     ]
-    facts = loop.carried, loop.collected, loop.tests, loop.stacked, loop.backwards
-    body = _graph_data(loop.body)
-    return {"body": body, "numbers": numbers, "facts": facts, "active": loop.active}
+    facts = loop.carried, loop.collected, loop.tests, loop.stacked, loop.backwards, loop.active
+    return {"body": _graph_data(loop.body), "numbers": numbers, "facts": facts}
 
 
 def _loop(data: Mapping[str, Any]) -> Loop:
@@ -164,7 +163,8 @@ def _loop(data: Mapping[str, Any]) -> Loop:
         Steps(*rest) if kind == "steps" else Listed(tuple(rest)) for kind, *rest in data["numbers"]
     )
     body = _shared(json.dumps(data["body"]))
-    return Loop(body, numbers, *data["facts"], active=tuple(data["active"]))
+    carried, collected, tests, stacked, backwards, active = data["facts"]
+    return Loop(body, numbers, carried, collected, tests, stacked, backwards, tuple(active))
 
 
 @functools.lru_cache(maxsize=64)

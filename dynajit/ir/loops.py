@@ -1,15 +1,15 @@
 """Loops of a graph: a row whose attribute is the graph of a turn, and a row that reads results.
 
-Contract: `loop(go, *carried, *stacked, *fixed; loop, limit)` runs `Loop.body` until `limit` turns are
-over (-1: no limit), or until the truth that it gives is false (`Loop.tests`); `go` says whether the
-first turn runs. A turn takes its numbers, what is carried, its row of what is stacked, and what is
-fixed, and gives what is carried into the next, what is collected of each turn, then the truth. The
-value of the row is the bytes of what is carried at the end, then of what was collected, and of the
-number of turns that ran: a node has one value. `part` makes an array of some of them. Both are known
-to graphs only (`FURTHER`). A number of a turn is exact, or the loop is not made.
+Contract: `loop(go, *carried, *stacked, *fixed; loop, limit)` runs `Loop.body` until `limit` turns
+are over (-1: no limit), or until the truth that it gives is false (`Loop.tests`); `go` says whether
+the first turn runs. A turn takes its numbers, what is carried, its row of what is stacked, and what
+is fixed, and gives what is carried into the next, what is collected of each turn, then the truth.
+The value of the row is the bytes of what is carried at the end, then of what was collected, and of
+the number of turns that ran: a node has one value. `part` makes an array of some of them. Both are
+known to graphs only (`FURTHER`). A number of a turn is exact, or the loop is not made.
 
-Where gradients pass (`Loop.active`) the bytes count as floats, so that gradients of parts are summed
-as those of any value, and `Loop.gradients` is the derivative of the row (`ir.loop_derivatives`).
+Where gradients pass (`Loop.active`) the bytes count as floats, so that gradients of parts are
+summed as those of any value, and `Loop.gradients` is the row's derivative (`ir.loop_derivatives`).
 
 `append` records a loop in a graph. `interpret.run` runs the rows; `codegen.run.loop_program` runs
 the body's own program instead.

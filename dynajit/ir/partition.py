@@ -117,7 +117,8 @@ def partition(
     saved, recomputed = choose(candidates, used, volatile, public)
     if budget < 1:
         choice = functools.partial(choose, candidates, used, volatile, public)
-        saved, recomputed = within(budget * (stored_bytes(saved) + left_out), choice, len(candidates))
+        allowed = budget * (stored_bytes(saved) + left_out)
+        saved, recomputed = within(allowed, choice, len(candidates))
     forward = _forward_graph(joint, saved, public)
     backward = _backward_graph(joint, saved, needed)
     hidden = sorted(symbols(backward) - symbol_places(backward).keys())

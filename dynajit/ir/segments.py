@@ -149,7 +149,7 @@ def _is_check(node: Node) -> bool:
 
 def _wait_late(graph: Graph, stages: dict[Node, int], users: Mapping[Node, Sequence[Node]]) -> None:
     """Move what waits for something to where its result is read, or to the end: more is started
-    meanwhile; and loops whose results are not to be kept until then. Such nodes are foreign ones."""
+    meanwhile; and loops whose results are not to lie there until then. All are foreign nodes."""
     last = max(stages.values(), default=1)
     for node in reversed(graph.calls):
         if awaits(node.op) or is_repeated(node):

@@ -132,7 +132,8 @@ def _cut(forward: Node, keeping: Node, budget: float) -> tuple[list[int], int] |
     def needed(count: int) -> int:
         """What is there at once: what the last segment keeps stays until backward is over."""
         together = min(count, 2)
-        return (count - 1) * carried + together * -(-turns // count) * kept
+        total: int = (count - 1) * carried + together * -(-turns // count) * kept
+        return total
 
     counts = range(1, min(MOST_SEGMENTS, turns) + 1)
     fitting = (count for count in counts if needed(count) <= budget * turns * kept)

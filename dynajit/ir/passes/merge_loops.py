@@ -42,17 +42,21 @@ def merge_loops(graph: Graph) -> Graph:
 
 
 def pairs(graph: Graph) -> dict[Node, Node]:
-    """Loop -> the first that keeps more of the same turns."""
+    """Loop of which only parts are read -> the first that keeps more of the same turns."""
     loops = [node for node in graph.calls if node.op is LOOP]
-    found: dict[Node, Node] = {}
+    if not any(node.attributes["loop"].origin for node in loops):
+        return {}
+    users, found = graph.users(), dict[Node, Node]()
     for keeping in loops:
-        loop: Loop = keeping.attributes["loop"]
         for first in loops:
             if first is keeping:
                 break
-            is_origin = first.attributes["loop"] is loop.origin and first not in found.values()
-            if is_origin and _same_operands(first, keeping):
-                found.setdefault(first, keeping)
+            is_origin = first.attributes["loop"] is keeping.attributes["loop"].origin
+            if not is_origin or first in found or first in found.values():
+                continue
+            in_parts = all(user.op is PART for user in users[first]) and first not in graph.outputs
+            if in_parts and _same_operands(first, keeping):
+                found[first] = keeping
     return found
 
 
