@@ -19,12 +19,20 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.places import sources
+from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.tensors.turns import Turns, Varies, is_of_a_turn, numbers_of
-from dynajit.capture.values.containers import IteratorValue, RangeIterator
+from dynajit.capture.values.containers import (
+    Collected,
+    HeapValue,
+    IteratorValue,
+    ListValue,
+    RangeIterator,
+)
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
@@ -227,7 +235,7 @@ class Tried:
         self._points = len(frame.points)
         self._mark: Mark = self._recorder.mark()
         self._watched = len(self._recorder.watched)
-        self._turns = Turns(number, self._input)
+        self._turns = Turns(number, self._input, executor.heap.next_id)
         self._stand_ins: list[graph.Node] = []
 
     @property
@@ -296,9 +304,14 @@ class Tried:
             raise Differs
         if len(recorder.watched) != self._watched:
             raise Differs
+        grown = self._grown()
         for identity, old in heap.written_since(self._mark.heap).items():
-            if heap[identity] is not old:
+            if heap[identity] is not old and identity not in grown:
                 raise Differs
+
+    def _grown(self) -> Mapping[int, ListValue]:
+        """Lists that the turn has appended to, and done nothing else."""
+        return {}
 
     def _held_after(
         self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
@@ -412,9 +425,10 @@ class _Turn(Tried):
                 found[name] = value
                 continue
             self._changed.add(name)
-            if isinstance(value, TensorValue) and is_plain(self._recorder, value, True):
-                self._tensors[name] = value, self._stand_in(name, value)
-                found[name] = self._tensors[name][1]
+            held = elements_of(self._executor, value)
+            if held is not None and is_plain(self._recorder, held, True):
+                self._tensors[name] = held, self._stand_in(name, held)
+                found[name] = made_like(self._executor, value, self._tensors[name][1])
             elif _is_number(old) and _is_number(value) and type(old.value) is type(value.value):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
@@ -455,29 +469,105 @@ class _Turn(Tried):
         kept = [name for name in self._tensors if name in self._now.read]
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        appended = self._appended(kept)
+        collected = self._held_in(appended.made.values(), [last for _, last in pairs])
         counter = self._rest[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
-        numbers, ends = numbers_of(counter, self._numbers_after(), scalars)
+        count = len(scalars)
+        numbers, ends = numbers_of(counter, self._numbers_after(), [*scalars, *appended.numbers])
         taken = self._take()
         stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
         inputs = [value.node for _, value in self._turns.taken.values()]
-        body, fixed = body_of(self._builder.name, taken, inputs, stands, after)
+        body, fixed = body_of(
+            self._builder.name, taken, inputs, stands, [*after, *collected.values()]
+        )
         recorder, builder = self._recorder, self._builder
         builder.take(self._mark.nodes, self._stand_ins)
         recorder.heap.restore(self._mark.heap)
-        results: Iterable[graph.Value] = ()
-        if kept or any(map(may_refuse, taken)):
+        results: Sequence[graph.Value] = ()
+        if kept or collected or any(map(may_refuse, taken)):
             given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
-            results = self._record(body, numbers, len(counter), (*_of(given), *fixed), after)
+            operands = (*_of(given), *fixed)
+            results = self._record(
+                body, numbers[:count], len(counter), operands, after, [*collected.values()]
+            )
         found = dict(self._start.locals)
         for name in self._changed:
             found.pop(name, None)
         found |= {name: constant(value) for name, value in ends.items()}
-        for name, result in zip(kept, results, strict=False):
-            found[name] = recorder.new_tensor(result)
+        left: dict[int, Value] = {}
+        for name, result, (_, last) in zip(kept, results, pairs, strict=False):
+            made = recorder.new_tensor(result)
+            left[last.identity] = made_like(self._executor, self._start.locals[name], made)
+            found[name] = left[last.identity]
         self._leave(found)
+        stacks = dict(zip(collected, results[len(kept) :], strict=False))
+        appended.place(len(counter), stacks, numbers[count:], left)
         iterator = self._frame.stack[-1]
         recorder.heap.write(iterator.identity, RangeIterator(self._rest[-1:]))
+
+    def _grown(self) -> Mapping[int, ListValue]:
+        heap, turns = self._recorder.heap, self._turns
+        return {
+            identity: target
+            for identity, target in turns.grown.items()
+            if identity not in turns.asked and isinstance(heap[identity], Collected)
+        }
+
+    def _appended(self, kept: Iterable[str]) -> Appended:
+        """What the turn appends to lists.
+
+        Args:
+            kept: variables that turns hand on.
+
+        Raises:
+            Differs: it cannot be told for each turn.
+        """
+        heap = self._recorder.heap
+        stands = {
+            self._tensors[name][1].identity: (self._start.locals[name], self._now_in(name))
+            for name in kept
+        }
+        lists = [(target, heap[key].appended) for key, target in self._grown().items()]
+        try:
+            return Appended(self._executor, lists, stands, self._is_made_by_turn)
+        except NotCollected:
+            raise Differs from None
+
+    def _is_made_by_turn(self, identity: int) -> bool:
+        """Whether a tensor is new in each turn; False: it is the same one in all turns.
+
+        Raises:
+            Differs: neither.
+        """
+        heap = self._recorder.heap
+        if not heap.is_made_since(self._mark.heap, identity):
+            return False
+        stands = {stand.identity for _, stand in self._tensors.values()}
+        value = TensorValue(identity, Tensor)
+        is_new = _is_new(self._recorder, value, self._mark, stands)
+        if not is_new or not is_plain(self._recorder, value, True):
+            raise Differs
+        return True
+
+    def _held_in(
+        self, made: Iterable[TensorValue], handed_on: Iterable[TensorValue]
+    ) -> dict[int, graph.Node]:
+        """Heap id of a tensor that is appended -> what it holds after the turn.
+
+        Raises:
+            Differs: it shares memory with another one, or with what is handed on.
+        """
+        recorder = self._recorder
+        owners: dict[int, int] = {}
+        found: dict[int, graph.Node] = {}
+        for value in (*handed_on, *made):
+            place = recorder.heap[value.identity].memory or value.identity
+            if owners.setdefault(place, value.identity) != value.identity:
+                raise Differs
+        for value in made:
+            found[value.identity] = value_in(recorder, value).node
+        return found
 
     def _record(
         self,
@@ -486,22 +576,24 @@ class _Turn(Tried):
         limit: int,
         operands: Sequence[graph.Node],
         after: Sequence[graph.Node],
+        collected: Sequence[graph.Node],
     ) -> list[graph.Value]:
-        """The loop in the graph: what it hands on in the end.
+        """The loop in the graph: what it hands on in the end, and what it collects.
 
         Raises:
             Differs: gradients would be handed on in several dtypes.
         """
-        builder, count = self._builder, len(after)
-        needs = [builder.node_needs_gradient(node) for node in after]
+        builder, kept = self._builder, [*after, *collected]
+        counts, count = (len(after), len(collected)), len(kept)
+        needs = [builder.node_needs_gradient(node) for node in kept]
         if not any(needs):
-            loop = Loop(body, tuple(numbers), count)
+            loop = Loop(body, tuple(numbers), *counts)
             return [*append(builder, loop, limit, True, self._operands(operands))][:count]
-        found = {node.type.dtype for node, need in zip(after, needs, strict=True) if need}  # type: ignore[union-attr]
+        found = {node.type.dtype for node, need in zip(kept, needs, strict=True) if need}  # type: ignore[union-attr]
         if len(found) > 1 or not found <= {dtypes.float32, dtypes.float64}:
             raise Differs
         active = tuple(map(builder.node_needs_gradient, operands))
-        loop = Loop(body, tuple(numbers), count, active=active, gradients=gradients)
+        loop = Loop(body, tuple(numbers), *counts, active=active, gradients=gradients)
         values = [graph.Value(builder, node) for node in operands]
         results = append(builder, loop, limit, True, values)[:count]
         for result in results:
@@ -531,11 +623,18 @@ class _Turn(Tried):
             if name not in now.fresh:
                 raise Differs
 
-    def _after(self, name: str) -> TensorValue:
+    def _now_in(self, name: str) -> Value:
         value = dict.get(self._now, name)
-        if not isinstance(value, TensorValue):
+        if value is None:
             raise Differs
         return value
+
+    def _after(self, name: str) -> TensorValue:
+        value = self._now_in(name)
+        held = elements_of(self._executor, value)
+        if held is None or value.python_type is not self._start.locals[name].python_type:
+            raise Differs
+        return held
 
     def _numbers_after(self) -> dict[str, tuple[int | float, Any]]:
         """For each variable that holds a number: in front of the turn, and after it."""
@@ -566,7 +665,7 @@ def is_same(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, Constant) and isinstance(b, Constant):
         return type(a.value) is type(b.value) and repr(a.value) == repr(b.value)
-    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+    if isinstance(a, HeapValue) and isinstance(b, HeapValue):
         return a.identity == b.identity
     return False
 

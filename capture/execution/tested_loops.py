@@ -247,6 +247,8 @@ class _Test(Tried):
         self._asked: list[tuple[str, Any, Any, bool]] = []
         self._rest: range | None = None
         self._turns.taken.clear()  # inputs of a turn that was undone are gone
+        self._turns.asked.clear()
+        self._turns.grown.clear()
         self._stand_ins.clear()
 
     def make(self) -> None:

@@ -87,10 +87,10 @@ def _own_subscript(container: Value) -> Any:
     return function if is_users_code(function) else None
 
 
-def _place_in_turn(machine: Machine, index: Value) -> Value:
+def place_in_turn(machine: Machine, index: Value) -> Value:
     """An index with tensors for the ints that differ between the turns of a loop."""
     if isinstance(index, TupleValue) and index.cls is tuple:
-        items = tuple(_place_in_turn(machine, item) for item in index.items)
+        items = tuple(place_in_turn(machine, item) for item in index.items)
         return index if items == index.items else TupleValue(items)
     if not isinstance(index, Scalar) or index.python_type is not int or not is_of_a_turn(index):
         return index
@@ -108,7 +108,7 @@ def subscript(machine: Machine, container: Value, index: Value) -> Steps[Value]:
             if found is not None:
                 return found
         refuse_older_key(machine, index)
-        place = _place_in_turn(machine, index)
+        place = place_in_turn(machine, index)
         return native_method(machine, container, "__getitem__", [place], {})
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_item(machine, container, index))

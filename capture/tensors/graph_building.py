@@ -14,6 +14,7 @@ from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors.memory import make_leaf, operands_of
+from dynajit.capture.tensors.rows import joined
 from dynajit.capture.values.symbolic import Scalar
 from dynajit.capture.values.tensors import Step, TensorValue
 from dynajit.core.arrays.gpu import runtime as gpu
@@ -174,6 +175,10 @@ class Builder(graph.Builder):
         """Record an op; with grad mode off, operands are detached first."""
         if any(isinstance(value, graph.Value) for value in attributes.values()):
             return self._of_numbers(op, inputs, attributes)
+        if op is TABLE.cat or op is TABLE.stack:
+            found = joined(self, op, inputs, attributes["dim"])
+            if found is not None:
+                return found
         operands = [*for_row(op, tuple(self.lift(operand) for operand in inputs))]
         wanted = attributes.get("device", CPU)
         if wanted is not CPU:

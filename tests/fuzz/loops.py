@@ -1,4 +1,5 @@
-"""Random loops: what turns change, read and leave mixed, ended by a range, a number or a tensor.
+"""Random loops: what turns change, read, collect and leave mixed, ended by a range, a number or a
+tensor; over tensors, or over NumPy's arrays.
 
 `text(seed)` gives the program; the same seed gives the same one. `compare(seed)` runs it eagerly
 and compiled, twice, and returns what differs, or None: values, types, strides, which results are
@@ -28,6 +29,7 @@ COMMON = [
     "$a = $a.flip(0) * 0.9", "$a = $a[:]", "$a = $a.view(-1)", "k = k + 1", "k = k - 1", "k = $i",
     "t = t * 0.5 + 0.25", "d = $a + 1", "$a = d * 0.5", "p = ($a, $a * 0.5)", "$a = p[0] * 0.7",
     "$a = dj.where($a > 0.5, $a * 0.5, $a)", "$a = $a.clone()", "$a = $a - 1", "$a = p[1]",
+    "out.append($a)", "out.append($a * 0.5)", "lst.append(($a, $i))", "out.append(d)",
 ]  # fmt: skip
 RARE = [
     "$a[0] = $i * 0.1",
@@ -38,6 +40,11 @@ RARE = [
     "if $a.sum() < 0.01: break",
     "obj.x = $a",
     "$a = (lambda: a * 0.5)()",
+    "lst.append((k, t))",
+    "obj.seen.append($a)",
+    "out.append($a[1:4])",
+    "if len(out) > 20: $a = out[-1] * 0.5",
+    "out.append(xs[$i % 7])",
 ]
 HEADS = [
     ["for i in range({n}):"], ["for i in range({n}):"], ["for i in range({m}, 2, -3):"],
@@ -46,8 +53,22 @@ HEADS = [
 ]  # fmt: skip
 
 
+#: What a function may return of the tensors that were collected.
+JOINED = ["out", "dj.stack(out) if out else 0", "dj.cat(out) if out else 0", "out[-5:]", "obj.seen",
+          "dj.stack([*out[3:], a, b], 1) if out else 0"]  # fmt: skip
+
+#: The same for arrays of NumPy's.
+NUMPY = {
+    "dj.": "np.", ".flip(0)": "[::-1].copy()", ".view(-1)": ".reshape(-1)", ".clone()": ".copy()",
+    "np.cat": "np.concatenate", ".abs()": ".__abs__()",
+}  # fmt: skip
+
+
 class Holder:
     """Something with attributes."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
 
 
 def text(seed: int) -> str:
@@ -61,7 +82,7 @@ def text(seed: int) -> str:
         return found.replace("$i", counter)
 
     turns = chosen.choice([17, 18, 20, 23, 30])
-    lines = ["k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; i = 0"]
+    lines = ["k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; out = []; i = 0"]
     if chosen.random() < 0.5:
         lines.append("a = a + 1; b = b * 0.5")
     lines += [line.format(n=turns, m=3 * turns) for line in chosen.choice(HEADS)]
@@ -71,8 +92,18 @@ def text(seed: int) -> str:
     if chosen.random() < 0.3:
         lines.append(" if a.abs().sum() < 0.5: break")
     names = chosen.sample(["a", "b", "c", "k", "t", "i", "d", "p", "lst"], chosen.randint(2, 5))
+    names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
     lines.append(f"return ({', '.join(names)},)")
-    return "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
+    found = "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
+    if is_of_arrays(seed):
+        for own, other in NUMPY.items():
+            found = found.replace(own, other)
+    return found
+
+
+def is_of_arrays(seed: int) -> bool:
+    """Whether the program is one of NumPy's."""
+    return seed % 3 == 0
 
 
 def flat(value: Any) -> Iterator[Any]:
@@ -88,7 +119,8 @@ def gradients(results: list[Any], args: list[Any]) -> list[Any]:
     needing = [x for x in results if isinstance(x, dj.Tensor) and x.requires_grad]
     if needing:
         sum(((k + 1) * x * x).sum() for k, x in enumerate(needing)).backward()  # type: ignore[union-attr]
-    given = [None if x.grad is None else x.grad.numpy().copy() for x in args]
+    grads = [getattr(x, "grad", None) for x in args]
+    given = [None if grad is None else grad.numpy().copy() for grad in grads]
     kept = [getattr(x, "requires_grad", None) for x in results]
     return [given, kept]
 
@@ -96,8 +128,9 @@ def gradients(results: list[Any], args: list[Any]) -> list[Any]:
 def state(function: Callable[..., Any], seed: int, differentiated: bool = False) -> list[Any]:
     """What one call gives, and leaves; or what gradients there are of what it gives."""
     values, holder = np.random.default_rng(seed), Holder()
-    args = [dj.tensor(values.random(shape)) for shape in ((5,), (5,), (5,), (7, 5))]
-    if differentiated:
+    args: list[Any] = [values.random(shape) for shape in ((5,), (5,), (5,), (7, 5))]
+    args = args if is_of_arrays(seed) else list(map(dj.tensor, args))
+    if differentiated and not is_of_arrays(seed):
         for arg in args[seed % 3 :: 1 + seed % 2]:
             arg.requires_grad_()
     try:
@@ -106,14 +139,16 @@ def state(function: Callable[..., Any], seed: int, differentiated: bool = False)
             return gradients(found, args)
     except Exception as error:
         return [type(error).__name__, str(error)]
-    tensors = [x for x in (*found, *args, *vars(holder).values()) if isinstance(x, dj.Tensor)]
+    shown = [*found, *args, *flat(list(vars(holder).values()))]
+    tensors = [x for x in shown if isinstance(x, (dj.Tensor, np.ndarray))]
+    arrays = [np.asarray(x) for x in tensors]
     alike = [
-        (a is b, np.shares_memory(a.numpy(), b.numpy()))
-        for k, a in enumerate(tensors)
-        for b in tensors[:k]
+        (tensors[k] is tensors[m], np.shares_memory(arrays[k], arrays[m]))
+        for k in range(len(tensors))
+        for m in range(k)
     ]
-    kept = [x if not isinstance(x, dj.Tensor) else None for x in found]
-    return [kept, [(x.dtype, x.stride(), x.numpy().copy()) for x in tensors], alike]
+    kept = [type(x) if isinstance(x, (dj.Tensor, np.ndarray)) else x for x in found]
+    return [kept, [(x.dtype, x.strides, x.copy()) for x in arrays], alike]
 
 
 def difference(expected: Any, found: Any, path: str = "") -> str | None:

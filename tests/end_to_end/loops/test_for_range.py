@@ -292,7 +292,7 @@ def large_numbers(x, n):
 
 UNROLLED = [
     (swap, (X, X + 1, 61)), (branch_by_the_counter, (X, 60)), (leaves_early, (X, 60)),
-    (leaves_in_the_first_turn, (X, 60)), (appends, (X, 60)), (writes, (X, 60)),
+    (leaves_in_the_first_turn, (X, 60)), (writes, (X, 60)),
     (reads_what_it_wrote, (X, 60)), (other_dtype_later, (X, 60)), (other_shape, (X, 40)),
     (raises_later, (X, 60)), (transposes, (MATRIX, 60)), (growing_list, (X, 40)),
     (large_numbers, (X, 60)), (heat, (X, 16)), (heat, (X, 1)), (heat, (X, 0)),
