@@ -593,7 +593,8 @@ class _Turn(Tried):
         if len(found) > 1 or not found <= {dtypes.float32, dtypes.float64}:
             raise Differs
         active = tuple(map(builder.node_needs_gradient, operands))
-        loop = Loop(body, tuple(numbers), *counts, active=active, gradients=gradients)
+        unit = found.pop()
+        loop = Loop(body, tuple(numbers), *counts, active=active, gradients=gradients, unit=unit)
         values = [graph.Value(builder, node) for node in operands]
         results = append(builder, loop, limit, True, values)[:count]
         for result in results:

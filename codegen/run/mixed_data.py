@@ -155,7 +155,8 @@ def _loop_data(loop: Loop) -> dict[str, Any]:
         for number in loop.numbers
     ]
     facts = loop.carried, loop.collected, loop.tests, loop.stacked, loop.backwards, loop.active
-    return {"body": _graph_data(loop.body), "numbers": numbers, "facts": facts}
+    unit = loop.unit.name
+    return {"body": _graph_data(loop.body), "numbers": numbers, "facts": facts, "unit": unit}
 
 
 def _loop(data: Mapping[str, Any]) -> Loop:
@@ -164,7 +165,10 @@ def _loop(data: Mapping[str, Any]) -> Loop:
     )
     body = _shared(json.dumps(data["body"]))
     carried, collected, tests, stacked, backwards, active = data["facts"]
-    return Loop(body, numbers, carried, collected, tests, stacked, backwards, tuple(active))
+    return Loop(
+        body, numbers, carried, collected, tests, stacked, backwards, tuple(active),
+        unit=dtypes.by_name(data["unit"]),
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=64)

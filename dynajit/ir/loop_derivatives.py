@@ -363,6 +363,7 @@ class _Back:
             backwards=not loop.backwards,
             active=tuple(is_continuous(node.type) for node in values),
             gradients=gradients,
+            unit=loop.unit,
         )
 
     def _gradients(

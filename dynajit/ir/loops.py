@@ -88,6 +88,7 @@ class Loop:
             gradient or None for each operand; with `active` only.
         origin: a loop of the same operands whose results come first among those of this one.
         repeats: it is computed once more where its results are read, not kept from forward.
+        unit: what the row's value counts as: bytes, or floats that gradients pass in.
     """
 
     body: Graph
@@ -101,6 +102,7 @@ class Loop:
     gradients: Callable[..., Sequence[Any]] | None = None
     origin: "Loop | None" = None
     repeats: bool = False
+    unit: DType = dtypes.uint8
 
     def types(self, limit: int) -> tuple[TensorType, ...]:
         """The types of all results, in order."""
@@ -114,14 +116,6 @@ class Loop:
     def inputs(self) -> tuple[Node, ...]:
         """Those of the body but the numbers."""
         return self.body.inputs[len(self.numbers) :]
-
-    @property
-    def unit(self) -> DType:
-        """What the row's value counts as: bytes, or floats of the first that gradients pass to."""
-        for node, is_active in zip(self.inputs, self.active, strict=False):
-            if is_active and isinstance(node.type, TensorType):
-                return node.type.dtype
-        return dtypes.uint8
 
     def offsets(self, limit: int) -> list[Any]:
         """Where the bytes of each result begin, and where the last end; each in whole units."""

@@ -61,6 +61,7 @@ def looped(backwards: bool, active: Sequence[bool] = (True,) * 5) -> Graph:
     loop = loops.Loop(
         _body(), (NUMBERS,), 2, 2, stacked=1, backwards=backwards, active=tuple(active),
         gradients=gradients,
+        unit=dtypes.float64,
     )  # fmt: skip
     found = loops.append(builder, loop, TURNS, True, inputs)
     return builder.finish(found[:4])
@@ -180,6 +181,7 @@ def test_gradients_of_two_dtypes_are_refused() -> None:
     loop = loops.Loop(
         body.finish([ops.mul(x, 2.0), ops.mul(y, 2.0)]), (), 2, active=(True, True),
         gradients=gradients,
+        unit=dtypes.float64,
     )  # fmt: skip
     builder = Builder("whole")
     inputs = builder.placeholder("x", VECTOR), builder.placeholder("y", single)

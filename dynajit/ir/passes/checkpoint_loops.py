@@ -102,32 +102,37 @@ def _reader(keeping: Node, users: dict[Node, list[Node]]) -> Node | None:
 
 
 def _is_plain(forward: Node, keeping: Node, back: Node) -> bool:
-    """Whether a loop collects nothing, and its derivative reads what is kept and nothing else by
-    turn."""
+    """Whether a loop reads nothing by turn, and its derivative reads what is kept first."""
     loop: Loop = forward.attributes["loop"]
     other: Loop = back.attributes["loop"]
-    if loop.collected or loop.stacked or loop.tests or loop.backwards or not other.backwards:
-        return False
     more: Loop = keeping.attributes["loop"]
-    if other.stacked != more.collected or back.attributes["limit"] != forward.attributes["limit"]:
+    if loop.stacked or loop.tests or loop.backwards or not other.backwards:
         return False
-    limit = forward.attributes["limit"]
-    read = back.args[1 + other.carried :][: other.stacked]
+    limit, first = forward.attributes["limit"], loop.carried + loop.collected
+    if other.stacked < _kept(loop, more) or back.attributes["limit"] != limit:
+        return False
+    read = back.args[1 + other.carried :][: _kept(loop, more)]
     return all(
         isinstance(part := held(argument), Node)
         and part.args[0] is keeping
-        and part.attributes == part_of(more, limit, more.carried + number)
+        and part.attributes == part_of(more, limit, first + number)
         for number, argument in enumerate(read)
     )
 
 
+def _kept(loop: Loop, more: Loop) -> int:
+    """How many values of each turn a loop keeps beyond what another one collects."""
+    return more.collected - loop.collected
+
+
 def _cut(forward: Node, keeping: Node, budget: float) -> tuple[list[int], int] | None:
     """Where segments begin, and the bytes that they save; None: the loop fits as it is."""
-    loop: Loop = keeping.attributes["loop"]
+    loop: Loop = forward.attributes["loop"]
+    more: Loop = keeping.attributes["loop"]
     turns = forward.attributes["limit"]
-    sizes = [_bytes(type_of(output)) for output in loop.body.outputs]
+    sizes = [_bytes(type_of(output)) for output in more.body.outputs]
     carried = sum(sizes[: loop.carried])
-    kept = sum(sizes[loop.carried :][: loop.collected])
+    kept = sum(sizes[loop.carried + loop.collected :][: _kept(loop, more)])
 
     def needed(count: int) -> int:
         """What is there at once: what the last segment keeps stays until backward is over."""
@@ -194,22 +199,27 @@ class _Cutting:
         loop: Loop = plan.forward.attributes["loop"]
         operands = [as_operand(builder, argument) for argument in args[1:]]
         carried, fixed = operands[: loop.carried], operands[loop.carried :]
-        points = []
+        points: list[list[Any]] = []
+        rows: list[list[Value]] = []
         for first, last in plan.segments:
             points.append(carried)
             part = loop.segment(first, last)
             self._segments[plan.forward, first] = part
-            carried = _results(builder, part, last - first, [args[0], *carried, *fixed])
+            found = _results(builder, part, last - first, [args[0], *carried, *fixed])
+            carried = found[: loop.carried]
+            rows.append(found[loop.carried :])
         self._points[plan.forward] = points, fixed
-        self._results[plan.forward] = carried
+        self._results[plan.forward] = [*carried, *_joined(rows)]
 
     def _run_back(self, builder: Builder, plan: _Plan, args: Sequence[Argument]) -> None:
         """The loop that runs back; each segment is computed again in front of it."""
+        loop: Loop = plan.forward.attributes["loop"]
         more: Loop = plan.keeping.attributes["loop"]
         back: Loop = plan.back.attributes["loop"]
         points, fixed = self._points[plan.forward]
         operands = [as_operand(builder, argument) for argument in args[1:]]
         carried = operands[: back.carried]
+        seeds = operands[back.carried : back.carried + back.stacked][_kept(loop, more) :]
         others = operands[back.carried + back.stacked :]
         rows: list[list[Value]] = []
         for (first, last), point in zip(plan.segments[::-1], points[::-1], strict=True):
@@ -217,14 +227,26 @@ class _Cutting:
             origin = self._segments[plan.forward, first] if is_last else None
             again = replace(more.segment(first, last), origin=origin, repeats=not is_last)
             count = last - first
-            kept = _results(builder, again, count, [args[0], *point, *fixed])[more.carried :]
-            found = _results(
-                builder, back.segment(first, last), count, [args[0], *carried, *kept, *others]
-            )
+            kept = _results(builder, again, count, [args[0], *point, *fixed])
+            kept = kept[loop.carried + loop.collected :]
+            own = [_rows(seed, first, last) for seed in seeds]
+            given = [args[0], *carried, *kept, *own, *others]
+            found = _results(builder, back.segment(first, last), count, given)
             carried = found[: back.carried]
             rows.append(found[back.carried :])
-        collected = [TABLE.cat(*parts, dim=0) for parts in zip(*rows[::-1], strict=True)]
-        self._results[plan.back] = [*carried, *collected]
+        self._results[plan.back] = [*carried, *_joined(rows[::-1])]
+
+
+def _joined(rows: Sequence[Sequence[Value]]) -> list[Any]:
+    """What segments collect, from the first to the last, as the loop does."""
+    return [TABLE.cat(*parts, dim=0) for parts in zip(*rows, strict=True)]
+
+
+def _rows(value: Any, first: int, last: int) -> Any:
+    """Those of a segment."""
+    shape = value.shape
+    start, stop = (first, *(0,) * (len(shape) - 1)), (last, *shape[1:])
+    return TABLE.slice(value, start=start, stop=stop, step=(1,) * len(shape))
 
 
 def _results(builder: Builder, loop: Loop, limit: int, operands: Sequence[Any]) -> list[Value]:

@@ -139,6 +139,31 @@ def value_before(x, w, n):
     return before * 2 + x
 
 
+def all_states(xs, h, w):
+    seen = []
+    for t in range(xs.shape[0]):
+        h = dj.tanh(h @ w + xs[t])
+        seen.append(h)
+    return dj.stack(seen)
+
+
+def sums_and_gates(xs, h, w):
+    seen, gates = [], []
+    for t in range(xs.shape[0]):
+        gate = dj.sigmoid(h @ w)
+        h = gate * h + xs[t]
+        seen.append((gate * h).sum())
+        gates.append(gate.detach())
+    return dj.stack(seen), h, dj.stack(gates)
+
+
+def only_what_is_collected(x, w, n):
+    seen = []
+    for i in range(n):
+        seen.append(x * w + i)
+    return dj.stack(seen)
+
+
 #: Function, arguments (tensors get gradients).
 PROGRAMS = [
     (recurrent, (numbers(40, 3, 4), numbers(3, 4, seed=1), numbers(4, 4, seed=2),
@@ -160,6 +185,9 @@ PROGRAMS = [
     (softmaxes, (numbers(3, 4), numbers(4, 4, seed=1), 30)),
     (solves, (numbers(4, 4), numbers(4, 2, seed=1), 50)),
     (value_before, (numbers(4), numbers(4, seed=1) + 1, 30)),
+    (all_states, (numbers(40, 2, 3), numbers(2, 3, seed=1), numbers(3, 3, seed=2))),
+    (sums_and_gates, (numbers(40, 2, 3), numbers(2, 3, seed=1), numbers(3, 3, seed=2))),
+    (only_what_is_collected, (numbers(3), numbers(3, seed=1), 30)),
 ]  # fmt: skip
 
 NAMES = [program[0].__name__ for program in PROGRAMS]
@@ -394,7 +422,7 @@ def test_modules_with_loops_are_trained() -> None:
 SHORT = [
     (function, args) for function, args in PROGRAMS
     if function in (recurrent, lstm, runge_kutta, from_the_end, rows_again_and_again, with_a_count,
-                    value_before, nested)
+                    value_before, nested, all_states, sums_and_gates)
 ]  # fmt: skip
 
 

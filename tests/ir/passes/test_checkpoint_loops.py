@@ -29,7 +29,9 @@ def _joint(numbers: loops.Steps | loops.Listed, limit: int) -> Graph:
     place = ops.reshape(ops.full(number, shape=(), dtype=dtypes.int64), shape=(1,))
     read = ops.index(rows, place, dims=(0,))
     turn = body.finish([ops.sin(ops.add(ops.mul(x, w), read))])
-    loop = loops.Loop(turn, (numbers,), 1, active=(True,) * 3, gradients=gradients)
+    loop = loops.Loop(
+        turn, (numbers,), 1, active=(True,) * 3, gradients=gradients, unit=dtypes.float64
+    )
     builder = Builder("whole")
     inputs = [builder.placeholder(*entry) for entry in (("x", VECTOR), ("w", VECTOR), ("t", ROWS))]
     graph = builder.finish(loops.append(builder, loop, limit, True, inputs))
