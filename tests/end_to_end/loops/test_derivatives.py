@@ -199,6 +199,11 @@ def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loops, "FEWEST_NODES", 0)
 
 
+def by_rows(function: Callable[..., Any], **keywords: Any) -> Callable[..., Any]:
+    """Compiled without kernels, which other tests here have: quick."""
+    return dj.compile(function, fullgraph=True, backend="numpy", **keywords)
+
+
 def has_loop(function: Callable[..., Any], *args: Any) -> bool:
     """Whether the graphs of one call have a loop."""
     return any("rows['loop']" in str(graph) for graph in dj.explain(function)(*args).graphs)
@@ -263,7 +268,7 @@ def test_gradients_are_those_of_the_tape(function, args) -> None:
 @pytest.mark.parametrize(("function", "args"), PROGRAMS[:9], ids=NAMES[:9])
 def test_gradients_are_those_of_finite_differences(function, args) -> None:
     """Along one direction in all arguments at once."""
-    compiled = dj.compile(function, fullgraph=True)
+    compiled = by_rows(function)
     made, kept = leaves(args)
     loss_of(compiled(*made)).backward()
     ways = [numbers(*x.shape, seed=9 + k) for k, x in enumerate(kept)]
@@ -292,7 +297,7 @@ def test_whole_steps_have_the_same_gradients(function, args) -> None:
         made, kept = leaves(args)
         return [function(*made), function(*made), *(x.grad for x in kept)]
 
-    assert_close(run(step), run(dj.compile(step, fullgraph=True)))
+    assert_close(run(step), run(by_rows(step)))
 
 
 def test_a_loop_through_which_nothing_passes_is_one() -> None:
@@ -431,22 +436,37 @@ SHORT = [
 def test_a_budget_changes_no_gradient(function, args, budget) -> None:
     """Turns are computed again, behind the call and within a whole step."""
     options = {"activation_memory_budget": budget}
-    compiled = dj.compile(function, fullgraph=True, options=options)
-    assert_close(gradients(function, args), gradients(compiled, args))
+    assert_close(gradients(function, args), gradients(by_rows(function, options=options), args))
 
-    @dj.compile(fullgraph=True, options=options)
     def step(*args):
         found = function(*args)
         loss_of(found).backward()
         return found
 
     made, kept = leaves(args)
-    found = step(*made)
+    found = by_rows(step, options=options)(*made)
     found = tuple(x.detach() for x in found) if isinstance(found, tuple) else found.detach()
     expected, *slopes = gradients(function, args)
     is_one = isinstance(expected, dj.Tensor)
     assert_close(expected.detach() if is_one else tuple(x.detach() for x in expected), found)
     assert_close(slopes, [x.grad for x in kept])
+
+
+def test_whole_steps_have_kernels_with_and_without_a_budget() -> None:
+    """One program of each kind, compiled to the end."""
+    args = PROGRAMS[0][1]
+
+    def step(*args):
+        recurrent(*args).sin().sum().backward()
+
+    def run(function: Callable[..., Any]) -> list[Any]:
+        made, kept = leaves(args)
+        function(*made)
+        return [x.grad for x in kept]
+
+    expected = run(step)
+    for options in (None, {"activation_memory_budget": 0.2}):
+        assert_close(expected, run(dj.compile(step, fullgraph=True, options=options)))
 
 
 def test_a_budget_has_less_saved_of_a_thousand_turns() -> None:
