@@ -2,11 +2,11 @@
 
 `for` over a range, or over rows (`turn_items`), is watched at its head. After two turns of a loop
 that has many more, a turn is captured in which the counter is a run-time number
-(`capture.tensors.turns`), and tensors that the turns before it changed are inputs. If that turn changes nothing else, ends at the head again, and
-leaves what it found, up to the values of those tensors and numbers, then so does every turn: what
-it recorded is taken out of the graph and becomes the body of a loop (`ir.loops`). The last turn is
-captured as it comes, so that what it leaves behind (its own variables, views, the counter) is what
-Python has there.
+(`capture.tensors.turns`), and tensors that the turns before it changed are inputs. If that turn
+changes nothing else, ends at the head again, and leaves what it found, up to the values of those
+tensors and numbers, then so does every turn: what it recorded is taken out of the graph and becomes
+the body of a loop (`ir.loops`). The last turn is captured as it comes, so that what it leaves behind
+(its own variables, views, the counter) is what Python has there.
 
 A turn may append to lists (`collected`) and write to tensors (`memories`). One that decides by
 something that differs between turns, writes to anything else that existed before it, meets an
@@ -635,7 +635,8 @@ class _Turn(Tried):
         if len(found) > 1 or not found <= {dtypes.float32, dtypes.float64}:
             raise Differs
         active = tuple(map(builder.node_needs_gradient, operands))
-        loop = Loop(body, tuple(numbers), *counts, active=active, gradients=gradients)
+        unit = found.pop()
+        loop = Loop(body, tuple(numbers), *counts, active=active, gradients=gradients, unit=unit)
         values = [graph.Value(builder, node) for node in operands]
         results = append(builder, loop, limit, True, values)[:count]
         for result in results:

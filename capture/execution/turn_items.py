@@ -7,7 +7,6 @@ the turn of a run-time number, and lets it go on by many items; None where the i
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
@@ -184,7 +183,7 @@ def _of_sequence(
 
 
 def _row(machine: Machine, item: Value) -> tuple[TensorValue, int] | None:
-    """(a tensor, or that of an array, which row it is of what its memory holds in front of the last step)."""
+    """(a tensor, or that of an array; which row it is of what the steps before its last one show)."""
     held = elements_of(machine, item)
     if held is None:
         return None

@@ -28,8 +28,7 @@ class LoopBlueprint:
 
     Args:
         graph: the rows.
-        bodies: the blueprint of the body of each loop, in the order of `loops.loops_of`; None for
-            what cannot be kept.
+        bodies: the blueprint of each graph of `loops.bodies_of`; None for what cannot be kept.
     """
 
     graph: Graph
@@ -42,12 +41,12 @@ class LoopProgram(NumpyProgram):
     Args:
         graph: rows, with loops among them.
         name: for reports.
-        bodies: the program of each loop's body, in the order of `loops.loops_of`.
+        bodies: the program of each graph of `loops.bodies_of`.
     """
 
     def __init__(self, graph: Graph, name: str, bodies: Sequence[Any]) -> None:
         super().__init__(graph, name)
-        self._bodies = dict(zip(loops.loops_of(graph), bodies, strict=True))
+        self._bodies = dict(zip(loops.bodies_of(graph), bodies, strict=True))
         self._whole = _whole(graph)
         self.kernels = tuple(kernel for body in bodies for kernel in body.kernels)
         self.source = "\n".join([self.source, *(body.source for body in bodies)])
@@ -66,7 +65,7 @@ class LoopProgram(NumpyProgram):
             return evaluate(op, args, named)
         go, *values = args
         loop, limit = named["loop"], named["limit"]
-        body = self._bodies[loop]
+        body = self._bodies[loop.body]
         arrays = [_row_major(value) for value in values]
         found = _turns(loop, limit, arrays, body) if go else None
         if found is None:

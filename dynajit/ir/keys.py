@@ -109,7 +109,9 @@ class _Printer:
     def loop(self, loop: Loop) -> str:
         """A loop, and which it keeps more of; numbered as they come."""
         counts = loop.carried, loop.collected, loop.stacked
-        facts = self.items((*counts, loop.tests, loop.backwards, loop.active))
+        facts = self.items(
+            (*counts, loop.tests, loop.backwards, loop.repeats, loop.active, loop.unit)
+        )
         number = self.loops.setdefault(id(loop), len(self.loops))
         origin = None if loop.origin is None else self.loops.get(id(loop.origin))
         numbers = self.items(loop.numbers)

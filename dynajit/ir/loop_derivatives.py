@@ -1,7 +1,7 @@
 """The derivative of a loop: a loop that keeps what is needed of each turn, and one that runs back.
 
-Contract: `gradients` is `Loop.gradients` of loops with a known number of turns that hand gradients on
-in one floating dtype. It calls rows: on eager tensors, or recorded in a graph.
+Contract: `gradients` is `Loop.gradients` of loops with a known number of turns that hand gradients
+on in one floating dtype. It calls rows: on eager tensors, or recorded in a graph.
 
 The body's joint graph (`ir.autodiff`) is cut in two (`ir.partition`). The forward half is the body
 of a loop that gives what the loop itself gives, and collects what the backward half needs; the pass
@@ -363,6 +363,7 @@ class _Back:
             backwards=not loop.backwards,
             active=tuple(is_continuous(node.type) for node in values),
             gradients=gradients,
+            unit=loop.unit,
         )
 
     def _gradients(

@@ -1,21 +1,22 @@
 """Loops of a graph: a row whose attribute is the graph of a turn, and a row that reads results.
 
-Contract: `loop(go, *carried, *stacked, *fixed; loop, limit)` runs `Loop.body` until `limit` turns are
-over (-1: no limit), or until the truth that it gives is false (`Loop.tests`); `go` says whether the
-first turn runs. A turn takes its numbers, what is carried, its row of what is stacked, and what is
-fixed, and gives what is carried into the next, what is collected of each turn, then the truth. The
-value of the row is the bytes of what is carried at the end, then of what was collected, and of the
-number of turns that ran: a node has one value. `part` makes an array of some of them. Both are known
-to graphs only (`FURTHER`). A number of a turn is exact, or the loop is not made.
+Contract: `loop(go, *carried, *stacked, *fixed; loop, limit)` runs `Loop.body` until `limit` turns
+are over (-1: no limit), or until the truth that it gives is false (`Loop.tests`); `go` says whether
+the first turn runs. A turn takes its numbers, what is carried, its row of what is stacked, and what
+is fixed, and gives what is carried into the next, what is collected of each turn, then the truth.
+The value of the row is the bytes of what is carried at the end, then of what was collected, and of
+the number of turns that ran: a node has one value. `part` makes an array of some of them. Both are
+known to graphs only (`FURTHER`). A number of a turn is exact, or the loop is not made.
 
-Where gradients pass (`Loop.active`) the bytes count as floats, so that gradients of parts are summed
-as those of any value, and `Loop.gradients` is the derivative of the row (`ir.loop_derivatives`).
+Where gradients pass (`Loop.active`) the bytes count as floats, so that gradients of parts are
+summed as those of any value, and `Loop.gradients` is the row's derivative (`ir.loop_derivatives`).
 
 `append` records a loop in a graph. `interpret.run` runs the rows; `codegen.run.loop_program` runs
 the body's own program instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -48,6 +49,10 @@ class Steps:
         """Its value in a turn, counted from 0."""
         return self.start + self.step * turn
 
+    def segment(self, first: int, last: int) -> "Steps":
+        """The same number, where turn `first` is counted as 0."""
+        return Steps(self.at(first), self.step)
+
 
 @record
 class Listed:
@@ -58,6 +63,10 @@ class Listed:
     def at(self, turn: int) -> int | float:
         """Its value in a turn, counted from 0."""
         return self.values[turn]
+
+    def segment(self, first: int, last: int) -> "Listed":
+        """The same number in the turns from `first` to the one in front of `last`."""
+        return Listed(self.values[first:last])
 
 
 @record(eq=False)
@@ -78,6 +87,8 @@ class Loop:
         gradients: the derivative: (gradient of the row's value, operands, loop, limit) -> a
             gradient or None for each operand; with `active` only.
         origin: a loop of the same operands whose results come first among those of this one.
+        repeats: it is computed once more where its results are read, not kept from forward.
+        unit: what the row's value counts as: bytes, or floats that gradients pass in.
     """
 
     body: Graph
@@ -90,6 +101,8 @@ class Loop:
     active: tuple[bool, ...] = ()
     gradients: Callable[..., Sequence[Any]] | None = None
     origin: "Loop | None" = None
+    repeats: bool = False
+    unit: DType = dtypes.uint8
 
     def types(self, limit: int) -> tuple[TensorType, ...]:
         """The types of all results, in order."""
@@ -104,14 +117,6 @@ class Loop:
         """Those of the body but the numbers."""
         return self.body.inputs[len(self.numbers) :]
 
-    @property
-    def unit(self) -> DType:
-        """What the row's value counts as: bytes, or floats of the first that gradients pass to."""
-        for node, is_active in zip(self.inputs, self.active, strict=False):
-            if is_active and isinstance(node.type, TensorType):
-                return node.type.dtype
-        return dtypes.uint8
-
     def offsets(self, limit: int) -> list[Any]:
         """Where the bytes of each result begin, and where the last end; each in whole units."""
         found: list[Any] = [0]
@@ -120,6 +125,11 @@ class Loop:
             size = numel(type.shape) * type.dtype.itemsize
             found.append(found[-1] + -(-size // unit) * unit)
         return found
+
+    def segment(self, first: int, last: int) -> "Loop":
+        """The loop for some of the turns; backwards or not, `first` is the lowest of them."""
+        numbers = tuple(number.segment(first, last) for number in self.numbers)
+        return replace(self, numbers=numbers)
 
     def place(self, turn: int, limit: int) -> int:
         """The number of the row that a turn reads and gives."""
@@ -299,9 +309,16 @@ def loops_of(graph: Graph) -> Iterator[Loop]:
             yield node.attributes["loop"]
 
 
-def is_loop(node: Node) -> bool:
-    """True for a node of either row."""
-    return node.op is LOOP or node.op is PART
+def bodies_of(graph: Graph) -> list[Graph]:
+    """The graphs of turns, each once: segments of a loop share one."""
+    return [*dict.fromkeys(loop.body for loop in loops_of(graph))]
+
+
+def is_repeated(node: Node) -> bool:
+    """True for a loop that is computed once more where it is read, and for parts of it."""
+    if node.op is PART:
+        return isinstance(node.args[0], Node) and is_repeated(node.args[0])
+    return node.op is LOOP and bool(node.attributes["loop"].repeats)
 
 
 __all__ = [
@@ -313,8 +330,9 @@ __all__ = [
     "Loop",
     "Steps",
     "append",
+    "bodies_of",
     "contents",
-    "is_loop",
+    "is_repeated",
     "loops_of",
     "part_of",
     "run",

@@ -12,11 +12,13 @@ import operator
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from dynajit.core.records import record
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.autodiff import active_nodes, differentiable_composites, is_continuous
 from dynajit.ir.graph import Graph
 from dynajit.ir.loops import LOOP, Loop
-from dynajit.ir.node import Argument, Node, NodeKind, named_arguments
+from dynajit.ir.node import Argument, Node, NodeKind, named_arguments, type_of
 from dynajit.ir.passes.expand_composites import expand_with_origins
+from dynajit.ops import TABLE
 from dynajit.ops.table.derivatives import Need, formula_parameters, is_variadic
 
 
@@ -187,7 +189,17 @@ def _needed_by_turns(node: Node) -> Iterator[Node]:
     outputs = body.outputs[: loop.carried + loop.collected]
     flags = [*[False] * count, *loop.active]
     uses = find_saved(Graph(body.name, body.nodes, outputs), flags).uses
-    values = {use.value.name for use in uses}
+    values = {_memory_of(use.value).name for use in uses}
     for inner, operand in zip(body.inputs[count:], node.args[1:], strict=True):
         if inner.name in values and isinstance(operand, Node):
             yield operand
+
+
+def _memory_of(node: Node) -> Node:
+    """The node whose memory a value shares in eager execution; `x[i]` is a view, too."""
+    while isinstance(given := node.args[0] if node.args else None, Node):
+        index = type_of(node.args[1]) if node.op is TABLE.index else None
+        if not node.is_view and not (isinstance(index, TensorType) and len(index.shape) == 1):
+            break
+        node = given
+    return node

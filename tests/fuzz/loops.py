@@ -197,7 +197,8 @@ def compare_text(
     with dj.config.override(strict=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = state(function, seed, differentiated)
-        compiled = dj.compile(function, backend=backend)
+        options = {"activation_memory_budget": 0.0} if differentiated and seed % 4 == 3 else None
+        compiled = dj.compile(function, backend=backend, options=options)
         told = [difference(expected, state(compiled, seed, differentiated)) for _ in range(2)]
         dj.reset()
     found = told[0] or told[1]

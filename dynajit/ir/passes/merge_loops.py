@@ -16,7 +16,7 @@ def merge_loops(graph: Graph) -> Graph:
     Ensures: of a loop and one that it is the origin of (`Loop.origin`), with the same operands, the
     latter runs, in the former's place.
     """
-    found = _pairs(graph)
+    found = pairs(graph)
     if not found:
         return graph
     instead = {id(keeping): first for first, keeping in found.items()}
@@ -41,18 +41,22 @@ def merge_loops(graph: Graph) -> Graph:
     return rebuild(graph, visit)
 
 
-def _pairs(graph: Graph) -> dict[Node, Node]:
-    """Loop -> the first that keeps more of the same turns."""
+def pairs(graph: Graph) -> dict[Node, Node]:
+    """Loop of which only parts are read -> the first that keeps more of the same turns."""
     loops = [node for node in graph.calls if node.op is LOOP]
-    found: dict[Node, Node] = {}
+    if not any(node.attributes["loop"].origin for node in loops):
+        return {}
+    users, found = graph.users(), dict[Node, Node]()
     for keeping in loops:
-        loop: Loop = keeping.attributes["loop"]
         for first in loops:
             if first is keeping:
                 break
-            is_origin = first.attributes["loop"] is loop.origin and first not in found.values()
-            if is_origin and _same_operands(first, keeping):
-                found.setdefault(first, keeping)
+            is_origin = first.attributes["loop"] is keeping.attributes["loop"].origin
+            if not is_origin or first in found or first in found.values():
+                continue
+            in_parts = all(user.op is PART for user in users[first]) and first not in graph.outputs
+            if in_parts and _same_operands(first, keeping):
+                found[first] = keeping
     return found
 
 
@@ -60,11 +64,11 @@ def _same_operands(first: Node, keeping: Node) -> bool:
     if first.attributes["limit"] != keeping.attributes["limit"]:
         return False
     return all(
-        _value(a) is _value(b) for a, b in zip(first.args, keeping.args, strict=True)
+        held(a) is held(b) for a, b in zip(first.args, keeping.args, strict=True)
     )  # fmt: skip
 
 
-def _value(argument: Argument) -> Argument:
+def held(argument: Argument) -> Argument:
     """What an argument holds, whoever asks for its gradient."""
     while isinstance(argument, Node) and argument.op is TABLE.detach:
         argument = argument.args[0]

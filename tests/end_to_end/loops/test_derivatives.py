@@ -139,6 +139,31 @@ def value_before(x, w, n):
     return before * 2 + x
 
 
+def all_states(xs, h, w):
+    seen = []
+    for t in range(xs.shape[0]):
+        h = dj.tanh(h @ w + xs[t])
+        seen.append(h)
+    return dj.stack(seen)
+
+
+def sums_and_gates(xs, h, w):
+    seen, gates = [], []
+    for t in range(xs.shape[0]):
+        gate = dj.sigmoid(h @ w)
+        h = gate * h + xs[t]
+        seen.append((gate * h).sum())
+        gates.append(gate.detach())
+    return dj.stack(seen), h, dj.stack(gates)
+
+
+def only_what_is_collected(x, w, n):
+    seen = []
+    for i in range(n):
+        seen.append(x * w + i)
+    return dj.stack(seen)
+
+
 #: Function, arguments (tensors get gradients).
 PROGRAMS = [
     (recurrent, (numbers(40, 3, 4), numbers(3, 4, seed=1), numbers(4, 4, seed=2),
@@ -160,6 +185,9 @@ PROGRAMS = [
     (softmaxes, (numbers(3, 4), numbers(4, 4, seed=1), 30)),
     (solves, (numbers(4, 4), numbers(4, 2, seed=1), 50)),
     (value_before, (numbers(4), numbers(4, seed=1) + 1, 30)),
+    (all_states, (numbers(40, 2, 3), numbers(2, 3, seed=1), numbers(3, 3, seed=2))),
+    (sums_and_gates, (numbers(40, 2, 3), numbers(2, 3, seed=1), numbers(3, 3, seed=2))),
+    (only_what_is_collected, (numbers(3), numbers(3, seed=1), 30)),
 ]  # fmt: skip
 
 NAMES = [program[0].__name__ for program in PROGRAMS]
@@ -169,6 +197,11 @@ NAMES = [program[0].__name__ for program in PROGRAMS]
 def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops of few operations are loops of the graph, too."""
     monkeypatch.setattr(loops, "FEWEST_NODES", 0)
+
+
+def by_rows(function: Callable[..., Any], **keywords: Any) -> Callable[..., Any]:
+    """Compiled without kernels, which other tests here have: quick."""
+    return dj.compile(function, fullgraph=True, backend="numpy", **keywords)
 
 
 def has_loop(function: Callable[..., Any], *args: Any) -> bool:
@@ -235,7 +268,7 @@ def test_gradients_are_those_of_the_tape(function, args) -> None:
 @pytest.mark.parametrize(("function", "args"), PROGRAMS[:9], ids=NAMES[:9])
 def test_gradients_are_those_of_finite_differences(function, args) -> None:
     """Along one direction in all arguments at once."""
-    compiled = dj.compile(function, fullgraph=True)
+    compiled = by_rows(function)
     made, kept = leaves(args)
     loss_of(compiled(*made)).backward()
     ways = [numbers(*x.shape, seed=9 + k) for k, x in enumerate(kept)]
@@ -264,7 +297,7 @@ def test_whole_steps_have_the_same_gradients(function, args) -> None:
         made, kept = leaves(args)
         return [function(*made), function(*made), *(x.grad for x in kept)]
 
-    assert_close(run(step), run(dj.compile(step, fullgraph=True)))
+    assert_close(run(step), run(by_rows(step)))
 
 
 def test_a_loop_through_which_nothing_passes_is_one() -> None:
@@ -389,3 +422,68 @@ def test_modules_with_loops_are_trained() -> None:
         return [wrapped().item() for _ in range(5)]
 
     assert train(dj.compile) == pytest.approx(train(lambda function: function), rel=1e-4)
+
+
+SHORT = [
+    (function, args) for function, args in PROGRAMS
+    if function in (recurrent, lstm, runge_kutta, from_the_end, rows_again_and_again, with_a_count,
+                    value_before, nested, all_states, sums_and_gates)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("budget", [0.5, 0.0])
+@pytest.mark.parametrize(("function", "args"), SHORT, ids=[f.__name__ for f, _ in SHORT])
+def test_a_budget_changes_no_gradient(function, args, budget) -> None:
+    """Turns are computed again, behind the call and within a whole step."""
+    options = {"activation_memory_budget": budget}
+    assert_close(gradients(function, args), gradients(by_rows(function, options=options), args))
+
+    def step(*args):
+        found = function(*args)
+        loss_of(found).backward()
+        return found
+
+    made, kept = leaves(args)
+    found = by_rows(step, options=options)(*made)
+    found = tuple(x.detach() for x in found) if isinstance(found, tuple) else found.detach()
+    expected, *slopes = gradients(function, args)
+    is_one = isinstance(expected, dj.Tensor)
+    assert_close(expected.detach() if is_one else tuple(x.detach() for x in expected), found)
+    assert_close(slopes, [x.grad for x in kept])
+
+
+def test_whole_steps_have_kernels_with_and_without_a_budget() -> None:
+    """One program of each kind, compiled to the end."""
+    args = PROGRAMS[0][1]
+
+    def step(*args):
+        recurrent(*args).sin().sum().backward()
+
+    def run(function: Callable[..., Any]) -> list[Any]:
+        made, kept = leaves(args)
+        function(*made)
+        return [x.grad for x in kept]
+
+    expected = run(step)
+    for options in (None, {"activation_memory_budget": 0.2}):
+        assert_close(expected, run(dj.compile(step, fullgraph=True, options=options)))
+
+
+def test_a_budget_has_less_saved_of_a_thousand_turns() -> None:
+    """In bytes; what one segment keeps, and what is carried into each, is left."""
+
+    def function(x, w):
+        for _ in range(1000):
+            x = x + 0.01 * dj.sin(x * w)
+        return x
+
+    args, _ = leaves((numbers(8, 8), numbers(8, 8, seed=1)))
+    saved = {}
+    for budget in (1.0, 0.5, 0.1, 0.0):
+        options = {} if budget == 1 else {"activation_memory_budget": budget}
+        (record,) = dj.explain(function, options=options)(*args).records
+        saved[budget] = record.saved_bytes
+    assert saved[1.0] > 997 * 8 * 64
+    for budget in (0.5, 0.1):
+        assert saved[budget] <= budget * saved[1.0]
+    assert saved[0.0] <= 0.08 * saved[1.0]
