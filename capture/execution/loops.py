@@ -5,8 +5,8 @@ that has many more, a turn is captured in which the counter is a run-time number
 (`capture.tensors.turns`), and tensors that the turns before it changed are inputs. If that turn
 changes nothing else, ends at the head again, and leaves what it found, up to the values of those
 tensors and numbers, then so does every turn: what it recorded is taken out of the graph and becomes
-the body of a loop (`ir.loops`). The last turn is captured as it comes, so that what it leaves behind
-(its own variables, views, the counter) is what Python has there.
+the body of a loop (`ir.loops`). The last turn is captured as it comes, so that what it leaves
+behind (its own variables, views, the counter) is what Python has there.
 
 A turn may append to lists (`collected`) and write to tensors (`memories`). One that decides by
 something that differs between turns, writes to anything else that existed before it, meets an

@@ -183,7 +183,7 @@ def _of_sequence(
 
 
 def _row(machine: Machine, item: Value) -> tuple[TensorValue, int] | None:
-    """(a tensor, or that of an array; which row it is of what the steps before its last one show)."""
+    """(a tensor, or that of an array; which row it is of what the steps before the last show)."""
     held = elements_of(machine, item)
     if held is None:
         return None
