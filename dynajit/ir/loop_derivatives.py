@@ -20,7 +20,7 @@ from typing import Any
 from dynajit.core.errors import UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.types.value_types import TensorType, numel
-from dynajit.ir.autodiff import Joint, differentiate, is_continuous
+from dynajit.ir.autodiff import Joint, differentiate, is_continuous, reached_operands
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.interpret import replay
 from dynajit.ir.loops import LOOP, PART, Loop, part_of
@@ -28,6 +28,7 @@ from dynajit.ir.node import Argument, Node, NodeKind
 from dynajit.ir.partition import Partition, partition
 from dynajit.ir.passes.eliminate_common_subexpressions import eliminate_common_subexpressions
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
+from dynajit.ir.passes.merge_loops import held
 from dynajit.ir.rebuild import as_operand
 from dynajit.ops.rows.indexing import batch_position
 from dynajit.ops.table import dispatch
@@ -63,7 +64,28 @@ def gradients(g: Any, operands: Sequence[Any], loop: Loop, limit: int) -> list[A
     found = _results(
         back.loop, limit, [go, *given.values(), *kept, *rows, *stacked, *fixed], range(count)
     )
-    return [None, *back.gradients(found)]
+    reached = reached_operands(loop, limit, _results_in(g, loop, limit))
+    return [
+        None,
+        *(x if reached >> place & 1 else None for place, x in enumerate(back.gradients(found))),
+    ]
+
+
+def _results_in(g: Any, loop: Loop, limit: int) -> Iterable[int]:
+    """The results that a gradient is of; of a value that is not recorded: perhaps all."""
+    every = range(loop.carried + loop.collected)
+    pending: list[Argument] = [g.node if isinstance(g, Value) else None]
+    starts = set()
+    while pending:
+        node = held(pending.pop())
+        if not isinstance(node, Node) or node.op not in (TABLE.add, TABLE.pad):
+            return every
+        if node.op is TABLE.add:
+            pending += node.args
+        else:
+            starts.add(node.attributes["before"][0] * loop.unit.itemsize)
+    offsets = loop.offsets(limit)
+    return [result for result in every if offsets[result] in starts]
 
 
 def _results(loop: Loop, limit: int, operands: Sequence[Any], which: Iterable[int]) -> list[Any]:

@@ -151,7 +151,7 @@ def state(function: Callable[..., Any], seed: int, differentiated: bool = False)
     args: list[Any] = [values.random(shape) for shape in ((5,), (5,), (5,), (7, 5))]
     args = args if is_of_arrays(seed) else list(map(dj.tensor, args))
     if differentiated and not is_of_arrays(seed):
-        for arg in args[seed % 3 :: 1 + seed % 2]:
+        for arg in args[seed // 3 % 3 :: 1 + seed % 2]:
             arg.requires_grad_()
     try:
         found = list(flat(function(*args, holder)))
@@ -210,6 +210,8 @@ def compare(seed: int, backend: str = "numpy") -> str | None:
 
 
 def compare_gradients(seed: int, backend: str = "numpy") -> str | None:
+    if is_of_arrays(seed):
+        return None
     return compare_text(text(seed), seed, backend, differentiated=True)
 
 

@@ -487,3 +487,34 @@ def test_a_budget_has_less_saved_of_a_thousand_turns() -> None:
     for budget in (0.5, 0.1):
         assert saved[budget] <= budget * saved[1.0]
     assert saved[0.0] <= 0.08 * saved[1.0]
+
+
+def test_what_does_not_lead_to_the_loss_has_no_gradient() -> None:
+    """None, not zeros, as on the tape: values that are handed on beside each other."""
+
+    def function(x, y, z, v, w, n):
+        for _ in range(n):
+            x, y, z = x * v, z * w, y + 1.0
+        return x, y, z
+
+    args = (*(numbers(3, seed=k) for k in range(5)), 31)
+    for places in ((0,), (1,), (2,), (1, 2), (0, 2)):
+
+        def chosen_results(*args, places=places):
+            found = function(*args)
+            return tuple(found[place] for place in places)
+
+        def step(*args, places=places):
+            found = function(*args)
+            loss_of(tuple(found[place] for place in places)).backward()
+
+        expected = gradients(chosen_results, args)
+        assert any(x is None for x in expected) or places == (0, 2)
+        assert_close(expected, gradients(by_rows(chosen_results), args))
+        made, kept = leaves(args)
+        found = by_rows(function)(*made)
+        loss_of(tuple(found[place] for place in places)).backward()
+        assert_close(expected[1:], [x.grad for x in kept])
+        made, kept = leaves(args)
+        by_rows(step)(*made)
+        assert_close(expected[1:], [x.grad for x in kept])
