@@ -48,7 +48,7 @@ class Program:
     def __call__(self, *arguments: Any) -> tuple[Any, ...]: ...
     def turns(
         self, numbers: tuple[Any, ...], values: tuple[Any, ...], carried: int, limit: int,
-        test: int, /,
+        test: int, stacked: int = 0, collected: int = 0, backwards: bool = False, /,
     ) -> tuple[Any, ...] | None: ...  # fmt: skip
 
 def set_team_size(size: int, /) -> None: ...

@@ -57,7 +57,7 @@ from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import ScalarType, TensorType, ValueType, contiguous_strides
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Graph
-from dynajit.ir.loops import loops_of
+from dynajit.ir.loops import bodies_of, loops_of
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.passes.split_complex_numbers import (
@@ -235,12 +235,11 @@ def _start_mixed(
 
 def _start_rows(graph: Graph, name: str, verify: bool) -> Started:
     """Rows that NumPy runs; the bodies of loops among them are programs of their own."""
-    found = list(loops_of(graph))
-    if not found:
+    if not any(True for _ in loops_of(graph)):
         return Started(functools.partial(NumpyProgram, graph, name))
     bodies = [
-        start_compile(optimize(loop.body, keeps=keeps_native), name=name, verify=verify)
-        for loop in found
+        start_compile(optimize(body, keeps=keeps_native), name=name, verify=verify)
+        for body in bodies_of(graph)
     ]
     blueprint = LoopBlueprint(graph, tuple(body.blueprint for body in bodies))
     return _looping(blueprint, name, bodies)

@@ -1,36 +1,51 @@
 """Loops that do the same in every turn: one turn is captured that stands for the rest.
 
-`for` over a range is watched at its head. After two turns of a loop that has many more, a turn is
-captured in which the counter is a run-time number (`capture.tensors.turns`), and tensors that the
-turns before it changed are inputs. If that turn changes nothing else, ends at the head again, and
-leaves what it found, up to the values of those tensors and numbers, then so does every turn: what
-it recorded is taken out of the graph and becomes the body of a loop (`ir.loops`). The last turn is
-captured as it comes, so that what it leaves behind (its own variables, views, the counter) is what
-Python has there.
+`for` over a range, or over rows (`turn_items`), is watched at its head. After two turns of a loop
+that has many more, a turn is captured in which the counter is a run-time number
+(`capture.tensors.turns`), and tensors that the turns before it changed are inputs. If that turn
+changes nothing else, ends at the head again, and leaves what it found, up to the values of those
+tensors and numbers, then so does every turn: what it recorded is taken out of the graph and becomes
+the body of a loop (`ir.loops`). The last turn is captured as it comes, so that what it leaves
+behind (its own variables, views, the counter) is what Python has there.
 
-A turn that decides by something that differs between turns, writes to what existed before it,
-meets an exception, leaves the loop, or breaks the graph stands for no other: everything is as if it
-had not been tried, and the loop is unrolled. So is a loop through which gradients pass.
+A turn may append to lists (`collected`) and write to tensors (`memories`). One that decides by
+something that differs between turns, writes to anything else that existed before it, meets an
+exception, leaves the loop, or breaks the graph stands for no other: everything is as if it had not
+been tried, and the loop is unrolled. Gradients pass through a loop where they are handed on
+in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn does so after it.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.execution.collected import Appended, NotCollected
+from dynajit.capture.execution.memories import Memories, NotCarried, is_read_again
+from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
+from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.places import sources
+from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.tensors.turns import Turns, Varies, is_of_a_turn, numbers_of
-from dynajit.capture.values.containers import IteratorValue, RangeIterator
+from dynajit.capture.values.containers import (
+    Collected,
+    HeapValue,
+    IteratorValue,
+    ListValue,
+)
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import Tensor
 from dynajit.ir import graph
+from dynajit.ir.loop_derivatives import gradients
 from dynajit.ir.loops import Loop, append
 from dynajit.ir.refusals import may_refuse
 from dynajit.ir.sizes import node_sizes
@@ -112,7 +127,7 @@ class Watcher:
         self._open.append(turn)
         try:
             make()
-        except (Differs, GraphBreak, NotKnown, SkipFrame, Varies, RecursionError):
+        except (Differs, NotCarried, GraphBreak, NotKnown, SkipFrame, Varies, RecursionError):
             turn.undo()
             return False
         finally:
@@ -130,18 +145,18 @@ class Watcher:
             return False
         if self._open and self._open[-1].next_item(frame, iterator):
             return True
-        self._at_range(executor, frame, iterator)
+        self._at_items(executor, frame, iterator)
         return False
 
-    def _at_range(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:
-        state = executor.heap[iterator.identity]
+    def _at_items(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:
+        left = items_left(executor, iterator)
         key = id(frame), frame.index
-        if not isinstance(state, RangeIterator) or not state.rest:
+        if not left:
             self._watched.pop(key, None)
             return
         found = self._watched.get(key)
         if found is None or found.frame is not frame or found.iterator is not iterator:
-            if len(state.rest) < FEWEST_TURNS:
+            if left < FEWEST_TURNS:
                 return
             found = Watched(frame, iterator, (), 0, 0, 0)
         nodes = len(executor.recorder.builder.nodes)
@@ -150,12 +165,13 @@ class Watcher:
         if (
             found.turns >= PEELED
             and tried < MOST_TRIED
-            and len(state.rest) >= FEWEST_TURNS - PEELED
-            and (nodes - found.nodes) * len(state.rest) >= FEWEST_NODES
+            and left >= FEWEST_TURNS - PEELED
+            and (nodes - found.nodes) * left >= FEWEST_NODES
         ):
             tried += 1
-            if may_try(executor, frame):
-                turn = _Turn(executor, frame, found.states[-1], state.rest, self.number())
+            items = items_of(executor, iterator) if may_try(executor, frame) else None
+            if items is not None:
+                turn = _Turn(executor, frame, found.states[-1], items, self.number())
                 self.attempt(turn, turn.make)
         self._watched[key] = Watched(
             frame, iterator, states, found.turns + 1, tried, len(executor.recorder.builder.nodes)
@@ -211,6 +227,9 @@ class Tried:
         number: of the loop.
     """
 
+    #: Whether gradients may pass.
+    differentiable: ClassVar[bool] = False
+
     def __init__(self, executor: "Executor", frame: Frame, number: int) -> None:
         self.depth = len(executor.frames)
         self._executor, self._frame, self._number = executor, frame, number
@@ -220,7 +239,7 @@ class Tried:
         self._points = len(frame.points)
         self._mark: Mark = self._recorder.mark()
         self._watched = len(self._recorder.watched)
-        self._turns = Turns(number, self._input)
+        self._turns = Turns(number, self._input, executor.heap.next_id)
         self._stand_ins: list[graph.Node] = []
 
     @property
@@ -243,7 +262,9 @@ class Tried:
         """A tensor like one that there is in front of the turn."""
         held = value_in(self._recorder, value)
         kind = TensorType(held.shape, held.dtype, held.device)
-        made = self._recorder.new_tensor(self._input(name, kind))
+        given = self._input(name, kind)
+        self._builder.note_gradient(given, self._builder.needs_gradient(held))
+        made = self._recorder.new_tensor(given)
         self._builder.lay_out(value_in(self._recorder, made), contiguous_strides(held.shape))
         return made
 
@@ -251,6 +272,10 @@ class Tried:
         """Begin the turn, with these locals."""
         self._recorder.turns.append(self._turns)
         self._frame.locals = Reads(found)
+
+    def _again(self) -> None:
+        """In front of the turn once more."""
+        self._frame.restore(self._start)
 
     def undo(self) -> None:
         """As if the turn had not been tried."""
@@ -287,9 +312,15 @@ class Tried:
             raise Differs
         if len(recorder.watched) != self._watched:
             raise Differs
+        known = self._followed()
         for identity, old in heap.written_since(self._mark.heap).items():
-            if heap[identity] is not old:
+            is_same = heap[identity] is old or identity in known
+            if not is_same and not is_read_again(old, heap[identity]):
                 raise Differs
+
+    def _followed(self) -> Collection[int]:
+        """Heap ids of what the turn may have changed."""
+        return ()
 
     def _held_after(
         self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
@@ -321,7 +352,9 @@ class Tried:
             held, wanted = value_in(recorder, after), value_in(recorder, stand)
             if place in seen or not is_like(held.type, wanted.type):
                 raise Differs
-            if not is_plain(recorder, after):
+            if not is_plain(recorder, after, self.differentiable):
+                raise Differs
+            if self._builder.needs_gradient(held) != self._builder.needs_gradient(wanted):
                 raise Differs
             seen.add(place)
             found.append(held.node)
@@ -334,7 +367,10 @@ class Tried:
             Differs: a gradient passes, or sizes that vary, complex numbers or GPUs are met.
         """
         outer = {a for node in taken for a in node.args if isinstance(a, graph.Node)}
-        if any(self._builder.node_needs_gradient(node) for node in taken):
+        builder = self._builder
+        if not self.differentiable and any(map(builder.node_needs_gradient, taken)):
+            raise Differs
+        if any(node in builder.leaves for node in taken):
             raise Differs
         for node in {*taken, *outer}:
             kind = node.type
@@ -360,19 +396,22 @@ class _Turn(Tried):
     Args:
         executor, frame: at the head of the loop.
         before: the frame in front of the turn before.
-        rest: the counter in the turns that are left.
+        items: what the loop gives in the turns that are left.
         number: of the loop.
     """
 
+    differentiable = True
+
     def __init__(
-        self, executor: "Executor", frame: Frame, before: SavedFrame, rest: range, number: int
+        self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
     ) -> None:
         super().__init__(executor, frame, number)
-        self._before, self._rest = before, rest
+        self._before, self._items = before, items
         #: Local -> what it holds in front of the turn, what stands for that.
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         self._changed: set[str] = set()
+        self._memories = Memories(self._recorder, self._input)
 
     def make(self) -> None:
         """Capture the turn and make a loop of it.
@@ -381,7 +420,21 @@ class _Turn(Tried):
             Differs, GraphBreak, ...: it stands for no other.
         """
         self._capture()
+        written = self._memories.further(self._mark.heap)
+        if written:
+            self.undo()
+            self._again()
+            self._clear()
+            self._memories.carry(written)
+            self._capture()
         self._finish()
+
+    def _clear(self) -> None:
+        self._tensors.clear()
+        self._numbers.clear()
+        self._changed.clear()
+        self._stand_ins.clear()
+        self._turns.clear()
 
     # -- before ------------------------------------------------------------------------------
 
@@ -396,9 +449,10 @@ class _Turn(Tried):
                 found[name] = value
                 continue
             self._changed.add(name)
-            if isinstance(value, TensorValue) and is_plain(self._recorder, value):
-                self._tensors[name] = value, self._stand_in(name, value)
-                found[name] = self._tensors[name][1]
+            held = elements_of(self._executor, value)
+            if held is not None and is_plain(self._recorder, held, True):
+                self._tensors[name] = held, self._stand_in(name, held)
+                found[name] = made_like(self._executor, value, self._tensors[name][1])
             elif _is_number(old) and _is_number(value) and type(old.value) is type(value.value):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
@@ -422,7 +476,10 @@ class _Turn(Tried):
         if self._before.cells != self._start.cells:
             raise Differs
         self._enter(self._begin())
-        frame.push(Scalar(self._rest[0], sources.Turn(self._number, "")))
+        self._memories.begin()
+        counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
+        self._turns.asked.update(self._items.lists)
+        frame.push(self._items.item(counter))
         frame.index += 1
         for _ in range(MOST_INSTRUCTIONS):
             executor.run_one()
@@ -437,35 +494,160 @@ class _Turn(Tried):
         self._check_effects()
         self._check_locals()
         kept = [name for name in self._tensors if name in self._now.read]
+        if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
+            raise Differs
         pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
-        counter = self._rest[:-1]
+        self._memories.look()
+        appended = self._appended(kept)
+        collected = self._held_in(appended.made.values(), [last for _, last in pairs])
+        counter = self._items.counter[:-1]
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
-        numbers, ends = numbers_of(counter, self._numbers_after(), scalars)
+        count = len(scalars)
+        numbers, ends = numbers_of(
+            counter, self._numbers_after(), [*scalars, *map(self._of_turns_only, appended.numbers)]
+        )
         taken = self._take()
-        stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
         inputs = [value.node for _, value in self._turns.taken.values()]
-        body, fixed = body_of(self._builder.name, taken, inputs, stands, after)
+        known = dict(zip(inputs, numbers, strict=False))
+        memories = self._memories
+        memories.split(taken, known, len(counter), [*after, *collected.values()])
+        memories.check_costs(taken)
+        after += memories.after()
+        rows = [*collected.values(), *memories.rows()]
+        stands = [self._recorder.graph_value(self._tensors[name][1]).node for name in kept]
+        stands += memories.stands()
+        body, fixed = body_of(
+            self._builder.name, taken, inputs, stands, [*after, *rows], memories.changes()
+        )
         recorder, builder = self._recorder, self._builder
         builder.take(self._mark.nodes, self._stand_ins)
         recorder.heap.restore(self._mark.heap)
-        results: Iterable[graph.Value] = ()
-        if kept or any(map(may_refuse, taken)):
+        results: Sequence[graph.Value] = ()
+        if after or rows or any(map(may_refuse, taken)):
             given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
-            operands = self._operands((*_of(given), *fixed))
-            loop = Loop(body, tuple(numbers), len(kept))
-            results = append(
-                builder, loop, len(counter), True, operands[: len(kept)], operands[len(kept) :]
-            )
+            operands = (*_of(given), *memories.given(), *map(memories.in_front, fixed))
+            results = self._record(body, numbers[:count], len(counter), operands, after, rows)
         found = dict(self._start.locals)
         for name in self._changed:
             found.pop(name, None)
         found |= {name: constant(value) for name, value in ends.items()}
-        for name, result in zip(kept, results, strict=False):
-            found[name] = recorder.new_tensor(result)
+        left: dict[int, Value] = {}
+        for name, result, (_, last) in zip(kept, results, pairs, strict=False):
+            made = recorder.new_tensor(result)
+            left[last.identity] = made_like(self._executor, self._start.locals[name], made)
+            found[name] = left[last.identity]
         self._leave(found)
-        iterator = self._frame.stack[-1]
-        recorder.heap.write(iterator.identity, RangeIterator(self._rest[-1:]))
+        stacks = dict(zip(collected, results[len(after) :], strict=False))
+        written = results[len(after) + len(collected) :]
+        memories.end(results[len(kept) : len(after)], written, len(counter))
+        appended.place(len(counter), stacks, numbers[count:], left)
+        self._items.skip(len(counter))
+
+    def _followed(self) -> Collection[int]:
+        return {*self._grown(), *self._memories.carried}
+
+    def _grown(self) -> Mapping[int, ListValue]:
+        """Lists that the turn has appended to, and done nothing else."""
+        heap, turns = self._recorder.heap, self._turns
+        return {
+            identity: target
+            for identity, target in turns.grown.items()
+            if identity not in turns.asked and isinstance(heap[identity], Collected)
+        }
+
+    def _appended(self, kept: Iterable[str]) -> Appended:
+        """What the turn appends to lists.
+
+        Args:
+            kept: variables that turns hand on.
+
+        Raises:
+            Differs: it cannot be told for each turn.
+        """
+        heap = self._recorder.heap
+        stands = {
+            self._tensors[name][1].identity: (self._start.locals[name], self._now_in(name))
+            for name in kept
+        }
+        lists = [(target, heap[key].appended) for key, target in self._grown().items()]
+        try:
+            return Appended(self._executor, lists, stands, self._is_made_by_turn)
+        except NotCollected:
+            raise Differs from None
+
+    def _is_made_by_turn(self, identity: int) -> bool:
+        """Whether a tensor is new in each turn; False: it is the same one in all turns.
+
+        Raises:
+            Differs: neither.
+        """
+        heap = self._recorder.heap
+        if not heap.is_made_since(self._mark.heap, identity):
+            return False
+        stands = {stand.identity for _, stand in self._tensors.values()}
+        value = TensorValue(identity, Tensor)
+        is_new = _is_new(self._recorder, value, self._mark, stands)
+        if not is_new or not is_plain(self._recorder, value, True):
+            raise Differs
+        return True
+
+    def _held_in(
+        self, made: Iterable[TensorValue], handed_on: Iterable[TensorValue]
+    ) -> dict[int, graph.Node]:
+        """Heap id of a tensor that is appended -> what it holds after the turn.
+
+        Raises:
+            Differs: it shares memory with another one, or with what is handed on.
+        """
+        recorder = self._recorder
+        owners: dict[int, int] = {}
+        found: dict[int, graph.Node] = {}
+        for value in (*handed_on, *made):
+            place = recorder.heap[value.identity].memory or value.identity
+            if owners.setdefault(place, value.identity) != value.identity:
+                raise Differs
+        for value in made:
+            found[value.identity] = value_in(recorder, value).node
+        return found
+
+    def _record(
+        self,
+        body: graph.Graph,
+        numbers: Sequence[Any],
+        limit: int,
+        operands: Sequence[graph.Node],
+        after: Sequence[graph.Node],
+        collected: Sequence[graph.Node],
+    ) -> list[graph.Value]:
+        """The loop in the graph: what it hands on in the end, and what it collects.
+
+        Raises:
+            Differs: gradients would be handed on in several dtypes.
+        """
+        builder, kept = self._builder, [*after, *collected]
+        counts, count = (len(after), len(collected)), len(kept)
+        needs = [builder.node_needs_gradient(node) for node in kept]
+        if not any(needs):
+            loop = Loop(body, tuple(numbers), *counts)
+            return [*append(builder, loop, limit, True, self._operands(operands))][:count]
+        found = {node.type.dtype for node, need in zip(kept, needs, strict=True) if need}  # type: ignore[union-attr]
+        if len(found) > 1 or not found <= {dtypes.float32, dtypes.float64}:
+            raise Differs
+        active = tuple(map(builder.node_needs_gradient, operands))
+        unit = found.pop()
+        loop = Loop(body, tuple(numbers), *counts, active=active, gradients=gradients, unit=unit)
+        values = [graph.Value(builder, node) for node in operands]
+        results = append(builder, loop, limit, True, values)[:count]
+        for result in results:
+            assert isinstance(result.node.args[0], graph.Node)
+            is_float = result.dtype.category >= Category.FLOATING
+            builder.note_gradient(graph.Value(builder, result.node.args[0]), True)
+            builder.note_gradient(result, is_float)
+        return [
+            result if need else builder.without_gradient(result)
+            for result, need in zip(results, needs, strict=True)
+        ]
 
     def _check_locals(self) -> None:
         """Refuse a turn after which other locals differ than those that did before."""
@@ -484,11 +666,18 @@ class _Turn(Tried):
             if name not in now.fresh:
                 raise Differs
 
-    def _after(self, name: str) -> TensorValue:
+    def _now_in(self, name: str) -> Value:
         value = dict.get(self._now, name)
-        if not isinstance(value, TensorValue):
+        if value is None:
             raise Differs
         return value
+
+    def _after(self, name: str) -> TensorValue:
+        value = self._now_in(name)
+        held = elements_of(self._executor, value)
+        if held is None or value.python_type is not self._start.locals[name].python_type:
+            raise Differs
+        return held
 
     def _numbers_after(self) -> dict[str, tuple[int | float, Any]]:
         """For each variable that holds a number: in front of the turn, and after it."""
@@ -499,10 +688,15 @@ class _Turn(Tried):
             after = dict.get(self._now, name)
             if not isinstance(after, (Scalar, Constant)) or after.python_type is not type(first):
                 raise Differs
-            if isinstance(after, Scalar) and not is_of_a_turn(after):
-                raise Differs
+            if isinstance(after, Scalar):
+                after = self._of_turns_only(after)
             found[name] = first, after
         return found
+
+    def _of_turns_only(self, scalar: Scalar) -> Scalar:
+        if not is_of_a_turn(scalar):
+            raise Differs
+        return self._recorder.of_turns_only(scalar)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -519,7 +713,7 @@ def is_same(a: Any, b: Any) -> bool:
         return True
     if isinstance(a, Constant) and isinstance(b, Constant):
         return type(a.value) is type(b.value) and repr(a.value) == repr(b.value)
-    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+    if isinstance(a, HeapValue) and isinstance(b, HeapValue):
         return a.identity == b.identity
     return False
 
@@ -533,15 +727,17 @@ def value_in(recorder: Any, value: TensorValue) -> graph.Value:
     return found
 
 
-def is_plain(recorder: Any, value: TensorValue) -> bool:
-    """Whether a tensor is its elements, and nothing else: row-major, without a gradient."""
+def is_plain(recorder: Any, value: TensorValue, may_need_gradient: bool = False) -> bool:
+    """Whether a tensor is its elements, and nothing else: row-major, perhaps with a gradient."""
     contents: TensorContents = recorder.heap[value.identity]
     is_special = contents.attributes or contents.has_new_data
     if value.cls is not Tensor or is_special or contents.is_new_leaf or contents.is_frozen:
         return False
     held = value_in(recorder, value)
     builder = recorder.builder
-    if not isinstance(held.type, TensorType) or builder.needs_gradient(held):
+    if not isinstance(held.type, TensorType):
+        return False
+    if builder.needs_gradient(held) and not may_need_gradient:
         return False
     if any(node_sizes(held.node)) or held.type.device != CPU:
         return False
@@ -573,10 +769,15 @@ def body_of(
     numbers: list[graph.Node],
     carried: list[graph.Node],
     after: list[graph.Node],
+    changes: Changes = NO_CHANGES,
 ) -> tuple[graph.Graph, list[graph.Node]]:
     """The graph of a turn, and the nodes from outside that it reads."""
+    taken = [node for node in taken if node not in changes.gone]
+    after = [changes.applied(node) for node in after]
     own = {*taken, *numbers, *carried}
-    operands = (a for node in taken for a in node.args if isinstance(a, graph.Node))
+    operands = (
+        changes.applied(a) for node in taken for a in node.args if isinstance(a, graph.Node)
+    )
     fixed = [node for node in dict.fromkeys((*operands, *after)) if node not in own]
     builder = graph.Builder(name, reserved=(node.name for node in taken))
     known: dict[Any, graph.Node] = {}
@@ -589,9 +790,12 @@ def body_of(
         if node.kind is not graph.NodeKind.CALL:
             known[node] = builder.adopt(node).node
             continue
-        args = tuple(known[a] if isinstance(a, graph.Node) else a for a in node.args)
+        args = tuple(
+            known[changes.applied(a)] if isinstance(a, graph.Node) else a for a in node.args
+        )
         known[node] = builder.copy(node, args).node
-    refusing = [known[node] for node in taken if may_refuse(node) and node not in after]
+    certain = {*after, *changes.certain}
+    refusing = [known[node] for node in taken if may_refuse(node) and node not in certain]
     return builder.finish([*(known[node] for node in after), *refusing]), fixed
 
 

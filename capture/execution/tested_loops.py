@@ -246,7 +246,7 @@ class _Test(Tried):
         self._numbers: dict[Path, tuple[int | float, Scalar]] = {}
         self._asked: list[tuple[str, Any, Any, bool]] = []
         self._rest: range | None = None
-        self._turns.taken.clear()  # inputs of a turn that was undone are gone
+        self._turns.clear()
         self._stand_ins.clear()
 
     def make(self) -> None:
@@ -371,10 +371,6 @@ class _Test(Tried):
 
     # -- after -------------------------------------------------------------------------------
 
-    def _again(self) -> None:
-        """In front of the turn once more."""
-        self._frame.restore(self._start)
-
     def _carries_more(self) -> bool:
         """Whether the turn has changed what was not known to change."""
         before = len(self._carried) + len(self._dropped)
@@ -461,8 +457,7 @@ class _Test(Tried):
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
         operands = self._operands((*given, *fixed))
         loop = Loop(body, tuple(numbers), len(pairs), tests=True)
-        count = len(pairs)
-        results = append(builder, loop, limit, go, operands[:count], operands[count:])
+        results = append(builder, loop, limit, go, operands)
         made = {
             path: recorder.new_tensor(result)
             for path, result in zip(self._tensors, results, strict=False)

@@ -143,6 +143,11 @@ class Heap:
         """True if the object was not undone."""
         return identity in self._contents
 
+    @property
+    def next_id(self) -> int:
+        """The id that the next object gets."""
+        return self._next
+
     def mark(self) -> int:
         """A mark for `restore`."""
         return len(self._journal)

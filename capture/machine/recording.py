@@ -854,7 +854,7 @@ class Recorder:
     def lift_scalar(self, scalar: Scalar) -> graph.Value:
         """The graph input of a run-time number; that of a symbol has the symbol's name."""
         if self.turns and turns.is_of_a_turn(scalar):
-            return turns.lift(self.turns, scalar)
+            return turns.lift(self.turns, self.of_turns_only(scalar))
         key = ("scalar", scalar.source if scalar.source is not None else id(scalar))
         symbol = None if scalar.symbolic is None else symint.name_of(scalar.symbolic)
         if symbol is not None:
@@ -871,6 +871,20 @@ class Recorder:
                 value = self.builder.input(name, ScalarType(category), False)
             self._inputs[key] = (value, scalar, False)
         return self._inputs[key][0]
+
+    def of_turns_only(self, scalar: Scalar) -> Scalar:
+        """A number of a turn without numbers that are relied on, or that differ in no call yet."""
+
+        def known(part: Scalar) -> Constant | None:
+            is_plain = part.source is not None and part.symbolic is None
+            if not is_plain or isinstance(part.source, (sources.Drawn, sources.Contents)):
+                return None
+            is_fixed = guard_key(part.source, Kind.EQUALS, part.value) in self._guards
+            if not is_fixed and self.sizes.varies(part):
+                return None
+            return Constant(self.specialise(part))
+
+        return turns.with_known(scalar, known)
 
     def use_scalar_type(self, scalar: Scalar) -> None:
         """Guard the types of the numbers that a run-time number is made of."""

@@ -45,11 +45,10 @@ from dynajit.capture.python.keys import key_token, store_key, token_in
 from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.results import call_special
 from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_store
-from dynajit.capture.python.tensors.native_calls import native_method
+from dynajit.capture.python.tensors.native_calls import native_method, place_in_turn
 from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.truth import truth
 from dynajit.capture.tensors.known_contents import known_tensor
-from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -65,10 +64,7 @@ from dynajit.capture.values.storage import operand_of, storage_of
 from dynajit.capture.values.symbolic import FALSE, TRUE, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import class_with_methods, is_quiet, is_users_code, lookup
-from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import int64
 from dynajit.eager import Size
-from dynajit.ops import TABLE
 
 # -- contents ------------------------------------------------------------------------------------
 
@@ -87,17 +83,6 @@ def _own_subscript(container: Value) -> Any:
     return function if is_users_code(function) else None
 
 
-def _place_in_turn(machine: Machine, index: Value) -> Value:
-    """An index with tensors for the ints that differ between the turns of a loop."""
-    if isinstance(index, TupleValue) and index.cls is tuple:
-        items = tuple(_place_in_turn(machine, item) for item in index.items)
-        return index if items == index.items else TupleValue(items)
-    if not isinstance(index, Scalar) or index.python_type is not int or not is_of_a_turn(index):
-        return index
-    number = machine.recorder.lift_scalar(index)
-    return machine.recorder.new_tensor(TABLE.full(number, shape=(), dtype=int64, device=CPU))
-
-
 def subscript(machine: Machine, container: Value, index: Value) -> Steps[Value]:
     """`container[index]`."""
     if isinstance(container, TensorValue) or (
@@ -108,7 +93,7 @@ def subscript(machine: Machine, container: Value, index: Value) -> Steps[Value]:
             if found is not None:
                 return found
         refuse_older_key(machine, index)
-        place = _place_in_turn(machine, index)
+        place = place_in_turn(machine, index)
         return native_method(machine, container, "__getitem__", [place], {})
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_item(machine, container, index))

@@ -18,7 +18,9 @@ from dynajit.capture.places import sources
 from dynajit.capture.python.basic import hashable, hashable_as, is_known, unsupported
 from dynajit.capture.python.objects.fields import instance_entries, instance_lookup, instance_store
 from dynajit.capture.python.objects.removals import removed
+from dynajit.capture.tensors.turns import collects
 from dynajit.capture.values.containers import (
+    Collected,
     DictValue,
     DictViewValue,
     Grown,
@@ -72,6 +74,10 @@ def list_items(machine: Machine, value: ListValue) -> tuple[Value, ...]:
     machine.recorder.use(value)
     contents = machine.heap[value.identity]
     existing = machine.recorder.existing(value)
+    for turn in machine.recorder.turns:
+        turn.asked.add(value.identity)
+    if isinstance(contents, Collected):
+        raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "reading a list that each turn appends to")
     if contents is None or isinstance(contents, Grown):
         items = _stored_items(machine, value, existing)
         revise = None if contents is None else lambda grown: grown.after(items)
@@ -98,6 +104,11 @@ def _stored_items(machine: Machine, value: ListValue, existing: Any) -> tuple[Va
 def grow_list(machine: Machine, value: ListValue, items: tuple[Value, ...]) -> None:
     """`value.extend(items)`; an existing list that nobody read is not read for it."""
     contents = machine.heap[value.identity]
+    if collects(machine.recorder.turns, machine.heap, value):
+        machine.recorder.use(value)
+        before = contents.appended if isinstance(contents, Collected) else ()
+        machine.heap.write(value.identity, Collected((*before, *items)))
+        return
     if machine.recorder.existing(value) is None or isinstance(contents, tuple):
         machine.heap.write(value.identity, (*list_items(machine, value), *items))
         return

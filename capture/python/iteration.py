@@ -7,7 +7,9 @@ import types
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
@@ -35,6 +37,7 @@ from dynajit.capture.python.given_items import with_given
 from dynajit.capture.python.objects.fields import holder
 from dynajit.capture.python.objects.removals import removals
 from dynajit.capture.python.sets import tokens_in_order
+from dynajit.capture.python.tensors.arrays import is_array, new_array, tensor_in
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.truth import length, truth
@@ -64,6 +67,9 @@ from dynajit.capture.values.users_code import MISSING, class_with_methods, looku
 
 LIMIT_OF_ITEMS = 100_000
 
+#: Rows of a tensor that are all views of the graph when an iteration begins.
+MOST_ROWS: Final = 1000
+
 
 def new_iterator(machine: Machine, state: Any, cls: type) -> IteratorValue:
     """An iterator made by the captured code."""
@@ -89,6 +95,10 @@ def iterate(machine: Machine, value: Value) -> Steps[Value]:
     if isinstance(value, TensorValue):
         rows = TupleValue(tuple(tensor_rows(machine, value)))
         return new_iterator(machine, SequenceIterator(rows), type(iter([])))
+    rows_of_array = array_rows(machine, value)
+    if rows_of_array is not None:
+        state = SequenceIterator(TupleValue(rows_of_array))
+        return new_iterator(machine, state, type(iter(_Indexed())))
     cls = class_with_methods(value, "__iter__")
     if cls is not None:
         return (yield from _iterate_object(machine, value, cls))
@@ -255,11 +265,24 @@ def tensor_rows(machine: Machine, value: TensorValue) -> list[Value]:
     if not shape:
         raise_python(machine, TypeError, "iteration over a 0-d tensor")
     count = int(shape[0])  # a size that varies is specialised: every row is traced
-    if count > 1000:
+    if count > MOST_ROWS:
         raise GraphBreak(breaks.LIMIT, "iterating over the rows of a large tensor")
     rows = native_method(machine, value, "unbind", [constant(0)], {})
     assert isinstance(rows, TupleValue) and len(rows.items) == count
     return list(rows.items)
+
+
+def array_rows(machine: Machine, value: Value) -> tuple[Value, ...] | None:
+    """The views that iterating over an array gives; None for what is no array, or is read item by
+    item: numbers are copies, of what the array holds in each turn."""
+    if not is_array(value):
+        return None
+    shape = tensor_type(machine, tensor_in(machine, value)).shape
+    if len(shape) < 2 or not isinstance(shape[0], int) or shape[0] > MOST_ROWS:
+        return None
+    rows = tensor_rows(machine, tensor_in(machine, value))
+    found = [new_array(machine, row, np.ndarray) for row in rows if isinstance(row, TensorValue)]
+    return tuple(found)
 
 
 # -- next ----------------------------------------------------------------------------------------

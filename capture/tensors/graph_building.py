@@ -14,6 +14,7 @@ from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.tensors import layouts
 from dynajit.capture.tensors.memory import make_leaf, operands_of
+from dynajit.capture.tensors.rows import joined
 from dynajit.capture.values.symbolic import Scalar
 from dynajit.capture.values.tensors import Step, TensorValue
 from dynajit.core.arrays.gpu import runtime as gpu
@@ -174,6 +175,10 @@ class Builder(graph.Builder):
         """Record an op; with grad mode off, operands are detached first."""
         if any(isinstance(value, graph.Value) for value in attributes.values()):
             return self._of_numbers(op, inputs, attributes)
+        if op is TABLE.cat or op is TABLE.stack:
+            found = joined(self, op, inputs, attributes["dim"])
+            if found is not None:
+                return found
         operands = [*for_row(op, tuple(self.lift(operand) for operand in inputs))]
         wanted = attributes.get("device", CPU)
         if wanted is not CPU:
@@ -231,6 +236,10 @@ class Builder(graph.Builder):
     def node_needs_gradient(self, node: graph.Node) -> bool:
         """The same of a node."""
         return self._needs_gradient.get(node, False)
+
+    def note_gradient(self, value: graph.Value, needed: bool) -> None:
+        """Say whether gradients pass to a value that `call` or `placeholder` has made."""
+        self._needs_gradient[value.node] = needed
 
     def without_gradient(self, operand: Any) -> Any:
         """An operand as operations see it while grad mode is off."""

@@ -166,6 +166,15 @@ def _new_view(
     return _allocate(recorder, made, cls)
 
 
+def view_by(recorder: "Recorder", memory: int, steps: tuple[Step, ...]) -> TensorValue:
+    """A tensor that looks at memory by these steps."""
+    held: MemoryContents = recorder.heap[memory]
+    found: graph.Value = held.value
+    for step in steps:
+        found = recorder.builder.view(step, found)
+    return _new_view(recorder, found, memory, steps, Tensor)
+
+
 def data_of(recorder: "Recorder", value: TensorValue, cls: type) -> TensorValue:
     """`value.data`."""
     step = Step(TABLE.detach, {}, recorder.grad_enabled, is_data=True)
@@ -371,7 +380,7 @@ def refuse_partial_overlap(
     one, other = recorder.heap[written.identity], recorder.heap[operand.identity]
     if written.identity == operand.identity or not one.memory or one.memory != other.memory:
         return
-    if _lead_to_the_same(one.steps, other.steps):
+    if _is_same_place(recorder, one, other):
         return
     a, b = _image_of(recorder, one), _image_of(recorder, other)
     if a is None or b is None or len(a.moved) * len(b.moved) > MOST_PLACES:
@@ -381,13 +390,46 @@ def refuse_partial_overlap(
         raise GraphBreak(breaks.TENSOR_FAILURE, "a write to memory that an operand reads")
 
 
-def _lead_to_the_same(a: tuple[Step, ...], b: tuple[Step, ...]) -> bool:
-    """True for views of the same elements in the same order, wherever numbers put them."""
-    a, b = (tuple(step for step in steps if step.op is not TABLE.detach) for steps in (a, b))
+def _is_same_place(recorder: "Recorder", one: TensorContents, other: TensorContents) -> bool:
+    """Whether two tensors of one memory look at the same elements, by the same steps."""
+    a, b = (_moving_steps(recorder, contents) for contents in (one, other))
     return len(a) == len(b) and all(
-        x.op is y.op and x.attributes == y.attributes and x.numbers is y.numbers
+        x.op is y.op
+        and x.attributes == y.attributes
+        and (x.numbers is None) == (y.numbers is None)
+        and (x.numbers is None or _origin(recorder, x) == _origin(recorder, y))
         for x, y in zip(a, b, strict=True)
     )
+
+
+def _moving_steps(recorder: "Recorder", contents: TensorContents) -> list[Step]:
+    """The steps that lead to other elements, or to another shape."""
+    memory: MemoryContents = recorder.heap[contents.memory]
+    kind: Any = memory.value.node.type
+    found = []
+    for step in contents.steps:
+        given = [operand.node.type for operand in operands_of(recorder, step)]
+        after = step.op.infer(kind, *given, **step.attributes)
+        if step.op not in (TABLE.detach, TABLE.reshape) or after.shape != kind.shape:
+            found.append(step)
+        kind = after
+    return found
+
+
+def _origin(recorder: "Recorder", step: Step) -> Any:
+    """Equal for steps whose numbers are copies of the same ones."""
+    assert step.numbers is not None
+    return _origin_of(recorder.graph_value(step.numbers).node)
+
+
+def _origin_of(argument: Any) -> Any:
+    if not isinstance(argument, graph.Node) or argument.op is None:
+        return argument
+    if argument.op.name in ("clone", "reshape", "full"):
+        return _origin_of(argument.args[0])
+    if argument.op.name in ("stack", "cat"):
+        return tuple(map(_origin_of, argument.args))
+    return argument
 
 
 MOST_PLACES: Final = 1 << 12

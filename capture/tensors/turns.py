@@ -13,6 +13,7 @@ from typing import Any, Final
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.places.sources import Turn
+from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.core.types.dtypes import Category
@@ -34,13 +35,20 @@ class Turns:
     Args:
         loop: its number in the capture.
         placeholder: makes an input of the graph that stands for one.
+        first: objects that the turn makes have this id or a later one.
 
     Attributes:
         decide: answers a comparison in a frame that may end the loop; None: none may.
+        asked: ids of lists that the turn has read.
+        grown: id -> list that is older than the turn, which has appended to it.
     """
 
-    def __init__(self, loop: int, placeholder: Callable[[str, ScalarType], graph.Value]) -> None:
-        self.loop = loop
+    def __init__(
+        self, loop: int, placeholder: Callable[[str, ScalarType], graph.Value], first: int
+    ) -> None:
+        self.loop, self.first = loop, first
+        self.asked: set[int] = set()
+        self.grown: dict[int, ListValue] = {}
         self._placeholder = placeholder
         self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
         self.decide: Callable[[Any, str, Value, Value], bool | None] | None = None
@@ -55,9 +63,26 @@ class Turns:
             found = self.taken[key] = (scalar, self._placeholder("turn", kind))
         return found[1]
 
+    def clear(self) -> None:
+        """The turn was undone: its inputs are gone."""
+        self.taken.clear()
+        self.asked.clear()
+        self.grown.clear()
+
     def forget(self, exist: Callable[[graph.Node], bool]) -> None:
         """Leave out the inputs that the graph has no longer."""
         self.taken = {key: pair for key, pair in self.taken.items() if exist(pair[1].node)}
+
+
+def collects(turns: Sequence[Turns], heap: Any, value: Any) -> bool:
+    """Whether items are appended to a list that is older than a turn; the turns note it."""
+    if type(value) is not ListValue:
+        return False
+    identity = value.identity
+    older = [turn for turn in turns if identity < turn.first or heap.is_adopted(identity)]
+    for turn in older:
+        turn.grown[identity] = value
+    return bool(older)
 
 
 def is_of_a_turn(scalar: Any) -> bool:
@@ -70,6 +95,25 @@ def decided(turns: Sequence[Turns], frame: Any, symbol: str, a: Value, b: Value)
     if not turns or turns[-1].decide is None or not (is_of_a_turn(a) or is_of_a_turn(b)):
         return None
     return turns[-1].decide(frame, symbol, a, b)
+
+
+def with_known(scalar: Scalar, known: Callable[[Scalar], Constant | None]) -> Scalar:
+    """A number of a turn with constants for the parts that `known` knows."""
+
+    def part(value: Scalar | Constant) -> Scalar | Constant:
+        if isinstance(value, Constant) or isinstance(value.source, Turn):
+            return value
+        if value.expression is None:
+            return known(value) or value
+        symbol, operands = value.expression
+        found = tuple(map(part, operands))
+        if all(a is b for a, b in zip(found, operands, strict=True)):
+            return value
+        return Scalar(value.value, value.source, (symbol, found), value.symbolic)
+
+    found = part(scalar)
+    assert isinstance(found, Scalar)
+    return found
 
 
 def lift(turns: Sequence[Turns], scalar: Scalar) -> graph.Value:

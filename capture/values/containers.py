@@ -80,6 +80,14 @@ class Grown:
         return items + self.appended
 
 
+@record
+class Collected(Grown):
+    """Contents of a list that is older than the turn of a loop that appends to it.
+
+    What it held is known, but is other in each turn.
+    """
+
+
 class DictValue(HeapValue):
     """A dict or OrderedDict, or a defaultdict that existed before (a new one is an object)."""
 

@@ -13,6 +13,8 @@ import numpy as np
 from dynajit.codegen import _runtime
 from dynajit.codegen.run.numpy_backend import NumpyProgram
 from dynajit.core.records import record
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import Shape, numel
 from dynajit.ir import interpret, loops
 from dynajit.ir.graph import Graph
 from dynajit.ir.loops import Listed, Loop, Steps
@@ -26,8 +28,7 @@ class LoopBlueprint:
 
     Args:
         graph: the rows.
-        bodies: the blueprint of the body of each loop, in the order of `loops.loops_of`; None for
-            what cannot be kept.
+        bodies: the blueprint of each graph of `loops.bodies_of`; None for what cannot be kept.
     """
 
     graph: Graph
@@ -40,12 +41,13 @@ class LoopProgram(NumpyProgram):
     Args:
         graph: rows, with loops among them.
         name: for reports.
-        bodies: the program of each loop's body, in the order of `loops.loops_of`.
+        bodies: the program of each graph of `loops.bodies_of`.
     """
 
     def __init__(self, graph: Graph, name: str, bodies: Sequence[Any]) -> None:
         super().__init__(graph, name)
-        self._bodies = dict(zip(loops.loops_of(graph), bodies, strict=True))
+        self._bodies = dict(zip(loops.bodies_of(graph), bodies, strict=True))
+        self._whole = _whole(graph)
         self.kernels = tuple(kernel for body in bodies for kernel in body.kernels)
         self.source = "\n".join([self.source, *(body.source for body in bodies)])
         self.explain = "\n".join(f"in each turn of a loop: {body.explain}" for body in bodies)
@@ -57,30 +59,74 @@ class LoopProgram(NumpyProgram):
 
     def _evaluate(self, op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """One row; a loop by the program of its body."""
+        if op is loops.PART and isinstance(args[0], _Results):
+            return args[0].take(named["offset"], named["shape"], named["dtype"])
         if op is not loops.LOOP:
             return evaluate(op, args, named)
         go, *values = args
         loop, limit = named["loop"], named["limit"]
-        body = self._bodies[loop]
+        body = self._bodies[loop.body]
         arrays = [_row_major(value) for value in values]
         found = _turns(loop, limit, arrays, body) if go else None
-        if found is not None:
+        if found is None:
+            found = loops.run(loop, limit, [go, *arrays], body)
+        if loop in self._whole:
             return loops.contents(loop, limit, found)
-        return loops.run(loop, limit, [go, *arrays], body)
+        return _Results(found, loop.offsets(limit), values)
 
     def __repr__(self) -> str:
         return f"<LoopProgram {self.name}>"
 
 
-def _turns(loop: Loop, limit: int, arrays: list[Any], body: Any) -> tuple[Any, ...] | None:
-    """What is carried at the end and the number of turns, found by C; None where it cannot."""
-    if not isinstance(body, _runtime.Program) or loop.collected:
+class _Results:
+    """What a loop gave, of which only parts are asked for. Mutable: knows what was given away.
+
+    Args:
+        found, places: of each result.
+        given: what the loop was given.
+    """
+
+    def __init__(self, found: Sequence[Any], places: Sequence[int], given: Sequence[Any]) -> None:
+        self._found = {
+            place: array
+            for array, place in zip(found, places, strict=False)
+            if not isinstance(array, np.ndarray) or array.size
+        }
+        self._away = {id(value) for value in given}
+
+    def take(self, place: int, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+        """The result that begins at a byte: an array of its own."""
+        if not numel(shape):
+            return np.empty(shape, dtype.numpy)
+        found = self._found[place]
+        array = np.asarray(found, dtype.numpy)
+        if id(found) in self._away or isinstance(array.base, np.ndarray):
+            return array.copy()
+        self._away.add(id(found))
+        return array
+
+
+def _whole(graph: Graph) -> frozenset[Loop]:
+    """The loops whose value is asked for, not only parts of it."""
+    parts = {node for node in graph.calls if node.op is loops.PART}
+    read = {argument for node in graph.calls if node not in parts for argument in node.args}
+    return frozenset(
+        node.attributes["loop"]
+        for node in graph.calls
+        if node.op is loops.LOOP and (node in read or node in graph.outputs)
+    )
+
+
+def _turns(loop: Loop, limit: int, arrays: list[Any], body: Any) -> Sequence[Any] | None:
+    """The results, found by C; None where it cannot."""
+    if not isinstance(body, _runtime.Program):
         return None
     if not all(isinstance(value, np.ndarray) for value in arrays):
         return None
     numbers = tuple(_in_c(number) for number in loop.numbers)
-    test = loop.carried if loop.tests else -1
-    return body.turns(numbers, tuple(arrays), loop.carried, limit, test)
+    test = loop.carried + loop.collected if loop.tests else -1
+    counts = loop.stacked, loop.collected, loop.backwards
+    return body.turns(numbers, tuple(arrays), loop.carried, limit, test, *counts)
 
 
 def _in_c(number: Steps | Listed) -> Any:

@@ -5,6 +5,8 @@ are kept by their names, with arguments and attributes; graphs of theirs whose s
 that hold constants, are not kept.
 """
 
+import functools
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -152,15 +154,27 @@ def _loop_data(loop: Loop) -> dict[str, Any]:
         else ("listed", *number.values)
         for number in loop.numbers
     ]
-    facts = loop.carried, loop.collected, loop.tests
-    return {"body": _graph_data(loop.body), "numbers": numbers, "facts": facts}
+    facts = loop.carried, loop.collected, loop.tests, loop.stacked, loop.backwards, loop.active
+    unit = loop.unit.name
+    return {"body": _graph_data(loop.body), "numbers": numbers, "facts": facts, "unit": unit}
 
 
 def _loop(data: Mapping[str, Any]) -> Loop:
     numbers = tuple(
         Steps(*rest) if kind == "steps" else Listed(tuple(rest)) for kind, *rest in data["numbers"]
     )
-    return Loop(_graph(data["body"]), numbers, *data["facts"])
+    body = _shared(json.dumps(data["body"]))
+    carried, collected, tests, stacked, backwards, active = data["facts"]
+    return Loop(
+        body, numbers, carried, collected, tests, stacked, backwards, tuple(active),
+        unit=dtypes.by_name(data["unit"]),
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=64)
+def _shared(text: str) -> Graph:
+    """The graph of a turn; one for all loops that have it."""
+    return _graph(json.loads(text))
 
 
 _PLAIN: Final = (type(None), bool, int, float, str)

@@ -66,6 +66,7 @@ def _is_computed(output: Any) -> bool:
 def _own(result: Any, given: set[int]) -> Any:
     """A contiguous array that shares no memory with an input: views are copied."""
     array = np.asarray(result)
-    if array.base is None and id(array) not in given and array.flags.c_contiguous:
+    is_view = isinstance(array.base, np.ndarray)  # what programs give may lie in a block
+    if not is_view and id(array) not in given and array.flags.c_contiguous:
         return array
     return np.array(array, order="C")

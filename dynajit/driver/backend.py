@@ -306,7 +306,8 @@ def _make_graphs(
     """Make the graphs that code is generated for; None if no output depends on a trained input."""
     gradients = _differentiated(record, split, captured)
     if gradients is None:
-        optimized = record.within_budget("forward", record.optimize("forward", split.graph))
+        graph = record.in_segments("forward", split.graph).graph
+        optimized = record.within_budget("forward", record.optimize("forward", graph))
         record.made["forward"] = record.merged("forward", optimized)
     return gradients
 
@@ -335,10 +336,14 @@ def _differentiated(
         joint = autodiff.differentiate(graph, captured.requires_grad)
     if not joint.differentiable_outputs:
         return None
-    joint = replace(joint, graph=record.optimize("joint", joint.graph))
+    found = record.in_segments("joint", joint.graph)
+    joint = replace(joint, graph=record.optimize("joint", found.graph))
     with record.timed("partition"):
         cut = partition.partition(
-            joint, *_not_to_share(captured, split), budget=record.memory_budget
+            joint,
+            *_not_to_share(captured, split),
+            budget=record.memory_budget,
+            left_out=found.bytes,
         )
     record.made["forward"] = record.merged("forward", record.optimize("forward", cut.forward))
     record.made["backward"] = record.optimize("backward", cut.backward)

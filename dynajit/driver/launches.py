@@ -35,6 +35,7 @@ from dynajit.eager.tensor.creation import from_numpy
 from dynajit.ir import pipeline
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Graph
+from dynajit.ir.passes.checkpoint_loops import Checkpointed, checkpoint_loops
 from dynajit.ir.passes.merge_transfers import count_of, merge_transfers
 from dynajit.ir.recomputation import recompute
 from dynajit.ops.table.op_table import starts
@@ -223,6 +224,19 @@ class GraphRecord:
             milliseconds = 1e3 * (time.perf_counter() - start)
             self.observed.append(PassRecord(role, "recompute", graph, after, milliseconds))
         return after
+
+    def in_segments(self, role: str, graph: Graph) -> Checkpointed:
+        """The graph with loops in segments, if less may be kept of turns; recorded as a pass."""
+        if self.memory_budget >= 1:
+            return Checkpointed(graph, 0)
+        start = time.perf_counter()
+        with self.timed("partition"):
+            found = checkpoint_loops(graph, self.memory_budget)
+        if self.is_observed:
+            milliseconds = 1e3 * (time.perf_counter() - start)
+            name = "checkpoint_loops"
+            self.observed.append(PassRecord(role, name, graph, found.graph, milliseconds))
+        return found
 
     def merged(self, role: str, graph: Graph) -> Graph:
         """The graph in which small collectives travel together, if they shall; recorded as a

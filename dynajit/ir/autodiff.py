@@ -9,6 +9,8 @@ others are expanded first. A gradient node has the location of the forward node 
 Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3.
 """
 
+import functools
+import operator
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from dynajit.core.records import record
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Builder, Graph, Value
+from dynajit.ir.loops import LOOP, PART, Loop, part_of
 from dynajit.ir.node import Argument, Node, NodeKind, named_arguments, type_of
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.rebuild import as_operand
@@ -143,18 +146,67 @@ def _reached_inputs(
     masks: dict[Argument, int] = {
         node: 1 << position for position, node in enumerate(graph.inputs) if node in active
     }
-    for node in graph.nodes:
-        if node in active and node not in masks:
-            mask = 0
-            for name, argument in named_arguments(node):
-                if argument in masks and formula_parameters(_op(node), name) is not None:
-                    mask |= masks[argument]
-            masks[node] = mask
+    _spread(graph.nodes, active, masks)
     inputs = range(len(graph.inputs))
     return tuple(
         frozenset(i for i in inputs if masks[graph.outputs[position]] >> i & 1)
         for position in positions
     )
+
+
+def _spread(nodes: Iterable[Node], active: set[Argument], masks: dict[Argument, int]) -> None:
+    """Note for active nodes, in order, the union of what is known of the arguments that their
+    gradients go to."""
+    for node in nodes:
+        if node in active and node not in masks:
+            mask = 0
+            for name, argument in _sources(node):
+                if argument in masks and formula_parameters(_op(node), name) is not None:
+                    mask |= masks[argument]
+            masks[node] = mask
+
+
+def _sources(node: Node) -> Iterable[tuple[str, Argument]]:
+    """(name, argument) of those that a node's gradient may go to; of a loop's result, operands."""
+    looped = node.args[0] if node.op is PART else None
+    if not isinstance(looped, Node) or looped.op is not LOOP:
+        return named_arguments(node)
+    loop, limit = looped.attributes["loop"], looped.attributes["limit"]
+    results = range(loop.carried + loop.collected)
+    found = [r for r in results if part_of(loop, limit, r) == node.attributes]
+    mask = reached_operands(loop, limit, found)
+    values = enumerate(looped.args[1:])
+    return [("contents", argument) for place, argument in values if mask >> place & 1]
+
+
+def reached_operands(loop: Loop, limit: int, results: Iterable[int]) -> int:
+    """Bit set of the operands of a loop but `go` that gradients of some results go to.
+
+    Args:
+        limit: how many turns there are.
+        results: numbers of results.
+    """
+    body = expand_composites(loop.body, kept=differentiable_composites())
+    inputs = body.inputs[len(loop.numbers) :]
+    masks: dict[Argument, int] = {
+        node: 1 << place
+        for place, (node, flag) in enumerate(zip(inputs, loop.active, strict=True))
+        if flag
+    }
+    _spread(body.nodes, active_among(body.nodes, {node for node in inputs if node in masks}), masks)
+    after = [masks.get(output, 0) for output in body.outputs[: loop.carried + loop.collected]]
+    wanted = sum(1 << r for r in results if r < loop.carried)
+    always = functools.reduce(operator.or_, (after[r] for r in results if r >= loop.carried), 0)
+    handed_on, found = (1 << loop.carried) - 1, 0
+    for _ in range(limit):
+        step = always
+        for r in range(loop.carried):
+            step |= after[r] if wanted >> r & 1 else 0
+        found |= step & ~handed_on
+        before, wanted = wanted, step & handed_on
+        if wanted == before:
+            break
+    return found | wanted
 
 
 def accumulate_gradients(

@@ -53,6 +53,7 @@ class _Printer:
         self.numbers: dict[Node, int] = {}
         self.types: dict[ValueType, str] = {}
         self.sizes: dict[SymInt, str] = {}
+        self.loops: dict[int, int] = {}
 
     def node(self, node: Node) -> str:
         """A node: its arguments are the numbers of earlier ones."""
@@ -102,9 +103,19 @@ class _Printer:
         if kind is Listed:
             return f"listed {self.items(value.values)}"
         if kind is Loop:
-            facts = f"{self.items(value.numbers)} {value.carried} {value.collected} {value.tests}"
-            return f"loop {facts} [{graph_text(value.body)}]"
+            return self.loop(value)
         raise Unkeyed(f"a {kind.__name__} has no text")
+
+    def loop(self, loop: Loop) -> str:
+        """A loop, and which it keeps more of; numbered as they come."""
+        counts = loop.carried, loop.collected, loop.stacked
+        facts = self.items(
+            (*counts, loop.tests, loop.backwards, loop.repeats, loop.active, loop.unit)
+        )
+        number = self.loops.setdefault(id(loop), len(self.loops))
+        origin = None if loop.origin is None else self.loops.get(id(loop.origin))
+        numbers = self.items(loop.numbers)
+        return f"loop {number} {origin} {numbers} {facts} [{graph_text(loop.body)}]"
 
     def size(self, size: SymInt) -> str:
         """An expression with the ranges of everything in it."""

@@ -1,23 +1,27 @@
 """Loops of a graph: a row whose attribute is the graph of a turn, and a row that reads results.
 
-Contract: `loop(go, *carried, *fixed; loop, limit)` runs `Loop.body` until `limit` turns are over
-(-1: no limit), or until the truth that it gives is false (`Loop.tests`); `go` says whether the
-first turn runs. A turn takes its numbers, what is carried and what is fixed, and gives what is
-carried into the next, what is collected of each turn, then the truth. The value of the row is the
-bytes of what is carried at the end, then of what was collected, and of the number of turns that
-ran: a node has one value. `part` makes an array of some of them. Neither row has a derivative, and
-both are known to graphs only (`FURTHER`). A number of a turn is exact, or the loop is not made.
+Contract: `loop(go, *carried, *stacked, *fixed; loop, limit)` runs `Loop.body` until `limit` turns
+are over (-1: no limit), or until the truth that it gives is false (`Loop.tests`); `go` says whether
+the first turn runs. A turn takes its numbers, what is carried, its row of what is stacked, and what
+is fixed, and gives what is carried into the next, what is collected of each turn, then the truth.
+The value of the row is the bytes of what is carried at the end, then of what was collected, and of
+the number of turns that ran: a node has one value. `part` makes an array of some of them. Both are
+known to graphs only (`FURTHER`). A number of a turn is exact, or the loop is not made.
+
+Where gradients pass (`Loop.active`) the bytes count as floats, so that gradients of parts are
+summed as those of any value, and `Loop.gradients` is the row's derivative (`ir.loop_derivatives`).
 
 `append` records a loop in a graph. `interpret.run` runs the rows; `codegen.run.loop_program` runs
 the body's own program instead.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.errors import ShapeError
+from dynajit.core.errors import ShapeError, UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
@@ -45,6 +49,10 @@ class Steps:
         """Its value in a turn, counted from 0."""
         return self.start + self.step * turn
 
+    def segment(self, first: int, last: int) -> "Steps":
+        """The same number, where turn `first` is counted as 0."""
+        return Steps(self.at(first), self.step)
+
 
 @record
 class Listed:
@@ -56,18 +64,31 @@ class Listed:
         """Its value in a turn, counted from 0."""
         return self.values[turn]
 
+    def segment(self, first: int, last: int) -> "Listed":
+        """The same number in the turns from `first` to the one in front of `last`."""
+        return Listed(self.values[first:last])
+
 
 @record(eq=False)
 class Loop:
     """See the module's text.
 
     Args:
-        body: inputs: a number per entry of `numbers`, what is carried, what is fixed.
+        body: inputs: a number per entry of `numbers`, what is carried, a row each of what is
+            stacked, what is fixed.
         numbers: what a turn knows of its place among the others.
         carried: how many values turns hand on.
         collected: how many values of each turn are kept, in a new dim 0; only with a limit.
         tests: the body's next output says whether there is a next turn. Further outputs are what
             may refuse its operands, and are not read.
+        stacked: how many operands have a row for each turn; only with a limit.
+        backwards: turn 0 has the last numbers and rows, and gives the last of what is collected.
+        active: of each operand but `go` whether gradients pass to it; (): to none.
+        gradients: the derivative: (gradient of the row's value, operands, loop, limit) -> a
+            gradient or None for each operand; with `active` only.
+        origin: a loop of the same operands whose results come first among those of this one.
+        repeats: it is computed once more where its results are read, not kept from forward.
+        unit: what the row's value counts as: bytes, or floats that gradients pass in.
     """
 
     body: Graph
@@ -75,6 +96,13 @@ class Loop:
     carried: int
     collected: int = 0
     tests: bool = False
+    stacked: int = 0
+    backwards: bool = False
+    active: tuple[bool, ...] = ()
+    gradients: Callable[..., Sequence[Any]] | None = None
+    origin: "Loop | None" = None
+    repeats: bool = False
+    unit: DType = dtypes.uint8
 
     def types(self, limit: int) -> tuple[TensorType, ...]:
         """The types of all results, in order."""
@@ -84,17 +112,32 @@ class Loop:
         found: list[Any] = [*carried, *(_stacked(type, limit) for type in collected), COUNT]
         return tuple(found)
 
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """Those of the body but the numbers."""
+        return self.body.inputs[len(self.numbers) :]
+
+    def offsets(self, limit: int) -> list[Any]:
+        """Where the bytes of each result begin, and where the last end; each in whole units."""
+        found: list[Any] = [0]
+        unit = self.unit.itemsize
+        for type in self.types(limit):
+            size = numel(type.shape) * type.dtype.itemsize
+            found.append(found[-1] + -(-size // unit) * unit)
+        return found
+
+    def segment(self, first: int, last: int) -> "Loop":
+        """The loop for some of the turns; backwards or not, `first` is the lowest of them."""
+        numbers = tuple(number.segment(first, last) for number in self.numbers)
+        return replace(self, numbers=numbers)
+
+    def place(self, turn: int, limit: int) -> int:
+        """The number of the row that a turn reads and gives."""
+        return limit - 1 - turn if self.backwards else turn
+
 
 def _stacked(type: Any, count: int) -> TensorType:
     return TensorType((count, *type.shape), type.dtype, type.device)
-
-
-def offsets(types: Sequence[TensorType]) -> list[Any]:
-    """Where the bytes of each result begin, and where the last end."""
-    found: list[Any] = [0]
-    for type in types:
-        found.append(found[-1] + numel(type.shape) * type.dtype.itemsize)
-    return found
 
 
 def _infer(go: Any, *types: Any, loop: Loop, limit: int) -> TensorType:
@@ -103,14 +146,16 @@ def _infer(go: Any, *types: Any, loop: Loop, limit: int) -> TensorType:
     Raises:
         ShapeError: an operand is not what the body takes, or a turn hands on something else.
     """
-    wanted = [node.type for node in loop.body.inputs[len(loop.numbers) :]]
+    wanted: list[Any] = [node.type for node in loop.inputs]
+    rows = slice(loop.carried, loop.carried + loop.stacked)
+    wanted[rows] = [_stacked(type, limit) for type in wanted[rows]]
     given = [_plain(type) for type in types]
     if given != list(map(_plain, wanted)):
         raise ShapeError(f"loop: the body takes {wanted}, and was given {list(types)}.")
     results = [type_of(output) for output in loop.body.outputs[: loop.carried]]
     if given[: loop.carried] != list(map(_plain, results)):
         raise ShapeError(f"loop: a turn takes {wanted} and hands on {results}.")
-    return TensorType((offsets(loop.types(limit))[-1],), dtypes.uint8)
+    return TensorType((loop.offsets(limit)[-1] // loop.unit.itemsize,), loop.unit)
 
 
 def _plain(type: Any) -> Any:
@@ -122,17 +167,18 @@ def _plain(type: Any) -> Any:
 
 def run(
     loop: Loop, limit: int, operands: Sequence[Any], body: Callable[..., Sequence[Any]]
-) -> np.ndarray[Any, Any]:
-    """The value of a loop row, for arrays.
+) -> list[Any]:
+    """The results of a loop row, for arrays.
 
     Args:
         loop, limit: of the row.
-        operands: `go`, what is carried, what is fixed.
+        operands: `go`, what is carried, what is stacked, what is fixed.
         body: the program of a turn; what it gives is new, or one of its arguments.
     """
     go, *values = operands
     carried: Sequence[Any] = values[: loop.carried]
-    fixed = values[loop.carried :]
+    rows = values[loop.carried : loop.carried + loop.stacked]
+    fixed = values[loop.carried + loop.stacked :]
     types = loop.types(limit)
     stacks = [
         np.empty((limit, *type.shape[1:]), type.dtype.numpy)
@@ -140,40 +186,66 @@ def run(
     ]
     turn, goes_on = 0, bool(go)
     while goes_on and turn != limit:
-        numbers = [number.at(turn) for number in loop.numbers]
-        results = body(*numbers, *carried, *fixed)
+        place = loop.place(turn, limit)
+        numbers = [number.at(place) for number in loop.numbers]
+        results = body(*numbers, *carried, *(stack[place] for stack in rows), *fixed)
         carried = results[: loop.carried]
         for stack, result in zip(stacks, results[loop.carried :], strict=False):
-            stack[turn] = result
+            stack[place] = result
         goes_on = not loop.tests or bool(results[loop.carried + loop.collected])
         turn += 1
     kept = [*carried, *(stack[:turn] if turn < limit else stack for stack in stacks)]
-    return contents(loop, limit, [*kept, turn])
+    return [*kept, turn]
 
 
 def contents(loop: Loop, limit: int, results: Sequence[Any]) -> np.ndarray[Any, Any]:
     """The value of a loop row: all results one after the other, each where its type has it."""
     types = loop.types(limit)
-    places = offsets(types)
+    places = loop.offsets(limit)
     found = np.zeros(places[-1], np.uint8)
     for array, type, place in zip(results, types, places, strict=False):
         whole = np.ascontiguousarray(array, type.dtype.numpy).reshape(-1).view(np.uint8)
         found[place : place + whole.size] = whole
-    return found
+    return found.view(loop.unit.numpy)
 
 
 def _array(xp: Any, *operands: Any, loop: Loop, limit: int) -> Any:
     walk = interpret.Walk.of_rows(loop.body)
-    return run(loop, limit, operands, lambda *given: interpret.run_again(walk, given))
+    found = run(loop, limit, operands, lambda *given: interpret.run_again(walk, given))
+    return contents(loop, limit, found)
 
 
 def _part(xp: Any, contents: Any, *, offset: int, shape: Shape, dtype: DType) -> Any:
-    part = contents[offset : offset + numel(shape) * dtype.itemsize]
+    part = contents.view(np.uint8)[offset : offset + numel(shape) * dtype.itemsize]
     return xp.array(part).view(dtype.numpy).reshape(shape)
 
 
 def _infer_part(contents: TensorType, *, offset: int, shape: Shape, dtype: DType) -> TensorType:
     return TensorType(shape, dtype, contents.device)
+
+
+def _gradients(ops: Any, g: Any, operands: Sequence[Any], *, loop: Loop, limit: int) -> Any:
+    assert loop.gradients is not None
+    return loop.gradients(g, operands, loop, limit)
+
+
+def _part_gradient(
+    ops: Any, g: Any, contents_type: TensorType, *, offset: int, shape: Shape, dtype: DType
+) -> Any:
+    """Zeros, with the gradient where the part was.
+
+    Raises:
+        UnsupportedError: the part is of another dtype than what gradients are summed in.
+    """
+    if contents_type.dtype is not dtype:
+        raise UnsupportedError(
+            f"The derivative of a loop with a result of {dtype}: gradients pass in "
+            f"{contents_type.dtype} only.  Convert what turns hand on to one dtype."
+        )
+    size, start = numel(shape), offset // dtype.itemsize
+    rest = contents_type.shape[0] - start - size
+    flat = ops.reshape(g, shape=(size,))
+    return ops.pad(flat, before=(start,), after=(rest,), value=0.0)
 
 
 LOOP: Final = FURTHER.enter(
@@ -183,7 +255,8 @@ LOOP: Final = FURTHER.enter(
         ("operands",),
         {"loop": REQUIRED, "limit": REQUIRED},
         _infer,
-        Extern(_array, widens=True, refuses=True),
+        Extern(_array, widens=True, refuses=True, takes_numbers=True),
+        {"operands": _gradients},
         variadic=True,
         opaque=True,
         document="Turns of a loop: see `dynajit.ir.loops`.",
@@ -198,6 +271,7 @@ PART: Final = FURTHER.enter(
         {"offset": REQUIRED, "shape": REQUIRED, "dtype": REQUIRED},
         _infer_part,
         Extern(_part, widens=True),
+        {"contents": _part_gradient},
         opaque=True,
         document="One result of a loop: see `dynajit.ir.loops`.",
     )
@@ -205,21 +279,27 @@ PART: Final = FURTHER.enter(
 
 
 def append(
-    builder: Builder, loop: Loop, limit: int, go: Any, carried: Sequence[Any], fixed: Sequence[Any]
+    builder: Builder, loop: Loop, limit: int, go: Any, operands: Sequence[Any]
 ) -> tuple[Value, ...]:
     """Record a loop: what is carried at the end, what was collected, the number of turns.
 
     Args:
         go: whether the first turn runs: True, or a zero-dim bool.
-        carried, fixed: operands of the body.
+        operands: of the body.
     """
-    contents = builder.call(LOOP, [go, *carried, *fixed], {"loop": loop, "limit": limit})
-    types = loop.types(limit)
+    contents = builder.call(LOOP, [go, *operands], {"loop": loop, "limit": limit})
     return tuple(
-        builder.call(PART, [contents], {"offset": at, "shape": tuple(type.shape),
-                                        "dtype": type.dtype})
-        for type, at in zip(types, offsets(types), strict=False)
-    )  # fmt: skip
+        builder.call(PART, [contents], part_of(loop, limit, result))
+        for result in range(loop.carried + loop.collected + 1)
+    )
+
+
+def part_of(loop: Loop, limit: int, result: int) -> dict[str, Any]:
+    """The attributes of the row that reads a result."""
+    type = loop.types(limit)[result]
+    return {
+        "offset": loop.offsets(limit)[result], "shape": tuple(type.shape), "dtype": type.dtype
+    }  # fmt: skip
 
 
 def loops_of(graph: Graph) -> Iterator[Loop]:
@@ -229,9 +309,16 @@ def loops_of(graph: Graph) -> Iterator[Loop]:
             yield node.attributes["loop"]
 
 
-def is_loop(node: Node) -> bool:
-    """True for a node of either row."""
-    return node.op is LOOP or node.op is PART
+def bodies_of(graph: Graph) -> list[Graph]:
+    """The graphs of turns, each once: segments of a loop share one."""
+    return [*dict.fromkeys(loop.body for loop in loops_of(graph))]
+
+
+def is_repeated(node: Node) -> bool:
+    """True for a loop that is computed once more where it is read, and for parts of it."""
+    if node.op is PART:
+        return isinstance(node.args[0], Node) and is_repeated(node.args[0])
+    return node.op is LOOP and bool(node.attributes["loop"].repeats)
 
 
 __all__ = [
@@ -243,8 +330,10 @@ __all__ = [
     "Loop",
     "Steps",
     "append",
-    "is_loop",
+    "bodies_of",
+    "contents",
+    "is_repeated",
     "loops_of",
-    "offsets",
+    "part_of",
     "run",
 ]

@@ -26,6 +26,7 @@ from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.ir.autodiff import Joint
 from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.loops import is_repeated
 from dynajit.ir.min_cut import UNLIMITED, minimum_cut
 from dynajit.ir.node import Argument, Node, NodeKind, storage_root
 from dynajit.ir.sizes import Place, symbol_places, symbols
@@ -94,6 +95,7 @@ def partition(
     written: Collection[int] = (),
     shown: Collection[int] = (),
     budget: float = 1.0,
+    left_out: int = 0,
 ) -> Partition:
     """Forward and backward graph of a joint graph (optimised or not).
 
@@ -103,6 +105,7 @@ def partition(
         shown: the same of outputs.
         budget: from 0 to 1: below 1 so much of the bytes that would be saved may be; 0 saves as few
             as possible. What cannot be computed again is saved in any case.
+        left_out: bytes that would be saved, and that the joint graph computes again already.
     """
     joint = replace(joint, graph=copy_inputs(joint.graph, written))
     volatile = {joint.graph.inputs[position] for position in written}
@@ -114,7 +117,8 @@ def partition(
     saved, recomputed = choose(candidates, used, volatile, public)
     if budget < 1:
         choice = functools.partial(choose, candidates, used, volatile, public)
-        saved, recomputed = within(budget * stored_bytes(saved), choice, len(candidates))
+        allowed = budget * (stored_bytes(saved) + left_out)
+        saved, recomputed = within(allowed, choice, len(candidates))
     forward = _forward_graph(joint, saved, public)
     backward = _backward_graph(joint, saved, needed)
     hidden = sorted(symbols(backward) - symbol_places(backward).keys())
@@ -227,7 +231,7 @@ def choose(
         factor = COPYING_FACTOR if storage_root(node) in public else 1
         factor *= price if is_priced else 1
         edges[enter, leave] = saving if saving == UNLIMITED else saving * factor
-        cost = recompute_cost(node)
+        cost = 0 if may_call and is_repeated(node) else recompute_cost(node)
         if cost is None and is_priced and may_call:
             cost = library_cost(node)
         edges[0, enter] = UNLIMITED if cost is None else cost

@@ -16,6 +16,7 @@ from dynajit.ir.passes.expand_composites import Keeps, expand_composites
 from dynajit.ir.passes.fold_constants import fold_constants
 from dynajit.ir.passes.keep_gates import keep_gates
 from dynajit.ir.passes.keep_refusals import keep_refusals
+from dynajit.ir.passes.merge_loops import merge_loops
 from dynajit.ir.passes.simplify_algebra import simplify_algebra
 from dynajit.ir.verify import verify
 
@@ -25,6 +26,8 @@ Observer: TypeAlias = Callable[[str, Graph, Graph, float], None]
 PASSES: Final[tuple[Pass, ...]] = (
     # What nothing needs is not worth expanding; capture leaves many unused nodes.
     eliminate_dead_code,
+    # Derivatives were taken; those of a loop name the loop.
+    merge_loops,
     # It looks at composites, and leaves nodes that nothing needs.
     keep_gates,
     # The passes below see only rows that code generation knows.

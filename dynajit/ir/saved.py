@@ -12,10 +12,13 @@ import operator
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from dynajit.core.records import record
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir.autodiff import active_nodes, differentiable_composites, is_continuous
 from dynajit.ir.graph import Graph
-from dynajit.ir.node import Argument, Node, NodeKind, named_arguments
+from dynajit.ir.loops import LOOP, Loop
+from dynajit.ir.node import Argument, Node, NodeKind, named_arguments, type_of
 from dynajit.ir.passes.expand_composites import expand_with_origins
+from dynajit.ops import TABLE
 from dynajit.ops.table.derivatives import Need, formula_parameters, is_variadic
 
 
@@ -159,6 +162,10 @@ def _needed(
     """(value, inputs) for each value that the formulas of a node need; inputs as in Use."""
     op = node.op
     assert op is not None
+    if op is LOOP:
+        mask = functools.reduce(operator.or_, (inputs.get(a, 0) for a in node.args))
+        yield from ((value, mask) for value in _needed_by_turns(node))
+        return
     for name, argument in _differentiable_arguments(node, active):
         mask = inputs.get(argument, 0)
         if is_variadic(op, name):  # one formula for all of them
@@ -173,3 +180,26 @@ def _needed(
                     for other in node.args[parameter.key :]:
                         if isinstance(other, Node):
                             yield other, mask
+
+
+def _needed_by_turns(node: Node) -> Iterator[Node]:
+    """The operands of a loop that formulas of its turns need."""
+    loop: Loop = node.attributes["loop"]
+    body, count = loop.body, len(loop.numbers)
+    outputs = body.outputs[: loop.carried + loop.collected]
+    flags = [*[False] * count, *loop.active]
+    uses = find_saved(Graph(body.name, body.nodes, outputs), flags).uses
+    values = {_memory_of(use.value).name for use in uses}
+    for inner, operand in zip(body.inputs[count:], node.args[1:], strict=True):
+        if inner.name in values and isinstance(operand, Node):
+            yield operand
+
+
+def _memory_of(node: Node) -> Node:
+    """The node whose memory a value shares in eager execution; `x[i]` is a view, too."""
+    while isinstance(given := node.args[0] if node.args else None, Node):
+        index = type_of(node.args[1]) if node.op is TABLE.index else None
+        if not node.is_view and not (isinstance(index, TensorType) and len(index.shape) == 1):
+            break
+        node = given
+    return node

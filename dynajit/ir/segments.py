@@ -15,6 +15,7 @@ from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import ScalarType
 from dynajit.ir import sizes
 from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.loops import is_repeated
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.refusals import may_refuse
 from dynajit.ops.table.op_table import awaits, starts
@@ -148,10 +149,10 @@ def _is_check(node: Node) -> bool:
 
 def _wait_late(graph: Graph, stages: dict[Node, int], users: Mapping[Node, Sequence[Node]]) -> None:
     """Move what waits for something to where its result is read, or to the end: more is started
-    meanwhile. Such nodes are foreign ones."""
+    meanwhile; and loops whose results are not to lie there until then. All are foreign nodes."""
     last = max(stages.values(), default=1)
     for node in reversed(graph.calls):
-        if awaits(node.op):
+        if awaits(node.op) or is_repeated(node):
             read = min((stages[user] for user in users[node]), default=last)
             stages[node] = max(stages[node], read - (read % 2 == 0))
 

@@ -303,7 +303,8 @@ def _movement(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: 
 def _wide(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp: Any) -> Any:
     """SCATTER and EXTERN: 16-bit floats compute in float32, since they accumulate."""
     plan = _shaped_plan(op, inputs, attributes, xp)
-    operands = [_as_array(x, xp) for x in inputs]
+    takes_numbers = op.kind is Kind.EXTERN and op.rule.takes_numbers
+    operands = [*inputs] if takes_numbers else [_as_array(x, xp) for x in inputs]
     if _widens_here(op):
         operands = [_widened(x) for x in operands]
     result = QUIET.copy().run(plan.function, xp, *operands, **attributes)

@@ -1,9 +1,11 @@
-"""Random loops: what turns change, read and leave mixed, ended by a range, a number or a tensor.
+"""Random loops: what turns change, read, collect and leave mixed, ended by a range, a number or a
+tensor; over tensors, or over NumPy's arrays.
 
 `text(seed)` gives the program; the same seed gives the same one. `compare(seed)` runs it eagerly
 and compiled, twice, and returns what differs, or None: values, types, strides, which results are
 one object or share memory, what the arguments hold afterwards, and errors.
 `python tests/fuzz/loops.py --first 0 --count 1000` compares many; `--show N` prints one.
+`compare_gradients(seed)` compares the gradients of results, with some arguments that need them.
 """
 
 import random
@@ -27,26 +29,59 @@ COMMON = [
     "$a = $a.flip(0) * 0.9", "$a = $a[:]", "$a = $a.view(-1)", "k = k + 1", "k = k - 1", "k = $i",
     "t = t * 0.5 + 0.25", "d = $a + 1", "$a = d * 0.5", "p = ($a, $a * 0.5)", "$a = p[0] * 0.7",
     "$a = dj.where($a > 0.5, $a * 0.5, $a)", "$a = $a.clone()", "$a = $a - 1", "$a = p[1]",
+    "out.append($a)", "out.append($a * 0.5)", "lst.append(($a, $i))", "out.append(d)",
+    "w[$i] = $a", "w[$i] += $a", "w[$i, 1:3] = $a[1:3]", "w[:, $i % 5] = t", "w[$i] = w[$i] + $a",
+    "$a[1:-1] = $a[2:] * 0.5", "$a = w[$i] * 0.5", "w[$i - 1] = $a", "w[$i] = $a; w[$i] *= $i",
+    "w[$i % 7, $i % 5] = k", "$a *= 0.5", "w[$i] = xs[$i % 7]", "$a = v * 0.5", "v += 0.1",
+    "$a = $a * 0.5 + x", "$a = x * $i - y", "out.append(x * 0.5)", "$a = $a + x",
 ]  # fmt: skip
 RARE = [
     "$a[0] = $i * 0.1",
-    "$a *= 0.5",
+    "$a[$i % 5] += 1",
+    "w[$i] = v",
+    "v = w[$i]",
+    "x += 1",
+    "out.append(x)",
+    "ys[$i] = $a",
+    "out.append(w[$i].clone())",
     "lst.append($a)",
     "if $i % 5 == 3: $a = $a + 1",
     "if $i == 25: break",
     "if $a.sum() < 0.01: break",
     "obj.x = $a",
     "$a = (lambda: a * 0.5)()",
+    "lst.append((k, t))",
+    "obj.seen.append($a)",
+    "out.append($a[1:4])",
+    "if len(out) > 20: $a = out[-1] * 0.5",
+    "out.append(xs[$i % 7])",
 ]
 HEADS = [
     ["for i in range({n}):"], ["for i in range({n}):"], ["for i in range({m}, 2, -3):"],
+    ["for i, x in enumerate(ys[:{n}]):"], ["for x in ys[:{n}]:"],
+    ["for x, i in zip(ys[:{n}], range({m}, 2, -3)):"], ["for i in reversed(range({n})):"],
+    ["for i, (x, y) in enumerate(zip(ys, reversed(list(w[:{n}])))):"],
     ["a = a + 1", "while a.abs().sum() > 2.0 and q < 40:", " a = a * 0.7; q += 1"],
     ["b = b.clone()", "while q < 40 and b.abs().sum() > 0.5:", " b = b * 0.7; q += 1"],
 ]  # fmt: skip
 
 
+#: What a function may return of the tensors that were collected.
+JOINED = ["out", "dj.stack(out) if out else 0", "dj.cat(out) if out else 0", "out[-5:]", "obj.seen",
+          "dj.stack([*out[3:], a, b], 1) if out else 0"]  # fmt: skip
+
+#: The same for arrays of NumPy's.
+NUMPY = {
+    "dj.": "np.", ".flip(0)": "[::-1].copy()", ".view(-1)": ".reshape(-1)", ".clone()": ".copy()",
+    "np.cat": "np.concatenate", ".abs()": ".__abs__()",
+}  # fmt: skip
+
+
 class Holder:
     """Something with attributes."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
 
 
 def text(seed: int) -> str:
@@ -60,7 +95,11 @@ def text(seed: int) -> str:
         return found.replace("$i", counter)
 
     turns = chosen.choice([17, 18, 20, 23, 30])
-    lines = ["k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; i = 0"]
+    lines = [
+        "k = q = 1; t = 0.5; d = xs[0] + 1; p = (a, b); lst = []; out = []; i = 0",
+        "w = dj.zeros((91, 5), dtype=dj.float64); v = w[4]",
+        "x = y = d; ys = w + 0.25",
+    ]
     if chosen.random() < 0.5:
         lines.append("a = a + 1; b = b * 0.5")
     lines += [line.format(n=turns, m=3 * turns) for line in chosen.choice(HEADS)]
@@ -69,9 +108,22 @@ def text(seed: int) -> str:
         lines += [" for j in range(18):", "  " + statement("j").replace("break", "pass")]
     if chosen.random() < 0.3:
         lines.append(" if a.abs().sum() < 0.5: break")
-    names = chosen.sample(["a", "b", "c", "k", "t", "i", "d", "p", "lst"], chosen.randint(2, 5))
+    names = chosen.sample(
+        ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x"], chosen.randint(2, 5)
+    )
+    names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
+    names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")
-    return "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
+    found = "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
+    if is_of_arrays(seed):
+        for own, other in NUMPY.items():
+            found = found.replace(own, other)
+    return found
+
+
+def is_of_arrays(seed: int) -> bool:
+    """Whether the program is one of NumPy's."""
+    return seed % 3 == 1
 
 
 def flat(value: Any) -> Iterator[Any]:
@@ -82,22 +134,41 @@ def flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-def state(function: Callable[..., Any], seed: int) -> list[Any]:
-    """What one call gives, and leaves."""
+def gradients(results: list[Any], args: list[Any]) -> list[Any]:
+    """The gradients of arguments, of a sum in which each result counts differently."""
+    needing = [x for x in results if isinstance(x, dj.Tensor) and x.requires_grad]
+    if needing:
+        sum(((k + 1) * x * x).sum() for k, x in enumerate(needing)).backward()  # type: ignore[union-attr]
+    grads = [getattr(x, "grad", None) for x in args]
+    given = [None if grad is None else grad.numpy().copy() for grad in grads]
+    kept = [getattr(x, "requires_grad", None) for x in results]
+    return [given, kept]
+
+
+def state(function: Callable[..., Any], seed: int, differentiated: bool = False) -> list[Any]:
+    """What one call gives, and leaves; or what gradients there are of what it gives."""
     values, holder = np.random.default_rng(seed), Holder()
-    args = [dj.tensor(values.random(shape)) for shape in ((5,), (5,), (5,), (7, 5))]
+    args: list[Any] = [values.random(shape) for shape in ((5,), (5,), (5,), (7, 5))]
+    args = args if is_of_arrays(seed) else list(map(dj.tensor, args))
+    if differentiated and not is_of_arrays(seed):
+        for arg in args[seed // 3 % 3 :: 1 + seed % 2]:
+            arg.requires_grad_()
     try:
         found = list(flat(function(*args, holder)))
+        if differentiated:
+            return gradients(found, args)
     except Exception as error:
         return [type(error).__name__, str(error)]
-    tensors = [x for x in (*found, *args, *vars(holder).values()) if isinstance(x, dj.Tensor)]
+    shown = [*found, *args, *flat(list(vars(holder).values()))]
+    tensors = [x for x in shown if isinstance(x, (dj.Tensor, np.ndarray))]
+    arrays = [np.asarray(x) for x in tensors]
     alike = [
-        (a is b, np.shares_memory(a.numpy(), b.numpy()))
-        for k, a in enumerate(tensors)
-        for b in tensors[:k]
+        (tensors[k] is tensors[m], np.shares_memory(arrays[k], arrays[m]))
+        for k in range(len(tensors))
+        for m in range(k)
     ]
-    kept = [x if not isinstance(x, dj.Tensor) else None for x in found]
-    return [kept, [(x.dtype, x.stride(), x.numpy().copy()) for x in tensors], alike]
+    kept = [type(x) if isinstance(x, (dj.Tensor, np.ndarray)) else x for x in found]
+    return [kept, [(x.dtype, x.strides, x.copy()) for x in arrays], alike]
 
 
 def difference(expected: Any, found: Any, path: str = "") -> str | None:
@@ -116,16 +187,19 @@ def difference(expected: Any, found: Any, path: str = "") -> str | None:
     return None if is_equal else f"{path}: {expected!r} expected, found {found!r}"
 
 
-def compare_text(program: str, seed: int, backend: str = "numpy") -> str | None:
+def compare_text(
+    program: str, seed: int, backend: str = "numpy", differentiated: bool = False
+) -> str | None:
     """The first difference between the eager and the compiled run of a program, or None."""
-    space: dict[str, Any] = {"dj": dj, "__name__": f"loops_{seed}"}
+    space: dict[str, Any] = {"dj": dj, "np": np, "__name__": f"loops_{seed}"}
     exec(compile(program, f"<loops {seed}>", "exec"), space)
     function = space["function"]
     with dj.config.override(strict=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = state(function, seed)
-        compiled = dj.compile(function, backend=backend)
-        told = [difference(expected, state(compiled, seed)) for _ in range(2)]
+        expected = state(function, seed, differentiated)
+        options = {"activation_memory_budget": 0.0} if differentiated and seed % 4 == 3 else None
+        compiled = dj.compile(function, backend=backend, options=options)
+        told = [difference(expected, state(compiled, seed, differentiated)) for _ in range(2)]
         dj.reset()
     found = told[0] or told[1]
     return f"program {seed}: {found}" if found else None
@@ -133,6 +207,12 @@ def compare_text(program: str, seed: int, backend: str = "numpy") -> str | None:
 
 def compare(seed: int, backend: str = "numpy") -> str | None:
     return compare_text(text(seed), seed, backend)
+
+
+def compare_gradients(seed: int, backend: str = "numpy") -> str | None:
+    if is_of_arrays(seed):
+        return None
+    return compare_text(text(seed), seed, backend, differentiated=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from dynajit.capture.execution import loops
-from tests.fuzz.loops import compare, compare_text
+from tests.fuzz.loops import compare, compare_gradients, compare_text
 
 #: The first program, and how many are compared.
 FIRST = 900_000
@@ -26,6 +26,13 @@ def test_random_loops_are_as_in_plain_python(first):
     assert [found for seed in range(first, end) if (found := compare(seed)) is not None] == []
 
 
+@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BATCH))
+def test_random_loops_have_the_gradients_of_the_tape(first):
+    end = min(first + BATCH, FIRST + COUNT)
+    found = [told for seed in range(first, end) if (told := compare_gradients(seed)) is not None]
+    assert found == []
+
+
 def test_many_random_programs_have_loops_of_the_graph(monkeypatch):
     made = []
     attempt = loops.Watcher.attempt
@@ -44,3 +51,5 @@ def test_a_difference_is_found():
 
     assert compare_text(program.format(step="i"), FIRST) is None
     assert compare_text(program.format(step="dj.compiler.is_compiling()"), FIRST) is not None
+    step = "a * dj.compiler.is_compiling()"
+    assert compare_text(program.format(step=step), FIRST, differentiated=True) is not None

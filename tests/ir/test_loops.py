@@ -30,7 +30,7 @@ def _graph(limit: int, numbers: loops.Steps | loops.Listed, collected: int = 0) 
     builder = Builder("whole")
     x, a = builder.placeholder("x", VECTOR), builder.placeholder("a", VECTOR)
     loop = loops.Loop(_body(), (numbers,), 1, collected)
-    return builder.finish(loops.append(builder, loop, limit, True, [ops.mul(x, 2.0)], [a]))
+    return builder.finish(loops.append(builder, loop, limit, True, [ops.mul(x, 2.0), a]))
 
 
 def _expected(limit: int, numbers: list[int]) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -69,7 +69,7 @@ def test_a_loop_ends_when_its_body_says_so() -> None:
     x = builder.placeholder("x", VECTOR)
     go = ops.gt(ops.sum(x, dim=(0,), keepdim=False), 1.0)
     loop = loops.Loop(turn, (), 1, tests=True)
-    graph = builder.finish(loops.append(builder, loop, -1, go, [x], []))
+    graph = builder.finish(loops.append(builder, loop, -1, go, [x]))
     program = pipeline.compile_graph(graph)
     for start, turns in ((np.zeros(4), 0), (np.ones(4), 2), (np.full(4, 1000.0), 12)):
         given = start.astype(np.float32)
@@ -110,4 +110,4 @@ def test_a_turn_that_hands_on_something_else_is_refused() -> None:
     builder = Builder("whole")
     x = builder.placeholder("x", VECTOR)
     with pytest.raises(ShapeError, match="hands on"):
-        loops.append(builder, loop, 3, True, [x], [])
+        loops.append(builder, loop, 3, True, [x])

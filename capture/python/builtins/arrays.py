@@ -27,7 +27,8 @@ from dynajit.capture.python.tensors.arrays import (
 from dynajit.capture.python.tensors.autograd import data_of
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
-from dynajit.capture.python.tensors.native_calls import native_call
+from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
+from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import ListValue, SliceValue, TupleValue
 from dynajit.capture.values.objects import DISGUISED, ObjectValue
 from dynajit.capture.values.symbolic import NONE, Constant, Known, Value, constant
@@ -110,8 +111,10 @@ def _call(
     named = {key: _as_tensors(machine, value, name) for key, value in keywords.items()}
     if function in NEED_ROWS:
         _require_rows(machine, name, [*positional, *named.values()])
-    made = native_call(machine, _named(function, name), positional, named)
-    if function in BY_ELEMENTS:
+    is_by_elements = function in BY_ELEMENTS
+    lifts = is_by_elements and any(map(is_of_a_turn, positional))
+    made = native_call(machine, _named(function, name), positional, named, lifts)
+    if is_by_elements:
         made = _as_numpy_lays_out(machine, name, made, [*positional, *named.values()])
     given = [*args, *keywords.values()]
     if is_none(machine, target):
@@ -198,10 +201,8 @@ def _named(function: Any, name: str) -> Any:
 
 def _write(machine: Machine, array: Value, key: Value, value: Value, cast: Any) -> None:
     target = tensor_in(machine, array)
-    if cast is shapes.value_of_loop:
-        value = native_call(machine, _named(cast, "add"), [target, value], {})
-    else:
-        value = native_call(machine, _named(cast, "ndarray.__setitem__"), [target, value], {})
+    name = "add" if cast is shapes.value_of_loop else "ndarray.__setitem__"
+    value = native_call(machine, _named(cast, name), [target, value], {}, is_of_a_turn(value))
     data = data_of(machine, target)  # no tensor of this memory counts the write
     assert isinstance(data, TensorValue)
     tensor_store(machine, data, key, value)
@@ -227,7 +228,7 @@ def _refuse(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
 @at_once
 def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     array, key = args
-    wanted = _as_tensors(machine, key, "ndarray.__getitem__")
+    wanted = place_in_turn(machine, _as_tensors(machine, key, "ndarray.__getitem__"))
     tensor = tensor_in(machine, array)
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})

@@ -38,6 +38,26 @@ def new_array(machine: Machine, tensor: TensorValue, cls: Any) -> ObjectValue:
     return ObjectValue(machine.heap.allocate(contents), forms.FORMS[cls])
 
 
+def elements_of(machine: Machine, value: Value) -> TensorValue | None:
+    """A tensor, or that of an array which is nothing else; None for all other values."""
+    if isinstance(value, TensorValue):
+        return value
+    if not is_array(value):
+        return None
+    assert isinstance(value, ObjectValue)
+    is_plain = machine.heap[value.identity].written.keys() == {"tensor"}
+    return tensor_in(machine, value) if is_plain else None
+
+
+def made_like(machine: Machine, value: Value, tensor: TensorValue) -> Value:
+    """A tensor as it is, or an array over it, of the class that a value has."""
+    if isinstance(value, TensorValue):
+        return tensor
+    assert isinstance(value, ObjectValue)
+    contents = ObjectContents(None, {"tensor": tensor})
+    return ObjectValue(machine.heap.allocate(contents), value.cls)
+
+
 def strides_of_tensor(machine: Machine, value: TensorValue) -> Any:
     """Strides in elements that eager execution would give; None if not known."""
     contents: TensorContents = machine.heap[value.identity]

@@ -18,7 +18,7 @@ def tensor_type(machine: Machine, value: TensorValue) -> TensorType:
     machine.recorder.use(value)
     contents: TensorContents = machine.heap[value.identity]
     if contents.value is not None:
-        found: TensorType = contents.value.node.type
+        found: TensorType = contents.value.type
         return found
     known: TensorType = machine.recorder.tensor_type(value)
     return known

@@ -47,6 +47,7 @@ PASSES: Final = (
     "fold_constants",
     "fuse",
     "keep_gates",
+    "merge_loops",
     "replace_patterns",
     "rewrite_products",
     "share_products",

@@ -261,6 +261,7 @@ class Extern:
             elements each has. Its operand 1 is what was started before, if it follows.
         awaits: it waits for what another row has started. Compiled code runs it whether its result
             is read or not: it may have failed, and somebody holds it until it was waited for.
+        takes_numbers: it gets Python's numbers as they are; others get arrays of them.
     """
 
     array: Callable[..., Any]
@@ -271,6 +272,7 @@ class Extern:
     starts: bool = False
     joins: bool = False
     awaits: bool = False
+    takes_numbers: bool = False
 
 
 @record

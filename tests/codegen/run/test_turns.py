@@ -65,10 +65,44 @@ def test_a_false_result_ends_the_loop_and_no_limit_is_needed() -> None:
         np.testing.assert_array_equal(found, np.full(5, 0.5**expected))
 
 
-def test_results_that_are_arguments_are_left_to_python() -> None:
-    run = program(lambda a, b: (b, TABLE.add(a, b)), VECTOR, VECTOR)
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 41])
+def test_results_may_be_arguments(turns: int) -> None:
+    """Handed on to another place, or to their own; collected as they are, or twice."""
+    run = program(
+        lambda a, b, c, row, w: (b, TABLE.add(a, TABLE.mul(w, row)), c, a, w, row, TABLE.add(a, c)),
+        *[VECTOR] * 5,
+    )
+    rows = np.random.default_rng(0).random((turns, 5))
+    a, b, c, w = np.ones(5), np.full(5, 2.0), np.full(5, 3.0), np.arange(5.0)
+    for backwards in (False, True):
+        values, seen = [a, b, c], []
+        for row in rows[::-1] if backwards else rows:
+            *values, first, second, third, fourth = run(*values, row, w)
+            seen.append([first, second, third, fourth])
+        found = run.turns((), (a, b, c, rows, w), 3, turns, -1, 1, 4, backwards)
+        assert found is not None and turns == found[-1]
+        np.testing.assert_array_equal(found[:3], values)
+        seen = seen[::-1] if backwards else seen
+        for number, stack in enumerate(found[3:7]):
+            assert stack.shape == (turns, 5)
+            for turn in range(turns):
+                np.testing.assert_array_equal(stack[turn], seen[turn][number])
+    assert [1.0] * 5 == a.tolist()
 
-    assert run.turns((), (np.ones(5), np.ones(5)), 2, 3, -1) is None
+
+def test_one_result_may_be_handed_on_twice_and_collected() -> None:
+    """The same output of the program in several places."""
+    made = program(lambda a, b: [TABLE.add(a, b)] * 4, VECTOR, VECTOR)
+    a = b = np.ones(5)
+    seen = []
+    for _ in range(7):
+        a, b, kept, _ = made(a, b)
+        seen.append(kept)
+    found = made.turns((), (np.ones(5), np.ones(5)), 2, 7, -1, 0, 2)
+    assert found is not None
+    np.testing.assert_array_equal(found[:2], [a, b])
+    np.testing.assert_array_equal(found[2], seen)
+    np.testing.assert_array_equal(found[3], seen)
 
 
 def test_a_turn_that_refuses_its_values_ends_the_loop_with_its_error() -> None:
@@ -92,6 +126,9 @@ def test_what_is_no_turn_of_the_program_is_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(TypeError):
             run.turns(numbers, values, carried, 3, -1)
+    for stacked, limit in ((1, 3), (2, 5), (1, -1)):
+        with pytest.raises(TypeError):
+            run.turns(((0, 1),), two, 1, limit, -1, stacked)
 
 
 def test_an_interrupt_ends_a_loop_without_an_end() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
-from dynajit.ops.calls.arguments import cast, is_tensor
+from dynajit.ops.calls.arguments import cast, is_run_time_number, is_tensor
 from dynajit.ops.functions.arrangement.arrangement import tensor_split
 from dynajit.ops.functions.arrangement.subscript import get_item
 from dynajit.ops.functions.arrays.table import left, stands_for
@@ -405,6 +405,8 @@ def dtype_of(x: Any) -> Any:
 
 def value_for(target: Any, value: Any) -> Any:
     """What is written into an array: cast as NumPy does."""
+    if is_run_time_number(value):
+        return in_dtype(value, target.dtype.numpy)
     value = as_tensor(value)
     refuse_lossy(value, target.dtype.numpy)
     return in_dtype(value, target.dtype.numpy)

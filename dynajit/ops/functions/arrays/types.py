@@ -13,7 +13,14 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import SymInt
-from dynajit.ops.calls.arguments import cast, category_of, constant, is_tensor
+from dynajit.ops.calls.arguments import (
+    cast,
+    category_of,
+    constant,
+    is_number,
+    is_run_time_number,
+    is_tensor,
+)
 from dynajit.ops.functions.arrays.table import left, stands_for
 from dynajit.ops.table.op_table import TABLE
 
@@ -25,7 +32,7 @@ _KINDS = {
 
 def kind_of(x: Any) -> Any:
     """What NumPy is told of an operand: a dtype, or a Python class of numbers."""
-    return x.dtype.numpy if is_tensor(x) else _KINDS[category_of(x)]
+    return _KINDS[category_of(x)] if is_number(x) else x.dtype.numpy
 
 
 def own_dtype(dtype: Any) -> DType:
@@ -58,6 +65,8 @@ def in_dtype(x: Any, dtype: Any) -> Any:
         OverflowError: an int does not fit.
     """
     own = own_dtype(dtype)
+    if is_run_time_number(x):
+        return _run_time_number(x, own)
     if is_tensor(x):
         return cast(x, own)
     if type(x) in (bool, int, float, complex):
@@ -65,9 +74,24 @@ def in_dtype(x: Any, dtype: Any) -> Any:
     return TABLE.full(x, shape=(), dtype=own, device=CPU)
 
 
+#: In which every number of a program is as NumPy has it.
+_OF_NUMBERS = (dtypes.float32, dtypes.float64, dtypes.int64)
+
+
+def _run_time_number(x: Any, dtype: DType) -> Any:
+    """A number that a graph takes at run time, as a tensor.
+
+    Raises:
+        LeftToNumPy: whether it fits is only known when it is known.
+    """
+    if dtype not in _OF_NUMBERS or category_of(x) > dtype.category:
+        raise left(f"a number that varies as {dtype.name}")
+    return TABLE.mul(TABLE.full(1, shape=(), dtype=dtype, device=CPU), x)
+
+
 def as_tensor(x: Any, dtype: Any = None) -> Any:
     """An operand as a tensor: a number in the dtype that NumPy gives it."""
-    if is_tensor(x):
+    if is_tensor(x) and not is_run_time_number(x):
         return x if dtype is None else cast(x, own_dtype(dtype))
     if isinstance(x, (list, tuple)):
         return array(x, dtype)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
-from dynajit.ops.calls.arguments import is_tensor
+from dynajit.ops.calls.arguments import is_run_time_number, is_tensor
 from dynajit.ops.functions.arrays.table import BY_ELEMENTS, FUNCTIONS, left
 from dynajit.ops.functions.arrays.types import as_tensor, asked, in_dtype, kind_of, own_dtype
 from dynajit.ops.table.op_table import TABLE
@@ -221,10 +221,16 @@ def _by_number(name: str, operands: tuple[Any, ...]) -> Any:
     return TABLE.mul(x, x) if y == 2 else None
 
 
+#: What NumPy computes otherwise for some numbers.
+_BY_NUMBERS = ("power", "left_shift", "right_shift")
+
+
 def apply(name: str, *operands: Any, dtype: Any = None) -> Any:
     """What the function of this name gives for operands; `dtype`: of the result."""
     given = tuple(as_tensor(x) if isinstance(x, (list, tuple)) else x for x in operands)
     function: Any = getattr(np, name)
+    if name in _BY_NUMBERS and any(map(is_run_time_number, given)):
+        raise left(f"numpy.{name} of a number that varies")
     if len(given) != function.nin:
         raise TypeError(f"{name} takes {function.nin} operands")
     if name == "power" and dtype is None:

@@ -1,0 +1,177 @@
+"""What turns of a loop append to lists that are older than the loop.
+
+While a turn is captured that stands for others, such a list holds `Collected`: only what the turn
+has appended, and reading it is refused. What is appended are tensors and arrays that the turn
+makes, or that it found, numbers that follow the counter, constants, and tuples of these. `Appended`
+says which tensor each of them is in every turn: one that a turn hands on is in the list, in a
+variable of the next turn, and perhaps in one of the turn after it, and stays one object.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.tensors.arrays import elements_of, made_like
+from dynajit.capture.tensors.rows import new_row
+from dynajit.capture.tensors.turns import is_of_a_turn
+from dynajit.capture.values.containers import (
+    Collected,
+    Grown,
+    HeapValue,
+    ListValue,
+    TupleValue,
+)
+from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
+from dynajit.capture.values.tensors import TensorValue
+from dynajit.eager import Tensor
+from dynajit.ir import graph
+
+#: Which tensor: (heap id of one that a turn makes, the turn), or the heap id of what stands for one
+#: of before the first turn, or of one that is the same in all turns.
+Key: TypeAlias = Any
+
+#: Items of one turn.
+MOST_ITEMS: Final = 16
+
+
+class NotCollected(Exception):
+    """What is appended cannot be told for each turn."""
+
+
+class Appended:
+    """What one turn appends. Mutable: it is filled after the turn, and read after the loop.
+
+    Args:
+        machine: what captures.
+        lists: to which the turn has appended, and what.
+        stands: heap id of what stands for a tensor in front of the turn -> (that tensor, or its
+            array, in the first turn; what is handed on in its place).
+        is_new: whether the turn has made the tensor of this heap id.
+
+    Attributes:
+        made: heap id -> tensor that the turn makes, and that a stack is kept of.
+        numbers: numbers that follow the counter.
+
+    Raises:
+        NotCollected: see there.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        lists: Sequence[tuple[ListValue, tuple[Value, ...]]],
+        stands: Mapping[int, tuple[Value, Value]],
+        is_new: Callable[[int], bool],
+    ) -> None:
+        self._machine, self._lists, self._is_new = machine, lists, is_new
+        self._first = {identity: first for identity, (first, _) in stands.items()}
+        self._after = {identity: self._tensor(last) for identity, (_, last) in stands.items()}
+        self.made: dict[int, TensorValue] = {}
+        self.numbers: list[Scalar] = []
+        leaves = [leaf for _, items in lists for item in items for leaf in _leaves(item)]
+        if len(leaves) > MOST_ITEMS:
+            raise NotCollected
+        self._places = {
+            leaf.identity: self._tensor(leaf) for leaf in leaves if isinstance(leaf, HeapValue)
+        }
+        self._refuse_twins([*leaves, *(last for _, last in stands.values())])
+        for leaf in leaves:
+            if isinstance(leaf, Scalar) and is_of_a_turn(leaf):
+                self.numbers.append(leaf)
+            elif not isinstance(leaf, (Constant, Scalar)):
+                self._note(self._tensor(leaf))
+
+    def _tensor(self, value: Value) -> int:
+        """Heap id of a tensor, or of that of an array."""
+        found = elements_of(self._machine, value)
+        if found is None:
+            raise NotCollected
+        return found.identity
+
+    def _refuse_twins(self, values: Sequence[Value]) -> None:
+        """Two arrays over one tensor would become one."""
+        owners: dict[int, int] = {}
+        for value in values:
+            if isinstance(value, HeapValue):
+                owner = owners.setdefault(self._tensor(value), value.identity)
+                if owner != value.identity:
+                    raise NotCollected
+
+    def _note(self, identity: int) -> None:
+        seen = set()
+        while identity in self._after:
+            if identity in seen:
+                return
+            seen.add(identity)
+            identity = self._after[identity]
+        if self._is_new(identity):
+            self.made[identity] = TensorValue(identity, Tensor)
+
+    def _key(self, identity: int, turn: int) -> Key:
+        """Which tensor one of a turn is."""
+        while identity in self._after:
+            if not turn:
+                return identity
+            identity, turn = self._after[identity], turn - 1
+        return (identity, turn) if identity in self.made else identity
+
+    def place(
+        self,
+        count: int,
+        stacks: Mapping[int, graph.Value],
+        numbers: Sequence[Any],
+        left: Mapping[int, Value],
+    ) -> None:
+        """Let the lists hold what all turns append.
+
+        Args:
+            count: of turns.
+            stacks: heap id of a tensor that a turn makes -> what all turns make, by rows.
+            numbers: what each of `numbers` is in every turn.
+            left: heap id of the tensor of what a turn hands on -> what the last turn does.
+        """
+        machine = self._machine
+        known: dict[Key, Value] = dict(self._first)
+        for identity, value in left.items():
+            known[self._key(identity, count - 1)] = value
+        each = {id(scalar): number for scalar, number in zip(self.numbers, numbers, strict=True)}
+
+        def item_of(value: Value, turn: int) -> Value:
+            if isinstance(value, TupleValue):
+                return TupleValue(tuple(item_of(item, turn) for item in value.items))
+            if isinstance(value, Scalar) and id(value) in each:
+                return constant(each[id(value)].at(turn))
+            if not isinstance(value, HeapValue):
+                return value
+            key = self._key(self._places[value.identity], turn)
+            if key not in known and isinstance(key, tuple):
+                row = new_row(machine.recorder, stacks[key[0]], key[1])
+                known[key] = made_like(machine, value, row)
+            return known.get(key, value)
+
+        for target, items in self._lists:
+            appended = [item_of(item, turn) for turn in range(count) for item in items]
+            append_items(machine.heap, target.identity, tuple(appended))
+
+
+def append_items(heap: Any, identity: int, items: tuple[Value, ...]) -> None:
+    """Let a list hold more items, whether it was read or not."""
+    before = heap[identity]
+    if isinstance(before, tuple):
+        heap.write(identity, (*before, *items))
+    elif isinstance(before, Collected):
+        heap.write(identity, Collected((*before.appended, *items)))
+    else:
+        appended = () if before is None else before.appended
+        heap.write(identity, Grown((*appended, *items)))
+
+
+def _leaves(value: Value) -> Iterator[Value]:
+    if isinstance(value, TupleValue) and value.cls is tuple and value.source is None:
+        for item in value.items:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+__all__ = ["Appended", "NotCollected", "append_items"]

@@ -1,0 +1,201 @@
+"""What a `for` gives in each turn, where it follows the counter: ranges, rows of a tensor, and
+`enumerate` and `zip` of such.
+
+`items_left` counts what an iterator has left, where that is known. `items_of` says what it gives in
+the turn of a run-time number, and lets it go on by many items; None where the items are others.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.tensors.arrays import elements_of, made_like
+from dynajit.capture.python.tensors.native_calls import native_method, place_in_turn
+from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.values.containers import (
+    EnumerateIterator,
+    IteratorValue,
+    ListValue,
+    RangeIterator,
+    SequenceIterator,
+    TupleValue,
+    ZipIterator,
+)
+from dynajit.capture.values.symbolic import Constant, Scalar, Value
+from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.core.records import record
+from dynajit.ops import TABLE
+
+
+@record(eq=False)
+class Items:
+    """What an iterator gives.
+
+    Args:
+        counter: a number for each turn that is left.
+        item: the number of a turn -> what is given in it; called in the turn.
+        skip: lets the iterator go on by so many items.
+        lists: heap ids of lists that it goes over.
+    """
+
+    counter: range
+    item: Callable[[Scalar], Value]
+    skip: Callable[[int], None]
+    lists: tuple[int, ...] = ()
+
+
+def items_left(machine: Machine, iterator: Value) -> int | None:
+    """How many items an iterator has left; None where it is of another kind."""
+    if not isinstance(iterator, IteratorValue):
+        return None
+    state = machine.heap[iterator.identity]
+    if isinstance(state, RangeIterator):
+        return len(state.rest)
+    if isinstance(state, SequenceIterator):
+        sequence = _sequence(machine, state)
+        if sequence is None:
+            return None
+        return state.position + 1 if state.is_reversed else len(sequence) - state.position
+    if isinstance(state, EnumerateIterator):
+        return items_left(machine, state.inner)
+    if isinstance(state, ZipIterator) and state.inner and not state.strict:
+        counts = [items_left(machine, inner) for inner in state.inner]
+        known = [count for count in counts if count is not None]
+        return min(known) if len(known) == len(counts) else None
+    return None
+
+
+def _sequence(machine: Machine, state: SequenceIterator) -> Sequence[Value] | None:
+    if isinstance(state.sequence, TupleValue):
+        return state.sequence.items
+    if type(state.sequence) is not ListValue:
+        return None
+    contents = machine.heap[state.sequence.identity]
+    return contents if isinstance(contents, tuple) else None
+
+
+def items_of(machine: Machine, iterator: IteratorValue) -> Items | None:
+    """What an iterator gives in the turns that are left; None: nothing that follows a counter."""
+    state, heap = machine.heap[iterator.identity], machine.heap
+    count = items_left(machine, iterator)
+    if not count:
+        return None
+    if isinstance(state, RangeIterator):
+        rest = state.rest
+        return Items(
+            rest,
+            lambda number: number,
+            lambda done: heap.write(iterator.identity, RangeIterator(rest[done:])),
+        )
+    if isinstance(state, SequenceIterator):
+        return _of_sequence(machine, iterator, state, count)
+    if isinstance(state, EnumerateIterator):
+        return _of_enumerate(machine, iterator, state, count)
+    found = [items_of(machine, inner) for inner in state.inner]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+
+    def skip(done: int) -> None:
+        for part in parts:
+            part.skip(done)
+
+    return Items(
+        range(count),
+        lambda number: TupleValue(tuple(_given(part, number) for part in parts)),
+        skip,
+        tuple(identity for part in parts for identity in part.lists),
+    )
+
+
+def _given(items: Items, number: Scalar) -> Value:
+    """What is given in a turn of a counter from 0 on."""
+    return items.item(_of_steps(number, items.counter.start, items.counter.step))
+
+
+def _of_steps(number: Scalar, start: int, step: int) -> Scalar:
+    """`start + step * number`, as the program would compute it."""
+    if step != 1:
+        product = ("*", (number, Constant(step)))
+        number = Scalar(number.value * step, None, product)
+    if start:
+        number = Scalar(number.value + start, None, ("+", (number, Constant(start))))
+    return number
+
+
+def _of_enumerate(
+    machine: Machine, iterator: IteratorValue, state: EnumerateIterator, count: int
+) -> Items | None:
+    inner = items_of(machine, state.inner) if isinstance(state.inner, IteratorValue) else None
+    if inner is None:
+        return None
+
+    def skip(done: int) -> None:
+        inner.skip(done)
+        machine.heap.write(iterator.identity, replace(state, count=state.count + done))
+
+    return Items(
+        range(count),
+        lambda number: TupleValue((_of_steps(number, state.count, 1), _given(inner, number))),
+        skip,
+        inner.lists,
+    )
+
+
+def _of_sequence(
+    machine: Machine, iterator: IteratorValue, state: SequenceIterator, count: int
+) -> Items | None:
+    """Rows of one tensor."""
+    sequence = _sequence(machine, state)
+    assert sequence is not None
+    way = -1 if state.is_reversed else 1
+    last = state.position + way * count
+    items = sequence[state.position : (last if last >= 0 else None) : way]
+    places = [_row(machine, item) for item in items]
+    if any(place is None for place in places):
+        return None
+    (first, start), (_, second) = places[0], places[1 if count > 1 else 0]  # type: ignore[misc]
+    step = (second - start) or 1
+    counter = range(start, start + count * step, step)
+    contents: TensorContents = machine.heap[first.identity]
+    for (value, place), wanted in zip(places, counter, strict=True):  # type: ignore[misc]
+        other: TensorContents = machine.heap[value.identity]
+        if place != wanted or other.memory != contents.memory:
+            return None
+        if other.steps[:-1] != contents.steps[:-1] or value.cls is not first.cls:
+            return None
+    if any(value.python_type is not items[0].python_type for value in items):
+        return None
+
+    def item(number: Scalar) -> Value:
+        whole = tensor_memory.view_by(machine.recorder, contents.memory, contents.steps[:-1])
+        place = place_in_turn(machine, number)
+        row = native_method(machine, whole, "__getitem__", [place], {})
+        assert isinstance(row, TensorValue)
+        return made_like(machine, items[0], row)
+
+    def skip(done: int) -> None:
+        position = state.position + way * done
+        machine.heap.write(iterator.identity, replace(state, position=position))
+
+    lists = (state.sequence.identity,) if isinstance(state.sequence, ListValue) else ()
+    return Items(counter, item, skip, lists)
+
+
+def _row(machine: Machine, item: Value) -> tuple[TensorValue, int] | None:
+    """(a tensor, or that of an array; which row it is of what the steps before the last show)."""
+    held = elements_of(machine, item)
+    if held is None:
+        return None
+    contents: TensorContents = machine.heap[held.identity]
+    is_special = contents.attributes or contents.has_new_data
+    if not contents.memory or not contents.steps or is_special:
+        return None
+    step = contents.steps[-1]
+    if step.op is not TABLE.select or step.attributes["dim"] != 0 or step.numbers is not None:
+        return None
+    index = step.attributes["index"]
+    return (held, index) if type(index) is int else None
+
+
+__all__ = ["Items", "items_left", "items_of"]

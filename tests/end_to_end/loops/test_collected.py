@@ -1,0 +1,329 @@
+"""Lists that turns append to: one loop of the graph, and the list that plain Python leaves."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+from dynajit.capture.execution import loops
+
+X = dj.arange(6.0)
+IMAGES = dj.arange(24.0).reshape(2, 3, 4)
+
+
+@pytest.fixture(autouse=True)
+def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of few operations are loops of the graph, too."""
+    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
+
+
+class Holder:
+    """A list that existed before."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+
+def stacked(x, n):
+    seen = []
+    for i in range(n):
+        x = x * 0.9 + i
+        seen.append(x)
+    return dj.stack(seen)
+
+
+def in_front(x, n):
+    seen = []
+    for i in range(n):
+        seen.append(x)
+        x = x * 0.9 + i
+    return seen, x
+
+
+def joined(x, n):
+    seen = []
+    for i in range(n):
+        x = dj.sin(x) + i
+        seen.append(x)
+    return dj.cat(seen), dj.stack(seen, -1), dj.vstack(seen), dj.stack(seen[3:-3]).mean(0)
+
+
+def joined_images(x, n):
+    seen = [x, x + 1]
+    for _ in range(n):
+        x = x * 0.9
+        seen.append(x)
+    return dj.cat(seen, 1), dj.cat(seen, 2), dj.stack(seen, 2), dj.stack(seen[5:9], 3)
+
+
+def some(x, n):
+    seen = []
+    for _ in range(n):
+        x = x * 0.9
+        seen.append(x + 1)
+    return seen[0], seen[7], seen[-1], sum(seen), len(seen), seen[::5], max(map(len, seen))
+
+
+def tuples(x, n):
+    seen = []
+    for i in range(n):
+        before, x = x, x * 0.5 + i
+        seen.append((i, x, before, i * 0.5, "turn"))
+    return seen, before, x
+
+
+def several(x, y, n):
+    first, second = [], [y]
+    for _ in range(n):
+        x, y = y * 0.9, x + 1
+        first.append(x)
+        first.append(y)
+        second.append(x)
+    return first, second, x
+
+
+def not_handed_on(x, n):
+    seen = []
+    for i in range(n):
+        seen.append(x * i)
+    return seen
+
+
+def in_an_outer_loop(x, n):
+    seen = []
+    for i in range(n):
+        for _ in range(n):
+            x = x * 0.9 + i
+        seen.append(x)
+    return dj.stack(seen)
+
+
+def in_an_inner_loop(x, n):
+    seen = []
+    for i in range(2):
+        for _ in range(n):
+            x = x * 0.9 + i
+            seen.append(x)
+    return dj.stack(seen), x
+
+
+def written_afterwards(x, n):
+    seen = []
+    for _ in range(n):
+        x = x * 0.9
+        seen.append(x)
+    seen[4] += 1
+    seen[5][2] = 7
+    x += 1
+    return dj.stack(seen), seen[4], seen[5], seen[-1] is x
+
+
+def a_constant(x, y, n):
+    seen = []
+    for _ in range(n):
+        x = x * 0.9
+        seen.append(y)
+        seen.append(x)
+    return seen
+
+
+def written_later(x, n):
+    seen = []
+    x = x * 1
+    for _ in range(n):
+        seen.append(x)
+        x += 1
+    return seen
+
+
+def of_a_holder(x, holder, n):
+    for _ in range(n):
+        x = x * 0.9
+        holder.seen.append(x)
+    return x
+
+
+def arrays(x, n):
+    seen, sums = [], []
+    for i in range(n):
+        x = np.sin(x) + i
+        seen.append(x)
+        sums.append(x.sum())
+    return np.stack(seen), np.array(sums), seen[3], sums[4]
+
+
+COLLECTED = [
+    (stacked, (X, 40)), (in_front, (X, 40)), (joined, (X, 40)), (joined_images, (IMAGES, 30)),
+    (some, (X, 40)), (tuples, (X, 40)), (several, (X, X + 1, 40)), (not_handed_on, (X, 40)),
+    (in_an_outer_loop, (X, 20)), (in_an_inner_loop, (X, 20)), (written_afterwards, (X, 40)),
+    (a_constant, (X, X + 1, 40)), (written_later, (X, 40)), (arrays, (np.arange(6.0), 40)),
+]  # fmt: skip
+
+
+def reads_the_list(x, n):
+    seen = [x]
+    for _ in range(n):
+        x = seen[-1] * 0.9
+        seen.append(x)
+    return seen
+
+
+def asks_for_the_length(x, n):
+    seen = []
+    for _ in range(n):
+        x = x + len(seen)
+        seen.append(x)
+    return seen
+
+
+def iterates_over_it(x, n):
+    seen = [x]
+    for _ in range(n):
+        x = sum(seen) * 0.1
+        seen.append(x)
+    return seen
+
+
+def views(x, n):
+    seen = []
+    for i in range(n):
+        seen.append(x[i % 3 :])
+    return seen
+
+
+def a_part_of_what_is_handed_on(x, n):
+    seen = []
+    for _ in range(n):
+        x = x * 0.9
+        seen.append(x[1:])
+    return seen, x
+
+
+def other_shapes(x, n):
+    seen = []
+    for i in range(n):
+        seen.append(x[: i % 4] + 1)
+    return seen
+
+
+def pops(x, n):
+    seen = [x] * 5
+    for _ in range(n):
+        x = x * 0.9
+        seen.append(x)
+        seen.pop(0)
+    return seen
+
+
+def another_list_is_kept(x, n):
+    seen = []
+    for _ in range(n):
+        x = x * 0.9
+        seen.append([x])
+    return seen
+
+
+UNROLLED = [
+    reads_the_list, asks_for_the_length, iterates_over_it, views, a_part_of_what_is_handed_on,
+    other_shapes, pops, another_list_is_kept,
+]  # fmt: skip
+
+
+def loops_of(function: Callable[..., Any], *args: Any) -> int:
+    """How many loops the graphs of one call have."""
+    found = dj.explain(function)(*args)
+    return sum(str(graph).count("rows['loop']") for graph in found.graphs)
+
+
+def flat(value: Any) -> list[Any]:
+    """What lists and tuples hold."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in flat(item)]
+    return [value]
+
+
+def assert_same(expected: Any, found: Any) -> None:
+    """Equal in values, types, dtypes and strides; the same are one object, or share memory."""
+    expected, found = flat(expected), flat(found)
+    assert list(map(type, expected)) == list(map(type, found))
+    arrays = []
+    for a, b in zip(expected, found, strict=True):
+        if isinstance(a, (dj.Tensor, np.ndarray, np.generic)):
+            a, b = np.asarray(a), np.asarray(b)
+            assert (a.dtype, a.shape, a.strides) == (b.dtype, b.shape, b.strides)
+            np.testing.assert_allclose(b, a, rtol=2e-5, atol=1e-6)
+            arrays.append((a, b))
+        else:
+            assert a == b
+    for k, (a, b) in enumerate(arrays):
+        for c, d in arrays[:k]:
+            assert np.shares_memory(a, c) == np.shares_memory(b, d)
+    ones = [[[a is b for a in leaves] for b in leaves if isinstance(b, dj.Tensor)]
+            for leaves in (expected, found)]  # fmt: skip
+    assert ones[0] == ones[1]
+
+
+@pytest.mark.parametrize(("function", "args"), COLLECTED, ids=[f.__name__ for f, _ in COLLECTED])
+def test_what_turns_append_is_what_plain_python_leaves(function, args) -> None:
+    """One loop of the graph, called twice."""
+    compiled = dj.compile(function, fullgraph=True)
+    expected = function(*args)
+    assert_same(expected, compiled(*args))
+    assert_same(expected, compiled(*args))
+    assert loops_of(function, *args) >= 1
+
+
+@pytest.mark.parametrize("function", UNROLLED, ids=[f.__name__ for f in UNROLLED])
+def test_other_lists_are_filled_turn_by_turn(function) -> None:
+    """Those that turns read, and those of what shares memory."""
+    assert_same(function(X, 20), dj.compile(function)(X, 20))
+    assert loops_of(function, X, 20) == 0
+
+
+@pytest.mark.parametrize("turns", range(15, 21))
+def test_every_number_of_turns_around_the_fewest_is_right(turns) -> None:
+    """The first turns, and the last, are captured as they come."""
+    for function in (stacked, in_front, tuples):
+        assert_same(function(X, turns), dj.compile(function)(X, turns))
+
+
+def test_a_list_that_existed_grows() -> None:
+    """By tensors of each turn, in every call."""
+    own, other, compiled = Holder(), Holder(), dj.compile(of_a_holder, fullgraph=True)
+    for _ in range(2):
+        expected, found = of_a_holder(X, own, 30), compiled(X, other, 30)
+        assert other.seen[-1] is found
+        assert_same([own.seen, expected], [other.seen, found])
+    assert loops_of(of_a_holder, X, Holder(), 30) == 1
+
+
+def test_a_graph_does_not_grow_with_what_is_stacked() -> None:
+    """Rows that nobody looks at are no nodes."""
+    few, many = (len(dj.explain(stacked)(X, n).graphs[0].nodes) for n in (50, 2000))
+    assert few == many
+
+
+def recurrent(weight, x, steps, grads):
+    h, seen = x * 0, []
+    for t in range(steps.shape[0]):
+        h = dj.tanh(weight * h + steps[t])
+        seen.append(h)
+        grads.append(h * 0.5)
+    return dj.stack(seen), seen[3], grads
+
+
+def test_gradients_pass_through_what_is_collected() -> None:
+    """Of a stack, of one tensor of it, and of a list that existed."""
+    found = []
+    for function in (recurrent, dj.compile(recurrent, fullgraph=True)):
+        weight, steps = X.clone().requires_grad_(), dj.ones(20, 6).requires_grad_()
+        stacked, one, kept = function(weight, X, steps, [])
+        assert all(x.requires_grad for x in (stacked, one, *kept))
+        ((stacked**2).sum() + one.sum() * 3 + kept[5].sum() + kept[-1].sum()).backward()
+        found.append([weight.grad.numpy(), steps.grad.numpy(), stacked.detach().numpy()])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+    weight = X.clone().requires_grad_()
+    assert loops_of(recurrent, weight, X, dj.ones(20, 6), []) == 1

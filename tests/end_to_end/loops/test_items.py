@@ -1,0 +1,188 @@
+"""`for` over rows, `enumerate`, `zip` and `reversed`: one loop of the graph, and plain results."""
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+from dynajit.capture.execution import loops
+from tests.end_to_end.loops.test_collected import assert_same, loops_of
+
+ROWS = dj.tensor(np.random.default_rng(0).random((30, 6)).astype(np.float32))
+ARRAY = np.random.default_rng(1).random((30, 6))
+X = dj.arange(6.0)
+
+
+@pytest.fixture(autouse=True)
+def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of few operations are loops of the graph, too."""
+    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
+
+
+def rows(xs, h):
+    for x in xs:
+        h = h * 0.5 + x
+    return h, x
+
+
+def enumerated(xs, h):
+    seen = []
+    for i, x in enumerate(xs, 3):
+        h = h * 0.5 + x + i
+        seen.append(h)
+    return h, x, i, seen
+
+
+def zipped(xs, h):
+    ys = xs * 2
+    for i, (x, y) in enumerate(zip(xs, ys, strict=False)):
+        h = h * 0.5 + x * i - y
+    return h, x, y, i
+
+
+def of_several_lengths(xs, h):
+    for x, k, y in zip(xs[:25], range(100, 0, -2), reversed(xs), strict=False):
+        h = h * 0.5 + x * k - y
+    return h, x, y, k
+
+
+def backwards(xs, h):
+    for i in reversed(range(len(xs))):
+        h = h * 0.5 + xs[i]
+    return h, i
+
+
+def lists_of_rows(xs, h):
+    for a, b in zip(xs.unbind(0), list(xs), strict=False):
+        h = h * 0.5 + a * b
+    return h, a, b
+
+
+def writes_rows(xs, h):
+    xs = xs.clone()
+    for x in xs:
+        x += h
+        h = h * 0.9
+    return xs, h
+
+
+def rows_of_rows(xs, h):
+    for x in xs[2:, 1:]:
+        h = h * 0.5 + x.sum()
+    return h, x
+
+
+def what_was_collected(xs, h):
+    seen = []
+    for x in xs:
+        h = h * 0.5 + x
+        seen.append(h)
+    total = h * 0
+    for i, row in enumerate(dj.stack(seen)):
+        total = total * 0.5 + row * i
+    return total, row
+
+
+def arrays(xs, h):
+    kept = np.zeros_like(xs)
+    for i, x in enumerate(xs):
+        h = h * 0.5 + x
+        kept[i] = h
+    return h, kept, x
+
+
+def writes_arrays(xs, h):
+    xs = xs.copy()
+    for x in xs:
+        x += h
+        h = np.sin(h)
+    return xs, h
+
+
+LOOPS = [
+    (rows, (ROWS, X)), (enumerated, (ROWS, X)), (zipped, (ROWS, X)), (backwards, (ROWS, X)),
+    (of_several_lengths, (ROWS, X)), (lists_of_rows, (ROWS, X)), (writes_rows, (ROWS, X)),
+    (rows_of_rows, (ROWS, X)), (what_was_collected, (ROWS, X)), (arrays, (ARRAY, np.arange(6.0))),
+    (writes_arrays, (ARRAY, np.arange(6.0))), (rows, (ARRAY, np.arange(6.0))),
+]  # fmt: skip
+
+
+def a_growing_list(xs, h):
+    items = list(xs)
+    for x in items:
+        h = h * 0.5 + x
+        if len(items) < 35:
+            items.append(x)
+    return h, len(items)
+
+
+def a_list_that_turns_append_to(xs, h):
+    items = list(xs)
+    for i, x in zip(range(40), items, strict=False):
+        h = h * 0.5 + x * i
+        items.append(xs[0])
+    return h, len(items)
+
+
+def in_another_order(xs, h):
+    first, *rest = list(xs)
+    for x in [*rest, first]:
+        h = h * 0.5 + x
+    return h
+
+
+def strict(xs, h):
+    for x, i in zip(xs, range(30), strict=True):
+        h = h * 0.5 + x * i
+    return h
+
+
+def numbers_of_an_array(xs, h):
+    for x in xs.reshape(-1)[:30]:
+        h = h * 0.5 + x
+    return h, x
+
+
+def breaks_in_a_turn(xs, h):
+    for x in xs:
+        h = h * 0.5 + float(x.sum())
+    return h, x
+
+
+UNROLLED = [
+    (a_growing_list, (ROWS, X)), (a_list_that_turns_append_to, (ROWS, X)),
+    (in_another_order, (ROWS, X)), (strict, (ROWS, X)),
+    (numbers_of_an_array, (ARRAY, np.arange(6.0))), (breaks_in_a_turn, (ROWS[:18], X)),
+    (breaks_in_a_turn, (ARRAY[:18], np.arange(6.0))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "args"), LOOPS, ids=[f.__name__ for f, _ in LOOPS])
+def test_turns_over_rows_are_one_loop(function, args) -> None:
+    """With plain Python's results, called twice."""
+    compiled = dj.compile(function, fullgraph=True)
+    expected = function(*args)
+    assert_same(expected, compiled(*args))
+    assert_same(expected, compiled(*args))
+    assert loops_of(function, *args) >= 1
+
+
+@pytest.mark.parametrize(("function", "args"), UNROLLED, ids=[f.__name__ for f, _ in UNROLLED])
+def test_other_items_are_taken_turn_by_turn(function, args) -> None:
+    """As they were."""
+    assert_same(function(*args), dj.compile(function)(*args))
+    assert loops_of(function, *args) == 0
+
+
+@pytest.mark.parametrize("count", range(14, 20))
+def test_every_number_of_rows_around_the_fewest_is_right(count) -> None:
+    """The first turns, and the last, are captured as they come."""
+    for function in (rows, enumerated, of_several_lengths):
+        assert_same(function(ROWS[:count], X), dj.compile(function)(ROWS[:count], X))
+
+
+def test_rows_are_views_of_what_is_iterated_over() -> None:
+    """Of the program's own tensor."""
+    xs = ROWS.clone()
+    _, row = dj.compile(rows)(xs, X)
+    xs[-1, 0] = 7.0
+    assert row[0].item() == 7.0
