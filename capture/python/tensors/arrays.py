@@ -1,5 +1,7 @@
 """Arrays and numbers of NumPy's as values: instances of forms that hold a tensor."""
 
+from collections.abc import Sequence
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -10,10 +12,13 @@ from dynajit.capture.library import arrays as forms
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.core.types.value_types import contiguous_strides
+
+_DISPATCHER: Final[type] = type(np.flip)
 
 _FORMS: Final = frozenset(forms.FORMS.values())
 
@@ -52,3 +57,21 @@ def array_of(machine: Machine, tensor: TensorValue) -> Value:
     if needs_gradient(machine, tensor):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "Tensor.numpy() with a gradient")
     return new_array(machine, machine.recorder.alias_of(tensor), np.ndarray)
+
+
+def written_in_python(target: Any, arguments: Sequence[Value]) -> FunctionType | None:
+    """NumPy's own Python code of one of its functions; None: it has none, or would ask arguments.
+
+    Arguments that override functions (`__array_function__`) are asked first: only arrays, numbers
+    and containers of Python's are known to be silent.
+    """
+    if type(target) is not _DISPATCHER or not all(map(_is_silent, arguments)):
+        return None
+    written = getattr(target, "_implementation", None)
+    return written if isinstance(written, FunctionType) else None
+
+
+def _is_silent(value: Value) -> bool:
+    if isinstance(value, TupleValue):
+        return all(map(_is_silent, value.items))
+    return is_array(value) or not isinstance(value, (ObjectValue, TensorValue))
