@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dynajit.ops.functions.arrays.table import FUNCTIONS, METHODS
+from dynajit.ops.functions.arrays.table import FUNCTIONS, METHODS, name_of
 
 _HEAD = """# NumPy's functions in compiled code
 
@@ -16,12 +16,6 @@ What is captured becomes part of the graph ([how](howto/numpy.md)); what is left
 and runs on NumPy. Functions that are captured leave single calls to NumPy: arguments that they do
 not take here, and dtypes that NumPy treats in a way of its own.
 """
-
-
-def _name(function: Any) -> str:
-    module = getattr(function, "__module__", None) or "numpy"
-    prefix = "linalg." if module.startswith("numpy.linalg") else ""
-    return f"{prefix}{function.__name__}"
 
 
 def _left() -> list[str]:
@@ -36,7 +30,7 @@ def _listed(names: list[str]) -> str:
 
 def functions_page() -> str:
     """The page as Markdown."""
-    captured = sorted({_name(function) for function in FUNCTIONS})
+    captured = sorted({name_of(function) for function in FUNCTIONS})
     return "\n".join((
         _HEAD,
         f"## Captured\n\n{_listed(captured)}\n",
