@@ -137,7 +137,18 @@ def _left(name: str) -> Callable[..., Any]:
     return call
 
 
-_FACTS: Final = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "T", "real", "imag", "strides")
+_FACTS: Final = (
+    "shape",
+    "dtype",
+    "ndim",
+    "size",
+    "itemsize",
+    "nbytes",
+    "T",
+    "real",
+    "imag",
+    "strides",
+)
 _LEFT: Final = ("__bool__", "__float__", "__int__", "__index__", "__complex__", "item", "tolist",
                 "__contains__", "__repr__", "__str__", "__format__")  # fmt: skip
 

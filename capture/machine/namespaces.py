@@ -11,8 +11,8 @@ FORMS: Final = "dynajit.capture.library"
 class Namespace:
     """The globals of one function: its real dict, and the source of each name.
 
-    With `is_fixed` they never change, and need no guards. `is_form`: they are those of Python forms,
-    which see each other's attributes; other code sees those of the originals.
+    With `is_fixed` they never change, and need no guards. `is_form`: they are those of Python
+    forms, which see each other's attributes; other code sees those of the originals.
     """
 
     __slots__ = ("base", "builtins", "globals", "is_fixed", "is_form")

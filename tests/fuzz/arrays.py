@@ -78,7 +78,8 @@ STATEMENTS = [
     "KEPT.append(np.exp(1j * $a))", "KEPT.append(($a * 1j).imag)", "KEPT.append(divmod($a, 2))",
     "KEPT.append(np.einsum('ij->i', $a))", "KEPT.append(np.einsum('...i,...i->...', $a, $a))",
     "KEPT.append(np.tensordot($a, $a, axes=([1], [1])))", "KEPT.append(np.cov($a))",
-    "KEPT.append(np.meshgrid($a[0], $a[:, 0]))", "KEPT.append(np.take_along_axis($a, $a * 0 > 9, 1))",
+    "KEPT.append(np.meshgrid($a[0], $a[:, 0]))",
+    "KEPT.append(np.take_along_axis($a, $a * 0 > 9, 1))",
 ]  # fmt: skip
 FUNCTIONS = ["sin", "tanh", "square", "negative", "ceil", "sign", "isfinite", "logical_not"]
 NUMBERS = ["2", "0.5", "-1", "3", "True", "np.float32(1.5)", "np.int8(2)", "1.25"]

@@ -14,9 +14,9 @@ import numpy as np
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.library import arrays as forms
-from dynajit.capture.machine.immutables import NUMPY_NUMBERS, is_numpy_number
 from dynajit.capture.machine.exceptions import raise_python
 from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.immutables import NUMPY_NUMBERS, is_numpy_number
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, at_once, is_known, is_none, type_of
 from dynajit.capture.python.builtins.table import special
@@ -170,7 +170,9 @@ def _call(
     if function in READ_ONLY:
         assert isinstance(made, TensorValue)
         if any(map(is_odd, given.values())):
-            raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of an array with a negative stride")
+            raise GraphBreak(
+                breaks.UNKNOWN_CALL, f"numpy.{name} of an array with a negative stride"
+            )
         return new_view(machine, made, (), can_be_written=False)
     if is_none(machine, target):
         return _as_arrays(machine, made, function in GIVES_ARRAYS, given)
@@ -200,7 +202,11 @@ def _permuted(
     assert isinstance(made, TensorValue)
     before, after = (strides_of_tensor(machine, t) for t in (tensor, made))
     steps = None if before is None or after is None else [*before, *after]
-    if steps is None or not all(type(step) is int for step in steps) or len(set(steps)) < len(before):
+    if (
+        steps is None
+        or not all(type(step) is int for step in steps)
+        or len(set(steps)) < len(before)
+    ):
         raise GraphBreak(breaks.UNKNOWN_CALL, "dims in another order of an array with flipped dims")
     flipped = {before[dim] for dim in flipped_dims(machine, array)}
     dims = tuple(dim for dim, step in enumerate(after) if step in flipped)

@@ -12,5 +12,5 @@ from dynajit.ops.functions.arrays import (
     ufuncs,
 )
 
-__all__ = ["creation", "fourier", "linear_algebra", "products", "reductions", "shapes", "statistics",
-           "ufunc_methods", "ufuncs"]  # fmt: skip
+__all__ = ["creation", "fourier", "linear_algebra", "products", "reductions", "shapes",
+           "statistics", "ufunc_methods", "ufuncs"]  # fmt: skip

@@ -181,8 +181,19 @@ def identity(n: Any, dtype: Any = None) -> Any:
 
 #: Functions of known numbers, which NumPy computes at once.
 _OF_NUMBERS = (
-    np.hanning, np.hamming, np.blackman, np.bartlett, np.logspace, np.geomspace, np.tri,
-    np.fft.fftfreq, np.fft.rfftfreq, np.diag_indices, np.triu_indices, np.tril_indices, np.indices,
+    np.hanning,
+    np.hamming,
+    np.blackman,
+    np.bartlett,
+    np.logspace,
+    np.geomspace,
+    np.tri,
+    np.fft.fftfreq,
+    np.fft.rfftfreq,
+    np.diag_indices,
+    np.triu_indices,
+    np.tril_indices,
+    np.indices,
 )
 
 

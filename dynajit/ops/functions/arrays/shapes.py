@@ -318,7 +318,9 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         if type(count) is not int or count != len(repeats):
             raise left("numpy.repeat of sizes that vary")
         flat = TABLE.reshape(a, shape=(count,)) if axis is None else a
-        return get_item(flat, (*(slice(None),) * dim, constant(np.repeat(np.arange(count), repeats), CPU)))
+        return get_item(
+            flat, (*(slice(None),) * dim, constant(np.repeat(np.arange(count), repeats), CPU))
+        )
     if type(repeats) is not int or repeats < 0:
         raise left("numpy.repeat by an array")
     if axis is None:
@@ -365,11 +367,15 @@ def diag(v: Any, k: Any = 0) -> Any:
     size = v.shape[0] + abs(k)
     rows = TABLE.reshape(v, shape=(v.shape[0], 1) if k >= 0 else (1, v.shape[0]))
     zero = in_dtype(0, v.dtype.numpy)
-    square = TABLE.where(constant(np.eye(v.shape[0], dtype=bool), CPU), rows, as_tensor(zero, v.dtype.numpy))
+    square = TABLE.where(
+        constant(np.eye(v.shape[0], dtype=bool), CPU), rows, as_tensor(zero, v.dtype.numpy)
+    )
     if not k:
         return square
     around = TABLE.full(zero, shape=(size, size), dtype=v.dtype, device=CPU)
-    at = (slice(0, v.shape[0]), slice(k, size)) if k > 0 else (slice(-k, size), slice(0, v.shape[0]))
+    at = (
+        (slice(0, v.shape[0]), slice(k, size)) if k > 0 else (slice(-k, size), slice(0, v.shape[0]))
+    )
     return set_item(around, at, square)
 
 
@@ -403,7 +409,9 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     dim = axis_of(arr, axis)
     if len(arr.shape) != len(indices.shape):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    others = [(a, b) for d, (a, b) in enumerate(zip(arr.shape, indices.shape, strict=True)) if d != dim]
+    others = [
+        (a, b) for d, (a, b) in enumerate(zip(arr.shape, indices.shape, strict=True)) if d != dim
+    ]
     if any(a != b for a, b in others) or arr.dtype.name == "float16":
         raise left("numpy.take_along_axis that broadcasts")
     size = arr.shape[dim]
@@ -417,7 +425,7 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     """What an array holds into which another was copied."""
     src = as_tensor(src)
     if not np.can_cast(src.dtype.numpy, dst.dtype.numpy, casting):
-        raise TypeError("Cannot cast array data")
+        raise left("numpy.copyto of another kind of numbers")
     refuse_lossy(src, dst.dtype.numpy)
     value = shapes.broadcast_to(in_dtype(src, dst.dtype.numpy), tuple(dst.shape))
     return value if where is True else chosen_value(dst, value, where)
@@ -493,7 +501,9 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 
 @stands_for(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
+) -> Any:
     """Vectors at right angles to two others."""
     if (axisa, axisb, axisc) != (-1, -1, -1) or axis is not None:
         raise left("numpy.cross along other dims than the last")
@@ -503,7 +513,9 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     kind = common((x, y))
     if kind.kind not in "iuf":
         raise left(f"numpy.cross of {kind}")
-    p, q = ([get_item(v, (..., k)) for k in range(3)] for v in (in_dtype(x, kind), in_dtype(y, kind)))
+    p, q = (
+        [get_item(v, (..., k)) for k in range(3)] for v in (in_dtype(x, kind), in_dtype(y, kind))
+    )
     parts = [
         TABLE.sub(TABLE.mul(p[i], q[j]), TABLE.mul(p[j], q[i])) for i, j in ((1, 2), (2, 0), (0, 1))
     ]
@@ -527,7 +539,9 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
                neginf: Any = None) -> Any:  # fmt: skip
     """Numbers in the place of NaN and of infinity."""
     x = as_tensor(x)
-    if copy is not True or any(type(n) not in (int, float, type(None)) for n in (nan, posinf, neginf)):
+    if copy is not True or any(
+        type(n) not in (int, float, type(None)) for n in (nan, posinf, neginf)
+    ):
         raise left("numpy.nan_to_num in place, or by numbers that vary,")
     if x.dtype.category in (Category.BOOL, Category.INTEGER):
         return TABLE.clone(x)

@@ -90,7 +90,8 @@ def _quantile(name: str, a: Any, q: Any, hundred: float, axis: Any, keepdims: An
 
 @stands_for(np.percentile)
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-               method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+               method: str = "linear", keepdims: Any = False, *,
+               weights: Any = None) -> Any:  # fmt: skip
     """Between the elements that so many percent are below."""
     refuse_given("percentile", out=out, weights=weights)
     if method != "linear" or overwrite_input:
@@ -100,7 +101,8 @@ def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_inpu
 
 @stands_for(np.quantile)
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-             method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+             method: str = "linear", keepdims: Any = False, *,
+             weights: Any = None) -> Any:  # fmt: skip
     """Between the elements that this part is below."""
     refuse_given("quantile", out=out, weights=weights)
     if method != "linear" or overwrite_input:
@@ -119,19 +121,28 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         raise leave("numpy.searchsorted of this")
     v = as_tensor(v)
     x = TABLE.reshape(in_dtype(v, kind), shape=(v.numel(),))
-    found = positions_in(in_dtype(a, kind), x, side=side)
-    if kind.kind == "f":  # NaN is larger than numbers
-        numbers = TABLE.sum(in_dtype(TABLE.logical_not(TABLE.isnan(a)), np.int64), dim=(0,), keepdim=False)
+    a = in_dtype(a, kind)
+    if kind.kind != "f":
+        found = positions_in(a, x, side=side)
+    else:  # NaN is larger than numbers
+        is_nan = TABLE.isnan(a)
+        numbers = TABLE.sum(in_dtype(TABLE.logical_not(is_nan), np.int64), dim=(0,), keepdim=False)
+        found = positions_in(TABLE.where(is_nan, float("inf"), a), x, side=side)
         behind = numbers if side == "left" else a.shape[0]
-        found = TABLE.where(TABLE.isnan(x), behind, found)
+        found = TABLE.where(TABLE.isnan(x), behind, TABLE.minimum(found, numbers))
     return TABLE.reshape(found, shape=tuple(v.shape))
 
 
 @stands_for(np.interp)
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
     """On the line between two known points."""
     refuse_given("interp", left=left, right=right, period=period)
-    x, xp, fp = (in_dtype(as_tensor(value), np.float64) for value in (x, xp, fp))
+    given = [as_tensor(value) for value in (x, xp, fp)]
+    if any(value.dtype.category is Category.COMPLEX for value in given):
+        raise leave("numpy.interp of complex numbers")
+    x, xp, fp = (in_dtype(value, np.float64) for value in given)
     count = xp.shape[0] if len(xp.shape) == 1 else None
     if type(count) is not int or count < 2 or tuple(fp.shape) != (count,):
         raise leave("numpy.interp of this")

@@ -29,13 +29,12 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {}
 GIVES_ARRAYS: Final[set[Callable[..., Any]]] = set()
 
 
-
 class Order(enum.Enum):
-    """How NumPy lays out what a function gives of arrays whose dims lie in another order than theirs.
+    """How NumPy lays out what a function gives of arrays whose dims lie in another order.
 
     `SAME`: as the arrays, if all lie alike. `ALONG`: so, if an axis is given. `ROWS`: row by row.
-    `ENDS`: column by column if the arrays are, else row by row. `COPY`: row by row in one dim, which
-    is a view of what lies so. `NOT_KNOWN`: by its own rules.
+    `ENDS`: column by column if the arrays are, else row by row. `COPY`: row by row in one dim,
+    which is a view of what lies so. `NOT_KNOWN`: by its own rules.
     """
 
     SAME = enum.auto()
@@ -141,5 +140,7 @@ def name_of(function: Any) -> str:
     if isinstance(owner, np.ufunc):
         return f"{owner.__name__}.{function.__name__}"
     module = getattr(function, "__module__", None) or "numpy"
-    room = next((room for room in ("linalg.", "fft.") if module.startswith(f"numpy.{room[:-1]}")), "")
+    room = next(
+        (room for room in ("linalg.", "fft.") if module.startswith(f"numpy.{room[:-1]}")), ""
+    )
     return f"{room}{function.__name__}"

@@ -87,7 +87,7 @@ for _ufunc, _function in _REDUCTIONS.items():
 for _ufunc, _function in _RUNNING.items():
     _enter_accumulation(_ufunc, _function)
 for _name in LOOPS:
-    if getattr(np, _name).nin == 2:
+    if getattr(np, _name).nin == 2 and not _name.endswith("_shift"):
         _enter_outer(getattr(np, _name))
 _enter_at(np.add, lambda value: value)
 _enter_at(np.subtract, TABLE.neg)
