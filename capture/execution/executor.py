@@ -53,6 +53,7 @@ from dynajit.capture.python.builtins import methods as builtins_methods
 from dynajit.capture.python.builtins import objects as builtins_objects
 from dynajit.capture.python.builtins import output as builtins_output
 from dynajit.capture.python.builtins import signatures as builtins_signatures
+from dynajit.capture.python.builtins import wrapped_numpy as builtins_wrapped_numpy
 from dynajit.capture.python.objects import instances as operations_instances
 from dynajit.capture.python.objects import kept_frames, watching
 from dynajit.capture.python.objects.watching import Keys
@@ -506,6 +507,7 @@ _TABLES: Final = (
     builtins_generic,
     builtins_library,
     builtins_backward,
+    builtins_wrapped_numpy,
     mapped_calls,
     forward_mode,
     written_derivatives,

@@ -203,7 +203,7 @@ def _existing(original: type) -> Any:
 
 
 def _array_of(tensor: Any) -> Any:
-    return tensor.array
+    return tensor.numpy() if tensor.requires_grad else tensor.array  # which refuses the first
 
 
 def _number_of(tensor: Any) -> Any:

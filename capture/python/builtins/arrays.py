@@ -38,7 +38,7 @@ from dynajit.capture.python.tensors.arrays import (
     written_in_python,
 )
 from dynajit.capture.python.tensors.autograd import data_of
-from dynajit.capture.python.tensors.facts import tensor_type
+from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.values.containers import ListValue, SliceValue, TupleValue
@@ -329,6 +329,8 @@ def _write(machine: Machine, array: Value, key: Value, value: Value, cast: Any) 
     if not is_writeable(machine, array):
         raise GraphBreak(breaks.UNKNOWN_CALL, "a write to an array that may only be read")
     target, flipped = memory_in(machine, array), flipped_dims(machine, array)
+    if any(isinstance(t, TensorValue) and needs_gradient(machine, t) for t in (target, value)):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "a write to an array that passes a gradient")
     if cast is shapes.value_of_loop:
         value = native_call(machine, _named(cast, "add"), [target, value], {})
     else:
