@@ -17,7 +17,9 @@ from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Value, constant
 from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import contiguous_strides
+from dynajit.ops.calls.arguments import cast
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import is_row_major
 
@@ -164,3 +166,56 @@ def _is_silent(value: Value) -> bool:
 def is_absent(value: Value) -> bool:
     """True for the only object of its class, by which NumPy's Python code says "not given"."""
     return isinstance(value, ObjectValue) and value.cls is type(np._NoValue)
+
+
+#: Operators of which a number beside a tensor is one of the tensor's dtype.
+_IN_DTYPE: Final = frozenset({"add", "sub", "mul", "truediv", "==", "!=", "<", "<=", ">", ">="})
+
+
+def beside_tensors(machine: Machine, name: str, a: Value, b: Value) -> tuple[Value, Value]:
+    """Operands of an operator: of a tensor and an array, the array as the tensor that it is taken
+    for; a number of NumPy's as one of the tensor's dtype.
+
+    Args:
+        name: of the operator, as in `__add__`, or the symbol of a comparison.
+    """
+    if isinstance(a, TensorValue) and is_array(b):
+        return a, _beside(machine, name, a, b)
+    if isinstance(b, TensorValue) and is_array(a):
+        return _beside(machine, name, b, a), b
+    return a, b
+
+
+def _beside(machine: Machine, name: str, tensor: TensorValue, array: Value) -> Value:
+    """
+    Raises:
+        GraphBreak: what the number would be is not known.
+    """
+    assert isinstance(array, ObjectValue)
+    own = tensor_in(machine, array)
+    target, given = tensor_type(machine, tensor).dtype, tensor_type(machine, own).dtype
+    if array.cls in (forms.FORMS[np.ndarray], forms.ODD_FORM):
+        is_quotient = name == "truediv" and not target.is_floating_point
+        if name == "pow" or (is_quotient and not tensor_type(machine, own).rank):
+            raise GraphBreak(breaks.UNKNOWN_CALL, f"ndarray {name} a tensor")
+        return machine.recorder.alias_of(own)
+    is_number = given.category in (Category.INTEGER, Category.FLOATING)
+    is_float = target.name in ("float32", "float64") and is_number
+    is_whole = (
+        target.category is given.category is Category.INTEGER
+        and given.itemsize <= target.itemsize
+        and name != "truediv"
+    )
+    if name not in _IN_DTYPE or not (is_float or is_whole):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{given.name} {name} a tensor")
+    return native_call(machine, cast, [own, Known(target)], {})
+
+
+def as_tensor_key(machine: Machine, key: Value) -> Value:
+    """A key of a tensor with tensors for the arrays in it; numbers of NumPy's stay."""
+    if isinstance(key, TupleValue) and key.cls is tuple:
+        return TupleValue(tuple(as_tensor_key(machine, item) for item in key.items))
+    is_one = isinstance(key, ObjectValue) and key.cls in (forms.FORMS[np.ndarray], forms.ODD_FORM)
+    if is_one and tensor_type(machine, memory_in(machine, key)).rank:
+        return machine.recorder.alias_of(tensor_in(machine, key))
+    return key

@@ -651,8 +651,8 @@ def refuse_lossy(a: Any, kind: Any) -> None:
     source = a.dtype
     if source.category is Category.COMPLEX and kind.kind != "c" and kind.kind != "b":
         raise left("discarding the imaginary part")
-    if source.category is Category.FLOATING and kind.kind == "u":
-        raise left("a cast from floats to unsigned integers")
+    if source.category is Category.FLOATING and kind.kind == "u" and kind.itemsize > 4:
+        raise left("a cast from floats to long unsigned integers")
 
 
 @stands_for(np.copy, gives_arrays=True)

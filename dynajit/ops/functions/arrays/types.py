@@ -59,6 +59,8 @@ def in_dtype(x: Any, dtype: Any) -> Any:
     """
     own = own_dtype(dtype)
     if is_tensor(x):
+        if own is dtypes.uint8 and x.dtype.category is Category.FLOATING:
+            x = cast(x, dtypes.int64)  # -1.0 is 255
         return cast(x, own)
     if type(x) in (bool, int, float, complex):
         return np.asarray(x, np.dtype(dtype)).item()
