@@ -49,11 +49,11 @@ def jax_form(program: str) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def candidates(
-    program: Callable[..., Any], size: float, compare: Sequence[str]
+    program: Callable[..., Any], size: float, compare: Sequence[str] = (), backend: str = "native"
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Name -> a call with arguments of this size."""
     arguments = PROGRAMS[program](size)
-    yield "dynajit", functools.partial(dj.compile(program), *arguments)
+    yield "dynajit", functools.partial(dj.compile(program, backend=backend), *arguments)
     yield "numpy", functools.partial(program, *arguments)
     if "numba" in compare:
         for name, form in numba_forms(program.__name__):
@@ -93,7 +93,12 @@ def _line(title: str, cells: Mapping[str, str]) -> str:
     return f"{title:19}" + "".join(f"{name:>10} {cell:>8}" for name, cell in cells.items())
 
 
-def main(compare: Sequence[str] = (), size: float = 1.0, rounds: int = 7) -> None:
+def main(
+    compare: Sequence[str] = (),
+    size: float = 1.0,
+    rounds: int = 7,
+    programs: Sequence[Callable[..., Any]] = tuple(PROGRAMS),
+) -> None:
     """Print the table, and the geometric means of the ratios."""
     unknown = set(compare) - {*OTHERS, "torch"}
     if unknown:
@@ -101,7 +106,7 @@ def main(compare: Sequence[str] = (), size: float = 1.0, rounds: int = 7) -> Non
     before = dj.get_num_threads()
     _set_one_thread(compare)
     ratios: dict[str, list[float]] = {}
-    for program in PROGRAMS:
+    for program in programs:
         dj.reset()
         calls = dict(candidates(program, size, compare))
         compiled = first_calls(calls)
