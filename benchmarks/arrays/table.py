@@ -2,7 +2,7 @@
 
 Run: `python -m benchmarks arrays --compare numba,jax`. Install both where the program finds them,
 in an environment of their own or in a folder: `pip install --target FOLDER numba jax`, then
-`PYTHONPATH=FOLDER python -m benchmarks arrays --compare numba,jax`.
+`PYTHONPATH=FOLDER OPENBLAS_NUM_THREADS=1 python -m benchmarks arrays --compare numba,jax`.
 
 Every form gives NumPy's numbers before it is timed. Candidates take turns in one process, with one
 thread each; of Numba also `parallel=True`, with all cores. Figures are milliseconds of a call, as

