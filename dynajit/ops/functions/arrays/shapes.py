@@ -310,9 +310,7 @@ def _between_ends(array: Any, dim: int, mode: str, before: int, after: int) -> A
         if mode == "wrap":
             return part(size - count, size) if is_first else part(0, count)
         apart = 1 if mode == "reflect" else 0
-        near = (
-            part(apart, count + apart) if is_first else part(size - count - apart, size - apart)
-        )
+        near = part(apart, count + apart) if is_first else part(size - count - apart, size - apart)
         return TABLE.flip(near, dims=(dim,))
 
     ends = [end(count, k == 0) if count else None for k, count in enumerate((before, after))]
