@@ -50,6 +50,10 @@ np.concatenate([x, x], axis=1) | F
 np.roll(x, 1, axis=0) | F
 np.pad(x, 1) | F
 np.cumsum(x, axis=0) | F
+np.pad(np.flip(x), 1) | F
+np.pad(x[::2], 1, mode='edge') | F
+x[:, [2, 0]] | A
+x ** -1.5 | np.abs(V)
 np.ravel(x) | F
 x.reshape(5, 6, order='F') | A
 x.ravel(order='F') | A

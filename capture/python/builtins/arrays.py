@@ -155,6 +155,8 @@ def _call(
         function = METHODS["flatten"]
     elif rule is Order.ALONG and len(args) < 3 and "axis" not in keywords:
         rule = Order.NOT_KNOWN
+    elif rule is Order.ENDS and any(map(is_odd, given.values())):
+        rule = Order.ROWS
     if rule is not None and rule is not Order.COPY:
         order = _order_of_result(machine, name, rule, operands)
     made = native_call(machine, _named(function, name), positional, named)
@@ -247,9 +249,17 @@ def _order_of_result(
     if len(orders) > 1 or rule is Order.NOT_KNOWN:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in another order")
     (order,) = orders
-    if rule is Order.ENDS and order != tuple(range(len(order)))[::-1]:
+    if rule is Order.ENDS and not all(
+        _lies_in_columns(machine, t) for t in _tensors_in(machine, given)
+    ):
         return tuple(range(len(order)))
     return order
+
+
+def _lies_in_columns(machine: Machine, tensor: TensorValue) -> bool:
+    """Whether an array lies in one piece, column by column."""
+    shape, strides = tensor_type(machine, tensor).shape, strides_of_tensor(machine, tensor)
+    return strides is not None and is_row_major(tuple(shape)[::-1], tuple(strides)[::-1])
 
 
 def _known_order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
