@@ -21,6 +21,7 @@ from benchmarks import (
     sharding,
     steps,
 )
+from benchmarks.arrays import table as arrays
 from benchmarks.scaling import tables
 
 BENCHMARKS = {
@@ -31,7 +32,7 @@ BENCHMARKS = {
     "mapped": mapped.main,
     "steps": steps.main,
 }
-LONG = {"networks": networks.main}
+LONG = {"arrays": arrays.main, "networks": networks.main}
 """Those that take minutes, and are run where they are named."""
 SEVERAL = {
     "collectives": collectives.main,
@@ -46,7 +47,11 @@ def main() -> None:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(KNOWN)}")
-    parser.add_argument("--compare", default="", help="torch: add PyTorch where it is installed")
+    parser.add_argument(
+        "--compare",
+        default="",
+        help="torch: add PyTorch where it is installed; for arrays: numba, jax",
+    )
     options = parser.parse_args()
     for name in options.names or BENCHMARKS:
         print(f"== {name}")

@@ -54,6 +54,7 @@ from dynajit.capture.python.builtins import methods as builtins_methods
 from dynajit.capture.python.builtins import objects as builtins_objects
 from dynajit.capture.python.builtins import output as builtins_output
 from dynajit.capture.python.builtins import signatures as builtins_signatures
+from dynajit.capture.python.builtins import wrapped_numpy as builtins_wrapped_numpy
 from dynajit.capture.python.objects import instances as operations_instances
 from dynajit.capture.python.objects import kept_frames, watching
 from dynajit.capture.python.objects.watching import Keys
@@ -357,7 +358,7 @@ class Executor(Machine):
 
     def _push(self, frame: Frame) -> None:
         caller = self.frames[-1]
-        frame.is_user = not _is_library(frame.code.co_filename)
+        frame.is_user = not (frame.namespace.is_fixed or _is_library(frame.code.co_filename))
         frame.handled = frame.handled or caller.handled
         if frame.namespace.is_fixed or caller.start == NEVER:
             frame.start = NEVER  # the Python form of a C function never runs for real
@@ -458,7 +459,14 @@ class Executor(Machine):
     def _record(self, stop: GraphBreak) -> BreakRecord:
         places = [frame.location() for frame in self.frames if frame.is_user]
         innermost = places[-1] if places else self.root.location()
-        return BreakRecord(stop.reason, stop.detail, innermost, tuple(places[:-1]))
+        return BreakRecord(stop.reason, self._detail(stop), innermost, tuple(places[:-1]))
+
+    def _detail(self, stop: GraphBreak) -> str:
+        """What breaks; inside a function of NumPy's, which the program called, its name first."""
+        for frame in self.frames:
+            if frame.namespace.is_fixed and not frame.namespace.is_form:
+                return f"numpy.{frame.code.co_name} ({stop.detail})"
+        return stop.detail
 
     def is_travelling(self, stopped: Stopped) -> bool:
         """True if the exception that must not be on its way in the present state is."""
@@ -504,6 +512,7 @@ _TABLES: Final = (
     builtins_generic,
     builtins_library,
     builtins_backward,
+    builtins_wrapped_numpy,
     mapped_calls,
     forward_mode,
     written_derivatives,

@@ -126,6 +126,10 @@ def _read_one_by_one(self):
         yield self[index]
 
 
+def _both_of_division(self, other, /):
+    return self // other, self % other
+
+
 def _left(name: str) -> Callable[..., Any]:
     def call(self, /, *args):
         return refuse(name, self)
@@ -133,7 +137,18 @@ def _left(name: str) -> Callable[..., Any]:
     return call
 
 
-_FACTS: Final = ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "T", "real")
+_FACTS: Final = (
+    "shape",
+    "dtype",
+    "ndim",
+    "size",
+    "itemsize",
+    "nbytes",
+    "T",
+    "real",
+    "imag",
+    "strides",
+)
 _LEFT: Final = ("__bool__", "__float__", "__int__", "__index__", "__complex__", "item", "tolist",
                 "__contains__", "__repr__", "__str__", "__format__")  # fmt: skip
 
@@ -161,7 +176,7 @@ def _length(self, /):
 
 _OF_ARRAYS: Final = {
     "__getitem__": _getitem, "__setitem__": _setitem, "__len__": _length,
-    "__iter__": _read_one_by_one, "__hash__": None,
+    "__iter__": _read_one_by_one, "__hash__": None, "__divmod__": _both_of_division,
     **{f"__i{name}__": _in_place(function) for name, function in _BINARY.items()},
 }  # fmt: skip
 
@@ -177,21 +192,38 @@ def _made_of(original: type) -> Any:
             member.__name__ = name
     form = type(original.__name__, (), members)
     stands_for(original, form)
+    return form
+
+
+def _existing(original: type) -> Any:
+    form = _made_of(original)
     reads_existing(form)
     rebuilds(form)(_array_of if original is np.ndarray else _number_of)
     return form
 
 
 def _array_of(tensor: Any) -> Any:
-    return tensor.array
+    return tensor.numpy() if tensor.requires_grad else tensor.array  # which refuses the first
 
 
 def _number_of(tensor: Any) -> Any:
     return tensor.array[()]
 
 
+def _odd_of(tensor: Any, flipped: Any, is_writeable: bool) -> Any:
+    found = np.flip(tensor.array, flipped) if flipped else tensor.array[...]
+    if not is_writeable:
+        found.flags.writeable = False
+    return found
+
+
 #: Class of NumPy's -> its form.
-FORMS: Final = {original: _made_of(original) for original in ARRAYS}
+FORMS: Final = {original: _existing(original) for original in ARRAYS}
+
+#: The form of arrays that no tensor can be: `tensor` with some dims from the end to the start
+#: (`flipped`), or which may not be written to (not `is_writeable`).
+ODD_FORM: Final = _made_of(np.ndarray)
+rebuilds(ODD_FORM)(_odd_of)
 
 
 @replaces(np.errstate)

@@ -8,6 +8,16 @@ from dynajit.core.errors import InternalError
 
 Form = TypeVar("Form", bound=Callable[..., Any])
 
+#: Where code lies that stands for C functions: Python forms, and NumPy's own functions, which are
+#: one call to the program. What breaks inside breaks at the call.
+_MODULES: Final = ("dynajit.capture.library", "numpy.")
+
+
+def stands_for_calls(module: object) -> bool:
+    """True for the name of a module whose functions are captured as a whole, or not at all."""
+    return isinstance(module, str) and module.startswith(_MODULES)
+
+
 #: Original -> Python form.
 REPLACED: Final[dict[Any, Callable[..., Any]]] = {}
 

@@ -56,6 +56,7 @@ from dynajit.capture.python.sets import (
     operand_of_iterable,
     set_operand,
 )
+from dynajit.capture.python.tensors.arrays import beside_tensors
 from dynajit.capture.python.tensors.mutation import tensor_in_place
 from dynajit.capture.python.tensors.native_calls import native_call, overrides
 from dynajit.capture.python.tensors.overriding import overridden_method
@@ -128,6 +129,7 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     in_place = symbol.endswith("=")
     plain = symbol.removesuffix("=") if in_place else symbol
     function, name = BINARY[plain]
+    a, b = beside_tensors(machine, name, a, b)
     found = yield from _overridden(machine, name, in_place, a, b)
     if found is not None:
         return found
@@ -306,7 +308,8 @@ def _special_binary(
     type_of(machine, b)
     attempts = [(a, f"__i{name}__", b)] if in_place else []
     forward, backward = (a, f"__{name}__", b), (b, f"__r{name}__", a)
-    if a.python_type is b.python_type:
+    is_asked_backward = isinstance(a, Known) and isinstance(b, ObjectValue)  # NumPy's numbers
+    if a.python_type is b.python_type and not is_asked_backward:
         attempts.append(forward)
     elif _is_derived(b, a) and _overloads(b, a, f"__r{name}__"):
         attempts += [backward, forward]
@@ -421,6 +424,7 @@ def unary(machine: Machine, symbol: str, value: Value) -> Steps[Value]:
 def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     """`a symbol b` for one of the six comparisons."""
     function, forward, backward = COMPARISONS[symbol]
+    a, b = beside_tensors(machine, symbol, a, b)
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):
         receiver, way, other = (a, forward, b) if isinstance(a, TensorValue) else (b, backward, a)
         if _is_number_or_tensor(machine, other) or overrides(other):

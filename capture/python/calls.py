@@ -23,6 +23,7 @@ from dynajit.capture.guards.parts import (
     rely_on_defaults,
     wrapped,
 )
+from dynajit.capture.library.table import stands_for_calls
 from dynajit.capture.machine.awaiting import checked_none, entrance, then
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
 from dynajit.capture.machine.frames import Frame, Steps
@@ -60,6 +61,7 @@ from dynajit.capture.python.partials import is_existing_partial, make_partial, r
 from dynajit.capture.python.preparing import prepare
 from dynajit.capture.python.remembered_calls import call_remembered, remembers
 from dynajit.capture.python.storage import new_with_storage, storage_method
+from dynajit.capture.python.tensors.arrays import written_in_python
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.python.tensors.operators import call_operator
 from dynajit.capture.python.tensors.outputs import call_library
@@ -219,6 +221,9 @@ def _call_known(
         return call_operator(machine, target, args, keywords)
     if isinstance(target, type):
         return (yield from _call_class(machine, callee, args, keywords))
+    written = written_in_python(target, [*args, *keywords.values()])
+    if written is not None:
+        return (yield from _call_existing_function(machine, Known(written), args, keywords))
     if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
         return (yield from _call_descriptor(machine, target, args, keywords))
     if isinstance(target, (types.MethodDescriptorType, types.WrapperDescriptorType)):
@@ -334,9 +339,8 @@ def _call_existing_function(
 
 
 def is_library(function: types.FunctionType) -> bool:
-    """True for the Python forms of C functions, whose globals nobody changes."""
-    name: str = function.__globals__.get("__name__", "")
-    return name.startswith("dynajit.capture.library")
+    """True for the Python forms of C functions and for NumPy's, whose globals nobody changes."""
+    return stands_for_calls(function.__globals__.get("__name__"))
 
 
 def _call_made_function(

@@ -44,6 +44,7 @@ from dynajit.capture.python.errors import refuse
 from dynajit.capture.python.keys import key_token, store_key, token_in
 from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.results import call_special
+from dynajit.capture.python.tensors.arrays import as_tensor_key
 from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_store
 from dynajit.capture.python.tensors.native_calls import native_method, place_in_turn
 from dynajit.capture.python.tensors.overriding import overridden_method
@@ -93,7 +94,7 @@ def subscript(machine: Machine, container: Value, index: Value) -> Steps[Value]:
             if found is not None:
                 return found
         refuse_older_key(machine, index)
-        place = place_in_turn(machine, index)
+        place = as_tensor_key(machine, place_in_turn(machine, index))
         return native_method(machine, container, "__getitem__", [place], {})
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_item(machine, container, index))

@@ -41,7 +41,7 @@ def set_attribute(machine: Machine, value: Value, name: str, item: Value) -> Ste
     """`value.name = item`."""
     if isinstance(value, ObjectValue):
         machine.recorder.use(value)
-        if value.cls in DISGUISED and not machine.frames[-1].namespace.is_fixed:
+        if value.cls in DISGUISED and not machine.frames[-1].namespace.is_form:
             raise unsupported_attribute(value, f"{name} = ...")
         if not _is_plain(value.cls, "__setattr__"):
             method = yield from get_special(machine, value, "__setattr__")

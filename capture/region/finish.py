@@ -12,6 +12,7 @@ from dynajit.capture.execution.ending_arguments import guard_ends
 from dynajit.capture.execution.executor import Executor, Returned, Stopped, Thrown
 from dynajit.capture.guards.facts import MemoryUse
 from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.library.table import stands_for_calls
 from dynajit.capture.machine import effects
 from dynajit.capture.machine.awaiting import Awaited
 from dynajit.capture.machine.frames import Frame
@@ -61,10 +62,6 @@ from dynajit.ir.passes.keep_refusals import false_for
 from dynajit.ops import TABLE
 from dynajit.ops.calls import contents
 from dynajit.ops.native._library_call import ask_no_class
-
-#: Python code that stands for C code while capturing; real code calls the original.
-_LIBRARY = "dynajit.capture.library"
-
 
 #: Frames that go on by themselves after a break: the code for each is written inside the next.
 MAX_CHAIN: Final = 100
@@ -165,7 +162,7 @@ def _inner(frame: Frame, awaits: Awaited | None, is_last: bool) -> InnerFrame:
     body = frame.body
     if body.is_generator:
         raise NotRebuildable("a generator is running")
-    if str(frame.namespace.globals.get("__name__")).startswith(_LIBRARY):
+    if stands_for_calls(frame.namespace.globals.get("__name__")):
         raise NotRebuildable("code that stands for a library function is running")
     if not is_last and awaits is None:
         raise NotRebuildable("a caller waits for more than the result of a call")

@@ -241,6 +241,7 @@ _PLACES: Final[dict[str, Place]] = {
                 "list_backends reset set_stance"
             ),
             "compat.capturing": "assume_constant_result nested_compile_region",
+            "eager.tensor.numpy_functions": "wrap_numpy",
         },
         answers={"no": "is_exporting", "nothing": "cudagraph_mark_step_begin"},
     ),

@@ -292,8 +292,8 @@ def test_floating_point_errors_that_are_to_raise_do() -> None:
 
 
 def test_a_break_names_the_function_of_numpy() -> None:
-    with pytest.raises(GraphBreakError, match="svd"):
-        dj.compile(lambda x: np.linalg.svd(x), fullgraph=True)(np.eye(3))
+    with pytest.raises(GraphBreakError, match="eig"):
+        dj.compile(lambda x: np.linalg.eig(x), fullgraph=True)(np.eye(3))
 
 
 def test_random_numbers_are_drawn_in_order() -> None:

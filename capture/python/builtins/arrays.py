@@ -5,56 +5,81 @@ tensors (`dynajit.ops.functions.arrays`), and of what makes tensors of arrays.
 """
 
 import functools
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from types import BuiltinFunctionType
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.library import arrays as forms
-from dynajit.capture.machine.immutables import is_numpy_number
+from dynajit.capture.machine.exceptions import raise_python
+from dynajit.capture.machine.frames import Steps
+from dynajit.capture.machine.immutables import NUMPY_NUMBERS, is_numpy_number
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.basic import as_python, at_once, is_known, is_none
+from dynajit.capture.python.basic import as_python, at_once, is_known, is_none, type_of
 from dynajit.capture.python.builtins.table import special
 from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.tensors.arrays import (
+    flip,
+    flipped_dims,
+    is_absent,
     is_array,
+    is_odd,
+    is_writeable,
+    laid_out,
+    memory_in,
     new_array,
+    new_view,
+    order_of,
     strides_of_tensor,
     tensor_in,
+    written_in_python,
 )
 from dynajit.capture.python.tensors.autograd import data_of
-from dynajit.capture.python.tensors.facts import tensor_type
+from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import ListValue, SliceValue, TupleValue
 from dynajit.capture.values.objects import DISGUISED, ObjectValue
-from dynajit.capture.values.symbolic import NONE, Constant, Known, Value, constant
+from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
+from dynajit.core.arrays import numpy_keys
+from dynajit.core.types import dtypes
 from dynajit.eager.tensor import creation
+from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.functions.arrays import shapes
 from dynajit.ops.functions.arrays.table import (
     BY_ELEMENTS,
+    ELEMENTWISE,
     FUNCTIONS,
     GIVES_ARRAYS,
     METHODS,
     NEED_ROWS,
+    PERMUTATIONS,
+    READ_ONLY,
+    WRITERS,
+    Order,
+    name_of,
 )
 from dynajit.ops.functions.arrays.types import as_tensor
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import is_row_major
 
 
-def _as_tensors(machine: Machine, value: Value, name: str) -> Value:
-    """An argument with tensors for arrays and numbers of NumPy's.
+def _as_tensors(machine: Machine, value: Value, name: str, given: "Given") -> Value:
+    """An argument with tensors for arrays and numbers of NumPy's, which are noted in `given`.
 
     Raises:
         GraphBreak: a tensor, which NumPy would make an array of.
     """
     if is_array(value):
-        return tensor_in(machine, value)
+        assert isinstance(value, ObjectValue)
+        tensor = tensor_in(machine, value)
+        given.setdefault(tensor.identity, value)
+        return tensor
     if isinstance(value, TensorValue):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} with a tensor")
     if isinstance(value, Known) and is_numpy_number(value.object):
@@ -62,21 +87,21 @@ def _as_tensors(machine: Machine, value: Value, name: str) -> Value:
         number, dtype = value.object.item(), value.object.dtype
         return native_call(machine, as_tensor, [constant(number), Known(dtype)], {})
     if isinstance(value, TupleValue) and value.cls is tuple:
-        return TupleValue(tuple(_as_tensors(machine, item, name) for item in value.items))
+        return TupleValue(tuple(_as_tensors(machine, item, name, given) for item in value.items))
     if isinstance(value, ListValue):
-        items = [_as_tensors(machine, item, name) for item in list_items(machine, value)]
+        items = [_as_tensors(machine, item, name, given) for item in list_items(machine, value)]
         return new_list(machine, items)
     if isinstance(value, SliceValue):
         parts = (value.start, value.stop, value.step)
-        return SliceValue(*(_as_tensors(machine, part, name) for part in parts))
+        return SliceValue(*(_as_tensors(machine, part, name, given) for part in parts))
     return value
 
 
-def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: Sequence[Value]) -> Value:
+def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given") -> Value:
     """A result: an argument itself, or an array or a number over a tensor."""
     if isinstance(made, TupleValue):
         items = [_as_arrays(machine, item, gives_arrays, given) for item in made.items]
-        return TupleValue(tuple(items))
+        return TupleValue(tuple(items), made.cls)
     if isinstance(made, ListValue):
         return new_list(
             machine,
@@ -84,67 +109,178 @@ def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: Sequenc
         )
     if not isinstance(made, TensorValue):
         return made
-    for value in given:
-        if is_array(value) and tensor_in(machine, value).identity == made.identity:
-            return value
+    if made.identity in given:
+        return given[made.identity]
     kind = tensor_type(machine, made)
+    is_view = machine.heap[made.identity].memory
+    if is_view and any(map(is_odd, given.values())):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "a view of an array with a negative stride")
     if kind.rank or gives_arrays:
         return new_array(machine, made, np.ndarray)
-    if machine.heap[made.identity].memory:  # a number is no view
+    if is_view:  # a number is no view
         made = native_call(machine, TABLE.clone, [made], {})
         assert isinstance(made, TensorValue)
     return new_array(machine, made, kind.dtype.numpy.type)
 
 
+#: Tensor -> the array that it stands for in a call.
+Given: TypeAlias = dict[int, ObjectValue]
+
+
 def _call(
     machine: Machine, name: str, function: Any, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
-    target = keywords.pop("out", NONE)
-    condition = keywords.pop("where", NONE)
-    is_default = is_known(condition) and as_python(machine, condition) is True
-    is_given = not is_none(machine, condition) or isinstance(target, TupleValue)
-    if is_given and not is_default:
-        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name}(where=...)")
+    target = _only_target(keywords.pop("out", NONE))
+    is_of_elements = function in ELEMENTWISE
+    condition = keywords.pop("where", NONE) if is_of_elements else NONE
+    if is_known(condition) and as_python(machine, condition) is True:
+        condition = NONE
+    is_chosen = not is_none(machine, condition)
     if not is_none(machine, target) and not is_array(target):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name}(out=...)")
-    positional = [_as_tensors(machine, value, name) for value in args]
-    named = {key: _as_tensors(machine, value, name) for key, value in keywords.items()}
-    if function in NEED_ROWS:
-        _require_rows(machine, name, [*positional, *named.values()])
+    if is_chosen and is_none(machine, target):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name}(where=...) without out=")
+    keywords = {key: value for key, value in keywords.items() if not is_absent(value)}
+    given: Given = {}
+    positional = [_as_tensors(machine, value, name, given) for value in args]
+    named = {key: _as_tensors(machine, value, name, given) for key, value in keywords.items()}
+    if args and is_odd(args[0]) and function in PERMUTATIONS:
+        return _permuted(machine, function, args, [*positional], named)
+    operands = [*positional, *named.values()]
+    rule, order = NEED_ROWS.get(function), None
+    if not args and (rule is Order.COPY or function in WRITERS):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of keywords only")
+    if rule is Order.COPY and not _lies_in_rows(machine, args[0], positional[0]):
+        if len(args) > 1 or keywords:
+            raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} in an order, of dims in another")
+        function = METHODS["flatten"]
+    elif rule is Order.ALONG and len(args) < 3 and "axis" not in keywords:
+        rule = Order.NOT_KNOWN
+    elif rule is Order.ENDS and any(map(is_odd, given.values())):
+        rule = Order.ROWS
+    if rule is not None and rule is not Order.COPY:
+        order = _order_of_result(machine, name, rule, operands)
     is_by_elements = function in BY_ELEMENTS
     lifts = is_by_elements and any(map(is_of_a_turn, positional))
     made = native_call(machine, _named(function, name), positional, named, lifts)
     if is_by_elements:
-        made = _as_numpy_lays_out(machine, name, made, [*positional, *named.values()])
-    given = [*args, *keywords.values()]
+        made = _as_numpy_lays_out(machine, name, made, operands)
+    if order is not None:
+        assert isinstance(made, TensorValue)
+        if tensor_type(machine, made).rank == len(order):
+            made = laid_out(machine, made, order)
+    if function in WRITERS:
+        _write(machine, args[0], constant(...), made, shapes.value_for)
+        return NONE
+    if function in READ_ONLY:
+        assert isinstance(made, TensorValue)
+        if any(map(is_odd, given.values())):
+            raise GraphBreak(
+                breaks.UNKNOWN_CALL, f"numpy.{name} of an array with a negative stride"
+            )
+        return new_view(machine, made, (), can_be_written=False)
     if is_none(machine, target):
         return _as_arrays(machine, made, function in GIVES_ARRAYS, given)
     assert isinstance(made, TensorValue)
+    if is_chosen:
+        chosen = [tensor_in(machine, target), made, _as_tensors(machine, condition, name, {})]
+        made = native_call(machine, _named(shapes.chosen_value, name), chosen, {})
     _write(machine, target, constant(...), made, shapes.value_of_loop)
     return target
 
 
-def _require_rows(machine: Machine, name: str, given: Sequence[Value]) -> None:
-    """The dims of arrays lie in their order in memory; for `ravel`, side by side.
+def _only_target(target: Value) -> Value:
+    """What `out=` names, alone or as a tuple of one."""
+    if isinstance(target, TupleValue) and target.cls is tuple and len(target.items) == 1:
+        return target.items[0]
+    return target
+
+
+def _permuted(
+    machine: Machine, function: Any, args: list[Value], given: list[Value],
+    named: dict[str, Value],
+) -> Value:  # fmt: skip
+    """Dims of an odd array in another order: those that are flipped go along."""
+    array = args[0]
+    tensor = memory_in(machine, array)
+    made = native_call(machine, function, [tensor, *given[1:]], named)
+    assert isinstance(made, TensorValue)
+    before, after = (strides_of_tensor(machine, t) for t in (tensor, made))
+    steps = None if before is None or after is None else [*before, *after]
+    if (
+        steps is None
+        or not all(type(step) is int for step in steps)
+        or len(set(steps)) < len(before)
+    ):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "dims in another order of an array with flipped dims")
+    flipped = {before[dim] for dim in flipped_dims(machine, array)}
+    dims = tuple(dim for dim, step in enumerate(after) if step in flipped)
+    return new_view(machine, made, dims, is_writeable(machine, array))
+
+
+def _lies_in_rows(machine: Machine, array: Value, tensor: Value) -> bool:
+    """Whether an array lies in one piece, row by row.
 
     Raises:
-        GraphBreak: they do not, or it is not known.
+        GraphBreak: it is not known.
     """
+    if is_odd(array):
+        return False
+    if not isinstance(tensor, TensorValue):
+        return True
+    shape, strides = tensor_type(machine, tensor).shape, strides_of_tensor(machine, tensor)
+    if strides is not None and is_row_major(tuple(shape), tuple(strides)):
+        return True
+    if strides is None or not all(type(size) is int for size in (*shape, *strides)):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "numpy.ravel of dims in an order that varies")
+    return False
+
+
+def _order_of_result(
+    machine: Machine, name: str, rule: Order, given: Sequence[Value]
+) -> tuple[int, ...] | None:
+    """How NumPy lays out the result for arrays whose dims lie in another order; None: as made here.
+
+    Raises:
+        GraphBreak: it is not known.
+    """
+    orders = {_known_order(machine, name, value) for value in _tensors_in(machine, given)}
+    if all(order == tuple(range(len(order))) for order in orders):
+        return None
+    if rule is Order.ROWS:
+        return tuple(range(max(map(len, orders))))
+    if len(orders) > 1 or rule is Order.NOT_KNOWN:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in another order")
+    (order,) = orders
+    if rule is Order.ENDS and not all(
+        _lies_in_columns(machine, t) for t in _tensors_in(machine, given)
+    ):
+        return tuple(range(len(order)))
+    return order
+
+
+def _lies_in_columns(machine: Machine, tensor: TensorValue) -> bool:
+    """Whether an array lies in one piece, column by column."""
+    shape, strides = tensor_type(machine, tensor).shape, strides_of_tensor(machine, tensor)
+    return strides is not None and is_row_major(tuple(shape)[::-1], tuple(strides)[::-1])
+
+
+def _known_order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
+    order = order_of(machine, value)
+    has_ones = any(size == 1 for size in tensor_type(machine, value).shape)
+    if order is None or (has_ones and order != tuple(range(len(order)))):
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in an order that varies")
+    return order
+
+
+def _tensors_in(machine: Machine, given: Sequence[Value]) -> Iterator[TensorValue]:
     for value in given:
         if isinstance(value, ListValue):
-            _require_rows(machine, name, list_items(machine, value))
+            yield from _tensors_in(machine, list_items(machine, value))
         elif isinstance(value, TupleValue):
-            _require_rows(machine, name, list(value.items))
+            yield from _tensors_in(machine, value.items)
         elif isinstance(value, TensorValue):
-            kind = tensor_type(machine, value)
-            strides = strides_of_tensor(machine, value)
-            if kind.rank < 2 and not name.endswith("ravel"):
-                continue
-            if strides is not None and is_row_major(tuple(kind.shape), tuple(strides)):
-                continue
-            are_known = strides is not None and all(type(step) is int for step in strides)
-            if not are_known or name.endswith("ravel") or list(strides) != sorted(strides)[::-1]:
-                raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in another order")
+            yield value
 
 
 def _as_numpy_lays_out(machine: Machine, name: str, made: Value, given: Sequence[Value]) -> Value:
@@ -165,16 +301,19 @@ def _as_numpy_lays_out(machine: Machine, name: str, made: Value, given: Sequence
         if isinstance(value, TensorValue)
         and sum(size != 1 for size in tensor_type(machine, value).shape) > 1
     }
+    orders = {order for order in orders if len(order) > 1}
     have_rows = all(order == tuple(sorted(order)) for order in orders)
-    if have_rows or (len(orders) == 1 and len(*orders) == rank):
+    if have_rows:
         return made
+    if len(orders) == 1 and len(*orders) == rank:
+        return laid_out(machine, made, *orders)
     if rank > 2:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in another order")
-    return native_call(machine, TABLE.laid_out, [made], {"order": Known((0, 1))})
+    return laid_out(machine, made, (0, 1))
 
 
 def _order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
-    """The dims of an operand that have more than one place, from the outermost in memory on.
+    """The dims of an operand with more than one place in memory, from the outermost on.
 
     Raises:
         GraphBreak: it is not known.
@@ -184,7 +323,7 @@ def _order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
         return tuple(range(len(shape)))
     if strides is None or not all(type(size) is int for size in (*shape, *strides)):
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in an order that varies")
-    wide = [dim for dim, size in enumerate(shape) if size != 1]
+    wide = [dim for dim, size in enumerate(shape) if size != 1 and strides[dim]]
     return tuple(sorted(wide, key=lambda dim: -strides[dim]))
 
 
@@ -200,9 +339,18 @@ def _named(function: Any, name: str) -> Any:
 
 
 def _write(machine: Machine, array: Value, key: Value, value: Value, cast: Any) -> None:
-    target = tensor_in(machine, array)
+    if not is_writeable(machine, array):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "a write to an array that may only be read")
+    target, flipped = memory_in(machine, array), flipped_dims(machine, array)
+    if any(isinstance(t, TensorValue) and needs_gradient(machine, t) for t in (target, value)):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "a write to an array that passes a gradient")
     name = "add" if cast is shapes.value_of_loop else "ndarray.__setitem__"
     value = native_call(machine, _named(cast, name), [target, value], {}, is_of_a_turn(value))
+    if flipped:
+        whole = flip(machine, target, flipped)
+        written = native_call(machine, subscript.set_item, [whole, key, value], {})
+        assert isinstance(written, TensorValue)
+        key, value = constant(...), flip(machine, written, flipped)
     data = data_of(machine, target)  # no tensor of this memory counts the write
     assert isinstance(data, TensorValue)
     tensor_store(machine, data, key, value)
@@ -228,7 +376,12 @@ def _refuse(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
 @at_once
 def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     array, key = args
-    wanted = place_in_turn(machine, _as_tensors(machine, key, "ndarray.__getitem__"))
+    assert isinstance(array, ObjectValue)
+    if is_odd(array) or _goes_back(key):
+        view = _read_odd(machine, array, key)
+        if view is not None:
+            return view
+    wanted = place_in_turn(machine, _as_tensors(machine, key, "ndarray.__getitem__", {}))
     tensor = tensor_in(machine, array)
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})
@@ -236,7 +389,106 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
     is_array = any(isinstance(e, Constant) and e.value is ... for e in entries)
     if isinstance(made, TensorValue) and made.identity == tensor.identity:
         made = machine.recorder.alias_of(tensor)
-    return _as_arrays(machine, made, is_array, [])
+    if isinstance(made, TensorValue):
+        made = _as_chosen(machine, made, tensor, wanted)
+    return _as_arrays(machine, made, is_array, {})
+
+
+def _as_chosen(machine: Machine, made: TensorValue, tensor: TensorValue, key: Value) -> TensorValue:
+    """Elements that arrays choose, laid out as NumPy lays them out.
+
+    Raises:
+        GraphBreak: arrays are apart, or an order is not known.
+    """
+    kinds: list[Any] = []
+    batch = 0
+    rank = tensor_type(machine, tensor).rank
+    entries = list(key.items) if isinstance(key, TupleValue) else [key]
+    for entry in entries:
+        if isinstance(entry, TensorValue):
+            kind = tensor_type(machine, entry)
+            is_mask = kind.dtype is dtypes.bool_
+            batch = max(batch, 1 if is_mask else kind.rank)
+            kinds += ["array"] * (kind.rank if is_mask else 1)
+        elif isinstance(entry, ListValue):
+            batch = max(batch, _depth(machine, entry))
+            kinds.append("array")
+        elif is_none(machine, entry):
+            kinds.append(numpy_keys.NEW)
+        elif isinstance(entry, Constant) and entry.value is ...:
+            kinds.append(...)
+        else:
+            kinds.append(numpy_keys.KEPT if isinstance(entry, SliceValue) else "array")
+    if not batch or (tensor_type(machine, made).rank < 2 and "array" not in kinds[1:]):
+        return made
+    missing = [numpy_keys.KEPT] * (rank - sum(k not in (numpy_keys.NEW, ...) for k in kinds))
+    at = kinds.index(...) if ... in kinds else len(kinds)
+    kinds = [*kinds[:at], *missing, *kinds[at + 1 :]]
+    order = _known_order(machine, "ndarray.__getitem__", tensor)
+    found = numpy_keys.order_of_chosen(kinds, order, batch)
+    if found is None or len(found) != tensor_type(machine, made).rank:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "an index of arrays that are apart")
+    return laid_out(machine, made, found)
+
+
+def _depth(machine: Machine, value: Value) -> int:
+    items = list_items(machine, value) if isinstance(value, ListValue) else None
+    return 0 if items is None else 1 + (_depth(machine, items[0]) if items else 0)
+
+
+def _goes_back(key: Value) -> bool:
+    """True for keys with a slice that has a negative step."""
+    entries = key.items if isinstance(key, TupleValue) else (key,)
+    steps = [entry.step for entry in entries if isinstance(entry, SliceValue)]
+    return any(isinstance(s, Constant) and type(s.value) is int and s.value < 0 for s in steps)
+
+
+def _read_odd(machine: Machine, array: ObjectValue, key: Value) -> Value | None:
+    """`array[key]` where dims go from the end to the start; None: the key chooses a copy.
+
+    Raises:
+        GraphBreak: the sizes or the key are not known, or elements are chosen of such dims.
+    """
+    entries = _basic_entries(machine, key)
+    if entries is None:
+        if _goes_back(key):
+            raise GraphBreak(breaks.UNKNOWN_CALL, "a slice with a negative step beside an array")
+        return None
+    tensor = memory_in(machine, array)
+    forward, flipped = numpy_keys.forwards(
+        entries, tensor_type(machine, tensor).shape, flipped_dims(machine, array)
+    )
+    if forward is None:
+        raise GraphBreak(breaks.UNKNOWN_CALL, "a slice with a negative step of sizes that vary")
+    wanted = TupleValue(tuple(_as_key(entry) for entry in forward))
+    function = _named(shapes.read_item, "ndarray.__getitem__")
+    made = native_call(machine, function, [tensor, wanted], {})
+    assert isinstance(made, TensorValue)
+    if made.identity == tensor.identity:
+        made = machine.recorder.alias_of(tensor)
+    if not tensor_type(machine, made).rank and ... not in entries:
+        return _as_arrays(machine, made, False, {})
+    return new_view(machine, made, flipped, is_writeable(machine, array))
+
+
+def _basic_entries(machine: Machine, key: Value) -> list[Any] | None:
+    """The entries of a key of known integers, slices, None and `...`; None: it has others."""
+    found: list[Any] = []
+    for entry in key.items if isinstance(key, TupleValue) else (key,):
+        if not is_known(entry):
+            return None
+        value = as_python(machine, entry)
+        parts = (value.start, value.stop, value.step) if isinstance(value, slice) else (value,)
+        if not all(part is None or part is ... or type(part) is int for part in parts):
+            return None
+        found.append(value)
+    return found
+
+
+def _as_key(entry: Any) -> Value:
+    if isinstance(entry, slice):
+        return SliceValue(*map(constant, (entry.start, entry.stop, entry.step)))
+    return constant(entry)
 
 
 @special(forms.store)
@@ -244,9 +496,14 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
 def _store(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     array, key, value, *rest = args
     name = "ndarray.__setitem__"
-    wanted = _as_tensors(machine, key, name)
     cast = shapes.value_of_loop if rest else shapes.value_for
-    _write(machine, array, wanted, _as_tensors(machine, value, name), cast)
+    if _goes_back(key):
+        assert isinstance(array, ObjectValue)
+        part = _read_odd(machine, array, key)
+        assert part is not None
+        array, key = part, constant(...)
+    wanted = _as_tensors(machine, key, name, {})
+    _write(machine, array, wanted, _as_tensors(machine, value, name, {}), cast)
     return NONE
 
 
@@ -255,15 +512,34 @@ def _shape(machine: Machine, tensor: TensorValue) -> Value:
     return TupleValue(tuple(sizes.value_of(n) for n in tensor_type(machine, tensor).shape))
 
 
-def _transposed(machine: Machine, tensor: TensorValue) -> Value:
-    made = native_call(machine, shapes.transpose, [tensor], {})
-    return _as_arrays(machine, made, True, [])
+def _transposed(machine: Machine, array: ObjectValue) -> Value:
+    return _call(machine, "ndarray.T", METHODS["transpose"], [array], {})
 
 
-def _real(machine: Machine, tensor: TensorValue) -> Value:
-    if tensor_type(machine, tensor).dtype.is_complex:
-        raise GraphBreak(breaks.UNKNOWN_CALL, "numpy.real of complex numbers")
-    return new_array(machine, machine.recorder.alias_of(tensor), np.ndarray)
+def _part(name: str) -> Callable[[Machine, ObjectValue], Value]:
+    """The real or the imaginary parts, as a view; of numbers a number."""
+
+    def part(machine: Machine, array: ObjectValue) -> Value:
+        tensor = memory_in(machine, array)
+        if not tensor_type(machine, tensor).dtype.is_complex:
+            if name == "imag":
+                raise GraphBreak(breaks.UNKNOWN_CALL, "numpy.imag of real numbers")
+            return array
+        made = native_call(machine, getattr(TABLE, name), [tensor], {})
+        assert isinstance(made, TensorValue)
+        if DISGUISED[array.cls] is not np.ndarray:
+            return _as_arrays(machine, made, False, {})
+        return new_view(machine, made, flipped_dims(machine, array), is_writeable(machine, array))
+
+    return part
+
+
+def _strides(machine: Machine, tensor: TensorValue) -> Value:
+    steps = strides_of_tensor(machine, tensor)
+    if steps is None or not all(type(step) is int for step in steps):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "ndarray.strides that vary")
+    size = tensor_type(machine, tensor).dtype.itemsize
+    return TupleValue(tuple(constant(step * size) for step in steps))
 
 
 def _bytes(machine: Machine, tensor: TensorValue) -> Value:
@@ -280,9 +556,10 @@ _FACTS: Final[dict[str, Any]] = {
     ),
     "itemsize": lambda machine, tensor: constant(tensor_type(machine, tensor).dtype.itemsize),
     "nbytes": _bytes,
-    "T": _transposed,
-    "real": _real,
+    "strides": _strides,
 }
+
+_VIEWS: Final[dict[str, Any]] = {"T": _transposed, "real": _part("real"), "imag": _part("imag")}
 
 
 @special(forms.fact)
@@ -290,29 +567,111 @@ _FACTS: Final[dict[str, Any]] = {
 def _fact(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     name, array = as_python(machine, args[0]), args[1]
     assert isinstance(array, ObjectValue)
-    tensor = tensor_in(machine, array)
+    is_number = DISGUISED[array.cls] is not np.ndarray
+    if name == "T" and is_number:
+        return array
+    if name in _VIEWS:
+        view: Value = _VIEWS[name](machine, array)
+        return view
+    if name == "strides" and is_odd(array):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "ndarray.strides that are negative")
+    tensor = memory_in(machine, array)
     if name == "len":
         kind = tensor_type(machine, tensor)
         if not kind.rank:
             raise GraphBreak(breaks.UNKNOWN_CALL, "len() of an array without dims")
         return machine.size_value(kind.shape[0])
-    if name in ("T", "real") and DISGUISED[array.cls] is not np.ndarray:
-        return array
     found: Value = _FACTS[name](machine, tensor)
     return found
 
 
 def _enter(original: Any, function: Any) -> None:
-    name = getattr(original, "__name__", str(original))
+    name = name_of(original)
 
     @special(original)
-    @at_once
-    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
-        return _call(machine, name, function, args, dict(keywords))
+    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
+        written = written_in_python(original, [*args, *keywords.values()])
+        if written is None:
+            return _call(machine, name, function, args, dict(keywords))
+        mark = machine.recorder.mark()
+        try:
+            return _call(machine, name, function, args, dict(keywords))
+        except GraphBreak:
+            machine.recorder.restore(mark)
+        return (yield from machine.call(Known(written), args, keywords))
 
 
 for _original, _function in FUNCTIONS.items():
     _enter(_original, _function)
+    _behind = getattr(_original, "_implementation", None)
+    if isinstance(_behind, BuiltinFunctionType) and _behind not in FUNCTIONS:
+        _enter(_behind, _function)
+
+
+# --------------------------------------------------------------- dtypes, and what NumPy asks itself
+
+
+def _dtype_given(machine: Machine, value: Value) -> Any:
+    """What NumPy's functions of dtypes are told of an argument."""
+    if is_array(value):
+        return tensor_type(machine, memory_in(machine, value)).dtype.numpy
+    if isinstance(value, Scalar):
+        return type_of(machine, value)(0)
+    if isinstance(value, Known) and is_numpy_number(value.object):
+        machine.recorder.use(value)
+        return value.object.dtype
+    if not is_known(value):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "a dtype of what is not known")
+    return as_python(machine, value)
+
+
+def _enter_dtypes(original: Any) -> None:
+    @special(original)
+    @at_once
+    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+        given = [_dtype_given(machine, value) for value in args]
+        named = {key: as_python(machine, value) for key, value in keywords.items()}
+        try:
+            found = original(*given, **named)
+        except Exception as error:
+            raise_python(machine, type(error), *error.args)
+        return constant(found) if type(found) is bool else Known(found)
+
+
+for _original in (np.dtype, np.result_type, np.promote_types, np.can_cast):
+    _enter_dtypes(_original)
+
+
+def _enter_class(cls: Any) -> None:
+    @special(cls)
+    @at_once
+    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+        is_number = len(args) == 1 and not keywords and isinstance(args[0], Scalar)
+        if len(args) != 1 or keywords or not (is_number or is_array(args[0])):
+            raise GraphBreak(breaks.UNKNOWN_CALL, f"class numpy.{cls.__name__}")
+        dtype = Known(np.dtype(cls))
+        if is_number:
+            made = native_call(machine, as_tensor, [args[0], dtype], {}, lift_numbers=True)
+            return _as_arrays(machine, made, False, {})
+        made = native_call(machine, shapes.astype, [tensor_in(machine, args[0]), dtype], {})
+        return _as_arrays(machine, made, False, {})
+
+
+for _cls in NUMPY_NUMBERS:
+    _enter_class(_cls)
+
+
+@special(np.lib.array_utils.normalize_axis_index)
+@at_once
+def _normalize_axis(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+    if not all(map(is_known, (*args, *keywords.values()))):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "an axis that varies")
+    given = [as_python(machine, value) for value in args]
+    named = {key: as_python(machine, value) for key, value in keywords.items()}
+    try:
+        return constant(np.lib.array_utils.normalize_axis_index(*given, **named))
+    except (TypeError, ValueError):  # the words of the error are NumPy's to say
+        raise GraphBreak(breaks.UNKNOWN_CALL, "an axis that an array has not") from None
 
 
 # ------------------------------------------------------------------------- tensors of arrays
@@ -323,4 +682,6 @@ for _original, _function in FUNCTIONS.items():
 def _from_numpy(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     if len(args) != 1 or keywords or not is_array(args[0]):
         raise GraphBreak(breaks.UNKNOWN_CALL, "from_numpy of what is no array")
+    if is_odd(args[0]):
+        raise GraphBreak(breaks.UNKNOWN_CALL, "from_numpy of an array with a negative stride")
     return machine.recorder.alias_of(tensor_in(machine, args[0]))

@@ -10,6 +10,8 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any, Final, TypeGuard
 
+import numpy as np
+
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.guards.kinds import Kind
@@ -31,6 +33,7 @@ from dynajit.capture.python.builtins.output import stream_method
 from dynajit.capture.python.builtins.replaced import call_replaced, replacement
 from dynajit.capture.python.builtins.sets import SET_METHODS, set_method
 from dynajit.capture.python.builtins.specials import special_method
+from dynajit.capture.python.builtins.table import special_call
 from dynajit.capture.python.builtins.text import TEXT_METHODS, text_method
 from dynajit.capture.python.containers import fold
 from dynajit.capture.python.conversion import from_python
@@ -151,6 +154,11 @@ def call_method(
         number = function_of_numbers(machine, function, [receiver, *args])
         if number is not None:
             return number
+    if isinstance(receiver, Known) and type(receiver.object) is np.ufunc:
+        handler = special_call(machine, getattr(receiver.object, name, None))
+        if handler is not None:
+            machine.recorder.use(receiver)
+            return (yield from handler(machine, args, keywords))
     if isinstance(receiver, (Constant, Scalar, SliceValue, Known)):
         return _fold_method(machine, receiver, name, args, keywords)
     if isinstance(receiver, (ListValue, DictValue, SetValue)):

@@ -118,7 +118,7 @@ def check_disguise(machine: Machine, value: ObjectValue, name: str) -> None:
     Raises:
         GraphBreak: the two differ.
     """
-    if machine.frames[-1].namespace.is_fixed:
+    if machine.frames[-1].namespace.is_form:
         return
     is_shown = lookup(DISGUISED[value.cls], name) is not MISSING
     if not is_shown or (

@@ -1,5 +1,16 @@
 """NumPy's functions over tensors: with NumPy's promotion, defaults and results, for graphs."""
 
-from dynajit.ops.functions.arrays import creation, products, reductions, shapes, ufuncs
+from dynajit.ops.functions.arrays import (
+    creation,
+    fourier,
+    linear_algebra,
+    products,
+    reductions,
+    shapes,
+    statistics,
+    ufunc_methods,
+    ufuncs,
+)
 
-__all__ = ["creation", "products", "reductions", "shapes", "ufuncs"]
+__all__ = ["creation", "fourier", "linear_algebra", "products", "reductions", "shapes",
+           "statistics", "ufunc_methods", "ufuncs"]  # fmt: skip

@@ -6,9 +6,9 @@ import numpy as np
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
-from dynajit.ops.calls.arguments import constant
+from dynajit.ops.calls.arguments import constant, is_tensor
 from dynajit.ops.functions.arrays.shapes import refuse_lossy
-from dynajit.ops.functions.arrays.table import left, stands_for
+from dynajit.ops.functions.arrays.table import left, name_of, stands_for
 from dynajit.ops.functions.arrays.types import (
     as_tensor,
     in_dtype,
@@ -28,20 +28,34 @@ def _filled(value: Any, shape: Any, dtype: Any) -> Any:
     return TABLE.full(in_dtype(value, kind), shape=sizes_of(shape), dtype=own, device=CPU)
 
 
+def _by_columns(value: Any, shape: Any, dtype: Any, order: Any) -> Any:
+    """As many as `shape` says, which lie as `order` says."""
+    if order != "F":
+        require_c_order(order)
+        return _filled(value, shape, dtype)
+    made = _filled(value, sizes_of(shape)[::-1], dtype)
+    return TABLE.permute(made, dims=tuple(range(len(made.shape)))[::-1])
+
+
+def _on_cpu(name: str, device: Any, like: Any) -> None:
+    if device not in (None, "cpu") or like is not None:
+        raise left(f"device= or like= of numpy.{name}")
+
+
 @stands_for(np.zeros, np.empty, gives_arrays=True)
-def zeros(shape: Any, dtype: Any = None, order: Any = "C", *, like: Any = None) -> Any:
+def zeros(shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None,
+          like: Any = None) -> Any:  # fmt: skip
     """Zeros; `empty` is not promised any others."""
-    require_c_order(order)
-    refuse_given("zeros", like=like)
-    return _filled(0, shape, dtype)
+    _on_cpu("zeros", device, like)
+    return _by_columns(0, shape, dtype, order)
 
 
 @stands_for(np.ones, gives_arrays=True)
-def ones(shape: Any, dtype: Any = None, order: Any = "C", *, like: Any = None) -> Any:
+def ones(shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None,
+         like: Any = None) -> Any:  # fmt: skip
     """Ones."""
-    require_c_order(order)
-    refuse_given("ones", like=like)
-    return _filled(1, shape, dtype)
+    _on_cpu("ones", device, like)
+    return _by_columns(1, shape, dtype, order)
 
 
 @stands_for(np.full, gives_arrays=True)
@@ -88,7 +102,9 @@ def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: bool = True, s
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: bool = True,
               shape: Any = None, *, device: Any = None) -> Any:  # fmt: skip
     """One value, as often as an array has elements."""
-    if type(fill_value) not in (bool, int, float):
+    if is_tensor(fill_value) and not fill_value.shape:
+        refuse_lossy(fill_value, a.dtype.numpy if dtype is None else np.dtype(dtype))
+    elif type(fill_value) not in (bool, int, float):
         raise left("numpy.full_like of an array")
     return _like(fill_value, a, dtype, order, shape)
 
@@ -99,8 +115,9 @@ def _known(name: str, *values: Any) -> None:
 
 
 @stands_for(np.arange, gives_arrays=True)
-def arange(*bounds: Any, dtype: Any = None) -> Any:
+def arange(*bounds: Any, dtype: Any = None, device: Any = None) -> Any:
     """Numbers at equal steps; known now."""
+    _on_cpu("arange", device, None)
     if (
         len(bounds) == 1
         and type(bounds[0]) not in (bool, int, float)
@@ -117,10 +134,30 @@ def arange(*bounds: Any, dtype: Any = None) -> Any:
     return constant(made, CPU)
 
 
+def _between(start: Any, stop: Any, num: Any, endpoint: bool) -> Any:
+    """`linspace` between numbers in tensors, as NumPy computes it."""
+    given = [as_tensor(x) for x in (start, stop)]
+    if any(x.shape or x.dtype.name not in ("float64", "int64") for x in given):
+        raise left("numpy.linspace between arrays")
+    if type(num) is not int or num < 2:
+        raise left("numpy.linspace of so few numbers")
+    first, last = (in_dtype(x, np.float64) for x in given)
+    apart, parts = TABLE.sub(last, first), num - 1 if endpoint else num
+    step = TABLE.div(apart, parts)
+    count = constant(np.arange(num, dtype=np.float64), CPU)
+    small = TABLE.mul(TABLE.div(count, parts), apart)
+    found = TABLE.add(TABLE.where(TABLE.eq(step, 0), small, TABLE.mul(count, step)), first)
+    if not endpoint:
+        return found
+    return TABLE.where(constant(np.arange(num) == num - 1, CPU), last, found)
+
+
 @stands_for(np.linspace, gives_arrays=True)
 def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, *,
              dtype: Any = None) -> Any:  # fmt: skip
-    """Numbers at equal distances; known now."""
+    """Numbers at equal distances."""
+    if dtype is None and (is_tensor(start) or is_tensor(stop)):
+        return _between(start, stop, num, endpoint)
     _known("linspace", start, stop, num)
     made = np.linspace(start, stop, num, endpoint, dtype=dtype)
     own_dtype(made.dtype)
@@ -140,3 +177,45 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: Any = "C")
 def identity(n: Any, dtype: Any = None) -> Any:
     """Ones on the diagonal."""
     return eye(n, dtype=float if dtype is None else dtype)
+
+
+#: Functions of known numbers, which NumPy computes at once.
+_OF_NUMBERS = (
+    np.hanning,
+    np.hamming,
+    np.blackman,
+    np.bartlett,
+    np.logspace,
+    np.geomspace,
+    np.tri,
+    np.fft.fftfreq,
+    np.fft.rfftfreq,
+    np.diag_indices,
+    np.triu_indices,
+    np.tril_indices,
+    np.indices,
+)
+
+
+def _parts(value: Any) -> Any:
+    return value if isinstance(value, (tuple, list)) else (value,)
+
+
+def _enter_known(original: Any) -> None:
+    name = name_of(original)
+
+    @stands_for(original, gives_arrays=True)
+    def known(*args: Any, **named: Any) -> Any:
+        given = [x for v in (*args, *named.values()) for x in _parts(v)]
+        plain = (bool, int, float, str, type(None), type, np.dtype)
+        if not all(isinstance(value, plain) for value in given):
+            raise left(f"numpy.{name} of numbers that vary")
+        made = original(*args, **named)
+        if isinstance(made, tuple):
+            return tuple(constant(part, CPU) for part in made)
+        own_dtype(made.dtype)
+        return constant(made, CPU)
+
+
+for _original in _OF_NUMBERS:
+    _enter_known(_original)

@@ -4,11 +4,10 @@
 """
 
 import types
-from typing import Any
 
 import numpy as np
 
-from dynajit.ops.functions.arrays.table import FUNCTIONS, METHODS
+from dynajit.ops.functions.arrays.table import FUNCTIONS, METHODS, name_of
 
 _HEAD = """# NumPy's functions in compiled code
 
@@ -17,17 +16,29 @@ and runs on NumPy. Functions that are captured leave single calls to NumPy: argu
 not take here, and dtypes that NumPy treats in a way of its own.
 """
 
-
-def _name(function: Any) -> str:
-    module = getattr(function, "__module__", None) or "numpy"
-    prefix = "linalg." if module.startswith("numpy.linalg") else ""
-    return f"{prefix}{function.__name__}"
+_IN_PYTHON = """NumPy has these in Python: its code is captured, so that they are part of the graph
+if all functions are that they call for the arguments at hand; if not, they run on NumPy as one."""
 
 
-def _left() -> list[str]:
+def _not_entered() -> list[str]:
     kinds = (np.ufunc, types.FunctionType, type(np.prod))
     found = {n for n in np.__all__ if isinstance(getattr(np, n), kinds)}
     return sorted(n for n in found if getattr(np, n) not in FUNCTIONS)
+
+
+def _is_in_python(name: str) -> bool:
+    function = getattr(np, name)
+    return isinstance(getattr(function, "_implementation", function), types.FunctionType)
+
+
+def _methods_of_ufuncs() -> str:
+    owners: dict[str, list[str]] = {}
+    for function in FUNCTIONS:
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, np.ufunc):
+            owners.setdefault(function.__name__, []).append(owner.__name__)
+    lines = [f"- `{name}`: {_listed(sorted(of))}" for name, of in sorted(owners.items())]
+    return "\n".join(lines)
 
 
 def _listed(names: list[str]) -> str:
@@ -36,12 +47,18 @@ def _listed(names: list[str]) -> str:
 
 def functions_page() -> str:
     """The page as Markdown."""
-    captured = sorted({_name(function) for function in FUNCTIONS})
+    functions = [f for f in FUNCTIONS if not isinstance(getattr(f, "__self__", None), np.ufunc)]
+    captured = sorted({name_of(function) for function in functions})
+    others = _not_entered()
+    in_python = [name for name in others if _is_in_python(name)]
+    left = [name for name in others if not _is_in_python(name)]
     return "\n".join((
         _HEAD,
         f"## Captured\n\n{_listed(captured)}\n",
         f"## Methods of arrays and numbers\n\n{_listed(sorted(METHODS))}\n",
-        f"## Left to NumPy\n\n{_listed(_left())}\n",
+        f"## Methods of functions\n\n{_methods_of_ufuncs()}\n",
+        f"## Captured by what they call\n\n{_IN_PYTHON}\n\n{_listed(in_python)}\n",
+        f"## Left to NumPy\n\n{_listed(left)}\n",
     ))  # fmt: skip
 
 

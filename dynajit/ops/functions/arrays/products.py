@@ -1,5 +1,6 @@
 """NumPy's products of matrices and vectors, over tensors."""
 
+import string
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from dynajit.core.types.dtypes import Category
 from dynajit.ops.calls.arguments import is_tensor
 from dynajit.ops.functions.arrays.reductions import sum_
-from dynajit.ops.functions.arrays.table import left, stands_for
+from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, axes_of, common, in_dtype, refuse_given
 from dynajit.ops.functions.arrays.ufuncs import apply
 from dynajit.ops.functions.matrices.matrix import einsum as einsum_of
@@ -51,9 +52,9 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 def inner(a: Any, b: Any, /) -> Any:
     """Products over the last dims."""
     x, y = _pair(a, b)
-    if len(x.shape) != 1 or len(y.shape) != 1:
-        raise left("numpy.inner of matrices")
-    return matmul_of(x, y)
+    if not 1 <= len(x.shape) <= 2 or not 1 <= len(y.shape) <= 2:
+        raise left("numpy.inner of many dims")
+    return matmul_of(x, TABLE.permute(y, dims=(1, 0)) if len(y.shape) == 2 else y)
 
 
 @stands_for(np.vdot)
@@ -74,20 +75,53 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return apply("multiply", x, TABLE.reshape(y, shape=(1, y.numel())))
 
 
-@stands_for(np.einsum, needs_rows=True)
+@stands_for(np.einsum, needs_rows=Order.NOT_KNOWN)
 def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
     """Sums of products by an equation."""
     refuse_given("einsum", out=out)
-    if not operands or not isinstance(operands[0], str) or "..." in operands[0]:
+    if not operands or not isinstance(operands[0], str):
         raise left("numpy.einsum without an equation of letters")
     equation, *given = operands
     tensors = [as_tensor(x) for x in given]
+    if "..." in equation:
+        equation = _in_letters(equation, [len(x.shape) for x in tensors])
     kind = common(tensors)
-    if kind.kind == "b" or len(tensors) < 2:
-        raise left("numpy.einsum of one operand, or of truth values,")
+    if kind.kind == "b":
+        raise left("numpy.einsum of truth values")
+    if len(tensors) == 1:
+        return _einsum_of_one(equation, tensors[0])
     if not _keeps_order(equation):
         raise left("numpy.einsum with dims of the result in another order than the operands'")
     return einsum_of(equation, *(in_dtype(x, kind) for x in tensors))
+
+
+def _in_letters(equation: str, ranks: list[int]) -> str:
+    """An equation with letters for `...`, which stands for equally many dims everywhere."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    counts = {rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True)}
+    if not arrow or len(counts) != 1 or not all("..." in term for term in (*terms, result)):
+        raise left("numpy.einsum with `...` of different dims")
+    free = [letter for letter in string.ascii_letters if letter not in equation]
+    dims = "".join(free[: counts.pop()])
+    return equation.replace("...", dims)
+
+
+def _einsum_of_one(equation: str, x: Any) -> Any:
+    """Diagonals and permuted dims are views of NumPy's: sums are left."""
+    letters, arrow, result = equation.replace(" ", "").partition("->")
+    if not arrow:
+        result = "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
+    if len(letters) != len(x.shape):
+        raise ValueError("einstein sum subscripts string")
+    if letters[:1] * 2 == letters and not result:
+        return sum_(TABLE.diagonal(x, offset=0, dim1=0, dim2=1), None, x.dtype.numpy)
+    kept = [letter for letter in letters if letter in result]
+    is_sum = len(kept) < len(letters) and len(set(letters)) == len(letters)
+    if is_sum and kept == list(result):
+        dims = tuple(d for d, letter in enumerate(letters) if letter not in result)
+        return sum_(x, dims, x.dtype.numpy)
+    raise left("numpy.einsum that gives a view")
 
 
 def _keeps_order(equation: str) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
-from dynajit.ops.calls.arguments import cast
-from dynajit.ops.functions.arrays.table import left, stands_for
+from dynajit.ops.calls.arguments import cast, is_tensor
+from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import (
     as_tensor,
     axes_of,
@@ -24,6 +24,7 @@ from dynajit.ops.functions.arrays.types import (
 from dynajit.ops.functions.arrays.ufuncs import apply
 from dynajit.ops.functions.reductions.reduction import argsort as positions
 from dynajit.ops.functions.reductions.reduction import sort as sorted_values
+from dynajit.ops.table.families import broadcast_shapes
 from dynajit.ops.table.op_table import TABLE
 
 _ABSENT: Any = np._NoValue
@@ -40,7 +41,7 @@ def _reduced(row: Any, a: Any, axis: Any, keepdims: Any) -> Any:
 def _accumulated(row: Any, a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
     """In the dtype that was asked for, or that NumPy takes for sums and products."""
     kind = default_sum(a.dtype.numpy) if dtype is None else np.dtype(dtype)
-    return _reduced(row, in_dtype(a, kind), axis, keepdims)
+    return in_dtype(_reduced(row, in_dtype(a, kind), axis, keepdims), kind)
 
 
 def _require_elements(a: Any, dims: tuple[int, ...], name: str) -> None:
@@ -48,20 +49,42 @@ def _require_elements(a: Any, dims: tuple[int, ...], name: str) -> None:
         raise ValueError(f"{name} of no elements")
 
 
+def _chosen(a: Any, where: Any, neutral: Any) -> Any:
+    """The elements that count, and others that change nothing."""
+    if where is _ABSENT or where is True:
+        return a
+    if not is_tensor(where) or where.dtype is not dtypes.bool_:
+        raise left("where= that is no array of truth values")
+    if tuple(broadcast_shapes([tuple(a.shape), tuple(where.shape)], "where=")) != tuple(a.shape):
+        raise left("where= of more dims than the array")
+    return TABLE.where(where, a, in_dtype(neutral, a.dtype.numpy))
+
+
+def _begun(name: str, found: Any, initial: Any) -> Any:
+    """The result together with the number that a reduction begins with."""
+    if initial is _ABSENT or initial is None:
+        return found
+    if type(initial) not in (bool, int, float):
+        raise left("initial= that is no number of Python's")
+    return apply(name, found, in_dtype(initial, found.dtype.numpy))
+
+
 @stands_for(np.sum, method="sum")
 def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT,
          initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
     """Sums over some dims."""
-    refuse_given("sum", out=out, initial=initial, where=where)
-    return _accumulated(TABLE.sum, as_tensor(a), axis, dtype, keepdims)
+    refuse_given("sum", out=out)
+    found = _accumulated(TABLE.sum, _chosen(as_tensor(a), where, 0), axis, dtype, keepdims)
+    return _begun("add", found, initial)
 
 
 @stands_for(np.prod, method="prod")
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT,
          initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
     """Products over some dims."""
-    refuse_given("prod", out=out, initial=initial, where=where)
-    return _accumulated(TABLE.prod, as_tensor(a), axis, dtype, keepdims)
+    refuse_given("prod", out=out)
+    found = _accumulated(TABLE.prod, _chosen(as_tensor(a), where, 1), axis, dtype, keepdims)
+    return _begun("multiply", found, initial)
 
 
 def _count(a: Any, dims: tuple[int, ...]) -> Any:
@@ -85,12 +108,16 @@ def _mean_dtype(a: Any, dtype: Any) -> Any:
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _ABSENT, *,
          where: Any = _ABSENT) -> Any:  # fmt: skip
     """Means over some dims."""
-    refuse_given("mean", out=out, where=where)
+    refuse_given("mean", out=out)
     a = as_tensor(a)
     dims = axes_of(a, axis)
     given, kind = _mean_dtype(a, dtype)
-    total = TABLE.sum(in_dtype(a, kind), dim=dims, keepdim=_keeps(keepdims))
-    return in_dtype(TABLE.div(total, _count(a, dims)), given)
+    total = TABLE.sum(_chosen(in_dtype(a, kind), where, 0), dim=dims, keepdim=_keeps(keepdims))
+    count = _count(a, dims)
+    if where is not _ABSENT and where is not True:
+        counted = TABLE.where(TABLE.expand(where, shape=tuple(a.shape)), 1.0, 0.0)
+        count = TABLE.sum(in_dtype(counted, kind), dim=dims, keepdim=_keeps(keepdims))
+    return in_dtype(TABLE.div(total, count), given)
 
 
 def _variance(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any) -> tuple[Any, Any]:
@@ -144,16 +171,18 @@ def _extreme(row: Any, of_bool: Any, a: Any, axis: Any, keepdims: Any) -> Any:
 def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT,
         initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
     """The largest elements; NaN is larger than numbers."""
-    refuse_given("max", out=out, initial=initial, where=where)
-    return _extreme(TABLE.amax, TABLE.any, a, axis, keepdims)
+    refuse_given("max", out=out, where=where)
+    found = _extreme(TABLE.amax, TABLE.any, a, axis, keepdims)
+    return _begun("maximum", found, initial)
 
 
 @stands_for(np.min, np.amin, method="min")
 def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _ABSENT,
         initial: Any = _ABSENT, where: Any = _ABSENT) -> Any:  # fmt: skip
     """The smallest elements; NaN is smaller than numbers."""
-    refuse_given("min", out=out, initial=initial, where=where)
-    return _extreme(TABLE.amin, TABLE.all, a, axis, keepdims)
+    refuse_given("min", out=out, where=where)
+    found = _extreme(TABLE.amin, TABLE.all, a, axis, keepdims)
+    return _begun("minimum", found, initial)
 
 
 @stands_for(np.ptp)
@@ -227,17 +256,17 @@ def _running(row: Any, a: Any, axis: Any, dtype: Any) -> Any:
     if axis is None or not a.shape:
         a = TABLE.reshape(a, shape=(a.numel(),))
         axis = 0 if axis is None else axis
-    return row(in_dtype(a, kind), dim=axis_of(a, axis))
+    return in_dtype(row(in_dtype(a, kind), dim=axis_of(a, axis)), kind)
 
 
-@stands_for(np.cumsum, method="cumsum", needs_rows=True)
+@stands_for(np.cumsum, method="cumsum", needs_rows=Order.SAME)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Running sums."""
     refuse_given("cumsum", out=out)
     return _running(TABLE.cumsum, a, axis, dtype)
 
 
-@stands_for(np.cumprod, method="cumprod", needs_rows=True)
+@stands_for(np.cumprod, method="cumprod", needs_rows=Order.SAME)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Running products."""
     refuse_given("cumprod", out=out)
@@ -261,7 +290,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
     return sorted_values(a, dim, stable=True)[0]
 
 
-@stands_for(np.argsort, method="argsort", needs_rows=True)
+@stands_for(np.argsort, method="argsort", needs_rows=Order.ROWS)
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
             stable: Any = None) -> Any:  # fmt: skip
     """Where sorted elements come from; only a stable order is one that can be known."""
@@ -270,6 +299,13 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
         raise left("numpy.argsort that is not stable")
     a, dim = _to_sort(a, axis)
     return positions(a, dim, stable=True)
+
+
+@stands_for(method="sort", writes=True)
+def sort_method(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *,
+                stable: Any = None) -> Any:  # fmt: skip
+    """What an array holds when it was sorted."""
+    return sort(a, axis_of(a, axis), kind, order, stable=stable)
 
 
 @stands_for(np.diff)
@@ -311,7 +347,8 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     """Sums of diagonals."""
     refuse_given("trace", out=out)
     a = as_tensor(a)
-    if offset or len(a.shape) != 2 or (axis_of(a, axis1), axis_of(a, axis2)) != (0, 1):
-        raise left("numpy.trace of other diagonals")
+    first, second = axis_of(a, axis1), axis_of(a, axis2)
+    if type(offset) is not int or first == second:
+        raise left("numpy.trace of this")
     own_dtype(a.dtype.numpy)
-    return sum_(TABLE.diagonal(a, offset=0, dim1=0, dim2=1), None, dtype)
+    return sum_(TABLE.diagonal(a, offset=offset, dim1=first, dim2=second), -1, dtype)

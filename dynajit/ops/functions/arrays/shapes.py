@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
-from dynajit.ops.calls.arguments import cast, is_run_time_number, is_tensor
+from dynajit.ops.calls.arguments import cast, constant, is_run_time_number, is_tensor
 from dynajit.ops.functions.arrangement.arrangement import tensor_split
-from dynajit.ops.functions.arrangement.subscript import get_item
-from dynajit.ops.functions.arrays.table import left, stands_for
+from dynajit.ops.functions.arrangement.subscript import get_item, set_item
+from dynajit.ops.functions.arrays.table import Order, left, stands_for
 from dynajit.ops.functions.arrays.types import (
     as_tensor,
     axes_of,
@@ -29,14 +30,18 @@ from dynajit.ops.functions.arrays.types import (
 from dynajit.ops.functions.arrays.ufuncs import apply
 from dynajit.ops.functions.shapes import shape as shapes
 from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.result_layouts import is_row_major, strides_if_known
 
 
 @stands_for(np.reshape, gives_arrays=True, is_view=True)
 def reshape(a: Any, /, shape: Any, order: Any = "C", *, copy: Any = None) -> Any:
     """The elements row by row in another shape; a view where it can be."""
-    require_c_order(order)
     refuse_given("reshape", copy=copy)
     a = as_tensor(a)
+    if order == "F":
+        sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        return transpose(shapes.reshape(transpose(a), sizes[::-1]))
+    require_c_order(order)
     return shapes.view_as(a, a) if tuple(a.shape) == shape else shapes.reshape(a, shape)
 
 
@@ -47,21 +52,34 @@ def reshape_method(a: Any, *sizes: Any, order: Any = "C", copy: Any = None) -> A
     return reshape(a, shape, order, copy=copy)
 
 
-@stands_for(np.ravel, method="ravel", is_view=True, needs_rows=True)
+@stands_for(np.ravel, method="ravel", is_view=True, needs_rows=Order.COPY)
 def ravel(a: Any, order: Any = "C") -> Any:
     """The elements row by row in one dim; a view where it can be."""
-    require_c_order(order)
+    a = as_tensor(a)
+    if order == "F" and len(a.shape) > 1:
+        strides = strides_if_known(a)
+        if strides is None or not is_row_major(tuple(a.shape), tuple(strides)):
+            raise left("numpy.ravel by columns of dims in another order")
+        return flatten(a, order)
+    if order in ("K", "A"):
+        strides = strides_if_known(a)
+        if strides is None or not is_row_major(tuple(a.shape), tuple(strides)):
+            raise left(f"numpy.ravel by order={order!r} of dims in another order")
+        order = "C"
+    require_c_order(order, "F")
     return reshape(a, -1)
 
 
 @stands_for(method="flatten")
 def flatten(a: Any, order: Any = "C") -> Any:
-    """The elements row by row in one dim, as a copy."""
-    require_c_order(order)
+    """The elements row by row in one dim, as a copy; by columns for `order="F"`."""
+    if order == "F":
+        a = transpose(a)
+    require_c_order(order, "F")
     return TABLE.clone(TABLE.reshape(a, shape=(a.numel(),)))
 
 
-@stands_for(np.transpose, gives_arrays=True, is_view=True)
+@stands_for(np.transpose, gives_arrays=True, is_view=True, permutes=True)
 def transpose(a: Any, axes: Any = None) -> Any:
     """The dims in another order, as a view."""
     a = as_tensor(a)
@@ -72,7 +90,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return TABLE.permute(a, dims=order)
 
 
-@stands_for(method="transpose", gives_arrays=True, is_view=True)
+@stands_for(method="transpose", gives_arrays=True, is_view=True, permutes=True)
 def transpose_method(a: Any, *axes: Any) -> Any:
     """As `transpose`, dims one by one."""
     if not axes or axes == (None,):
@@ -80,7 +98,7 @@ def transpose_method(a: Any, *axes: Any) -> Any:
     return transpose(a, axes[0] if isinstance(axes[0], (tuple, list)) else axes)
 
 
-@stands_for(np.swapaxes, method="swapaxes", gives_arrays=True, is_view=True)
+@stands_for(np.swapaxes, method="swapaxes", gives_arrays=True, is_view=True, permutes=True)
 def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
     """Two dims exchanged, as a view."""
     a = as_tensor(a)
@@ -90,7 +108,7 @@ def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
     return TABLE.permute(a, dims=tuple(order))
 
 
-@stands_for(np.moveaxis, gives_arrays=True, is_view=True)
+@stands_for(np.moveaxis, gives_arrays=True, is_view=True, permutes=True)
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     """Dims moved elsewhere, as a view."""
     a = as_tensor(a)
@@ -128,6 +146,12 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     return TABLE.reshape(a, shape=kept)
 
 
+def _require_kind(casting: Any) -> None:
+    """What is joined has one dtype, to which NumPy casts by its default rule."""
+    if casting not in (None, "same_kind"):
+        raise left(f"casting={casting!r}")
+
+
 def _joined(arrays: Any, dtype: Any, name: str) -> list[Any]:
     if is_tensor(arrays):
         raise left(f"numpy.{name} of an array")
@@ -139,11 +163,12 @@ def _joined(arrays: Any, dtype: Any, name: str) -> list[Any]:
     return [in_dtype(item, kind) for item in given]
 
 
-@stands_for(np.concatenate, gives_arrays=True, needs_rows=True)
+@stands_for(np.concatenate, gives_arrays=True, needs_rows=Order.SAME)
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None,
                 casting: Any = None) -> Any:  # fmt: skip
     """Arrays one after the other."""
-    refuse_given("concatenate", out=out, casting=casting)
+    refuse_given("concatenate", out=out)
+    _require_kind(casting)
     given = _joined(arrays, dtype, "concatenate")
     if axis is None:
         return TABLE.cat(*(TABLE.reshape(x, shape=(x.numel(),)) for x in given), dim=0)
@@ -153,11 +178,12 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     return TABLE.cat(*given, dim=axis_of(given[0], axis))
 
 
-@stands_for(np.stack, gives_arrays=True, needs_rows=True)
+@stands_for(np.stack, gives_arrays=True, needs_rows=Order.NOT_KNOWN)
 def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None,
           casting: Any = None) -> Any:  # fmt: skip
     """Arrays side by side, in a new dim."""
-    refuse_given("stack", out=out, casting=casting)
+    refuse_given("stack", out=out)
+    _require_kind(casting)
     given = _joined(arrays, dtype, "stack")
     rank = len(given[0].shape) + 1
     if type(axis) is not int or not -rank <= axis < rank:
@@ -170,23 +196,23 @@ def _at_least(x: Any, rank: int) -> Any:
     return TABLE.reshape(x, shape=(*(1,) * missing, *x.shape)) if missing > 0 else x
 
 
-@stands_for(np.vstack, needs_rows=True)
+@stands_for(np.vstack, needs_rows=Order.SAME)
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
     """Arrays one below the other."""
-    refuse_given("vstack", casting=casting)
+    _require_kind(casting)
     given = [_at_least(x, 2) for x in _joined(tup, dtype, "vstack")]
     return concatenate(given, 0)
 
 
-@stands_for(np.hstack, needs_rows=True)
+@stands_for(np.hstack, needs_rows=Order.SAME)
 def hstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
     """Arrays one beside the other."""
-    refuse_given("hstack", casting=casting)
+    _require_kind(casting)
     given = [_at_least(x, 1) for x in _joined(tup, dtype, "hstack")]
     return concatenate(given, 0 if len(given[0].shape) == 1 else 1)
 
 
-@stands_for(np.column_stack, needs_rows=True)
+@stands_for(np.column_stack, needs_rows=Order.SAME)
 def column_stack(tup: Any) -> Any:
     """Arrays of one dim as columns."""
     given = _joined(tup, None, "column_stack")
@@ -198,6 +224,10 @@ def column_stack(tup: Any) -> Any:
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     """Equal parts along a dim, as views."""
     dim = axis_of(ary, axis)
+    if isinstance(indices_or_sections, (list, tuple)):
+        if any(type(place) is not int for place in indices_or_sections):
+            raise left("numpy.split at places that vary")
+        return list(tensor_split(ary, list(indices_or_sections), dim))
     if type(indices_or_sections) is not int:
         raise left("numpy.split at given places")
     if not isinstance(ary.shape[dim], int) or ary.shape[dim] % indices_or_sections:
@@ -205,7 +235,7 @@ def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     return list(tensor_split(ary, indices_or_sections, dim))
 
 
-@stands_for(np.roll, needs_rows=True)
+@stands_for(np.roll, needs_rows=Order.ALONG)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """Elements moved, those beyond the end coming back in front."""
     a = as_tensor(a)
@@ -223,16 +253,34 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return moved
 
 
-@stands_for(np.pad, needs_rows=True)
+@stands_for(np.pad, needs_rows=Order.ENDS)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", *, constant_values: Any = 0) -> Any:
     """Constants around an array."""
     array = as_tensor(array)
+    if mode in _MIRRORED:
+        return _pad_by_places(array, pad_width, mode, constant_values)
     if (
         mode != "constant"
         or isinstance(constant_values, (tuple, list))
         or is_tensor(constant_values)
     ):
         raise left(f"numpy.pad in mode {mode!r}, or with several constants,")
+    widths = _pad_widths(array, pad_width)
+    value = in_dtype(constant_values, array.dtype.numpy)
+    for d, pair in enumerate(widths):
+        parts = []
+        for n in pair:
+            size = tuple(n if d == e else s for e, s in enumerate(array.shape))
+            parts.append(TABLE.full(value, shape=size, dtype=array.dtype, device=array.device))
+        array = TABLE.cat(parts[0], array, parts[1], dim=d)
+    return array
+
+
+#: Modes that repeat elements -> NumPy's name of them.
+_MIRRORED = ("edge", "reflect", "symmetric", "wrap")
+
+
+def _pad_widths(array: Any, pad_width: Any) -> Any:
     rank = len(array.shape)
     if type(pad_width) is int:
         widths: Any = ((pad_width, pad_width),) * rank
@@ -244,22 +292,63 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", *, constant_values: 
         raise left("numpy.pad by this pad_width")
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError("index can't contain negative values")
-    value = in_dtype(constant_values, array.dtype.numpy)
-    for d, pair in enumerate(widths):
-        parts = []
-        for n in pair:
-            size = tuple(n if d == e else s for e, s in enumerate(array.shape))
-            parts.append(TABLE.full(value, shape=size, dtype=array.dtype, device=array.device))
-        array = TABLE.cat(parts[0], array, parts[1], dim=d)
+    return widths
+
+
+def _between_ends(array: Any, dim: int, mode: str, before: int, after: int) -> Any:
+    """An array between parts of it: contiguous reads, where places would be looked up."""
+    size = array.shape[dim]
+
+    def part(start: int, stop: int) -> Any:
+        return get_item(array, (*(slice(None),) * dim, slice(start, stop)))
+
+    def end(count: int, is_first: bool) -> Any:
+        if mode == "edge":
+            one = part(0, 1) if is_first else part(size - 1, size)
+            shape = tuple(count if d == dim else n for d, n in enumerate(array.shape))
+            return TABLE.expand(one, shape=shape)
+        if mode == "wrap":
+            return part(size - count, size) if is_first else part(0, count)
+        apart = 1 if mode == "reflect" else 0
+        near = part(apart, count + apart) if is_first else part(size - count - apart, size - apart)
+        return TABLE.flip(near, dims=(dim,))
+
+    ends = [end(count, k == 0) if count else None for k, count in enumerate((before, after))]
+    return TABLE.cat(*(x for x in (ends[0], array, ends[1]) if x is not None), dim=dim)
+
+
+def _pad_by_places(array: Any, pad_width: Any, mode: str, constant_values: Any) -> Any:
+    """Elements of the array around it: NumPy says by numbers which ones."""
+    if constant_values != 0 or type(constant_values) is not int:
+        raise ValueError("unsupported keyword arguments for mode")
+    for dim, pair in enumerate(_pad_widths(array, pad_width)):
+        size = array.shape[dim]
+        if type(size) is not int or not size:
+            raise left("numpy.pad of sizes that vary, or of no elements,")
+        if pair == [0, 0] or pair == (0, 0):
+            continue
+        if mode == "edge" or max(pair) < size:
+            array = _between_ends(array, dim, mode, *pair)
+        else:
+            places = constant(np.pad(np.arange(size), tuple(pair), mode), CPU)  # type: ignore[call-overload]
+            array = get_item(array, (*(slice(None),) * dim, places))
     return array
 
 
 @stands_for(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """Every element several times."""
+    a = as_tensor(a)
+    if isinstance(repeats, (list, tuple)) and all(type(n) is int for n in repeats):
+        dim, count = (0, a.numel()) if axis is None else (axis_of(a, axis), a.shape[axis])
+        if type(count) is not int or count != len(repeats):
+            raise left("numpy.repeat of sizes that vary")
+        flat = TABLE.reshape(a, shape=(count,)) if axis is None else a
+        return get_item(
+            flat, (*(slice(None),) * dim, constant(np.repeat(np.arange(count), repeats), CPU))
+        )
     if type(repeats) is not int or repeats < 0:
         raise left("numpy.repeat by an array")
-    a = as_tensor(a)
     if axis is None:
         a, axis = TABLE.reshape(a, shape=(a.numel(),)), 0
     dim = axis_of(a, axis)
@@ -283,6 +372,233 @@ def tile(A: Any, reps: Any) -> Any:
             raise left("numpy.tile by 0")
         found = TABLE.cat(*[found] * count, dim=dim) if count > 1 else found
     return TABLE.clone(found)
+
+
+@stands_for(np.diagonal, method="diagonal", is_view=True, gives_arrays=True, is_read_only=True)
+def diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
+    """A diagonal, as a view that may only be read."""
+    a = as_tensor(a)
+    first, second = axis_of(a, axis1), axis_of(a, axis2)
+    if type(offset) is not int or first == second:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    return TABLE.diagonal(a, offset=offset, dim1=first, dim2=second)
+
+
+@stands_for(np.diag, gives_arrays=True)
+def diag(v: Any, k: Any = 0) -> Any:
+    """A matrix with a vector as its diagonal."""
+    v = as_tensor(v)
+    if len(v.shape) != 1 or type(k) is not int or type(v.shape[0]) is not int:
+        raise left("numpy.diag of a matrix, which is a view,")
+    size = v.shape[0] + abs(k)
+    rows = TABLE.reshape(v, shape=(v.shape[0], 1) if k >= 0 else (1, v.shape[0]))
+    zero = in_dtype(0, v.dtype.numpy)
+    square = TABLE.where(
+        constant(np.eye(v.shape[0], dtype=bool), CPU), rows, as_tensor(zero, v.dtype.numpy)
+    )
+    if not k:
+        return square
+    around = TABLE.full(zero, shape=(size, size), dtype=v.dtype, device=CPU)
+    at = (
+        (slice(0, v.shape[0]), slice(k, size)) if k > 0 else (slice(-k, size), slice(0, v.shape[0]))
+    )
+    return set_item(around, at, square)
+
+
+@stands_for(np.broadcast_to, is_view=True, gives_arrays=True, is_read_only=True)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """An array repeated without a copy, as a view that may only be read."""
+    return shapes.broadcast_to(as_tensor(array), sizes_of(shape))
+
+
+@stands_for(np.ascontiguousarray, is_view=True, gives_arrays=True)
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """The array itself where it lies row by row, else a copy that does."""
+    refuse_given("ascontiguousarray", like=like)
+    a = as_tensor(a, dtype)
+    if not a.shape:
+        return TABLE.reshape(a, shape=(1,))
+    strides = strides_if_known(a)
+    if strides is None:
+        raise left("numpy.ascontiguousarray of dims in an order that varies")
+    if is_row_major(tuple(a.shape), tuple(strides)):
+        return a
+    return TABLE.laid_out(a, order=tuple(range(len(a.shape))))
+
+
+@stands_for(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """Elements at places along a dim, which differ along the others."""
+    arr, indices = as_tensor(arr), as_tensor(indices)
+    if indices.dtype.category is not Category.INTEGER or axis is None:
+        raise left("numpy.take_along_axis of this")
+    dim = axis_of(arr, axis)
+    if len(arr.shape) != len(indices.shape):
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    others = [
+        (a, b) for d, (a, b) in enumerate(zip(arr.shape, indices.shape, strict=True)) if d != dim
+    ]
+    if any(a != b for a, b in others) or arr.dtype.name == "float16":
+        raise left("numpy.take_along_axis that broadcasts")
+    size = arr.shape[dim]
+    places = cast(indices, dtypes.int64)
+    places = TABLE.where(TABLE.lt(places, 0), TABLE.add(places, size), places)
+    return TABLE.gather(arr, places, dim=dim)
+
+
+@stands_for(np.copyto, writes=True)
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> Any:
+    """What an array holds into which another was copied."""
+    src = as_tensor(src)
+    if not np.can_cast(src.dtype.numpy, dst.dtype.numpy, casting):
+        raise left("numpy.copyto of another kind of numbers")
+    refuse_lossy(src, dst.dtype.numpy)
+    value = shapes.broadcast_to(in_dtype(src, dst.dtype.numpy), tuple(dst.shape))
+    return value if where is True else chosen_value(dst, value, where)
+
+
+@stands_for(np.putmask, writes=True)
+def putmask(a: Any, mask: Any, values: Any) -> Any:
+    """What an array holds in which elements of a mask were set."""
+    mask, values = as_tensor(mask), as_tensor(values)
+    if values.shape or mask.dtype is not dtypes.bool_ or tuple(mask.shape) != tuple(a.shape):
+        raise left("numpy.putmask of more than one value")
+    return TABLE.where(mask, value_for(a, values), a)
+
+
+@stands_for(np.fill_diagonal, writes=True)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
+    """What a matrix holds whose diagonal was set to a number."""
+    value = as_tensor(val)
+    if len(a.shape) != 2 or value.shape or wrap or not all(type(n) is int for n in a.shape):
+        raise left("numpy.fill_diagonal of this")
+    return TABLE.where(constant(np.eye(*a.shape, dtype=bool), CPU), value_for(a, value), a)
+
+
+@stands_for(method="fill", writes=True)
+def fill(a: Any, value: Any) -> Any:
+    """What an array holds that was filled with a number."""
+    value = as_tensor(value)
+    if value.shape:
+        raise ValueError("setting an array element with a sequence.")
+    return shapes.broadcast_to(value_for(a, value), tuple(a.shape))
+
+
+@stands_for(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Elements of the first choice whose condition holds."""
+    if is_tensor(condlist) or is_tensor(choicelist) or len(condlist) != len(choicelist):
+        raise left("numpy.select of this")
+    conditions = [as_tensor(condition) for condition in condlist]
+    if not conditions or any(c.dtype is not dtypes.bool_ for c in conditions):
+        raise left("numpy.select of conditions that are no truth values")
+    choices = [value if is_tensor(value) else as_tensor(value) for value in choicelist]
+    if any(not is_tensor(value) for value in choicelist):
+        raise left("numpy.select of numbers")
+    kind = common([*choices, default])
+    found = as_tensor(default, kind)
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        found = TABLE.where(condition, in_dtype(choice, kind), found)
+    return TABLE.laid_out(found, order=tuple(range(len(found.shape)))) if found.shape else found
+
+
+@stands_for(np.meshgrid)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    """Coordinates of a grid, each as an array of all its points."""
+    if not copy or sparse or indexing not in ("xy", "ij") or not xi:
+        raise left("numpy.meshgrid without copies")
+    given = [as_tensor(x) for x in xi]
+    flat = [TABLE.reshape(x, shape=(x.numel(),)) for x in given]
+    order = list(range(len(flat)))
+    if indexing == "xy" and len(flat) > 1:
+        order[:2] = 1, 0
+    sizes = tuple(flat[k].shape[0] for k in order)
+    found = []
+    for k, x in enumerate(flat):
+        dim = order.index(k)
+        alone = tuple(x.shape[0] if d == dim else 1 for d in range(len(flat)))
+        wide = TABLE.expand(TABLE.reshape(x, shape=alone), shape=sizes)
+        found.append(TABLE.laid_out(wide, order=tuple(range(len(flat)))))
+    return tuple(found)
+
+
+@stands_for(np.cross)
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
+) -> Any:
+    """Vectors at right angles to two others."""
+    if (axisa, axisb, axisc) != (-1, -1, -1) or axis is not None:
+        raise left("numpy.cross along other dims than the last")
+    x, y = as_tensor(a), as_tensor(b)
+    if not x.shape or not y.shape or x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise left("numpy.cross of other vectors than of three numbers")
+    kind = common((x, y))
+    if kind.kind not in "iuf":
+        raise left(f"numpy.cross of {kind}")
+    p, q = (
+        [get_item(v, (..., k)) for k in range(3)] for v in (in_dtype(x, kind), in_dtype(y, kind))
+    )
+    parts = [
+        TABLE.sub(TABLE.mul(p[i], q[j]), TABLE.mul(p[j], q[i])) for i, j in ((1, 2), (2, 0), (0, 1))
+    ]
+    return TABLE.stack(*parts, dim=len(parts[0].shape))
+
+
+@stands_for(np.kron)
+def kron(a: Any, b: Any) -> Any:
+    """Blocks of one matrix, multiplied by the elements of another."""
+    x, y = as_tensor(a), as_tensor(b)
+    if len(x.shape) != 2 or len(y.shape) != 2:
+        raise left("numpy.kron of other than matrices")
+    x = TABLE.reshape(x, shape=(x.shape[0], 1, x.shape[1], 1))
+    y = TABLE.reshape(y, shape=(1, y.shape[0], 1, y.shape[1]))
+    shape = (x.shape[0] * y.shape[1], x.shape[2] * y.shape[3])
+    return TABLE.laid_out(TABLE.reshape(apply("multiply", x, y), shape=shape), order=(0, 1))
+
+
+@stands_for(np.nan_to_num)
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
+               neginf: Any = None) -> Any:  # fmt: skip
+    """Numbers in the place of NaN and of infinity."""
+    x = as_tensor(x)
+    if copy is not True or any(
+        type(n) not in (int, float, type(None)) for n in (nan, posinf, neginf)
+    ):
+        raise left("numpy.nan_to_num in place, or by numbers that vary,")
+    if x.dtype.category in (Category.BOOL, Category.INTEGER):
+        return TABLE.clone(x)
+    if x.dtype.category is not Category.FLOATING:
+        raise left("numpy.nan_to_num of complex numbers")
+    kind = x.dtype.numpy
+    high = np.finfo(kind).max.item() if posinf is None else posinf
+    low = np.finfo(kind).min.item() if neginf is None else neginf
+    found = TABLE.where(TABLE.isnan(x), as_tensor(nan, kind), x)
+    infinite = TABLE.isinf(x)
+    found = TABLE.where(TABLE.logical_and(infinite, TABLE.gt(x, 0)), as_tensor(high, kind), found)
+    return TABLE.where(TABLE.logical_and(infinite, TABLE.lt(x, 0)), as_tensor(low, kind), found)
+
+
+@stands_for(method="conj")
+def conj(a: Any) -> Any:
+    """Conjugates; of real numbers a copy."""
+    return apply("conjugate", a)
+
+
+@stands_for(np.lib.stride_tricks.sliding_window_view, is_view=True, gives_arrays=True,
+            is_read_only=True)  # fmt: skip
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
+                        writeable: bool = False) -> Any:  # fmt: skip
+    """All windows of an array, as a view that may only be read."""
+    x = as_tensor(x)
+    windows = sizes_of(window_shape)
+    dims = axes_of(x, axis)
+    if writeable or len(windows) != len(dims):
+        raise left("numpy.lib.stride_tricks.sliding_window_view of this")
+    for dim, size in zip(dims, windows, strict=True):
+        if type(size) is not int or type(x.shape[dim]) is not int or x.shape[dim] < size:
+            raise left("numpy.lib.stride_tricks.sliding_window_view of sizes that vary")
+        x = TABLE.unfold(x, dim=dim, size=size, step=1)
+    return x
 
 
 @stands_for(np.where, gives_arrays=True, by_elements=True)
@@ -320,13 +636,23 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """Rounded to even."""
     refuse_given("round", out=out)
     a = as_tensor(a)
-    if type(decimals) is not int or decimals:
-        raise left("numpy.round to decimals")
-    if a.dtype.category is Category.FLOATING:
-        return TABLE.round(a)
-    if a.dtype.category is not Category.INTEGER:
+    if type(decimals) is not int:
+        raise left("numpy.round to decimals that are no int of Python's")
+    if a.dtype.category is Category.INTEGER and decimals >= 0:
+        return a
+    if a.dtype.category is not Category.FLOATING or a.dtype.name == "float16":
         raise left(f"numpy.round of {a.dtype.name}")
-    return a
+    if not decimals:
+        return TABLE.round(a)
+    if abs(decimals) > _MOST_DECIMALS:
+        raise left("numpy.round to so many decimals")
+    there, back = (TABLE.mul, TABLE.div) if decimals > 0 else (TABLE.div, TABLE.mul)
+    factor = as_tensor(10.0 ** abs(decimals), a.dtype.numpy)
+    return back(TABLE.round(there(a, factor)), factor)
+
+
+#: Powers of ten up to which are exact in float64.
+_MOST_DECIMALS = 22
 
 
 @stands_for(method="astype", gives_arrays=True, is_view=True)
@@ -347,8 +673,8 @@ def refuse_lossy(a: Any, kind: Any) -> None:
     source = a.dtype
     if source.category is Category.COMPLEX and kind.kind != "c" and kind.kind != "b":
         raise left("discarding the imaginary part")
-    if source.category is Category.FLOATING and kind.kind == "u":
-        raise left("a cast from floats to unsigned integers")
+    if source.category is Category.FLOATING and kind.kind == "u" and kind.itemsize > 4:
+        raise left("a cast from floats to long unsigned integers")
 
 
 @stands_for(np.copy, gives_arrays=True)
@@ -419,12 +745,30 @@ def value_of_loop(target: Any, value: Any) -> Any:
         UFuncTypeError: NumPy would lose more than precision.
         ValueError: the shapes differ.
     """
+    value = in_dtype_of_loop(target, value)
+    if tuple(value.shape) != tuple(target.shape):
+        raise ValueError("non-broadcastable output operand")
+    return value
+
+
+def in_dtype_of_loop(target: Any, value: Any) -> Any:
+    """The result of an operation in the dtype of the array that it is written into.
+
+    Raises:
+        UFuncTypeError: NumPy would lose more than precision.
+    """
     value = as_tensor(value)
     if not np.can_cast(value.dtype.numpy, target.dtype.numpy, "same_kind"):
         raise TypeError("cannot cast the result of an operation")
-    if tuple(value.shape) != tuple(target.shape):
-        raise ValueError("non-broadcastable output operand")
     return in_dtype(value, target.dtype.numpy)
+
+
+def chosen_value(target: Any, value: Any, condition: Any) -> Any:
+    """What an operation leaves in an array where it computes only where a condition holds."""
+    if not is_tensor(condition) or condition.dtype is not dtypes.bool_:
+        raise left("where= that is no array of truth values")
+    value = in_dtype_of_loop(target, value)
+    return TABLE.where(condition, value, target)
 
 
 def read_item(a: Any, key: Any) -> Any:

@@ -6,9 +6,12 @@ it does not know: either way NumPy runs, and says it in its own words. Filled by
 package; capture and the documentation read it.
 """
 
+import enum
 import functools
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from dynajit.core.errors import DynajitError
 from dynajit.ops.calls.arguments import is_tensor
@@ -26,9 +29,37 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {}
 GIVES_ARRAYS: Final[set[Callable[..., Any]]] = set()
 
 
-#: Functions that give what NumPy gives of arrays whose dims lie in their order in memory: of others
-#: NumPy arranges the result otherwise, or copies where a view is given.
-NEED_ROWS: Final[set[Callable[..., Any]]] = set()
+class Order(enum.Enum):
+    """How NumPy lays out what a function gives of arrays whose dims lie in another order.
+
+    `SAME`: as the arrays, if all lie alike. `ALONG`: so, if an axis is given. `ROWS`: row by row.
+    `ENDS`: column by column if the arrays are, else row by row. `COPY`: row by row in one dim,
+    which is a view of what lies so. `NOT_KNOWN`: by its own rules.
+    """
+
+    SAME = enum.auto()
+    ALONG = enum.auto()
+    ROWS = enum.auto()
+    ENDS = enum.auto()
+    COPY = enum.auto()
+    NOT_KNOWN = enum.auto()
+
+
+#: Functions that give what NumPy gives of arrays whose dims lie in their order in memory -> what
+#: NumPy does with others.
+NEED_ROWS: Final[dict[Callable[..., Any], Order]] = {}
+
+#: NumPy's ufuncs of elements, which take `where=`.
+ELEMENTWISE: Final[set[Callable[..., Any]]] = set()
+
+#: Functions that give what their first argument holds afterwards: they write into it.
+WRITERS: Final[set[Callable[..., Any]]] = set()
+
+#: Functions whose result may only be read.
+READ_ONLY: Final[set[Callable[..., Any]]] = set()
+
+#: Functions that give the dims of an array in another order, as a view.
+PERMUTATIONS: Final[set[Callable[..., Any]]] = set()
 
 #: Functions by elements: where operands lie in different orders, NumPy's result has rows.
 BY_ELEMENTS: Final[set[Callable[..., Any]]] = set()
@@ -48,8 +79,11 @@ def stands_for(
     method: str = "",
     gives_arrays: bool = False,
     is_view: bool = False,
-    needs_rows: bool = False,
+    needs_rows: Order | None = None,
     by_elements: bool = False,
+    permutes: bool = False,
+    writes: bool = False,
+    is_read_only: bool = False,
 ) -> Callable[[Function], Function]:
     """Enter a function.
 
@@ -60,6 +94,9 @@ def stands_for(
         is_view: its result may be an operand, or share its memory; else an operand is copied.
         needs_rows: see `NEED_ROWS`.
         by_elements: see `BY_ELEMENTS`.
+        permutes: see `PERMUTATIONS`.
+        writes: see `WRITERS`.
+        is_read_only: see `READ_ONLY`.
     """
 
     def enter(function: Function) -> Function:
@@ -70,8 +107,14 @@ def stands_for(
             METHODS[method] = entered
         if gives_arrays:
             GIVES_ARRAYS.add(entered)
-        if needs_rows:
-            NEED_ROWS.add(entered)
+        if needs_rows is not None:
+            NEED_ROWS[entered] = needs_rows
+        if writes:
+            WRITERS.add(entered)
+        if is_read_only:
+            READ_ONLY.add(entered)
+        if permutes:
+            PERMUTATIONS.add(entered)
         if by_elements:
             BY_ELEMENTS.add(entered)
         found: Function = entered
@@ -89,3 +132,15 @@ def _fresh(function: Callable[..., Any]) -> Callable[..., Any]:
         return TABLE.clone(result) if any(result is value for value in given) else result
 
     return call
+
+
+def name_of(function: Any) -> str:
+    """The name of one of NumPy's functions within `numpy`, as `linalg.inv` and `add.reduce`."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, np.ufunc):
+        return f"{owner.__name__}.{function.__name__}"
+    module = getattr(function, "__module__", None) or "numpy"
+    room = next(
+        (room for room in ("linalg.", "fft.") if module.startswith(f"numpy.{room[:-1]}")), ""
+    )
+    return f"{room}{function.__name__}"

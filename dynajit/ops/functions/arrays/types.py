@@ -68,6 +68,8 @@ def in_dtype(x: Any, dtype: Any) -> Any:
     if is_run_time_number(x):
         return _run_time_number(x, own)
     if is_tensor(x):
+        if own is dtypes.uint8 and x.dtype.category is Category.FLOATING:
+            x = cast(x, dtypes.int64)  # -1.0 is 255
         return cast(x, own)
     if type(x) in (bool, int, float, complex):
         return np.asarray(x, np.dtype(dtype)).item()
@@ -189,27 +191,40 @@ def _nested(data: Any) -> Any:
     return TABLE.stack(*(in_dtype(item, kind) for item in items), dim=0)
 
 
-@stands_for(np.array, gives_arrays=True)
+@stands_for(np.array, gives_arrays=True, is_view=True)
 def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False,
     ndmin: int = 0, like: Any = None,
 ) -> Any:  # fmt: skip
     """An array of the elements of another, of a number, or of nested lists."""
     require_c_order(order, "K", "A")
-    if ndmin or like is not None or copy is not True:
-        raise left("ndmin=, like= or copy= of numpy.array")
+    if like is not None or type(ndmin) is not int:
+        raise left("like= or ndmin= of numpy.array")
     if is_tensor(object):
-        return in_dtype(object, object.dtype.numpy if dtype is None else dtype)
+        found = in_dtype(object, object.dtype.numpy if dtype is None else dtype)
+        if found is not object and copy is False:
+            raise ValueError("Unable to avoid copy")
+        found = TABLE.clone(found) if found is object and copy is True else found
+        return _of_rank(found, ndmin)
+    if copy is False:
+        raise left("copy=False of numpy.array")
     if not _holds_tensor(object):
-        made = np.array(object, dtype)
+        made = np.array(object, dtype, ndmin=ndmin)
         own_dtype(made.dtype)
         return constant(made, CPU)
     found = _nested(object)
-    return found if dtype is None else in_dtype(found, dtype)
+    return _of_rank(found if dtype is None else in_dtype(found, dtype), ndmin)
+
+
+def _of_rank(x: Any, rank: int) -> Any:
+    missing = rank - len(x.shape)
+    return TABLE.reshape(x, shape=(*(1,) * missing, *x.shape)) if missing > 0 else x
 
 
 @stands_for(np.asarray, np.asanyarray, gives_arrays=True, is_view=True)
-def asarray(a: Any, dtype: Any = None, order: Any = None) -> Any:
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None,
+            like: Any = None) -> Any:  # fmt: skip
     """The array itself where it has the dtype."""
     require_c_order(order, "K", "A")
+    refuse_given("asarray", device=device, copy=copy, like=like)
     return as_tensor(a, dtype)

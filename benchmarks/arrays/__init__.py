@@ -1,0 +1,1 @@
+"""NumPy programs beside NumPy, Numba and JAX: see `benchmarks.arrays.table`."""
