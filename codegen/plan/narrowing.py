@@ -65,12 +65,15 @@ def never_meet(read: Number, written: Number, axes: Sequence[Axis]) -> bool:
         axes: the loops, of known sizes; else nothing is known.
     """
     apart = read - written
-    steps = [symint.substitute(written, {axis.name: axis.symbol + 1}) - written for axis in axes
-             if axis.size != 1]  # fmt: skip
-    sizes = [axis.size for axis in axes if axis.size != 1]
-    if not all(isinstance(number, int) for number in (apart, *steps, *sizes)):
-        return False
-    return not _is_sum(apart, sorted(zip(map(abs, steps), sizes, strict=True), reverse=True))
+    parts = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        step = symint.substitute(written, {axis.name: axis.symbol + 1}) - written
+        if not isinstance(step, int) or not isinstance(axis.size, int):
+            return False
+        parts.append((abs(step), axis.size))
+    return isinstance(apart, int) and not _is_sum(apart, sorted(parts, reverse=True))
 
 
 def _is_sum(number: int, parts: Sequence[tuple[int, int]]) -> bool:
@@ -119,10 +122,9 @@ def _ranges(condition: Expression, axes: Mapping[str, Axis]) -> Ranges:
         if not isinstance(compare, Compare) or compare.relation != "less":
             continue
         left, right = (symint.name_of(side) for side in compare.numbers)
-        if right in axes:  # low - 1 < i
-            low = compare.left + 1
-            found[right] = (low, found.get(right, (0, axes[right].size))[1])
-        elif left in axes:  # i < high
+        if right is not None and right in axes:  # low - 1 < i
+            found[right] = (compare.left + 1, found.get(right, (0, axes[right].size))[1])
+        elif left is not None and left in axes:  # i < high
             found[left] = (found.get(left, (0, 0))[0], compare.right)
     return found
 
@@ -157,10 +159,10 @@ def _ordered(a: Number, b: Number) -> tuple[Number, Number] | None:
 def _known(expression: Expression, known: Mapping[str, Number]) -> Expression:
     """An expression with other variables; True where it is a comparison that always holds."""
     found = with_variables(expression, known)
-    is_less = isinstance(found, Compare) and found.relation == "less"
-    if is_less and symint.is_at_least(found.right - found.left, 1):
-        return Literal(True, dtypes.bool_)
-    return found
+    if not isinstance(found, Compare) or found.relation != "less":
+        return found
+    is_certain = symint.is_at_least(found.right - found.left, 1)
+    return Literal(True, dtypes.bool_) if is_certain else found
 
 
 def _chosen(value: Expression) -> Expression:
