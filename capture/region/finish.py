@@ -300,7 +300,10 @@ def _seen_within(
         for p, o in enumerate(graph.outputs)
         if isinstance(o, Node) and builder.node_needs_gradient(o)
     ]
-    found = made_from(graph.calls, [graph.outputs[p] for p in trained], list(nodes.values()))
+    # What is laid out for a tensor was not computed with it.
+    values_of = {result.node: result.value for result in held.values()}
+    made = [values_of.get(graph.outputs[p], graph.outputs[p]) for p in trained]
+    found = made_from(graph.calls, made, list(nodes.values()))
     for place, identity in enumerate(nodes):
         positions = tuple(p for p, places in zip(trained, found, strict=True) if place in places)
         if positions:
@@ -479,17 +482,18 @@ def _in_layout(recorder: Recorder, value: TensorValue, any_layout: bool) -> Held
     if recorder.heap[value.identity].is_new_leaf:
         found = recorder.builder.without_gradient(found)  # it becomes a leaf after the launch
     if any_layout:
-        return Held(found.node)
+        return Held(found.node, found.node)
     memory = recorder.heap[value.identity].memory
     writes = recorder.heap[memory].bumps if memory else 0
     strides = tensor_memory.strides_of(recorder, value)
     order = layouts.storage_order(tuple(found.shape), strides)
     if order is None:
         if _is_turned(recorder, found.node):
-            return Held(recorder.builder.copy_of(found), writes=writes)
-        return Held(found.node, writes=writes)
+            return Held(recorder.builder.copy_of(found), found.node, writes=writes)
+        return Held(found.node, found.node, writes=writes)
     step = Step(TABLE.permute, {"dims": order}, is_recorded=True)
-    return Held(recorder.builder.copy_of(recorder.builder.view(step, found)), order, writes)
+    turned = recorder.builder.view(step, found)
+    return Held(recorder.builder.copy_of(turned), found.node, order, writes)
 
 
 def _is_turned(recorder: Recorder, node: Node) -> bool:

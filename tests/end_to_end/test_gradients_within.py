@@ -165,6 +165,28 @@ def test_the_gradient_of_a_view_is_refused_by_name(function: Any) -> None:
         last.backward()
 
 
+def laid_out(x: Any) -> Any:
+    """A result that lies column by column, and a view of it."""
+    turned = x.view(3, 1).expand(3, 2).t().contiguous().t()
+    result = turned.tanh() * turned
+    return result, result.t()
+
+
+def test_a_result_that_does_not_lie_row_by_row_keeps_its_gradient() -> None:
+    """To lay it out is no computation with it."""
+
+    def seen(results: Any, x: Any) -> Any:
+        result, view = results
+        result.register_hook(lambda g: g * 3)
+        result.retain_grad()
+        view.retain_grad()
+        (result.sin().sum() + view.square().sum()).backward()
+        return rounded([result.grad, view.grad, x.grad]), result.stride(), view.stride()
+
+    plain, compiled = both(laid_out, seen)
+    assert plain == compiled
+
+
 def test_hooks_of_the_node_itself_are_refused() -> None:
     """They would not be called."""
     first, _, last = dj.compile(chained, fullgraph=True)(leaf())
