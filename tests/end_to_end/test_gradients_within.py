@@ -4,6 +4,7 @@ Plain dynajit is the referee: `grad`, `retain_grad` and hooks see what passes th
 within the compiled function, or backward refuses.
 """
 
+import itertools
 from typing import Any
 
 import pytest
@@ -215,6 +216,46 @@ def test_a_run_to_chosen_inputs_passes_results_that_lead_there_only() -> None:
         return rounded([w.grad, x.grad, v.grad, moved.grad])
 
     assert seen(two_ways) == seen(dj.compile(two_ways, fullgraph=True))
+
+
+def apart(w: Any, x: Any) -> Any:
+    """Two results; each input has rows of its own."""
+    return w.cos().sum() + x.sin().sum(), (w * 3).exp().sum()
+
+
+def together(w: Any, x: Any) -> Any:
+    """Two results, by a row that both inputs and both results need."""
+    shared = w.sin() * x.exp()
+    return shared.sum(), (shared.cos() * x).sum()
+
+
+def chain(w: Any, x: Any) -> Any:
+    """A result that is computed from the other."""
+    moved = x.sin() * 2
+    return moved.sum(), (moved * w).tanh().sum()
+
+
+@pytest.mark.parametrize("function", [apart, together, chain])
+def test_runs_to_chosen_inputs_let_go_of_what_they_pass(function: Any) -> None:
+    """Three runs without `retain_graph`, up to the first that is refused: two from each result to
+    each input, one to each or both."""
+    compiled = dj.compile(function, fullgraph=True)
+
+    def seen(called: Any, runs: Any) -> Any:
+        inputs = [leaf(), leaf()]
+        results = called(*inputs)
+        found: list[Any] = []
+        for result, chosen in runs:
+            try:
+                results[result].backward(inputs=[inputs[i] for i in chosen])
+            except AutogradError as error:
+                return [*found, str(error)[:50]]
+            found.append(rounded([x.grad for x in inputs]))
+        return found
+
+    to_one = list(itertools.product((0, 1), ((0,), (1,))))
+    for runs in itertools.product(to_one, to_one, [*to_one, (0, (0, 1)), (1, (0, 1))]):
+        assert seen(function, runs) == seen(compiled, runs), runs
 
 
 def test_a_second_derivative_reads_no_input_that_the_function_wrote_through_data() -> None:
