@@ -431,12 +431,27 @@ def _with_spent(
         if history is not None and history.is_spent:
             detached = recorder.builder.without_gradient(GraphValue(recorder.builder, result.node))
             result = replace(result, node=detached.node, spent=_reached(recorder, result.node))
-        elif history is not None and _is_noticed(recorder, history, outside):
-            if executor.refusals.histories:
-                raise NotRebuildable("a gradient that passes what is made after the launch")
-            raise HistoryNoticed
+        elif history is not None:
+            _refuse_noticed(executor, history, outside)
         marked[identity] = result
+    for value in reached:  # views, which are taken after the launch
+        if isinstance(value, TensorValue) and not recorder.heap.is_adopted(value.identity):
+            history = found.get(recorder.graph_value(value).node)
+            if value.identity not in held and history is not None and not history.is_spent:
+                _refuse_noticed(executor, history, outside)
     return marked
+
+
+def _refuse_noticed(executor: Executor, history: History, outside: set[int]) -> None:
+    """Refuse what `_is_noticed`.
+
+    Raises: as `_with_spent`.
+    """
+    if not _is_noticed(executor.recorder, history, outside):
+        return
+    if executor.refusals.histories:
+        raise NotRebuildable("a gradient that passes what is made after the launch")
+    raise HistoryNoticed
 
 
 def _reached(recorder: Recorder, node: Node) -> tuple[TensorValue, ...]:

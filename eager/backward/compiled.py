@@ -735,6 +735,27 @@ def note_within(view: Any, *results: Any) -> Any:
     return view
 
 
+def note_written(tensor: Any, result: Any) -> None:
+    """Let a call's node know of a tensor that holds a result of it since: gradients of other
+    results pass within the call where they would pass the tensor.
+
+    Args:
+        tensor: written with the history of the result.
+        result: of the call.
+    """
+    node, index = result.grad_fn, result.output_index
+    while isinstance(node, Node) and not isinstance(node, CompiledNode):
+        node, index = node.edges[0], node.indices[0]  # it is laid out otherwise
+    if not isinstance(node, CompiledNode):
+        return
+    hiding = {output for output, places in enumerate(node.facts.within) if index in places}
+    hiding.update(o for view, _, o in node.views if view() is result.grad_fn)
+    for written in (tensor, tensor._base):
+        if written is not None and written.grad_fn is not None:
+            made = weakref.ref(written.grad_fn), written.output_index
+            node.views.extend((*made, output) for output in sorted(hiding))
+
+
 def _one_place_each(made: Sequence[tuple[Any, int]]) -> list[tuple[Node, int]]:
     """(node, output) for each result, no two the same, also for those without a history."""
     places: list[tuple[Node, int]] = []

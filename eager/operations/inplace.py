@@ -517,14 +517,14 @@ def history_of_write(tensor: Any, result: Any) -> Node:
     )
 
 
-def rebase_keeping_hooks(tensor: Any, node: Any) -> None:
+def rebase_keeping_hooks(tensor: Any, node: Any, index: int = 0) -> None:
     """Let `node` be what made the tensor; gradients that it retains are retained there."""
     before = tensor.grad_fn
     if tensor.retains_grad and before is not None and before.extras is not None:
         reference = before.extras.retained.pop(tensor.output_index, None)
         if reference is not None:
-            node.more().retained[0] = reference
-    _tensor.rebase(tensor, node, 0)
+            node.more().retained[index] = reference
+    _tensor.rebase(tensor, node, index)
 
 
 def _rebase_base(tensor: Any, result: Any, name: str) -> None:
@@ -538,6 +538,10 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     node = CopySlices(edges, indices, steps, base._memory.strides)
     write(tensor, result)
     rebase_keeping_hooks(base, node)
+    if tensor.retains_grad:
+        assert (
+            tensor.grad_fn is not None
+        )  # read: what it retains is from now on of the new contents
 
 
 def _fill_parts(tensor: Any, fill: Callable[[Any], Any]) -> Any:
