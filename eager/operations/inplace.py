@@ -47,7 +47,7 @@ from dynajit.eager.operations import duals
 from dynajit.eager.operations.duals import has_overlap
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.strided_views import again
-from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, zeros_of
+from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, made_by, zeros_of
 from dynajit.ops.calls.arguments import NUMBERS, constant, fitting, is_tensor
 from dynajit.ops.calls.autocast import disabled
 from dynajit.ops.calls.public import InPlace
@@ -539,9 +539,7 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     write(tensor, result)
     rebase_keeping_hooks(base, node)
     if tensor.retains_grad:
-        assert (
-            tensor.grad_fn is not None
-        )  # read: what it retains is from now on of the new contents
+        made_by(tensor)  # it learns of its new history, and retains there
 
 
 def _fill_parts(tensor: Any, fill: Callable[[Any], Any]) -> Any:
