@@ -301,7 +301,7 @@ def _seen_within(
         if isinstance(o, Node) and builder.node_needs_gradient(o)
     ]
     # What is laid out for a tensor was not computed with it.
-    values_of = {result.node: result.value for result in held.values()}
+    values_of: dict[Any, Any] = {result.node: result.value for result in held.values()}
     made = [values_of.get(graph.outputs[p], graph.outputs[p]) for p in trained]
     found = made_from(graph.calls, made, list(nodes.values()))
     for place, identity in enumerate(nodes):
