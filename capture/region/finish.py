@@ -434,10 +434,10 @@ def _with_spent(
         elif history is not None:
             _refuse_noticed(executor, history, outside)
         marked[identity] = result
-    for value in reached:  # views, which are taken after the launch
+    for value in reached:  # views, which are taken after the launch, of leaves, too
         if isinstance(value, TensorValue) and not recorder.heap.is_adopted(value.identity):
-            history = found.get(recorder.graph_value(value).node)
-            if value.identity not in held and history is not None and not history.is_spent:
+            history = found.get(recorder.graph_value(value).node, History())
+            if value.identity not in held and history.is_watched and not history.is_spent:
                 _refuse_noticed(executor, history, outside)
     return marked
 
