@@ -42,7 +42,8 @@ class MemoryUse(enum.IntFlag):
 
     READ = 0
     WRITTEN = 1  # its elements change
-    RECORDED = 2  # they change while gradients are recorded: it is no leaf that requires one
+    RECORDED = 2  # they change while gradients are recorded: it is no leaf that requires one, and
+    # keeps none
     ALONE = 4  # it gets a history, or backward may need the others: it shares no storage with them
     LEAF = 8  # no operation made it
     RESULT = 16  # an operation made it

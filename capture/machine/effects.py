@@ -30,6 +30,7 @@ from dynajit.capture.values.tensors import MemoryContents, TensorContents, Tenso
 from dynajit.core.records import record
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import bump_version
+from dynajit.eager.backward.compiled import note_written
 from dynajit.eager.operations.inplace import write_back
 from dynajit.ops.table import overriding
 
@@ -452,7 +453,7 @@ class TensorEffect(Effect):
 
     def replay(self, emitter: Any) -> None:
         emitter.call(
-            write_back if self.target.cls is Tensor else _write_unasked,
+            _write if self.target.cls is Tensor else _write_unasked,
             lambda: emitter.load_value(self.target),
             lambda: emitter.load_value(self.result),
             lambda: emitter.load_constant(self.bumps),
@@ -461,10 +462,17 @@ class TensorEffect(Effect):
         emitter.pop()
 
 
+def _write(target: Any, result: Any, bumps: int, has_history: bool) -> None:
+    """Write what the launch has computed, and let its node know of it."""
+    write_back(target, result, bumps, has_history)
+    if has_history:
+        note_written(target, result)
+
+
 def _write_unasked(target: Any, result: Any, bumps: int, has_history: bool) -> None:
     """The same for a tensor of a class that overrides functions."""
     with overriding.classes_unasked():
-        write_back(target, result, bumps, has_history)
+        _write(target, result, bumps, has_history)
 
 
 @record

@@ -9,6 +9,7 @@ import enum
 import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -385,6 +386,14 @@ class Recorder:
     def write_tape(self, tape: Tape) -> None:
         """Let backward leave this from here on."""
         self.heap.write(self._tape, tape)
+
+    def move_retained(self, tensor: TensorValue, before: graph.Node, after: graph.Node) -> None:
+        """Let a tensor that keeps its gradient keep that of what a write has made of it."""
+        retained = dict(self.tape.retained)
+        kept = retained.get(before)
+        if isinstance(kept, TensorValue) and kept.identity == tensor.identity:
+            del retained[before]
+            self.write_tape(replace(self.tape, retained={**retained, after: kept}))
 
     @property
     def leaf_nodes(self) -> tuple[graph.Node, ...]:

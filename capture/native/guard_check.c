@@ -428,6 +428,9 @@ is_writable(TensorObject *tensor, int flags)
         return 1;
     }
     TensorObject *base = (TensorObject *)tensor->base;
+    if (tensor->retains_grad || (base != NULL && base->retains_grad)) {
+        return 0;
+    }
     if (base == NULL) {
         return !tensor->requires_grad || tensor->grad_fn != NULL;
     }

@@ -207,7 +207,7 @@ def _call_known(
         reason = why_not_inlined(machine, target)
         if reason is not None:
             raise GraphBreak(breaks.GLOBAL_STATE, reason)
-        prepare(machine, target, args)
+        prepare(machine, target, args, keywords)
         if overriding.is_collected(target):
             callee = Known(overriding.without_looking(target))
         return (yield from _call_existing_function(machine, callee, args, keywords))

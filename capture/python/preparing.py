@@ -1,8 +1,9 @@
 """Methods that make their object's state in the first call (`core.preparation`), met in a capture.
 
-Contract: `prepare` calls the preparation for real, if it can do no harm: the object existed before,
-what the preparation reads of it was not written so far, and the containers that it fills were not
-met, so that no fact about them is known yet. Otherwise the method does in the graph what it does.
+Contract: `prepare` calls the preparation for real, if it can do no harm: the method runs no code of
+the program before it looks, the object existed before, what the preparation reads of it was not
+written so far, and the containers that it fills were not met, so that no fact about them is known
+yet. Otherwise the method does in the graph what it does.
 """
 
 import functools
@@ -18,11 +19,20 @@ from dynajit.core.preparation import Preparation, preparation_of
 from dynajit.eager.operations.execute import eager_dispatch
 
 
-def prepare(machine: Machine, function: types.FunctionType, args: list[Value]) -> None:
+def prepare(
+    machine: Machine,
+    function: types.FunctionType,
+    args: list[Value],
+    keywords: dict[str, Value],
+) -> None:
     """Make what a method would make in its first call, before it is inlined."""
     preparation = preparation_of(function)
     if preparation is None or not args or not isinstance(args[0], ObjectValue):
         return
+    if preparation.unless is not None:
+        given = {**dict(zip(function.__code__.co_varnames, args, strict=False)), **keywords}
+        if preparation.unless in given and not is_none(machine, given[preparation.unless]):
+            return
     receiver = args[0]
     existing = machine.recorder.existing(receiver)
     if existing is not None and _is_untouched(machine, receiver, existing, preparation):

@@ -297,7 +297,10 @@ def _seen_within(
         for p, o in enumerate(graph.outputs)
         if isinstance(o, Node) and builder.node_needs_gradient(o)
     ]
-    found = made_from(graph.calls, [graph.outputs[p] for p in trained], list(nodes.values()))
+    # What is laid out for a tensor was not computed with it.
+    values_of: dict[Any, Any] = {result.node: result.value for result in held.values()}
+    made = [values_of.get(graph.outputs[p], graph.outputs[p]) for p in trained]
+    found = made_from(graph.calls, made, list(nodes.values()))
     for place, identity in enumerate(nodes):
         positions = tuple(p for p, places in zip(trained, found, strict=True) if place in places)
         if positions:
@@ -425,12 +428,27 @@ def _with_spent(
         if history is not None and history.is_spent:
             detached = recorder.builder.without_gradient(GraphValue(recorder.builder, result.node))
             result = replace(result, node=detached.node, spent=_reached(recorder, result.node))
-        elif history is not None and _is_noticed(recorder, history, outside):
-            if executor.refusals.histories:
-                raise NotRebuildable("a gradient that passes what is made after the launch")
-            raise HistoryNoticed
+        elif history is not None:
+            _refuse_noticed(executor, history, outside)
         marked[identity] = result
+    for value in reached:  # views, which are taken after the launch, of leaves, too
+        if isinstance(value, TensorValue) and not recorder.heap.is_adopted(value.identity):
+            history = found.get(recorder.graph_value(value).node, History())
+            if value.identity not in held and history.is_watched and not history.is_spent:
+                _refuse_noticed(executor, history, outside)
     return marked
+
+
+def _refuse_noticed(executor: Executor, history: History, outside: set[int]) -> None:
+    """Refuse what `_is_noticed`.
+
+    Raises: as `_with_spent`.
+    """
+    if not _is_noticed(executor.recorder, history, outside):
+        return
+    if executor.refusals.histories:
+        raise NotRebuildable("a gradient that passes what is made after the launch")
+    raise HistoryNoticed
 
 
 def _reached(recorder: Recorder, node: Node) -> tuple[TensorValue, ...]:
@@ -476,17 +494,18 @@ def _in_layout(recorder: Recorder, value: TensorValue, any_layout: bool) -> Held
     if recorder.heap[value.identity].is_new_leaf:
         found = recorder.builder.without_gradient(found)  # it becomes a leaf after the launch
     if any_layout:
-        return Held(found.node)
+        return Held(found.node, found.node)
     memory = recorder.heap[value.identity].memory
     writes = recorder.heap[memory].bumps if memory else 0
     strides = tensor_memory.strides_of(recorder, value)
     order = layouts.storage_order(tuple(found.shape), strides)
     if order is None:
         if _is_turned(recorder, found.node):
-            return Held(recorder.builder.copy_of(found), writes=writes)
-        return Held(found.node, writes=writes)
+            return Held(recorder.builder.copy_of(found), found.node, writes=writes)
+        return Held(found.node, found.node, writes=writes)
     step = Step(TABLE.permute, {"dims": order}, is_recorded=True)
-    return Held(recorder.builder.copy_of(recorder.builder.view(step, found)), order, writes)
+    turned = recorder.builder.view(step, found)
+    return Held(recorder.builder.copy_of(turned), found.node, order, writes)
 
 
 def _is_turned(recorder: Recorder, node: Node) -> bool:

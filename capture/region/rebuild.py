@@ -100,6 +100,7 @@ class Held:
 
     Args:
         node: of the graph.
+        value: the tensor's own node; `node` may lay it out in another way.
         order: which dims of the tensor those of the node are; None: the same.
         writes: how many writes count in its version.
         spent: where a backward run has let go of what the next one would need, the inputs of the
@@ -107,6 +108,7 @@ class Held:
     """
 
     node: Node
+    value: Node
     order: tuple[int, ...] | None = None
     writes: int = 0
     spent: tuple[TensorValue, ...] | None = None

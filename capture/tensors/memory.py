@@ -82,6 +82,8 @@ def read(recorder: "Recorder", value: TensorValue) -> graph.Value:
     recorder.writes.hidden[found.node] = memory.hidden
     now = replace(contents, value=found, version=memory.version)
     recorder.heap.write(value.identity, now)
+    if contents.steps:
+        recorder.move_retained(value, held.node, found.node)
     return found
 
 
@@ -324,6 +326,8 @@ def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bo
         raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
     needs = builder.needs_gradient(memory.value), builder.needs_gradient(part)
     is_recorded = recorder.grad_enabled
+    if is_recorded and not any(step.op is TABLE.detach for step in steps):
+        _refuse_kept(recorder.existing(memory.base))
     if is_recorded and any(needs):
         is_recorded = _is_recorded(steps, *needs)
     if is_recorded and any(needs) and any(step.is_part for step in steps):
@@ -335,6 +339,7 @@ def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bo
         if needs[0] and (hides or not needs[1] or steps) and not _keeps_rest(steps):
             changed = TABLE.overwrite(memory.value, changed)
         changed = elements = _own(recorder, changed)
+        recorder.move_retained(memory.base, memory.value.node, changed.node)
     else:
         old = builder.without_gradient(memory.elements)
         elements = changed = _own(recorder, _put(builder, old, steps, part))
@@ -357,6 +362,21 @@ def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bo
         ),
     )
     _count_for_moved(recorder, steps)
+    if is_recorded and steps and recorder.tape.retained:
+        read(recorder, value)  # it retains the gradient of what it holds now
+
+
+def _refuse_kept(written: Any) -> None:
+    """An existing tensor is written, with gradients on: what it keeps is the gradient of what it
+    holds then, which passes within the launch.
+
+    Raises:
+        GraphBreak: it keeps its gradient.
+    """
+    if written is None:
+        return
+    if written.retains_grad or (written._base is not None and written._base.retains_grad):
+        raise GraphBreak(breaks.TENSOR_MUTATION, "a tensor that keeps its gradient")
 
 
 def _count_for_moved(recorder: "Recorder", steps: tuple[Step, ...]) -> None:

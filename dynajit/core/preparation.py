@@ -25,22 +25,27 @@ class Preparation:
         method: name of the method that makes what is missing.
         reads: attributes of the object that it looks at, and into.
         fills: attributes whose containers it changes.
+        unless: a parameter of the function: where it is given, and not None, the function runs code
+            of the program before it looks, and nothing is made early.
     """
 
     method: str
     reads: tuple[str, ...]
     fills: tuple[str, ...]
+    unless: str | None = None
 
 
 _known: Final[dict[FunctionType, Preparation]] = {}
 
 
-def prepared_by(method: str, reads: tuple[str, ...], fills: tuple[str, ...]) -> Callable[[_F], _F]:
+def prepared_by(
+    method: str, reads: tuple[str, ...], fills: tuple[str, ...], unless: str | None = None
+) -> Callable[[_F], _F]:
     """A decorator: see the module, and `Preparation`."""
 
     def declare(function: _F) -> _F:
         assert isinstance(function, FunctionType)
-        _known[function] = Preparation(method, reads, fills)
+        _known[function] = Preparation(method, reads, fills, unless)
         return function
 
     return declare

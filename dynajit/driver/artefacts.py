@@ -40,7 +40,7 @@ class Gradients:
             recomputed: as in `ir.partition.Partition`.
         saved: number of saved values.
         reached: as in `ir.autodiff.Joint`.
-        needs: as in `eager.backward.compiled.Training`.
+        rows: as in `eager.backward.compiled.Training`.
     """
 
     differentiable_outputs: tuple[int, ...]
@@ -49,7 +49,7 @@ class Gradients:
     saved_copies: tuple[int | None, ...]
     sizes: Mapping[str, Place]
     reached: tuple[frozenset[int], ...]
-    needs: tuple[int, ...]
+    rows: tuple[tuple[int, int], ...]
     saved_bytes: int
     saved: int
     recomputed: int
@@ -190,7 +190,7 @@ def _gradients(data: dict[str, Any]) -> Gradients:
         saved_copies=tuple(data["saved_copies"]),
         sizes={name: (position, dim) for name, (position, dim) in data["sizes"].items()},
         reached=tuple(frozenset(inputs) for inputs in data["reached"]),
-        needs=tuple(data["needs"]),
+        rows=tuple((outputs, inputs) for outputs, inputs in data["rows"]),
         saved_bytes=data["saved_bytes"],
         saved=data["saved"],
         recomputed=data["recomputed"],

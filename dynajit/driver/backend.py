@@ -354,7 +354,7 @@ def _differentiated(
         saved_copies=cut.saved_copies,
         sizes=cut.sizes,
         reached=joint.reached,
-        needs=_needs(graph, captured.requires_grad, joint.differentiable_outputs),
+        rows=_rows(graph, captured.requires_grad, joint.differentiable_outputs),
         saved_bytes=cut.saved_bytes,
         saved=len(cut.saved),
         recomputed=cut.recomputed,
@@ -382,7 +382,7 @@ def _training(
         sizes=_sizes_for_backward(gradients.sizes),
         replay=functools.partial(_replay, graph),
         without=functools.partial(_without, record, len(gradients.saved_inputs), len(roots)),
-        needs=gradients.needs,
+        rows=gradients.rows,
         reached=gradients.reached,
         checks=_checks(captured, split, gradients.differentiable_outputs),
         saved_copies=gradients.saved_copies,
@@ -507,16 +507,15 @@ def _shape_in_call(
     return tuple(sizes.known(shape, sizes.bind(places, inputs)))
 
 
-def _needs(
+def _rows(
     graph: Graph, requires_grad: Sequence[bool], positions: Sequence[int]
-) -> tuple[int, ...]:
-    """Per row of the tape that saves anything a bit set: the gradients of which of these outputs
-    pass through it."""
+) -> tuple[tuple[int, int], ...]:
+    """`Training.rows`, for these differentiable outputs."""
     numbered = [
-        sum(1 << i for i, position in enumerate(positions) if mask >> position & 1)
-        for mask in sorted(released_together(graph, requires_grad))
+        (sum(1 << i for i, position in enumerate(positions) if outputs >> position & 1), inputs)
+        for outputs, inputs in sorted(released_together(graph, requires_grad))
     ]
-    return tuple(dict.fromkeys(mask for mask in numbered if mask))
+    return tuple(dict.fromkeys((outputs, inputs) for outputs, inputs in numbered if outputs))
 
 
 def _sizes_for_backward(

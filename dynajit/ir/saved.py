@@ -4,7 +4,7 @@ The eager tape keeps the values that the derivative formulas of each row name, a
 backward if one of them was written in place since. Compiled code saves other values: `uses` tells
 which values count, so that it can complain about the same ones, and save no other value that
 somebody might write to. A row of the tape that backward has passed through lets go of what it
-saved: `released_together` tells which gradients need a row that does.
+saved: `released_together` tells which gradients, of and for what, need a row that does.
 """
 
 import functools
@@ -80,8 +80,9 @@ def find_saved(graph: Graph, requires_grad: Sequence[bool], leaves: Iterable[Nod
     return Saved(graph, tuple(dict.fromkeys(found)))
 
 
-def released_together(graph: Graph, requires_grad: Sequence[bool]) -> frozenset[int]:
-    """Per row that saves anything a bit set: the graph's outputs whose gradients pass through it.
+def released_together(graph: Graph, requires_grad: Sequence[bool]) -> frozenset[tuple[int, int]]:
+    """Per row that saves anything two bit sets: the graph's outputs whose gradients pass through
+    it, and the inputs whose gradients do.
 
     Numbers count: `x * 2` keeps the 2, and backward passes through it once, as in PyTorch.
 
@@ -90,9 +91,10 @@ def released_together(graph: Graph, requires_grad: Sequence[bool]) -> frozenset[
     """
     graph, _ = expand_with_origins(graph, kept=differentiable_composites(on_tape=True))
     active = _active(graph, requires_grad)
+    inputs = _reaching_inputs(graph, active)
     outputs = _reached_outputs(graph, active)
     return frozenset(
-        outputs[node]
+        (outputs[node], inputs.get(node, 0))
         for node in graph.calls
         if node in active and outputs.get(node) and saves_anything(node, active)
     )

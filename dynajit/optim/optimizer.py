@@ -187,7 +187,7 @@ class Optimizer:
                     parameter.grad.zero_()
 
     @with_step_hooks
-    @prepared_by("_begin_all", reads=("param_groups",), fills=("state",))
+    @prepared_by("_begin_all", reads=("param_groups",), fills=("state",), unless="closure")
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient.
 

@@ -108,9 +108,10 @@ class Training:
         inference: like `forward` without saved values, for calls that record nothing; None uses
             `forward`.
         sizes: from the graph's inputs, the sizes that no argument of `backward` shows.
-        needs: per row that saves anything in eager execution a bit set: the gradients of which
-            differentiable outputs pass through it. Backward may come from an output until a
-            backward, from it or from another, has released such a row.
+        rows: per row that saves anything in eager execution two bit sets: the gradients of which
+            differentiable outputs, and those for which inputs, pass through it. Backward may come
+            from an output until a backward, from it or from another, has released such a row.
+        needs: the first of each, without repetitions.
         reached: per differentiable output the positions of the inputs that get a gradient from it;
             empty: of all.
         checks: tensors to check in backward, in order; None: nobody knows which, and every saved
@@ -138,6 +139,7 @@ class Training:
     without: Callable[[frozenset[int]], Program]
     inference: Program | None = None
     sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None
+    rows: tuple[tuple[int, int], ...] = ((-1, -1),)
     needs: tuple[int, ...] = (-1,)
     reached: tuple[frozenset[int], ...] = ()
     checks: tuple[VersionCheck, ...] | None = None
@@ -174,7 +176,7 @@ class CompiledCall:
         without: Callable[[frozenset[int]], Program],
         inference: Program | None = None,
         sizes: Callable[[Sequence[Any]], tuple[int, ...]] | None = None,
-        needs: Sequence[int] = (-1,),
+        rows: Sequence[tuple[int, int]] = ((-1, -1),),
         reached: Sequence[frozenset[int]] = (),
         checks: Sequence[VersionCheck] | None = None,
         saved_copies: Sequence[int | None] = (),
@@ -199,7 +201,8 @@ class CompiledCall:
             without,
             inference,
             sizes,
-            tuple(needs),
+            tuple(rows),
+            tuple(dict.fromkeys(outputs for outputs, _ in rows)),
             tuple(reached),
             None if checks is None else tuple(checks),
             tuple(saved_copies),
@@ -331,12 +334,14 @@ class CompiledNode(Node):
 
     __slots__ = (
         "checked",
+        "chosen",
         "coming",
         "done",
         "facts",
         "inputs",
         "out_metas",
         "output_count",
+        "partly",
         "reached",
         "saved",
         "sizes",
@@ -361,7 +366,9 @@ class CompiledNode(Node):
         self.checked: list[Any] = []  # per check: (storage, version when saved)
         self.out_metas: list[Any] = []
         self.coming: set[int] = set()  # outputs that the present backward comes from
-        self.done = 0  # bit set: outputs that backward came from without keeping
+        self.chosen = -1  # bit set: inputs whose gradients it is to give
+        self.done = 0  # bit set: outputs that backward came from without keeping, to all inputs
+        self.partly: list[tuple[int, int]] = []  # (outputs, inputs) of runs to chosen inputs
         self.unfolded: Sequence[tuple[Node, int]] | None = None
         self.views: list[tuple[weakref.ref[Node], int, int]] = []  # see `note_within`
 
@@ -438,7 +445,8 @@ class CompiledNode(Node):
             AutogradError: it was released, or written to.
         """
         came = {i for i, gradient in enumerate(gradients) if gradient is not None}
-        self.refuse_released(came)
+        self.chosen = self.choice(wanted)
+        self.refuse_released(came, self.chosen)
         self.coming = came
         self.check(came, wanted)
         return came
@@ -456,13 +464,20 @@ class CompiledNode(Node):
         """Whether the gradient of an output reaches an input whose gradient is wanted."""
         return not self.reached or any(wanted[position] for position in self.reached[output])
 
-    def refuse_released(self, came: Iterable[int]) -> None:
+    def choice(self, wanted: Sequence[bool]) -> int:
+        """The inputs whose gradients are wanted as a bit set; -1 for all."""
+        if all(flag or edge is None for flag, edge in zip(wanted, self.edges, strict=True)):
+            return -1
+        return sum(1 << position for position, flag in enumerate(wanted) if flag)
+
+    def refuse_released(self, came: Iterable[int], chosen: int = -1) -> None:
         """A second backward needs what the first has let go of.
 
         Raises:
             AutogradError: it has.
         """
-        if self.inputs is None or (self.done and any(map(self.is_released, came))):
+        has_run = self.done or self.partly
+        if self.inputs is None or (has_run and any(self.is_released(o, chosen) for o in came)):
             raise AutogradError(MSG_SECOND_BACKWARD)
 
     @property
@@ -656,9 +671,19 @@ class CompiledNode(Node):
         return saved.tensor if array is saved.tensor.array else _tensor.wrap(array)
 
     def release(self) -> None:
-        self.done |= sum(1 << output for output in self.coming)
-        if all(map(self.is_released, range(self.output_count))):
+        outputs = sum(1 << output for output in self.coming)
+        if self.chosen == -1:
+            self.done |= outputs
+        elif outputs and (outputs, self.chosen) not in self.partly:
+            self.partly.append((outputs, self.chosen))
+        if self.is_used_up():
             self.forget()
+
+    def is_used_up(self) -> bool:
+        """Whether no run will succeed again; after one to all inputs, whether none of that kind."""
+        if self.partly:
+            return all(self.is_passed(*row) for row in self.facts.rows)
+        return all(map(self.is_released, range(self.output_count)))
 
     def forget(self) -> None:
         """Drop all that was kept for backward."""
@@ -666,10 +691,22 @@ class CompiledNode(Node):
         self.saved = []
         self.checked = []
 
-    def is_released(self, output: int) -> bool:
-        """True if eager execution has let go of what an output's gradient needs."""
+    def is_released(self, output: int, chosen: int = -1) -> bool:
+        """True if eager execution has let go of what an output's gradient needs to give those of
+        the chosen inputs."""
         bit, done = 1 << output, self.done
-        return any(need & bit and need & done for need in self.facts.needs)
+        if chosen == -1 and not self.partly:
+            return any(need & bit and need & done for need in self.facts.needs)
+        return any(
+            outputs & bit and inputs & chosen and self.is_passed(outputs, inputs)
+            for outputs, inputs in self.facts.rows
+        )
+
+    def is_passed(self, outputs: int, inputs: int) -> bool:
+        """Whether a run has passed a row, and let go of what it saved."""
+        return bool(outputs & self.done) or any(
+            outputs & came and inputs & chosen for came, chosen in self.partly
+        )
 
     def name(self) -> str:
         return "CompiledBackward"
@@ -696,6 +733,27 @@ def note_within(view: Any, *results: Any) -> Any:
         if isinstance(node, CompiledNode):
             node.views.append((weakref.ref(view.grad_fn), view.output_index, index))
     return view
+
+
+def note_written(tensor: Any, result: Any) -> None:
+    """Let a call's node know of a tensor that holds a result of it since: gradients of other
+    results pass within the call where they would pass the tensor.
+
+    Args:
+        tensor: written with the history of the result.
+        result: of the call.
+    """
+    node, index = result.grad_fn, result.output_index
+    while isinstance(node, Node) and not isinstance(node, CompiledNode):
+        node, index = node.edges[0], node.indices[0]  # it is laid out otherwise
+    if not isinstance(node, CompiledNode):
+        return
+    hiding = {output for output, places in enumerate(node.facts.within) if index in places}
+    hiding.update(o for view, _, o in node.views if view() is result.grad_fn)
+    for written in (tensor, tensor._base):
+        if written is not None and written.grad_fn is not None:
+            made = weakref.ref(written.grad_fn), written.output_index
+            node.views.extend((*made, output) for output in sorted(hiding))
 
 
 def _one_place_each(made: Sequence[tuple[Any, int]]) -> list[tuple[Node, int]]:

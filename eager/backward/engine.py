@@ -56,9 +56,10 @@ MSG_NOT_SCALAR: Final = (
     "gradient= (a tensor of that shape), or reduce first, for example with .sum()."
 )
 MSG_HIDDEN_VIEW: Final = (
-    "the gradient of a view is asked for (by grad(), retain_grad() or a hook), and a compiled "
-    "function that took the view computed with it inside, where the gradient cannot be seen.  Take "
-    "the view before the compiled function, or put dynajit.graph_break() behind it."
+    "the gradient of a view, or of a tensor after a write, is asked for (by grad(), retain_grad() "
+    "or a hook), and a compiled function that took the view, or wrote, computed with it inside, "
+    "where the gradient cannot be seen.  Do that before the compiled function, or put "
+    "dynajit.graph_break() behind it."
 )
 MSG_START_AT_EDGE: Final = (
     "backward from a GradientEdge: the gradient to start from is not implied, since the shape is "

@@ -33,7 +33,7 @@ from dynajit.eager._tensor import (
 from dynajit.eager.modes.autocast_mode import _autocast_word
 from dynajit.eager.modes.random import reserve
 from dynajit.eager.operations import on_gpu
-from dynajit.eager.operations.inplace import MSG_RESHAPED, was_reshaped
+from dynajit.eager.operations.inplace import MSG_RESHAPED, rebase_keeping_hooks, was_reshaped
 from dynajit.eager.operations.mirrored_views import resolved, seen_by
 from dynajit.eager.tape.node import OpNode, is_differentiable
 from dynajit.ops.calls.arguments import require_tensor
@@ -295,7 +295,7 @@ def refresh_view(view: Any) -> None:
                 again = op(again, **attributes)
     finally:
         _set_grad_enabled(before)
-    _tensor.rebase(view, again.grad_fn, again.output_index)
+    rebase_keeping_hooks(view, again.grad_fn, again.output_index)
 
 
 def _forms() -> dict[Op, tuple[Any, Any, int, bool]]:

@@ -47,7 +47,7 @@ from dynajit.eager.operations import duals
 from dynajit.eager.operations.duals import has_overlap
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.strided_views import again
-from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, zeros_of
+from dynajit.eager.tape.node import Node, OverwriteBackward, edges_of, made_by, zeros_of
 from dynajit.ops.calls.arguments import NUMBERS, constant, fitting, is_tensor
 from dynajit.ops.calls.autocast import disabled
 from dynajit.ops.calls.public import InPlace
@@ -517,14 +517,14 @@ def history_of_write(tensor: Any, result: Any) -> Node:
     )
 
 
-def rebase_keeping_hooks(tensor: Any, node: Any) -> None:
+def rebase_keeping_hooks(tensor: Any, node: Any, index: int = 0) -> None:
     """Let `node` be what made the tensor; gradients that it retains are retained there."""
     before = tensor.grad_fn
     if tensor.retains_grad and before is not None and before.extras is not None:
         reference = before.extras.retained.pop(tensor.output_index, None)
         if reference is not None:
-            node.more().retained[0] = reference
-    _tensor.rebase(tensor, node, 0)
+            node.more().retained[index] = reference
+    _tensor.rebase(tensor, node, index)
 
 
 def _rebase_base(tensor: Any, result: Any, name: str) -> None:
@@ -538,6 +538,8 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     node = CopySlices(edges, indices, steps, base._memory.strides)
     write(tensor, result)
     rebase_keeping_hooks(base, node)
+    if tensor.retains_grad:
+        made_by(tensor)  # it learns of its new history, and retains there
 
 
 def _fill_parts(tensor: Any, fill: Callable[[Any], Any]) -> Any:

@@ -4,6 +4,7 @@ Plain dynajit is the referee: `grad`, `retain_grad` and hooks see what passes th
 within the compiled function, or backward refuses.
 """
 
+import itertools
 from typing import Any
 
 import pytest
@@ -165,6 +166,28 @@ def test_the_gradient_of_a_view_is_refused_by_name(function: Any) -> None:
         last.backward()
 
 
+def laid_out(x: Any) -> Any:
+    """A result that lies column by column, and a view of it."""
+    turned = x.view(3, 1).expand(3, 2).t().contiguous().t()
+    result = turned.tanh() * turned
+    return result, result.t()
+
+
+def test_a_result_that_does_not_lie_row_by_row_keeps_its_gradient() -> None:
+    """To lay it out is no computation with it."""
+
+    def seen(results: Any, x: Any) -> Any:
+        result, view = results
+        result.register_hook(lambda g: g * 3)
+        result.retain_grad()
+        view.retain_grad()
+        (result.sin().sum() + view.square().sum()).backward()
+        return rounded([result.grad, view.grad, x.grad]), result.stride(), view.stride()
+
+    plain, compiled = both(laid_out, seen)
+    assert plain == compiled
+
+
 def test_hooks_of_the_node_itself_are_refused() -> None:
     """They would not be called."""
     first, _, last = dj.compile(chained, fullgraph=True)(leaf())
@@ -193,6 +216,46 @@ def test_a_run_to_chosen_inputs_passes_results_that_lead_there_only() -> None:
         return rounded([w.grad, x.grad, v.grad, moved.grad])
 
     assert seen(two_ways) == seen(dj.compile(two_ways, fullgraph=True))
+
+
+def apart(w: Any, x: Any) -> Any:
+    """Two results; each input has rows of its own."""
+    return w.cos().sum() + x.sin().sum(), (w * 3).exp().sum()
+
+
+def together(w: Any, x: Any) -> Any:
+    """Two results, by a row that both inputs and both results need."""
+    shared = w.sin() * x.exp()
+    return shared.sum(), (shared.cos() * x).sum()
+
+
+def chain(w: Any, x: Any) -> Any:
+    """A result that is computed from the other."""
+    moved = x.sin() * 2
+    return moved.sum(), (moved * w).tanh().sum()
+
+
+@pytest.mark.parametrize("function", [apart, together, chain])
+def test_runs_to_chosen_inputs_let_go_of_what_they_pass(function: Any) -> None:
+    """Three runs without `retain_graph`, up to the first that is refused: two from each result to
+    each input, one to each or both."""
+    compiled = dj.compile(function, fullgraph=True)
+
+    def seen(called: Any, runs: Any) -> Any:
+        inputs = [leaf(), leaf()]
+        results = called(*inputs)
+        found: list[Any] = []
+        for result, chosen in runs:
+            try:
+                results[result].backward(inputs=[inputs[i] for i in chosen])
+            except AutogradError as error:
+                return [*found, str(error)[:50]]
+            found.append(rounded([x.grad for x in inputs]))
+        return found
+
+    to_one = list(itertools.product((0, 1), ((0,), (1,))))
+    for runs in itertools.product(to_one, to_one, [*to_one, (0, (0, 1)), (1, (0, 1))]):
+        assert seen(function, runs) == seen(compiled, runs), runs
 
 
 def test_a_second_derivative_reads_no_input_that_the_function_wrote_through_data() -> None:

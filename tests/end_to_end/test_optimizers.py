@@ -159,3 +159,25 @@ def test_a_step_of_a_class_of_a_program_begins_its_state_in_the_graph() -> None:
     for one, other in zip(expected, actual, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-7, atol=1e-9)
     assert expected_state["state"].keys() == state["state"].keys()
+
+
+def test_a_step_with_a_closure_begins_the_state_of_gradients_that_the_closure_leaves() -> None:
+    def step(optimizer: Any, used: Any) -> Any:
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = used.square().sum()
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure)
+
+    found = []
+    for called in (step, dj.compile(step, fullgraph=True)):
+        used, other = (dj.ones(3, requires_grad=True) for _ in range(2))
+        other.grad = dj.ones(3)
+        optimizer = optim.Adam([used, other], lr=0.1)
+        losses = [called(optimizer, used).item() for _ in range(3)]
+        numbers = [*losses, *used.tolist()]
+        found.append((numbers, other.grad, list(optimizer.state_dict()["state"])))
+    assert pytest.approx(found[0][0]) == found[1][0]
+    assert found[0][1:] == found[1][1:] == (None, [0])
