@@ -2,7 +2,7 @@
 
 Contract: `narrowed` takes a pointwise kernel whose results lie in the array of what it reads, where
 an element outside some ranges of the loops gets what it holds: a slice that is assigned. The kernel
-that it gives has loops over those ranges. Called by `plan.in_place`.
+that it gives has loops over those ranges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

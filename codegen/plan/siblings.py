@@ -1,7 +1,7 @@
 """Regions that read the same memory: which may be joined, and which were refused.
 
 Contract: a region has a place, by which pairs are ordered. The region that takes the place of two
-has the first one's place, and nobody has the second's any more. Called by `plan.fusion`.
+has the first one's place, and nobody has the second's any more.
 """
 
 from collections import defaultdict
