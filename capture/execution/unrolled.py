@@ -147,9 +147,9 @@ class Unrolled:
         nodes = executor.recorder.builder.nodes
         for frame in executor.frames:
             for found in self._counted.values():
-                is_around = found.frame is frame and found.iterator in frame.stack
+                is_around = found.iterator is not None and found.iterator in frame.stack
                 is_long = not found.rest or found.rest >= FEWEST_TURNS
-                if is_around and is_long and _is_short(found, nodes):
+                if found.frame is frame and is_around and is_long and _is_short(found, nodes):
                     detail = f"turns break: {stop.reason.explanation}"
                     raise TooLong(found.place, GraphBreak(breaks.PLAIN_LOOP, detail))
 

@@ -235,6 +235,3 @@ def randn(
     options = {"dtype": dtype, "layout": layout, "requires_grad": requires_grad,
                "device_mesh": device_mesh, "placements": placements}  # fmt: skip
     return _from_shape("randn", filled.randn, size, options, needs_whole=True)
-
-
-__all__ = ["distribute_tensor", "empty", "full", "ones", "rand", "randn", "zeros"]
