@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
-from dynajit.capture import _capture
+from dynajit.capture import _capture, breaks
 from dynajit.capture.bytecode.instructions import decode
 from dynajit.capture.bytecode.resume import Home, Spot, entry, resume
 from dynajit.capture.emit.emit import emit
 from dynajit.capture.places import sources
 from dynajit.capture.region.region import Break, Region
 from dynajit.capture.values.objects import HandledException
+from dynajit.core.location import Location
+
+ASKED = breaks.BreakRecord(breaks.REQUESTED, "", Location(__file__, 1, "f"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +87,7 @@ class Stepper:
         body = decode(function.__code__)
         while body[index].operation == "JUMP":
             index = body[index].argument
-        end = Break(index, stack, plain, cells, None)
+        end = Break(index, stack, plain, cells, ASKED)
         code = emit(function, region(end), None, self.make_resume)
         return FunctionType(code, function.__globals__, "f", None, function.__closure__)
 

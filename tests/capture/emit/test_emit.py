@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dynajit.capture import _capture
+from dynajit.capture import _capture, breaks
 from dynajit.capture.bytecode.instructions import decode
 from dynajit.capture.bytecode.resume import Spot, resume
 from dynajit.capture.emit.emit import emit
@@ -17,8 +17,10 @@ from dynajit.capture.places import sources
 from dynajit.capture.region.region import Break, Region, Return
 from dynajit.capture.values.objects import HandledException
 from dynajit.core.errors import InternalError, LaunchFailed
+from dynajit.core.location import Location
 
 FACTOR = 10
+ASKED = breaks.BreakRecord(breaks.REQUESTED, "", Location(__file__, 1, "f"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,7 +404,7 @@ def branch(x, y):
 def test_both_ways_of_a_branch_are_resumed():
     make = plain_resume(branch)
     start = index_of(branch, "LOAD_FAST")
-    end = Break(start, (), {"x": output(0), "y": local(branch, "y")}, {}, None)
+    end = Break(start, (), {"x": output(0), "y": local(branch, "y")}, {}, ASKED)
     made = compiled(
         branch, end, inputs=[local(branch, "x")], outputs=1, launch=lambda x: (x * 100,),
         make_resume=make,
@@ -416,7 +418,7 @@ def test_both_ways_of_a_branch_are_resumed():
 def test_a_jump_leads_to_its_own_resume_function():
     make = plain_resume(branch)
     jump = index_of(branch, "POP_JUMP_IF_FALSE")
-    end = Break(jump, (held(sources.Local("y", 1)),), {"x": local(branch, "x")}, {}, None)
+    end = Break(jump, (held(sources.Local("y", 1)),), {"x": local(branch, "x")}, {}, ASKED)
     made = compiled(branch, end, make_resume=make)
     assert (made(1, True), made(1, False)) == (4, 0)
     first, second = make.calls
@@ -435,7 +437,7 @@ def test_both_ways_of_a_loop_are_resumed():
     make = plain_resume(loop)
     step = index_of(loop, "FOR_ITER")
     iterator = Held(lambda e: e.call(iter, lambda: e.load_source(sources.Local("xs", 0))))
-    end = Break(step, (iterator,), {"total": local(loop, "total")}, {}, None)
+    end = Break(step, (iterator,), {"total": local(loop, "total")}, {}, ASKED)
     made = compiled(loop, end, make_resume=make)
     assert made([1, 2, 3], 10) == loop([1, 2, 3], 10)
     assert made((x for x in (5,)), 0) == (5, "end")
@@ -446,7 +448,7 @@ def test_both_ways_of_a_loop_are_resumed():
 def test_without_resume_functions_the_copy_goes_on():
     step = index_of(loop, "FOR_ITER")
     iterator = Held(lambda e: e.call(iter, lambda: e.load_source(sources.Local("xs", 0))))
-    end = Break(step, (iterator,), {"total": local(loop, "total")}, {}, None)
+    end = Break(step, (iterator,), {"total": local(loop, "total")}, {}, ASKED)
     made = compiled(loop, end)
     assert made([1, 2, 3], 10) == loop([1, 2, 3], 10)
     assert made([], 1) == (1, "end")
@@ -470,7 +472,7 @@ def test_the_copy_that_goes_on_stands_beside_the_one_for_a_failed_launch(fails):
 
     step = decode(waiting_loop.__code__).first_of_offset(index_of(waiting_loop, "LOAD_GLOBAL"))
     arguments = {name: local(waiting_loop, name) for name in ("xs", "total")}
-    end = Break(step, (), arguments, {}, None)
+    end = Break(step, (), arguments, {}, ASKED)
     code = emit(waiting_loop, region(end), launch, None, may_fail=True)
     made = FunctionType(code, globals())
     assert made([1, 2, 3, 4, 5], 10) == (19, "end")
@@ -492,7 +494,7 @@ def test_a_call_inside_an_expression_keeps_the_slots_below():
         stack = (None, *below, None, *inside)
     else:
         stack = (below[0], None, below[1], inside[0], None, *inside[1:])
-    end = Break(call, stack, {"x": local(nested_call, "x")}, {}, None)
+    end = Break(call, stack, {"x": local(nested_call, "x")}, {}, ASKED)
     assert compiled(nested_call, end, make_resume=make)(2) == -9
     (made, arguments) = make.calls[0]
     assert len(made.slots) == 3 == body.depths[call + 1] - 1
@@ -514,7 +516,7 @@ def test_a_break_inside_try_is_handled_where_the_original_handles_it():
     make = plain_resume(guarded)
     divide = index_of(guarded, "BINARY_OP")
     end = Break(
-        divide, (constant(1), local(guarded, "x")), {"log": local(guarded, "log")}, {}, None
+        divide, (constant(1), local(guarded, "x")), {"log": local(guarded, "log")}, {}, ASKED
     )
     made = compiled(guarded, end, make_resume=make)
     log = []
@@ -546,7 +548,7 @@ def test_a_break_inside_except_takes_the_exception_along():
     for text, expected in (("abc", 3), ("ab", "first")):
         make = plain_resume(handled)
         stack = (HandledException(constant(error)), *callee, constant(text))
-        made = compiled(handled, Break(call, stack, {}, {}, None), make_resume=make)
+        made = compiled(handled, Break(call, stack, {}, {}, ASKED), make_resume=make)
         assert slot == 0
         try:
             assert made("unused") == expected
@@ -565,7 +567,7 @@ def test_a_deleted_parameter_stays_deleted():
 
     start = index_of(f, "LOAD_FAST")
     made = compiled(
-        f, Break(start, (), {"flag": local(f, "flag")}, {}, None), make_resume=plain_resume(f)
+        f, Break(start, (), {"flag": local(f, "flag")}, {}, ASKED), make_resume=plain_resume(f)
     )
     assert made(5, True) == 1
     with pytest.raises(UnboundLocalError, match="x"):
@@ -582,7 +584,7 @@ def test_the_stack_is_rebuilt_before_the_locals_change():
         constant(abs), None,
     )  # fmt: skip
     stack = (local(f, "b"), *callee, local(f, "a"))
-    end = Break(call, stack, {"a": local(f, "b"), "b": local(f, "a")}, {}, None)
+    end = Break(call, stack, {"a": local(f, "b"), "b": local(f, "a")}, {}, ASKED)
     assert compiled(f, end, make_resume=plain_resume(f))(-3, 10) == 13
 
 
@@ -601,7 +603,7 @@ def test_an_attribute_loaded_for_a_call_can_break():
     for box in (Box(), types.SimpleNamespace(compute=abs)):
         load = index_of(method_call, "LOAD_METHOD")
         make = plain_resume(method_call)
-        end = Break(load, (held(sources.Local("box", 0)),), {}, {}, None)
+        end = Break(load, (held(sources.Local("box", 0)),), {}, {}, ASKED)
         assert compiled(method_call, end, make_resume=make)(box) == method_call(box)
         assert make.calls[0][0].slots in ((0,), (1,))
 
@@ -619,7 +621,7 @@ def test_the_rest_uses_the_closure_of_the_running_function():
     start = next(i.index for i in decode(first.__code__) if i.operation in ("PUSH_NULL",
                  "LOAD_GLOBAL"))  # fmt: skip
     make = plain_resume(first)
-    end = Break(start, (), {"x": local(first, "x")}, {}, None)
+    end = Break(start, (), {"x": local(first, "x")}, {}, ASKED)
     code = emit(first, region(end), None, make)
     made = [
         FunctionType(code, globals(), "adder", None, function.__closure__)
@@ -636,9 +638,9 @@ def test_a_break_must_be_where_the_original_can_be_restarted():
     body = decode(f.__code__)
     index = next(i for i in range(len(body)) if body.first_of_offset(i) != i)
     with pytest.raises(InternalError, match="cannot be restarted"):
-        compiled(f, Break(index, (None,), {}, {}, None))
+        compiled(f, Break(index, (None,), {}, {}, ASKED))
     with pytest.raises(InternalError, match="stack slots"):
-        compiled(f, Break(0, (constant(1),), {}, {}, None))
+        compiled(f, Break(0, (constant(1),), {}, {}, ASKED))
 
 
 def test_a_resume_needs_the_stack_that_is_there():
@@ -677,7 +679,7 @@ def test_temporaries_are_released_before_the_rest_runs():
         emitter.pop()
 
     probe = Held(lambda e: e.load_constant(lambda: seen[0]()))
-    end = Break(start, (), {"x": probe}, {}, None)
+    end = Break(start, (), {"x": probe}, {}, ASKED)
     made = compiled(
         f, end, outputs=1, launch=lambda: (Big(),), effects=[effect], make_resume=plain_resume(f)
     )
