@@ -22,8 +22,9 @@ from dynajit.ops.table.op_table import Kind
 if TYPE_CHECKING:
     from dynajit.capture.machine.recording import Recorder
 
-#: Elements of memory that is carried whatever else a turn does: it fits a core's first cache.
-FEW_ELEMENTS: Final = 1 << 13
+#: Elements of memory that is carried whatever else a turn does: to copy them takes less than a call
+#: of one function of NumPy's.
+FEW_ELEMENTS: Final = 1 << 10
 
 #: How many times as many elements as the largest value that a turn computes.
 MOST_TIMES: Final = 4

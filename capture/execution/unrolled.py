@@ -149,7 +149,8 @@ class Unrolled:
             for found in self._counted.values():
                 is_around = found.iterator is not None and found.iterator in frame.stack
                 is_long = not found.rest or found.rest >= FEWEST_TURNS
-                if found.frame is frame and is_around and is_long and _is_short(found, nodes):
+                is_short = _is_short(found, nodes, 2 * FEWEST_COMPUTING)  # of two parts
+                if found.frame is frame and is_around and is_long and is_short:
                     detail = f"turns break: {stop.reason.explanation}"
                     raise TooLong(found.place, GraphBreak(breaks.PLAIN_LOOP, detail))
 
@@ -165,9 +166,13 @@ def _is_of_arrays(executor: "Executor") -> bool:
     )
 
 
-def _is_short(found: _Counted, nodes: Sequence[Node]) -> bool:
-    """Whether a part for each turn would not pay."""
-    return sum(map(_computes, nodes[found.first :])) < FEWEST_COMPUTING * found.turns
+def _is_short(found: _Counted, nodes: Sequence[Node], fewest: int = FEWEST_COMPUTING) -> bool:
+    """Whether a part for each turn would not pay.
+
+    Args:
+        fewest: operations of a turn whose part pays.
+    """
+    return sum(map(_computes, nodes[found.first :])) < fewest * found.turns
 
 
 def _computes(node: Node) -> bool:

@@ -132,9 +132,9 @@ def nest(a, n):
 
 
 def nest_of_sums(a, n):
-    table = np.zeros((n, 80))
+    table = np.zeros((n, 50))
     for i in range(n):
-        for j in range(80):
+        for j in range(50):
             table[i, j] += a[j % 6] * i
             table[i, 3] *= 0.9
     return table
