@@ -24,6 +24,7 @@ def test_programs_are_one_graph_with_numpys_numbers(program: Callable[..., Any])
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:[\\s\\S]*parallel=True")  # Numba found nothing to run so
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_numba_and_jax_give_numpys_numbers(program: Callable[..., Any]) -> None:
     pytest.importorskip("numba")

@@ -1,10 +1,16 @@
-"""The programs in JAX, loops by `lax.fori_loop`. Loaded where JAX is installed; float64 is on."""
+"""The programs in JAX, loops by `lax.fori_loop`. Loaded where JAX is installed; float64 is on.
+
+A program that has no form here has the text that it has for NumPy, over `jax.numpy`.
+"""
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from benchmarks.arrays import programs
 
 jax.config.update("jax_enable_x64", True)
 
@@ -51,24 +57,6 @@ def jacobi(u: Any, f: Any) -> Any:
     return _turns(20, turn, u)
 
 
-def softmax(x: Any) -> Any:
-    e = jnp.exp(x - x.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
-
-
-def normalise(x: Any) -> Any:
-    return (x - x.mean(axis=1, keepdims=True)) / (x.std(axis=1, keepdims=True) + 1e-8)
-
-
-def log_sum_exp(x: Any) -> Any:
-    high = x.max(axis=1)
-    return high + jnp.log(jnp.exp(x - high[:, None]).sum(axis=1))
-
-
-def distances(x: Any, y: Any) -> Any:
-    return jnp.sqrt(((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=-1))
-
-
 def power_iteration(a: Any, v: Any) -> Any:
     def turn(v: Any) -> Any:
         v = a @ v
@@ -104,62 +92,10 @@ def bodies(p: Any, v: Any, m: Any) -> Any:
     return _turns(5, turn, (p, v))[0]
 
 
-def lennard_jones(p: Any) -> Any:
-    d = p[:, None, :] - p[None, :, :]
-    r2 = (d * d).sum(axis=-1) + jnp.eye(p.shape[0])
-    s6 = 1 / (r2 * r2 * r2)
-    return jnp.where(jnp.eye(p.shape[0]) > 0, 0.0, 4 * (s6 * s6 - s6)).sum() / 2
-
-
 def blur(image: Any) -> Any:
     padded = jnp.pad(image, 1, mode="edge")
     h, w = image.shape
     return sum(padded[i : i + h, j : j + w] for i in range(3) for j in range(3)) / 9
-
-
-def sobel(image: Any) -> Any:
-    left, right = image[:, :-2], image[:, 2:]
-    gx = (right - left)[:-2] + 2 * (right - left)[1:-1] + (right - left)[2:]
-    upper, lower = image[:-2], image[2:]
-    gy = (lower - upper)[:, :-2] + 2 * (lower - upper)[:, 1:-1] + (lower - upper)[:, 2:]
-    return jnp.hypot(gx, gy)
-
-
-def gamma(image: Any) -> Any:
-    grey = image @ jnp.array([0.299, 0.587, 0.114])
-    return (jnp.clip(grey, 0, 1) ** 0.45 * 255).astype(jnp.int32)
-
-
-def flipped_mean(image: Any) -> Any:
-    return (image + image[:, ::-1] + image[::-1] + image[::-1, ::-1]) / 4
-
-
-def covariance(x: Any) -> Any:
-    centered = x - x.mean(axis=0)
-    return centered.T @ centered / (x.shape[0] - 1)
-
-
-def moving_average(x: Any) -> Any:
-    total = jnp.cumsum(x)
-    return (total[50:] - total[:-50]) / 50
-
-
-def autocorrelation(x: Any) -> Any:
-    c = x - x.mean()
-    return jnp.array([(c[k:] * c[: x.shape[0] - k]).mean() for k in range(1, 17)])
-
-
-def _normal(x: Any) -> Any:
-    t = 1 / (1 + 0.2316419 * jnp.abs(x))
-    tail = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * -1.821255978)))
-    below = 1 - jnp.exp(-x * x / 2) * 0.3989422804 * tail
-    return jnp.where(x < 0, 1 - below, below)
-
-
-def black_scholes(spot: Any, strike: Any) -> Any:
-    first = (jnp.log(spot / strike) + (0.02 + 0.5 * 0.3**2) * 1.5) / (0.3 * jnp.sqrt(1.5))
-    second = first - 0.3 * jnp.sqrt(1.5)
-    return spot * _normal(first) - strike * jnp.exp(-0.02 * 1.5) * _normal(second)
 
 
 def monte_carlo(z: Any) -> Any:
@@ -181,3 +117,21 @@ def mandelbrot(x: Any, y: Any) -> Any:
         return jnp.where(inside, a, 2.0), jnp.where(inside, b, 2.0), count + inside
 
     return _turns(30, turn, (x, y, jnp.zeros_like(x)))[2]
+
+
+def form(name: str) -> Callable[..., Any]:
+    """The program of this name in JAX."""
+    own = globals().get(name)
+    return own if own is not None else _OVER_JAX[name]
+
+
+def _over_jax() -> dict[str, Any]:
+    """The names of `programs`, with functions that take `jax.numpy` for NumPy."""
+    names: dict[str, Any] = {**vars(programs), "np": jnp}
+    for name, value in vars(programs).items():
+        if isinstance(value, FunctionType) and value.__module__ == programs.__name__:
+            names[name] = FunctionType(value.__code__, names, name)
+    return names
+
+
+_OVER_JAX = _over_jax()

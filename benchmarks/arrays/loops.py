@@ -1,6 +1,7 @@
 """The programs as explicit loops, which is Numba's own best form. Loaded where Numba is installed.
 
-`prange` is a plain range where a function is compiled without `parallel=True`.
+`prange` is a plain range where a function is compiled without `parallel=True`. Two programs are
+products and have the text that they have for NumPy.
 """
 
 import math
@@ -8,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from numba import prange
+
+from benchmarks.arrays.programs import least_squares, power_iteration  # noqa: F401 - forms
 
 
 def heat(u: Any) -> Any:
@@ -124,19 +127,6 @@ def distances(x: Any, y: Any) -> Any:
                 total += (x[i, k] - y[j, k]) ** 2
             out[i, j] = math.sqrt(total)
     return out
-
-
-def power_iteration(a: Any, v: Any) -> Any:
-    for _ in range(20):
-        v = a @ v
-        v = v / math.sqrt((v * v).sum())
-    return v
-
-
-def least_squares(x: Any, y: Any, w: Any) -> Any:
-    for _ in range(30):
-        w = w - 0.1 / len(y) * (x.T @ (x @ w - y))
-    return w
 
 
 def conjugate_gradient(a: Any, b: Any) -> Any:

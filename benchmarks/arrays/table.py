@@ -44,7 +44,7 @@ def jax_form(program: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     jax = optional.load("jax", needed_for="--compare jax", install="jax")
     from benchmarks.arrays import jax_forms  # noqa: PLC0415 (needs JAX)
 
-    compiled = jax.jit(getattr(jax_forms, program))
+    compiled = jax.jit(jax_forms.form(program))
     yield "jax", lambda *arguments: compiled(*arguments).block_until_ready()
 
 

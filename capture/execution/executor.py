@@ -24,7 +24,8 @@ from dynajit.capture.bytecode.versions import IS_311, POSITION_IS_NULL
 from dynajit.capture.execution import tested_loops
 from dynajit.capture.execution.ending_arguments import quiet_ends, watch_arguments
 from dynajit.capture.execution.forced import ForcedBreaks
-from dynajit.capture.execution.loops import Differs, Watcher
+from dynajit.capture.execution.loops import Watcher
+from dynajit.capture.execution.tried_turns import Differs
 from dynajit.capture.execution.unrolled import HEADS, Unrolled
 from dynajit.capture.machine.awaiting import Awaited, awaited_by
 from dynajit.capture.machine.exceptions import NotKnown, Raised, enter_by_throw, record_passage

@@ -17,38 +17,45 @@ in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn d
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution.collected import Appended, NotCollected
-from dynajit.capture.execution.memories import Memories, NotCarried, is_read_again
-from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
+from dynajit.capture.execution.memories import Memories, NotCarried
+from dynajit.capture.execution.tried_turns import (
+    MOST_INSTRUCTIONS,
+    Differs,
+    Tried,
+    body_of,
+    is_new,
+    is_number,
+    is_plain,
+    is_same,
+    may_try,
+    nodes_of,
+    value_in,
+)
 from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
-from dynajit.capture.machine.recording import Mark
 from dynajit.capture.places import sources
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
-from dynajit.capture.tensors.turns import Turns, Varies, is_of_a_turn, numbers_of
+from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
 from dynajit.capture.values.containers import (
     Collected,
-    HeapValue,
     IteratorValue,
     ListValue,
 )
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
-from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
-from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.loop_derivatives import gradients
 from dynajit.ir.loops import Loop, append
 from dynajit.ir.refusals import may_refuse
-from dynajit.ir.sizes import node_sizes
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -65,13 +72,6 @@ PEELED: Final = 2
 
 #: How often a turn of one loop is tried: the first turns of some loops differ from all others.
 MOST_TRIED: Final = 2
-
-#: Instructions of a turn that is tried.
-MOST_INSTRUCTIONS: Final = 50_000
-
-
-class Differs(Exception):
-    """A turn stands for no other; the loop is unrolled."""
 
 
 @record
@@ -178,218 +178,6 @@ class Watcher:
         )
 
 
-def may_try(executor: "Executor", frame: Frame) -> bool:
-    """Whether what the frames do is recorded as it is done, and only once."""
-    is_plain = executor.trial is None and executor.forced is None
-    return (
-        is_plain
-        and not executor.recorder.watched
-        and frame.generator is None
-        and not any(entry.namespace.is_fixed for entry in executor.frames)
-    )
-
-
-class Reads(dict[str, Value]):
-    """The locals of a frame, which remember what was read before it was written."""
-
-    def __init__(self, given: Mapping[str, Value]) -> None:
-        super().__init__(given)
-        self.fresh: set[str] = set()
-        self.read: set[str] = set()
-
-    def after_inner(self, given: Mapping[str, Value], read: Iterable[str]) -> "Reads":
-        """These locals after a loop within the turn, which has read some of them."""
-        found = Reads(given)
-        found.fresh, found.read = self.fresh, self.read
-        found.read.update(name for name in read if name not in self.fresh)
-        return found
-
-    def get(self, name: str, default: Any = None) -> Any:
-        if name not in self.fresh:
-            self.read.add(name)
-        return super().get(name, default)
-
-    def pop(self, name: str, *default: Any) -> Any:
-        if name not in self.fresh:
-            self.read.add(name)
-        return super().pop(name, *default)
-
-    def __setitem__(self, name: str, value: Value) -> None:
-        self.fresh.add(name)
-        super().__setitem__(name, value)
-
-
-class Tried:
-    """A turn that is tried. Mutable: it is captured, then becomes a loop, or is undone.
-
-    Args:
-        executor, frame: in front of the turn.
-        number: of the loop.
-    """
-
-    #: Whether gradients may pass.
-    differentiable: ClassVar[bool] = False
-
-    def __init__(self, executor: "Executor", frame: Frame, number: int) -> None:
-        self.depth = len(executor.frames)
-        self._executor, self._frame, self._number = executor, frame, number
-        self._recorder, self._builder = executor.recorder, executor.recorder.builder
-        self._start = frame.save()
-        self._outer = frame.locals
-        self._points = len(frame.points)
-        self._mark: Mark = self._recorder.mark()
-        self._watched = len(self._recorder.watched)
-        self._turns = Turns(number, self._input, executor.heap.next_id)
-        self._stand_ins: list[graph.Node] = []
-
-    @property
-    def _now(self) -> Reads:
-        """The locals of the frame while the turn is tried."""
-        assert isinstance(self._frame.locals, Reads)
-        return self._frame.locals
-
-    def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
-        """Whether the turn has an item of an iterator of its own."""
-        return False
-
-    def _input(self, name: str, type: Any) -> graph.Value:
-        """An input that nothing will load."""
-        value = self._builder.placeholder(name, type)
-        self._stand_ins.append(value.node)
-        return value
-
-    def _stand_in(self, name: str, value: TensorValue) -> TensorValue:
-        """A tensor like one that there is in front of the turn."""
-        held = value_in(self._recorder, value)
-        kind = TensorType(held.shape, held.dtype, held.device)
-        given = self._input(name, kind)
-        self._builder.note_gradient(given, self._builder.needs_gradient(held))
-        made = self._recorder.new_tensor(given)
-        self._builder.lay_out(value_in(self._recorder, made), contiguous_strides(held.shape))
-        return made
-
-    def _enter(self, found: Mapping[str, Value]) -> None:
-        """Begin the turn, with these locals."""
-        self._recorder.turns.append(self._turns)
-        self._frame.locals = Reads(found)
-
-    def _again(self) -> None:
-        """In front of the turn once more."""
-        self._frame.restore(self._start)
-
-    def undo(self) -> None:
-        """As if the turn had not been tried."""
-        self._recorder.restore(self._mark)
-        self._executor.frames[:] = self._executor.frames[: self.depth]
-        self._leave(self._start.locals)
-
-    def _leave(self, found: Mapping[str, Value]) -> None:
-        """The frame is in front of the turn again, with other locals."""
-        read = self._frame.locals
-        self._frame.restore(self._start)
-        self._frame.locals = dict(found)
-        if isinstance(self._outer, Reads):
-            seen = read.read if isinstance(read, Reads) else ()
-            self._frame.locals = self._outer.after_inner(found, seen)
-        del self._frame.points[self._points :]
-        if self._recorder.turns and self._recorder.turns[-1] is self._turns:
-            self._recorder.turns.pop()
-        for outer in self._recorder.turns:
-            outer.forget(self._builder.has_input)
-
-    def _check_effects(self) -> None:
-        """Refuse a turn that has changed more than its locals.
-
-        Raises:
-            Differs: it has.
-        """
-        recorder, frame, heap = self._recorder, self._frame, self._recorder.heap
-        if len(frame.stack) != len(self._start.stack) or frame.cells != self._start.cells:
-            raise Differs
-        if any(a is not b for a, b in zip(frame.stack, self._start.stack, strict=True)):
-            raise Differs
-        if recorder.random_blocks != self._mark.random_blocks:
-            raise Differs
-        if len(recorder.watched) != self._watched:
-            raise Differs
-        known = self._followed()
-        for identity, old in heap.written_since(self._mark.heap).items():
-            is_same = heap[identity] is old or identity in known
-            if not is_same and not is_read_again(old, heap[identity]):
-                raise Differs
-
-    def _followed(self) -> Collection[int]:
-        """Heap ids of what the turn may have changed."""
-        return ()
-
-    def _held_after(
-        self, pairs: Sequence[tuple[TensorValue, TensorValue]], all_stands: Iterable[TensorValue]
-    ) -> list[graph.Node]:
-        """What carried tensors hold after the turn.
-
-        Args:
-            pairs: of each what stands for it in front of the turn, and what is there after it.
-            all_stands: everything that stands for something.
-
-        Raises:
-            Differs: they are of other types, or share memory with what others hold.
-        """
-        recorder, heap = self._recorder, self._recorder.heap
-        stands = {value.identity for value in all_stands}
-        for identity in stands:
-            memory = heap[identity].memory
-            if memory and heap[memory].version:
-                raise Differs  # what the turn before has made may be known elsewhere
-        renewed = {stand.identity for stand, after in pairs if after.identity not in stands}
-        found: list[graph.Node] = []
-        seen: set[int] = set()
-        for stand, after in pairs:
-            if after.identity in stands and after.identity not in renewed:
-                raise Differs
-            if after.identity not in stands and not _is_new(recorder, after, self._mark, stands):
-                raise Differs
-            place = heap[after.identity].memory or after.identity
-            held, wanted = value_in(recorder, after), value_in(recorder, stand)
-            if place in seen or not is_like(held.type, wanted.type):
-                raise Differs
-            if not is_plain(recorder, after, self.differentiable):
-                raise Differs
-            if self._builder.needs_gradient(held) != self._builder.needs_gradient(wanted):
-                raise Differs
-            seen.add(place)
-            found.append(held.node)
-        return found
-
-    def _check_nodes(self, taken: list[graph.Node]) -> None:
-        """Refuse what the body of a loop cannot do.
-
-        Raises:
-            Differs: a gradient passes, or sizes that vary, complex numbers or GPUs are met.
-        """
-        outer = {a for node in taken for a in node.args if isinstance(a, graph.Node)}
-        builder = self._builder
-        if not self.differentiable and any(map(builder.node_needs_gradient, taken)):
-            raise Differs
-        if any(node in builder.leaves for node in taken):
-            raise Differs
-        for node in {*taken, *outer}:
-            kind = node.type
-            if any(node_sizes(node)):
-                raise Differs
-            if isinstance(kind, TensorType) and (kind.device != CPU or kind.dtype.is_complex):
-                raise Differs
-
-    def _take(self) -> list[graph.Node]:
-        """What the turn has recorded, checked."""
-        taken = list(self._builder.nodes[self._mark.nodes[1] :])
-        self._check_nodes(taken)
-        return taken
-
-    def _operands(self, nodes: Iterable[graph.Node]) -> list[graph.Value]:
-        builder = self._builder
-        return [builder.without_gradient(graph.Value(builder, node)) for node in nodes]
-
-
 class _Turn(Tried):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
@@ -453,7 +241,7 @@ class _Turn(Tried):
             if held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
                 found[name] = made_like(self._executor, value, self._tensors[name][1])
-            elif _is_number(old) and _is_number(value) and type(old.value) is type(value.value):
+            elif is_number(old) and is_number(value) and type(old.value) is type(value.value):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
                 found[name] = scalar
@@ -526,7 +314,7 @@ class _Turn(Tried):
         results: Sequence[graph.Value] = ()
         if after or rows or any(map(may_refuse, taken)):
             given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
-            operands = (*_of(given), *memories.given(), *map(memories.in_front, fixed))
+            operands = (*nodes_of(given), *memories.given(), *map(memories.in_front, fixed))
             results = self._record(body, numbers[:count], len(counter), operands, after, rows)
         found = dict(self._start.locals)
         for name in self._changed:
@@ -587,8 +375,8 @@ class _Turn(Tried):
             return False
         stands = {stand.identity for _, stand in self._tensors.values()}
         value = TensorValue(identity, Tensor)
-        is_new = _is_new(self._recorder, value, self._mark, stands)
-        if not is_new or not is_plain(self._recorder, value, True):
+        is_own = is_new(self._recorder, value, self._mark, stands)
+        if not is_own or not is_plain(self._recorder, value, True):
             raise Differs
         return True
 
@@ -699,117 +487,4 @@ class _Turn(Tried):
         return self._recorder.of_turns_only(scalar)
 
 
-# ---------------------------------------------------------------------------------------------
-# values
-
-
-def _of(values: Iterable[graph.Value]) -> list[graph.Node]:
-    return [value.node for value in values]
-
-
-def is_same(a: Any, b: Any) -> bool:
-    """Whether two values of a local are one object, or the same number."""
-    if a is b:
-        return True
-    if isinstance(a, Constant) and isinstance(b, Constant):
-        return type(a.value) is type(b.value) and repr(a.value) == repr(b.value)
-    if isinstance(a, HeapValue) and isinstance(b, HeapValue):
-        return a.identity == b.identity
-    return False
-
-
-def _is_number(value: Any) -> TypeGuard[Constant]:
-    return isinstance(value, Constant) and type(value.value) in (int, float)
-
-
-def value_in(recorder: Any, value: TensorValue) -> graph.Value:
-    found: graph.Value = recorder.graph_value(value)
-    return found
-
-
-def is_plain(recorder: Any, value: TensorValue, may_need_gradient: bool = False) -> bool:
-    """Whether a tensor is its elements, and nothing else: row-major, perhaps with a gradient."""
-    contents: TensorContents = recorder.heap[value.identity]
-    is_special = contents.attributes or contents.has_new_data
-    if value.cls is not Tensor or is_special or contents.is_new_leaf or contents.is_frozen:
-        return False
-    held = value_in(recorder, value)
-    builder = recorder.builder
-    if not isinstance(held.type, TensorType):
-        return False
-    if builder.needs_gradient(held) and not may_need_gradient:
-        return False
-    if any(node_sizes(held.node)) or held.type.device != CPU:
-        return False
-    if contents.memory and recorder.heap[contents.memory].is_uncertain:
-        return False
-    return bool(builder.strides_of(held) == contiguous_strides(held.shape))
-
-
-def is_like(a: Any, b: Any) -> bool:
-    return bool((a.shape, a.dtype, a.device) == (b.shape, b.dtype, b.device))
-
-
-def _is_new(recorder: Any, value: TensorValue, mark: Mark, stands: Collection[int]) -> bool:
-    """Whether a turn has made a tensor, with memory that nothing older has."""
-    heap = recorder.heap
-    if not heap.is_made_since(mark.heap, value.identity):
-        return False
-    contents: TensorContents = heap[value.identity]
-    if not contents.memory:
-        return contents.value.node.kind is graph.NodeKind.CALL
-    memory: MemoryContents = heap[contents.memory]
-    base = memory.base.identity
-    return heap.is_made_since(mark.heap, base) and base not in stands
-
-
-def body_of(
-    name: str,
-    taken: list[graph.Node],
-    numbers: list[graph.Node],
-    carried: list[graph.Node],
-    after: list[graph.Node],
-    changes: Changes = NO_CHANGES,
-) -> tuple[graph.Graph, list[graph.Node]]:
-    """The graph of a turn, and the nodes from outside that it reads."""
-    taken = [node for node in taken if node not in changes.gone]
-    after = [changes.applied(node) for node in after]
-    own = {*taken, *numbers, *carried}
-    operands = (
-        changes.applied(a) for node in taken for a in node.args if isinstance(a, graph.Node)
-    )
-    fixed = [node for node in dict.fromkeys((*operands, *after)) if node not in own]
-    builder = graph.Builder(name, reserved=(node.name for node in taken))
-    known: dict[Any, graph.Node] = {}
-    for node in (*numbers, *carried, *fixed):
-        kind = node.type
-        if isinstance(kind, TensorType):
-            kind = TensorType(kind.shape, kind.dtype, kind.device)
-        known[node] = builder.placeholder(node.name, kind).node
-    for node in taken:
-        if node.kind is not graph.NodeKind.CALL:
-            known[node] = builder.adopt(node).node
-            continue
-        args = tuple(
-            known[changes.applied(a)] if isinstance(a, graph.Node) else a for a in node.args
-        )
-        known[node] = builder.copy(node, args).node
-    certain = {*after, *changes.certain}
-    refusing = [known[node] for node in taken if may_refuse(node) and node not in certain]
-    return builder.finish([*(known[node] for node in after), *refusing]), fixed
-
-
-__all__ = [
-    "FEWEST_TURNS",
-    "MOST_INSTRUCTIONS",
-    "Differs",
-    "Reads",
-    "Tried",
-    "Watcher",
-    "body_of",
-    "is_like",
-    "is_plain",
-    "is_same",
-    "may_try",
-    "value_in",
-]
+__all__ = ["FEWEST_TURNS", "Watcher"]

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dynajit.capture.bytecode.instructions import Body, live_locals
-from dynajit.capture.execution.loops import (
+from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
     Reads,

@@ -186,6 +186,14 @@ def a_larger_one_than_turns_compute(u, n):
     return kept
 
 
+@pytest.mark.parametrize("rows", [20, 24])
+def test_a_nest_computes_the_same_where_its_memory_is_too_large_to_be_carried(rows: int) -> None:
+    """A thousand elements are carried, and no more where turns compute single ones."""
+    given = fresh((ARRAY,))
+    for _ in range(2):
+        assert_same(nest_of_sums(*given, rows), dj.compile(nest_of_sums)(*given, rows))
+
+
 UNROLLED = [(swapped, (X, 40)), (a_larger_one_than_turns_compute, (ARRAY, 20))]
 
 

@@ -62,6 +62,11 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     return _kept(found, dim, axis, len(as_tensor(a).shape), keepdims)
 
 
+def _require_lines(name: str, method: str, overwrites: bool) -> None:
+    if method != "linear" or overwrites:
+        raise leave(f"numpy.{name} by this method")
+
+
 def _quantile(name: str, a: Any, q: Any, hundred: float, axis: Any, keepdims: Any) -> Any:
     """By lines between elements, as NumPy draws them: from the nearer one."""
     several = isinstance(q, (list, tuple))
@@ -94,8 +99,7 @@ def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_inpu
                weights: Any = None) -> Any:  # fmt: skip
     """Between the elements that so many percent are below."""
     refuse_given("percentile", out=out, weights=weights)
-    if method != "linear" or overwrite_input:
-        raise leave("numpy.percentile by this method")
+    _require_lines("percentile", method, overwrite_input)
     return _quantile("percentile", a, q, 100, axis, keepdims)
 
 
@@ -105,8 +109,7 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
              weights: Any = None) -> Any:  # fmt: skip
     """Between the elements that this part is below."""
     refuse_given("quantile", out=out, weights=weights)
-    if method != "linear" or overwrite_input:
-        raise leave("numpy.quantile by this method")
+    _require_lines("quantile", method, overwrite_input)
     return _quantile("quantile", a, q, 1, axis, keepdims)
 
 
