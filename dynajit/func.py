@@ -245,10 +245,10 @@ replaces(jvp)(forward_mode.jvp)
 replaces(_cut)(forward_mode.without_history)
 
 
-def _check_tangent(x: Any, v: Any) -> None:
-    for item in (x, v):
-        if not isinstance(item, Tensor):
-            raise ArgumentValueError(f"jvp: expected tensors, got {type(item).__name__}")
+def _check_tangent(x: object, v: object) -> None:
+    if not isinstance(x, Tensor) or not isinstance(v, Tensor):
+        wrong = v if isinstance(x, Tensor) else x
+        raise ArgumentValueError(f"jvp: expected tensors, got {type(wrong).__name__}")
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         raise InvalidValueError(
             f"jvp: Expected primal to be floating point or complex, but got: {x.dtype}"

@@ -10,13 +10,12 @@ so whatever cannot be captured breaks the graph at the call.
 
 from dynajit.capture.library.table import only_captured, replaces
 from dynajit.core.pytree import flatten, unflatten
-from dynajit.eager import Tensor
 from dynajit.eager.samples import mapping
 from dynajit.eager.samples.dims import (
     inputs_of,
     number_of_samples,
     places_of_results,
-    require_place,
+    with_place,
 )
 
 
@@ -43,5 +42,5 @@ def called(func, in_dims, out_dims, randomness, args, kwargs):
     places = places_of_results(out_dims, result, found)
     for value, dim in zip(found, places, strict=True):
         if dim is not None:
-            require_place(value, dim, value.ndim + 1 if isinstance(value, Tensor) else 0)
+            with_place(value, dim)
     return unflatten(mapping_ends(begun, found, places, randomness), nest)

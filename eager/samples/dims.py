@@ -47,8 +47,8 @@ def places_of_results(out_dims: Any, result: Any, leaves: list[Any]) -> list[Any
     return list(_spread(wanted, result, "out_dims", "outputs"))
 
 
-def require_place(value: Any, dim: int, rank: int) -> None:
-    """Refuse a result that is no tensor, or has no such dim.
+def with_place(value: object, dim: int) -> Tensor:
+    """A result that gets its samples in such a dim; refused where it is no tensor, or has none.
 
     Raises:
         ValueError, IndexError: it is so.
@@ -58,8 +58,10 @@ def require_place(value: Any, dim: int, rank: int) -> None:
             f"vmap: the function must only return Tensors, got type {type(value)}. Did you "
             "mean to set out_dims= to None for output?"
         )
+    rank = value.ndim + 1
     if not -rank <= dim < rank:
         raise BoundsError(f"vmap: out_dim={dim} is out of range for an output of rank {rank}.")
+    return value
 
 
 def _spread(dims: Any, tree: Any, name: str, what: str) -> Iterator[Any]:

@@ -23,7 +23,7 @@ from dynajit.eager.samples.dims import (
     inputs_of,
     number_of_samples,
     places_of_results,
-    require_place,
+    with_place,
 )
 from dynajit.eager.samples.draws import drawing
 from dynajit.eager.samples.sample_tensor import (
@@ -160,20 +160,20 @@ def _at_once(call: _Call, level: Level) -> Any:
     return unflatten(whole, nest)
 
 
-def _moved(x: Any, source: int, target: int) -> Any:
+def _moved(x: Tensor, source: int, target: int) -> Any:
     return x if source == target else x.movedim(source, target)
 
 
-def _of_first(x: Any, level: Level) -> Any:
+def _of_first(x: object, level: Level) -> Any:
     """What is not joined, of the first sample."""
     if not isinstance(x, SampleTensor) or x._level is not level:
         return x
     return x._batch[0] if x._flag else x._batch
 
 
-def _whole(x: Any, dim: int, level: Level, taken: list[Any]) -> Any:
+def _whole(x: object, dim: int, level: Level, taken: list[Any]) -> Any:
     """A result of all samples, which shares its memory with nothing."""
-    require_place(x, dim, x.ndim + 1 if isinstance(x, Tensor) else 0)
+    x = with_place(x, dim)
     if isinstance(x, SampleTensor) and x._level is level:
         found, is_dense = in_front(x), x._flag
     else:
@@ -235,9 +235,7 @@ def _joined(results: list[Any], out_dims: Any) -> Any:
 
 
 def _stacked(values: list[Any], dim: int) -> Any:
-    for value in values:
-        require_place(value, dim, value.ndim + 1 if isinstance(value, Tensor) else 0)
-    return stack(values, dim=dim)
+    return stack([with_place(value, dim) for value in values], dim=dim)
 
 
 def _empty(call: _Call) -> Any:

@@ -148,14 +148,14 @@ def open_level() -> Level | None:
     return _open.levels[-1] if _open.levels else None
 
 
-def bottom(x: Any) -> Any:
+def bottom(x: Tensor) -> Tensor:
     """The tensor behind all levels."""
     while isinstance(x, SampleTensor):
         x = x._batch
     return x
 
 
-def note_write(x: Any) -> None:
+def note_write(x: Tensor) -> None:
     """Remember what an argument of mapped functions holds, before it is written to."""
     written = bottom(x)
     for level in _open.levels:
@@ -296,7 +296,7 @@ def made(batch: Any, level: Level, flag: bool = True, source: Any = None) -> Sam
     return x
 
 
-def leaf(x: Any, level: Level) -> Any:
+def leaf(x: Tensor, level: Level) -> Any:
     """A leaf of the tape of samples that stands for a tensor: its history outside goes on."""
     if isinstance(x, SampleTensor) and x._level is level:
         found = made(x._batch, level, x._flag)
@@ -380,7 +380,7 @@ def in_front(x: SampleTensor) -> Any:
     return Call(TABLE.clone, (x._batch,), (x._flag,), {}, x._level.count).front(0)
 
 
-def of_all(x: Any, level: Level) -> Any:
+def of_all(x: Tensor, level: Level) -> Any:
     """A tensor that a mapped function made, with all samples in dim 0."""
     if isinstance(x, SampleTensor) and x._level is level:
         return in_front(x)

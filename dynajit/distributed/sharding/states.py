@@ -153,7 +153,7 @@ class _Watch:
                 unit.lay_parts()
 
 
-def _whole(x: Any) -> Any:
+def _whole(x: object) -> Any:
     """What all processes have of a tensor together."""
     return x.full_tensor() if isinstance(x, DTensor) else x
 

@@ -522,7 +522,7 @@ class Unit:
 Leaf = PartOfParameter | ShardedParameter
 
 
-def _plain(x: Any) -> Tensor:
+def _plain(x: Tensor) -> Tensor:
     """This process's part of a DTensor, or of a leaf; other tensors themselves; no history."""
     part: Tensor = x._local if isinstance(x, DTensor) else x.detach()
     return part

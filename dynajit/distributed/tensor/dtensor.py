@@ -438,7 +438,7 @@ def _alias(local: Tensor) -> Tensor:
     return alias
 
 
-def replicated(x: Any, mesh: DeviceMesh) -> DTensor:
+def replicated(x: TensorBase, mesh: DeviceMesh) -> DTensor:
     """A plain tensor that every process has the same of."""
     layout = Layout(mesh, (Replicate(),) * mesh.ndim, tuple(x.shape))
     return _from_local(x, layout, None)

@@ -124,7 +124,7 @@ def _as_operand(op: Op, x: Any, mesh: DeviceMesh) -> Any:
     raise ShapeError(MSG_MIXED.format(name=op.name, shape=tuple(x.shape)))
 
 
-def _seen(x: Any) -> Any:
+def _seen(x: object) -> Any:
     """All that is asked of an operand before the row runs: of a DTensor where it lies, of a number
     its category."""
     if isinstance(x, DTensor):

@@ -355,7 +355,7 @@ def cast(x: "TensorMethods", dtype: DType | None) -> Any:
     return x if dtype is None or x.dtype is dtype else TABLE.cast(x, dtype=dtype)
 
 
-def is_followed(x: Any) -> bool:
+def is_followed(x: object) -> bool:
     """Whether derivatives pass through a tensor: it requires gradients, or has a tangent; they may
     in graphs."""
     return bool(getattr(x, "requires_grad", True)) or bool(getattr(x, "_has_tangent", False))

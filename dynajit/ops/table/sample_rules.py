@@ -9,13 +9,16 @@ the rows that it stands for, anything else sample by sample (`each`), which is n
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import ScalarType, Size, TensorType, ValueType
 from dynajit.ops.table.op_table import TABLE, Kind, Op
 from dynajit.ops.table.type_rules import promoted_dtype
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 @record
@@ -111,18 +114,18 @@ def each(call: Call) -> Any:
     return TABLE.stack(*results, dim=0)
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: object) -> "TypeGuard[TensorMethods]":
     """True for a tensor or a graph value that is no run-time number."""
-    if not hasattr(x, "shape"):
-        return False
-    return not hasattr(x, "builder") or not isinstance(x.node.type, ScalarType)
+    return hasattr(x, "shape") and not isinstance(_type_if_value(x), ScalarType)
 
 
-def _type_if_value(x: Any) -> ValueType | None:
-    return x.node.type if hasattr(x, "builder") else None
+def _type_if_value(x: object) -> ValueType | None:
+    node = getattr(x, "node", None) if hasattr(x, "builder") else None
+    found: ValueType | None = None if node is None else node.type
+    return found
 
 
-def _aligned(x: Any, rank: int) -> Any:
+def _aligned(x: "TensorMethods", rank: int) -> Any:
     """Samples of any rank, as samples with `rank` dims."""
     shape = tuple(x.shape)
     missing = rank + 1 - len(shape)
@@ -131,7 +134,7 @@ def _aligned(x: Any, rank: int) -> Any:
     return TABLE.reshape(x, shape=(shape[0], *(1,) * missing, *shape[1:]))
 
 
-def _moved(x: Any, source: int, target: int) -> Any:
+def _moved(x: "TensorMethods", source: int, target: int) -> Any:
     """x with one dim in another place."""
     order = [d for d in range(len(x.shape)) if d != source]
     order.insert(target, source)
@@ -176,11 +179,11 @@ def _promoted(call: Call, operands: tuple[Any, ...]) -> Any:
     return None if promoted_dtype(types) is wanted else wanted
 
 
-def _type_of(x: Any, shape: tuple[Size, ...]) -> ValueType:
+def _type_of(x: object, shape: tuple[Size, ...]) -> ValueType:
     found = _type_if_value(x)
     if isinstance(found, ScalarType):
         return found
-    if hasattr(x, "shape"):
+    if is_tensor(x):
         return TensorType(shape, x.dtype, x.device)
     return ScalarType(dtypes.category_of(x))
 
@@ -461,23 +464,23 @@ def dropped(call: Call) -> Any:
 # images (N, C, *)
 
 
-def _in_batch(x: Any) -> Any:
+def _in_batch(x: "TensorMethods") -> Any:
     """(count, N, *) -> (count * N, *)."""
     shape = tuple(x.shape)
     return TABLE.reshape(x, shape=(shape[0] * shape[1], *shape[2:]))
 
 
-def _in_channels(x: Any) -> Any:
+def _in_channels(x: "TensorMethods") -> Any:
     """(count, N, C, *) -> (N, count * C, *)."""
     return _one_dim(_moved(x, 0, 1))
 
 
-def _one_dim(x: Any) -> Any:
+def _one_dim(x: "TensorMethods") -> Any:
     shape = tuple(x.shape)
     return TABLE.reshape(x, shape=(shape[0], shape[1] * shape[2], *shape[3:]))
 
 
-def _from_channels(x: Any, count: Size) -> Any:
+def _from_channels(x: "TensorMethods", count: Size) -> Any:
     """(N, count * C, *) -> (count, N, C, *)."""
     shape = tuple(x.shape)
     parted = TABLE.reshape(x, shape=(shape[0], count, shape[1] // count, *shape[2:]))
@@ -555,7 +558,7 @@ def recurrent(names: tuple[str, ...], shared: tuple[str, ...], left_out: str = "
     return rule
 
 
-def _side_by_side(x: Any) -> Any:
+def _side_by_side(x: "TensorMethods") -> Any:
     """(count, T, B, W) -> (T, count * B, W), or (count, B, W) -> (count * B, W)."""
     return _in_batch(x) if len(x.shape) == 3 else _in_channels(x)
 

@@ -1,6 +1,6 @@
 """NumPy's linear algebra, over tensors: results lie row by row, in NumPy's named tuples."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,12 +10,15 @@ from dynajit.ops.functions.arrays.types import as_tensor, common, in_dtype
 from dynajit.ops.functions.matrices import linalg
 from dynajit.ops.table.op_table import TABLE
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 
 def _result(name: str) -> Any:
     return getattr(np.linalg._linalg, name)
 
 
-def _in_rows(x: Any) -> Any:
+def _in_rows(x: "TensorMethods") -> Any:
     return TABLE.laid_out(x, order=tuple(range(len(x.shape))))
 
 

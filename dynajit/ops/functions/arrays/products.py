@@ -137,7 +137,7 @@ def _keeps_order(equation: str) -> bool:
 
 
 @stands_for(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: object, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """Euclidean norms."""
     x = as_tensor(x)
     if x.dtype.category is Category.COMPLEX or x.dtype.name == "float16":

@@ -4,7 +4,7 @@ What NumPy gives as a view is a view here, and what it copies is a copy. Views w
 strides, which tensors lack, and views that may not be written to are left to NumPy.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from dynajit.ops.functions.arrays.ufuncs import apply
 from dynajit.ops.functions.shapes import shape as shapes
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import is_row_major, strides_if_known
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 
 @stands_for(np.reshape, gives_arrays=True, is_view=True)
@@ -191,7 +194,7 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None,
     return TABLE.stack(*given, dim=axis % rank)
 
 
-def _at_least(x: Any, rank: int) -> Any:
+def _at_least(x: "TensorMethods", rank: int) -> Any:
     missing = rank - len(x.shape)
     return TABLE.reshape(x, shape=(*(1,) * missing, *x.shape)) if missing > 0 else x
 
@@ -557,7 +560,7 @@ def kron(a: Any, b: Any) -> Any:
 
 
 @stands_for(np.nan_to_num)
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
+def nan_to_num(x: object, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
                neginf: Any = None) -> Any:  # fmt: skip
     """Numbers in the place of NaN and of infinity."""
     x = as_tensor(x)
@@ -586,23 +589,24 @@ def conj(a: Any) -> Any:
 
 @stands_for(np.lib.stride_tricks.sliding_window_view, is_view=True, gives_arrays=True,
             is_read_only=True)  # fmt: skip
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
+def sliding_window_view(x: object, window_shape: Any, axis: Any = None, *, subok: bool = False,
                         writeable: bool = False) -> Any:  # fmt: skip
     """All windows of an array, as a view that may only be read."""
-    x = as_tensor(x)
+    found = as_tensor(x)
     windows = sizes_of(window_shape)
-    dims = axes_of(x, axis)
+    dims = axes_of(found, axis)
     if writeable or len(windows) != len(dims):
         raise left("numpy.lib.stride_tricks.sliding_window_view of this")
     for dim, size in zip(dims, windows, strict=True):
-        if type(size) is not int or type(x.shape[dim]) is not int or x.shape[dim] < size:
+        have = found.shape[dim]
+        if type(size) is not int or type(have) is not int or have < size:
             raise left("numpy.lib.stride_tricks.sliding_window_view of sizes that vary")
-        x = TABLE.unfold(x, dim=dim, size=size, step=1)
-    return x
+        found = TABLE.unfold(found, dim=dim, size=size, step=1)
+    return found
 
 
 @stands_for(np.where, gives_arrays=True, by_elements=True)
-def where(condition: Any, /, x: Any = None, y: Any = None) -> Any:
+def where(condition: Any, /, x: object = None, y: Any = None) -> Any:
     """Elements of `x` where the condition holds, else of `y`."""
     if x is None or y is None:
         raise left("numpy.where of a condition only")
@@ -724,7 +728,7 @@ def triu(m: Any, k: Any = 0) -> Any:
     return _triangle(TABLE.triu, m, k)
 
 
-def dtype_of(x: Any) -> Any:
+def dtype_of(x: object) -> Any:
     """NumPy's dtype of an operand."""
     return np.dtype(kind_of(x))
 

@@ -1,6 +1,6 @@
 """NumPy's order statistics, interpolation and convolution, over tensors."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from dynajit.ops.functions.arrays.table import stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, axis_of, common, in_dtype, refuse_given
 from dynajit.ops.functions.networks.convolution import conv1d
 from dynajit.ops.table.op_table import TABLE
+
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
 
 _ABSENT: Any = np._NoValue
 
@@ -37,7 +40,7 @@ def _sorted(a: Any, axis: Any, name: str) -> tuple[Any, int, int, Any]:
     return x, dim, count, TABLE.isnan(_at(x, dim, count - 1))
 
 
-def _at(x: Any, dim: int, place: int) -> Any:
+def _at(x: "TensorMethods", dim: int, place: int) -> Any:
     return TABLE.select(x, dim=dim, index=place)
 
 
@@ -138,18 +141,18 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 @stands_for(np.interp)
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+    x: object, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
 ) -> Any:
     """On the line between two known points."""
     refuse_given("interp", left=left, right=right, period=period)
     given = [as_tensor(value) for value in (x, xp, fp)]
     if any(value.dtype.category is Category.COMPLEX for value in given):
         raise leave("numpy.interp of complex numbers")
-    x, xp, fp = (in_dtype(value, np.float64) for value in given)
+    places, xp, fp = (in_dtype(value, np.float64) for value in given)
     count = xp.shape[0] if len(xp.shape) == 1 else None
     if type(count) is not int or count < 2 or tuple(fp.shape) != (count,):
         raise leave("numpy.interp of this")
-    flat = TABLE.reshape(x, shape=(x.numel(),))
+    flat = TABLE.reshape(places, shape=(places.numel(),))
     found = positions_in(xp, flat, side="right")
     place = TABLE.clamp(TABLE.sub(found, 1), 0, count - 2)
     low, high = get_item(xp, place), get_item(xp, TABLE.add(place, 1))
@@ -163,7 +166,7 @@ def interp(
     value = TABLE.where(TABLE.ge(flat, _at(xp, 0, count - 1)), _at(fp, 0, count - 1), value)
     value = TABLE.where(TABLE.lt(flat, _at(xp, 0, 0)), _at(fp, 0, 0), value)
     value = TABLE.where(TABLE.isnan(flat), flat, value)
-    return TABLE.reshape(value, shape=tuple(x.shape))
+    return TABLE.reshape(value, shape=tuple(places.shape))
 
 
 def _correlated(a: Any, v: Any, mode: Any, name: str) -> Any:
@@ -205,7 +208,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 
 @stands_for(np.digitize)
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: object, bins: Any, right: bool = False) -> Any:
     """Which bin values are in; the bins are known, and rise."""
     if is_tensor(bins) or type(right) is not bool:
         raise leave("numpy.digitize of bins that vary")

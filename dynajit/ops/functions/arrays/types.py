@@ -5,7 +5,7 @@ category only. NumPy itself is asked for the dtypes of its loops.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,15 +24,20 @@ from dynajit.ops.calls.arguments import (
 from dynajit.ops.functions.arrays.table import left, stands_for
 from dynajit.ops.table.op_table import TABLE
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 _KINDS = {
     Category.BOOL: np.dtype(bool), Category.INTEGER: int, Category.FLOATING: float,
     Category.COMPLEX: complex,
 }  # fmt: skip
 
 
-def kind_of(x: Any) -> Any:
+def kind_of(x: object) -> Any:
     """What NumPy is told of an operand: a dtype, or a Python class of numbers."""
-    return _KINDS[category_of(x)] if is_number(x) else x.dtype.numpy
+    if not is_number(x) and is_tensor(x):
+        return x.dtype.numpy
+    return _KINDS[category_of(x)]
 
 
 def own_dtype(dtype: Any) -> DType:
@@ -58,7 +63,7 @@ def asked(dtype: Any) -> Any:
     return None if dtype is None else np.dtype(dtype)
 
 
-def in_dtype(x: Any, dtype: Any) -> Any:
+def in_dtype(x: object, dtype: Any) -> Any:
     """An operand as one of a dtype of NumPy's; a number stays one where no element changes it.
 
     Raises:
@@ -68,9 +73,8 @@ def in_dtype(x: Any, dtype: Any) -> Any:
     if is_run_time_number(x):
         return _run_time_number(x, own)
     if is_tensor(x):
-        if own is dtypes.uint8 and x.dtype.category is Category.FLOATING:
-            x = cast(x, dtypes.int64)  # -1.0 is 255
-        return cast(x, own)
+        is_wrapped = own is dtypes.uint8 and x.dtype.category is Category.FLOATING  # -1.0 is 255
+        return cast(cast(x, dtypes.int64) if is_wrapped else x, own)
     if type(x) in (bool, int, float, complex):
         return np.asarray(x, np.dtype(dtype)).item()
     return TABLE.full(x, shape=(), dtype=own, device=CPU)
@@ -80,7 +84,7 @@ def in_dtype(x: Any, dtype: Any) -> Any:
 _OF_NUMBERS = (dtypes.float32, dtypes.float64, dtypes.int64)
 
 
-def _run_time_number(x: Any, dtype: DType) -> Any:
+def _run_time_number(x: object, dtype: DType) -> Any:
     """A number that a graph takes at run time, as a tensor.
 
     Raises:
@@ -91,12 +95,13 @@ def _run_time_number(x: Any, dtype: DType) -> Any:
     return TABLE.mul(TABLE.full(1, shape=(), dtype=dtype, device=CPU), x)
 
 
-def as_tensor(x: Any, dtype: Any = None) -> Any:
+def as_tensor(x: object, dtype: Any = None) -> "TensorMethods":
     """An operand as a tensor: a number in the dtype that NumPy gives it."""
     if is_tensor(x) and not is_run_time_number(x):
         return x if dtype is None else cast(x, own_dtype(dtype))
     if isinstance(x, (list, tuple)):
-        return array(x, dtype)
+        nested: TensorMethods = array(x, dtype)
+        return nested
     kind = kind_of(x)
     kind = np.dtype(kind) if dtype is None else np.dtype(dtype)
     value = in_dtype(x, kind)
@@ -122,7 +127,7 @@ def default_sum(dtype: Any) -> Any:
     return np.dtype(np.uint64) if found.kind == "u" else found
 
 
-def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
+def axes_of(x: "TensorMethods", axis: Any) -> tuple[int, ...]:
     """The dims that `axis` names: None all.
 
     Raises:
@@ -142,7 +147,7 @@ def axes_of(x: Any, axis: Any) -> tuple[int, ...]:
     return tuple(found)
 
 
-def axis_of(x: Any, axis: Any) -> int:
+def axis_of(x: "TensorMethods", axis: Any) -> int:
     """The dim that `axis` names."""
     return axes_of(x, (axis,))[0]
 
@@ -216,7 +221,7 @@ def array(
     return _of_rank(found if dtype is None else in_dtype(found, dtype), ndmin)
 
 
-def _of_rank(x: Any, rank: int) -> Any:
+def _of_rank(x: "TensorMethods", rank: int) -> Any:
     missing = rank - len(x.shape)
     return TABLE.reshape(x, shape=(*(1,) * missing, *x.shape)) if missing > 0 else x
 

@@ -7,7 +7,7 @@ calls the function of `LOOPS`, which says what the loop computes.
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,21 +18,24 @@ from dynajit.ops.functions.arrays.table import BY_ELEMENTS, ELEMENTWISE, FUNCTIO
 from dynajit.ops.functions.arrays.types import as_tensor, asked, in_dtype, kind_of, own_dtype
 from dynajit.ops.table.op_table import TABLE
 
+if TYPE_CHECKING:
+    from dynajit.ops.methods.methods import TensorMethods
+
 Loop = Callable[..., Any]
 
 
-def _is(x: Any, *categories: Category) -> bool:
+def _is(x: "TensorMethods", *categories: Category) -> bool:
     return x.dtype.category in categories
 
 
-def _whole(x: Any) -> bool:
+def _whole(x: "TensorMethods") -> bool:
     return _is(x, Category.BOOL, Category.INTEGER)
 
 
 def _by_bool(logical: Any, row: Any) -> Loop:
     """`logical` of truth values, `row` of numbers."""
 
-    def loop(x: Any, y: Any) -> Any:
+    def loop(x: "TensorMethods", y: Any) -> Any:
         return logical(x, y) if _is(x, Category.BOOL) else row(x, y)
 
     return loop
@@ -63,7 +66,7 @@ def _real(row: Any) -> Loop:
 def _quotient(row: Any) -> Loop:
     """Of integers: 0 by 0, and nothing that a processor refuses by -1."""
 
-    def loop(x: Any, y: Any) -> Any:
+    def loop(x: "TensorMethods", y: Any) -> Any:
         if _is(x, Category.FLOATING):
             return row(x, y)
         zero = TABLE.eq(y, 0)
@@ -78,21 +81,21 @@ def _quotient(row: Any) -> Loop:
     return loop
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: "TensorMethods", y: Any) -> Any:
     if _is(x, Category.INTEGER):
         raise left("numpy.power of integers by an array")
     return TABLE.pow(x, y)
 
 
 def _kept_if_whole(row: Any) -> Loop:
-    def loop(x: Any) -> Any:
+    def loop(x: "TensorMethods") -> Any:
         return x if _whole(x) else row(x)
 
     return loop
 
 
 def _never_if_whole(row: Any, answer: bool) -> Loop:
-    def loop(x: Any) -> Any:
+    def loop(x: "TensorMethods") -> Any:
         if not _whole(x):
             return row(x)
         return TABLE.eq(x, x) if answer else TABLE.ne(x, x)
@@ -100,13 +103,13 @@ def _never_if_whole(row: Any, answer: bool) -> Loop:
     return loop
 
 
-def _absolute(x: Any) -> Any:
+def _absolute(x: "TensorMethods") -> Any:
     if x.dtype in (dtypes.bool_, dtypes.uint8):
         return x
     return TABLE.abs(x)
 
 
-def _sign(x: Any) -> Any:
+def _sign(x: "TensorMethods") -> Any:
     if _is(x, Category.COMPLEX):
         raise left("numpy.sign of complex numbers")
     if not _is(x, Category.FLOATING):
@@ -114,7 +117,7 @@ def _sign(x: Any) -> Any:
     return TABLE.where(TABLE.isnan(x), x, TABLE.sign(x))
 
 
-def _reciprocal(x: Any) -> Any:
+def _reciprocal(x: "TensorMethods") -> Any:
     if _whole(x):
         raise left("numpy.reciprocal of integers")
     return TABLE.reciprocal(x)
@@ -123,7 +126,7 @@ def _reciprocal(x: Any) -> Any:
 def _first_number(chosen: Any) -> Loop:
     """As `chosen`, where one operand is NaN the other."""
 
-    def loop(x: Any, y: Any) -> Any:
+    def loop(x: "TensorMethods", y: Any) -> Any:
         if not _is(x, Category.FLOATING):
             return LOOPS["maximum" if chosen is TABLE.maximum else "minimum"](x, y)
         return TABLE.where(TABLE.isnan(x), y, TABLE.where(TABLE.isnan(y), x, chosen(x, y)))
@@ -132,7 +135,7 @@ def _first_number(chosen: Any) -> Loop:
 
 
 def _shift(row: Any) -> Loop:
-    def loop(x: Any, y: Any) -> Any:
+    def loop(x: "TensorMethods", y: Any) -> Any:
         if is_tensor(y) or not is_tensor(x) or not 0 <= y < 8 * x.dtype.itemsize:
             raise left(f"numpy.{row.name} by an array, or by more than the bits of an element")
         return row(x, y)
@@ -141,7 +144,7 @@ def _shift(row: Any) -> Loop:
 
 
 def _degrees(factor: float) -> Loop:
-    def loop(x: Any) -> Any:
+    def loop(x: "TensorMethods") -> Any:
         if x.dtype is dtypes.float16:
             raise left("degrees in halves")
         return TABLE.mul(x, in_dtype(factor, x.dtype.numpy))
@@ -167,12 +170,12 @@ def _exp(z: Any) -> Any:
     return TABLE.complex(real, TABLE.where(at_end, cast(other, a.dtype), imag))
 
 
-def _heaviside(x: Any, h: Any) -> Any:
+def _heaviside(x: "TensorMethods", h: Any) -> Any:
     beside = TABLE.where(TABLE.eq(x, 0), h, cast(TABLE.gt(x, 0), x.dtype))
     return TABLE.where(TABLE.isnan(x), x, beside)
 
 
-def _signbit(x: Any) -> Any:
+def _signbit(x: "TensorMethods") -> Any:
     one = TABLE.full(1, shape=(), dtype=x.dtype, device=x.device)
     return TABLE.lt(TABLE.copysign(one, x), 0)
 
@@ -246,7 +249,7 @@ _HALVES: Final = (-2.5, -1.5, -0.5, 1.5, 2.5)
 _FLOATS: Final = ("float32", "float64")
 
 
-def _by_roots(x: Any, y: float) -> Any:
+def _by_roots(x: "TensorMethods", y: float) -> Any:
     """A power by half of an odd number: products of the root, a tenth of the time of a power.
 
     A power is never negative, of -0.0 neither, and that of -inf is the one of inf.
