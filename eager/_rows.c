@@ -10,7 +10,7 @@
  * that take no tensor only where this thread records nothing. The array functions of composites
  * (`ops/rows/array_forms.py`) are called here, too. `slope` calls the C form of a
  * derivative formula. Where tensors may have tangents (`has_levels`), everything goes the Python way. Called by `ops.table.op_table.Op` (through `ops.table.dispatch`), `eager.tensor.tensor`,
- * `eager.operations.inplace` and `eager.tape.node`.
+ * `eager.operations.writes` and `eager.tape.node`.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -1194,7 +1194,7 @@ may_overlap(TensorObject *tensor, PyObject *args, PyObject *kwargs)
 
 /* is_free(tensor, args, kwargs): True if nothing forbids a write of what a method of the tensor gives
  * for these arguments, or has to know of it but the tensor's version: `check_writable` of
- * eager.operations.inplace would find nothing, and its class runs no operation itself. */
+ * eager.operations.writes would find nothing, and its class runs no operation itself. */
 static PyObject *
 rows_is_free(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {

@@ -31,7 +31,7 @@ from dynajit.core.records import record
 from dynajit.eager import Tensor
 from dynajit.eager._tensor import bump_version
 from dynajit.eager.backward.compiled import note_written
-from dynajit.eager.operations.inplace import write_back
+from dynajit.eager.operations.writes.commit import write_back
 from dynajit.ops.table import overriding
 
 

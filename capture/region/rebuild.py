@@ -83,7 +83,7 @@ from dynajit.core.types import symint
 from dynajit.eager import Tensor
 from dynajit.eager.backward.compiled import note_within
 from dynajit.eager.modes.grad_mode import enable_grad, no_grad
-from dynajit.eager.operations.inplace import restored
+from dynajit.eager.operations.writes.commit import restored
 from dynajit.eager.tape.node import spent
 from dynajit.ir.node import Node
 from dynajit.ir.sizes import attributes as known_attributes

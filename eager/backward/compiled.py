@@ -19,7 +19,7 @@ from dynajit.core.types.dtypes import DType
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, arrays, is_grad_enabled, meta_of, wrap_arrays
 from dynajit.eager.backward import engine as tape
-from dynajit.eager.operations.inplace import CopyBackward
+from dynajit.eager.operations.writes.history import CopyBackward
 from dynajit.eager.tape import saved_hooks
 from dynajit.eager.tape.handles import BEGUN
 from dynajit.eager.tape.node import (

@@ -22,7 +22,7 @@ from dynajit.eager._tensor import (
     meta_of,
 )
 from dynajit.eager.backward.function_tangents import follow_function
-from dynajit.eager.operations.inplace import MSG_LEAF
+from dynajit.eager.operations.writes.refusals import MSG_LEAF
 from dynajit.eager.tape import anomaly
 from dynajit.eager.tape.node import (
     MSG_SECOND_BACKWARD,

@@ -33,8 +33,9 @@ from dynajit.eager._tensor import (
 from dynajit.eager.modes.autocast_mode import _autocast_word
 from dynajit.eager.modes.random import reserve
 from dynajit.eager.operations import on_gpu
-from dynajit.eager.operations.inplace import MSG_RESHAPED, rebase_keeping_hooks, was_reshaped
 from dynajit.eager.operations.mirrored_views import resolved, seen_by
+from dynajit.eager.operations.writes.history import rebase_keeping_hooks, was_reshaped
+from dynajit.eager.operations.writes.refusals import MSG_RESHAPED
 from dynajit.eager.tape.node import OpNode, is_differentiable
 from dynajit.ops.calls.arguments import require_tensor
 from dynajit.ops.calls.autocast import disabled, for_row

@@ -23,9 +23,10 @@ from dynajit.core.types.dtypes import Category
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.operations.duals import is_dual
-from dynajit.eager.operations.inplace import check_writable, refuse_partial_overlap, write
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.reshaping import resized
+from dynajit.eager.operations.writes.commit import write
+from dynajit.eager.operations.writes.refusals import check_writable, refuse_partial_overlap
 from dynajit.ops.calls.autocast import disabled
 from dynajit.ops.table.op_table import TABLE
 

@@ -22,15 +22,14 @@ from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
 from dynajit.eager.modes import write_limits
 from dynajit.eager.operations import duals
-from dynajit.eager.operations.inplace import (
+from dynajit.eager.operations.storages import bytes_of
+from dynajit.eager.operations.writes.history import RESHAPED, rebase_keeping_hooks
+from dynajit.eager.operations.writes.refusals import (
     MSG_LEAF,
-    RESHAPED,
-    rebase_keeping_hooks,
     refuse_inference,
     refuse_part,
     refuse_recorded,
 )
-from dynajit.eager.operations.storages import bytes_of
 from dynajit.ops.calls import arguments
 from dynajit.ops.functions.arrangement.arrangement import strided_extent
 from dynajit.ops.functions.reductions.reduction import element_count

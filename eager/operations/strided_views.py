@@ -3,8 +3,8 @@
 Contract: `strided_view(tensor, size, stride, offset)` shares the tensor's memory always; writes
 through it reach the tensor's base, as those through other views do. Its gradient is that of the
 elements: what it shows of the tensor gets it, what lies beside the tensor in memory has nobody to
-give it to, and elements of the tensor that lie at one place have equal shares. `inplace.CopySlices`
-takes the same view of a gradient, laid out as the tensor is.
+give it to, and elements of the tensor that lie at one place have equal shares.
+`writes.history.CopySlices` takes the same view of a gradient, laid out as the tensor is.
 """
 
 from collections.abc import Sequence

@@ -14,15 +14,10 @@ import numpy as np
 from dynajit.core.errors import AutogradError, ShapeError
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
-from dynajit.eager.operations.inplace import (
-    MSG_LEAF,
-    NAMES,
-    UNCAST,
-    as_written,
-    broadcast_to,
-    history_of_write,
-    require_own_dtype,
-)
+from dynajit.eager.operations.writes.commit import as_written, broadcast_to
+from dynajit.eager.operations.writes.history import history_of_write
+from dynajit.eager.operations.writes.methods import NAMES, UNCAST
+from dynajit.eager.operations.writes.refusals import MSG_LEAF, require_own_dtype
 from dynajit.eager.samples.sample_tensor import SampleTensor, in_front, note_write
 from dynajit.eager.tensor.creation import as_tensor
 from dynajit.ops.calls.arguments import fitting

@@ -35,9 +35,9 @@ from dynajit.eager.backward import engine as tape
 from dynajit.eager.modes.defaults import get_default_dtype
 from dynajit.eager.operations import duals, subclasses
 from dynajit.eager.operations.execute import handle, refresh_view
-from dynajit.eager.operations.inplace import InPlaceMethods
 from dynajit.eager.operations.layout import LayoutMethods
 from dynajit.eager.operations.reshaping import ReshapingMethods
+from dynajit.eager.operations.writes.methods import InPlaceMethods
 from dynajit.eager.tape.handles import BEGUN, Handle
 from dynajit.eager.tape.node import made_by
 from dynajit.eager.tensor.convert import array_of, dtype_named, filled, pinned_copy, plain_number

@@ -28,7 +28,8 @@ from dynajit.core.types.dtypes import Category, uint8
 from dynajit.core.types.symint import SymInt
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.eager._tensor import _set_grad_enabled, are_writes_checked
-from dynajit.eager.operations.inplace import MSG_PARTS, NAMES, check_writable, require_own_dtype
+from dynajit.eager.operations.writes.methods import NAMES
+from dynajit.eager.operations.writes.refusals import MSG_PARTS, check_writable, require_own_dtype
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.calls.arguments import fitting

@@ -16,7 +16,8 @@ from dynajit.distributed.tensor.running import implicit_replication
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.modes.grad_mode import no_grad
-from dynajit.eager.operations.inplace import MSG_LEAF, NAMES, require_own_dtype
+from dynajit.eager.operations.writes.methods import NAMES
+from dynajit.eager.operations.writes.refusals import MSG_LEAF, require_own_dtype
 from dynajit.ops.calls.signatures import describe_in_place
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.table.op_table import TABLE

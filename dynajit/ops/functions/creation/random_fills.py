@@ -2,7 +2,7 @@
 
 Contract: each function takes the tensor's dtype and `draw(name, dtype)`, which gives an array of
 the tensor's shape by one of the rows `rand` and `randn`; it returns what is to be written, which
-the caller casts. Eager execution (`eager.operations.inplace`) and capture
+the caller casts. Eager execution (`eager.operations.writes`) and capture
 (`capture.python.tensors.mutation`) call the same functions, so they draw the same numbers. A number
 that is not known while a graph is recorded is refused where it would have to be checked.
 

@@ -9,7 +9,7 @@ from dynajit.eager.backward import engine as tape
 from dynajit.eager.backward.gradcheck import gradcheck, gradgradcheck
 from dynajit.eager.modes.grad_mode import no_grad
 from dynajit.eager.modes.random import Generator
-from dynajit.eager.operations import inplace
+from dynajit.eager.operations.writes.update import LARGE
 from dynajit.eager.tensor.creation import from_numpy, tensor
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.table import dispatch
@@ -410,7 +410,7 @@ def test_a_part_of_an_expanded_view_without_overlaps_is_written():
         base.reshape(3, 1).expand(3, 2).mul_(2)
 
 
-LARGE_SHAPE = (2, inplace.LARGE // 2)
+LARGE_SHAPE = (2, LARGE // 2)
 
 
 def large(dtype=np.float32, seed=0):
@@ -427,9 +427,7 @@ def large(dtype=np.float32, seed=0):
 @pytest.mark.parametrize("other", ["same", "row", "float32", "0-dim", 0.3, 1e300, 3, True])
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "true_divide", "alpha", "whole"])
 def test_large_tensors_are_updated_as_small_ones(name, other, dtype) -> None:
-    values = (
-        large(dtype) if dtype is not np.int64 else np.arange(inplace.LARGE).reshape(LARGE_SHAPE)
-    )
+    values = large(dtype) if dtype is not np.int64 else np.arange(LARGE).reshape(LARGE_SHAPE)
     operands = {
         "same": large(dtype, 1), "row": large(dtype, 1)[0], "float32": large(np.float32, 1),
         "0-dim": np.array(0.3, dtype),
@@ -467,19 +465,19 @@ def test_large_tensors_refuse_operands_that_do_not_fit() -> None:
 
 def test_large_tensors_are_updated_by_parts_of_themselves() -> None:
     """Element by element; by others of them they are not."""
-    values = np.arange(2.0 * inplace.LARGE)
+    values = np.arange(2.0 * LARGE)
     base = tensor(values)
-    first, second = base[: inplace.LARGE], base[: inplace.LARGE]
+    first, second = base[:LARGE], base[:LARGE]
     with no_grad():
         first.mul_(second)
         first += first
 
     expected = values.copy()
-    expected[: inplace.LARGE] *= 2 * values[: inplace.LARGE]
+    expected[:LARGE] *= 2 * values[:LARGE]
     np.testing.assert_array_equal(base.numpy(), expected)
     for step in (1, 100):
         with no_grad(), pytest.raises(ShapeError, match="single memory location"):
-            first.mul_(base[step : inplace.LARGE + step])
+            first.mul_(base[step : LARGE + step])
     np.testing.assert_array_equal(base.numpy(), expected)
 
 
