@@ -244,6 +244,9 @@ INVERSES = frozenset((-1, -2))
 MOST_NEAR_POWER = 6
 """Exponents for which the vector headers have `dj_pow_near_f32`."""
 
+MOST_NEAR_WIDE_POWER = 16
+"""Exponents for which they have `dj_pow_near_f64`."""
+
 
 def _near_form(
     expression: Expression, operands: Sequence[str], text: str
@@ -254,6 +257,8 @@ def _near_form(
     is_float = expression.dtype is dtypes.float32
     if expression.function == "lgamma" and not is_float:
         return text.replace("_f64(", "_near_f64(", 1), f"dj_lgamma_is_far_f64({operands[0]})"
+    if expression.function == "pow" and expression.dtype is dtypes.float64:
+        return _near_wide_power(expression.arguments[1], *operands)
     if expression.function == "pow" and is_float:
         return _near_power(expression.arguments[1], *operands)
     if not expression.dtype.is_floating_point:
@@ -272,6 +277,18 @@ def _near_power(exponent: Expression, x: str, y: str) -> tuple[str, str] | None:
     if not isinstance(exponent, Literal) or not abs(exponent.value) <= MOST_NEAR_POWER:
         return None
     return f"dj_pow_near_f32({x}, {y})", f"dj_pow_is_far_f32({x})"
+
+
+def _near_wide_power(exponent: Expression, x: str, y: str) -> tuple[str, str] | None:
+    """`_near_form` of a power in double: of any exponent, and of a negative base if the program
+    says a whole one."""
+    if not isinstance(exponent, Literal) or not float(exponent.value).is_integer():
+        return f"dj_pow_near_f64({x}, {y})", f"dj_pow_is_far_f64({x}, {y})"
+    if exponent.value in INVERSES or abs(exponent.value) > MOST_NEAR_WIDE_POWER:
+        return None
+    near = f"dj_pow_near_f64(fabs({x}), {y})"
+    near = f"copysign({near}, {x})" if exponent.value % 2 == 1 else near
+    return near, f"dj_pow_is_far_f64(fabs({x}), {y})"
 
 
 def _is_whole(exponent: Expression) -> bool:

@@ -9,6 +9,7 @@ calls this module.
 import itertools
 from collections.abc import Iterator
 
+from dynajit.codegen.c import near as c_near
 from dynajit.codegen.c.expressions import Names, Scope
 from dynajit.codegen.c.support import (
     Function,
@@ -123,9 +124,7 @@ class _ShortRows:
         ]
         if blocks == 1:
             lines = [f"const int64_t outer = task, start = 0, stop = {size};", "(void)outer;"]
-        lines += [*unflattened("outer", self.outer), *around.lines]
-        for row in passes:
-            lines += ["#pragma omp simd", *loop(lane.name, "start", "stop", row.lines)]
+        lines += [*unflattened("outer", self.outer), *around.lines, *passes]
         root.add(*parallel(work, "task", symint.c(outer * blocks), lines))
         return define(
             kernel, kernel.name, root.lines, expressions, _stores(kernel), (), (), work.condition
@@ -139,21 +138,27 @@ class _ShortRows:
             values = ", ".join(f"{name} = {k}" for name, k in zip(names, at, strict=True))
             yield number, f"const int64_t {values};"
 
-    def _passes(self, around: Scope) -> list[Scope]:
+    def _passes(self, around: Scope) -> list[str]:
         """One loop over rows for each phase: a compiler that sees what a choice is used for makes
         branches of it."""
-        passes = []
-        last = len(self.kernel.phases) - 1
-        for number, phase in enumerate(self.kernel.phases):
+        lines = []
+        *before, last = self.kernel.phases
+        for phase in before:
             row = around.child([self.lane.name])
             self._phase(row, phase)
-            if number == last:
-                for store in self.kernel.row_stores:
-                    row.store(target(row, store), store.buffer.dtype, store.value)
-            else:
-                self._hold(around, row, phase)
-            passes.append(row)
-        return passes
+            self._hold(around, row, phase)
+            lines += ["#pragma omp simd", *loop(self.lane.name, "start", "stop", row.lines)]
+
+        def body(row: Scope) -> None:
+            self._phase(row, last)
+            for store in self.kernel.row_stores:
+                row.store(target(row, store), store.buffer.dtype, store.value)
+
+        name = self.lane.name
+        return [
+            *lines,
+            *c_near.simd_loop(lambda: around.child([name]), body, name, "start", "stop"),
+        ]
 
     def _here(self, variable: str) -> str:
         return f"held_{variable}[{self.lane.name} - start]"

@@ -81,3 +81,25 @@ dj_pow_f64(double x, double y)
     z = y != y ? y : z;
     return (x == 1.0) | (y == 0.0) ? 1.0 : z;
 }
+
+/* pow_near is for x in [2^-60, 2^60) and 0, and |y| <= 16: no result leaves the normal numbers. */
+static inline int
+dj_pow_is_far_f64(double x, double y)
+{
+    uint64_t bits = dj_bits_of_double(x);
+    int is_ordinary = (bits - (UINT64_C(963) << 52) < UINT64_C(120) << 52) | (bits == 0);
+    return !(is_ordinary & (fabs(y) <= 16.0));
+}
+
+/* The bits of dj_pow_f64, without its edges. */
+static inline double
+dj_pow_near_f64(double x, double y)
+{
+    double low, shifted;
+    double log = dj_log_pair_wide(x, &low);
+    double t = y * log;
+    double t_low = DJ_FMA_F64(y, low, dj_product_rest_wide(y, log, t));
+    double v = 1.0 + dj_expm1_reduced_wide(dj_exp_reduced_wide(t, &shifted) + t_low);
+    double zero = y < 0.0 ? INFINITY : y == 0.0 ? 1.0 : 0.0;
+    return x == 0.0 ? zero : dj_scaled_wide(v, shifted, 0);
+}

@@ -651,3 +651,32 @@ def test_sums_of_few_columns_lie_where_vectors_may_store_them(codegen, columns):
     x = np.arange(12 * 10 * columns).astype(np.uint8).reshape(12, 10, columns)
 
     codegen.check(lambda x: ops.sum(x, dim=(1,)), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("whole", [dtypes.int32, dtypes.int64], ids=["int32", "int64"])
+def test_numbers_that_do_not_fit_an_integer_become_the_least_one(codegen, dtype, whole):
+    limit = dtype(2.0) ** (8 * whole.itemsize - 1)
+    x = np.array(
+        [
+            np.nan,
+            np.inf,
+            -np.inf,
+            limit,
+            -limit,
+            np.nextafter(limit, dtype(0)),
+            -1.5,
+            2.9,
+            -2 * limit,
+        ],
+        dtype,
+    )
+    program = compile_graph(
+        codegen.graph_of(lambda x: ops.cast(x, dtype=whole), codegen.type_of(np.tile(x, 9)))
+    )
+    (found,) = program(np.tile(x, 9))
+    least = np.iinfo(whole.numpy).min
+    below = int(np.nextafter(limit, dtype(0)))
+    expected = [least, least, least, least, least, below, -1, 2, least]
+
+    np.testing.assert_array_equal(np.tile(np.array(expected, whole.numpy), 9), found)

@@ -81,6 +81,10 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     source += (
         "void run_pow(const double *x, const double *y, double *z, long n)"
         "{ for (long i = 0; i < n; i++) z[i] = dj_pow_f64(x[i], y[i]); }\n"
+        "void run_pow_near(const double *x, const double *y, double *z, long n)"
+        "{ for (long i = 0; i < n; i++) {"
+        " double near = dj_pow_near_f64(x[i], y[i]), far = dj_pow_f64(x[i], y[i]);"
+        " z[i] = dj_pow_is_far_f64(x[i], y[i]) ? far : near; } }\n"
         "void exact_pow(const double *x, const double *y, long double *z, long n)"
         "{ for (long i = 0; i < n; i++) z[i] = powl(x[i], y[i]); }\n"
     )
@@ -170,7 +174,8 @@ def exact_by_c(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
     return y
 
 
-def test_powers_are_within_4_ulp(library: ctypes.CDLL) -> None:
+@pytest.mark.parametrize("form", ["pow", "pow_near"])
+def test_powers_are_within_4_ulp(library: ctypes.CDLL, form: str) -> None:
     """All pairs of edges with their C99 results; any bits; large exponents of what is near 1."""
     rng = np.random.default_rng(0)
     edges = np.array([*SPECIAL, 2, -2, 3, -3, 0.5, -0.5, 1.5, 2.0**53 + 2, 2.0**52 + 1, 1 + 2e-16])
@@ -182,7 +187,7 @@ def test_powers_are_within_4_ulp(library: ctypes.CDLL) -> None:
     parts = np.concatenate([pairs, bits, [by_one, large], wide], axis=1)
     x, y = (np.ascontiguousarray(part) for part in parts)
     z, exact = np.empty_like(x), np.empty(x.shape, np.longdouble)
-    for function, result in ((library.run_pow, z), (library.exact_pow, exact)):
+    for function, result in ((library[f"run_{form}"], z), (library.exact_pow, exact)):
         pointers = [ctypes.c_void_p(part.ctypes.data) for part in (x, y, result)]
         function(*pointers, ctypes.c_long(x.size))
     with np.errstate(all="ignore"):

@@ -38,3 +38,18 @@ def test_an_unusual_operand_does_not_change_what_others_give(codegen, name, dtyp
         np.testing.assert_array_equal(
             np.delete(expected, np.s_[::7]), np.delete(found, np.s_[::7]), str(unusual)
         )
+
+
+def test_rows_of_few_elements_have_the_forms_too(codegen):
+    """One unusual row among many; the others are what they are without it."""
+    x = np.abs(np.random.default_rng(3).standard_normal((4099, 3)))
+    graph = codegen.graph_of(lambda x: ops.pow(ops.sum(x, dim=(1,)), 0.45), codegen.type_of(x))
+    program = compile_graph(graph)
+    assert "dj_pow_near_f64(" in program.kernels[0].source
+    (expected,) = program(x)
+    np.testing.assert_allclose(expected, x.sum(1) ** 0.45, rtol=1e-15)
+    x[7] = [-1.0, -2.0, 0.5]
+    (found,) = program(x)
+
+    assert np.isnan(found[7])
+    np.testing.assert_array_equal(np.delete(expected, 7), np.delete(found, 7))
