@@ -394,4 +394,7 @@ def converted(text: str, source: DType, target: DType) -> str:
         whole = "int64_t" if target in (dtypes.uint8, dtypes.int64) else "int32_t"
         text = f"dj_{whole}_of_f{8 * source.itemsize}({text})"
         return text if target.c == whole else f"(({target.c}){text})"
+    if source is dtypes.bool_ and target.is_floating_point:
+        # GCC would convert bytes: one by one, or so many at once that doubles do not fit registers.
+        return f"(({text}) ? ({target.c})1 : ({target.c})0)"
     return f"(({target.c})({text}))"
