@@ -268,8 +268,7 @@ class _Planner:
         self._sources: dict[Node, frozenset[Any]] = {}
         self._read_again: dict[Node, frozenset[Any]] = {}
         self._mark_operands()
-        self._mark_long_chains()
-        self.stored |= repeated_reads.worth_storing(self.live, graph.inputs, self.stored)
+        self.stored |= self._at_many_places()
 
     def _mark_operands(self) -> None:
         for node in self.live:
@@ -287,15 +286,34 @@ class _Planner:
                 assert isinstance(argument, Node)
                 self.stored.add(operand_base(argument, self.graph))
 
-    def _mark_long_chains(self) -> None:
+    def _at_many_places(self) -> set[Node]:
+        """What is stored because it is read at many places, and ends of chains that are long still.
+
+        Ends cut what one read reaches, so they come first; a chain that is cut by what is stored
+        needs fewer of them.
+        """
+        chosen: set[Node] = set()
+        ends = self._ends_of_long_chains(chosen)
+        while True:
+            stored = self.stored | chosen | ends
+            chosen |= repeated_reads.worth_storing(self.live, self.graph.inputs, stored)
+            needed = self._ends_of_long_chains(chosen)
+            if needed >= ends:
+                return chosen | needed
+            ends &= needed
+
+    def _ends_of_long_chains(self, chosen: set[Node]) -> set[Node]:
+        ends: set[Node] = set()
         depth: dict[Node, int] = {}
         for node in self.live:
             if node.kind is not NodeKind.CALL:
                 continue
             own = 1 + max((depth.get(a, 0) for a in node.args if isinstance(a, Node)), default=0)
             if own > LONGEST_CHAIN:
-                self.stored.add(node)
-            depth[node] = 0 if node in self.stored or _is_loop(node) else own
+                ends.add(node)
+            is_cut = node in self.stored or node in chosen or node in ends or _is_loop(node)
+            depth[node] = 0 if is_cut else own
+        return ends
 
     # -- placing
 

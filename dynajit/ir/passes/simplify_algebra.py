@@ -323,6 +323,55 @@ def _whole_slice(call: Call) -> Any:
     return call.x if all(step == 1 for step in call.attributes["step"]) else None
 
 
+def _written_slice(call: Call) -> Any:
+    """Of memory of which a slice was written: the value, for that slice; what was there before, for
+    one that does not meet it."""
+    inner = call.inner("slice_scatter")
+    if inner is None:
+        return None
+    if _limits(inner) == _limits(call):
+        return as_operand(call.builder, inner.args[1])
+    if not _are_apart(inner.attributes, call.attributes):
+        return None
+    return TABLE.slice(as_operand(call.builder, inner.args[0]), **call.attributes)
+
+
+def _overwritten_slice(call: Call) -> Any:
+    """A write without the one before it to the same slice: `x[a:b] += y` writes what it has written
+    once more at its end."""
+    inner = call.inner("slice_scatter")
+    if inner is None or _limits(inner) != _limits(call):
+        return None
+    x = as_operand(call.builder, inner.args[0])
+    return TABLE.slice_scatter(x, call.operand(1), **call.attributes)
+
+
+def _unchanged_slice(call: Call) -> Any:
+    """x for x of which a slice is written into the same slice."""
+    written = call.args[1]
+    is_slice = isinstance(written, Node) and written.op is TABLE.slice
+    if not isinstance(written, Node) or not is_slice or written.args[0] is not call.args[0]:
+        return None
+    return call.x if _limits(written) == _limits(call) else None
+
+
+def _limits(call: "Call | Node") -> tuple[Any, ...]:
+    attributes = call.attributes
+    return attributes["start"], attributes["stop"], attributes["step"]
+
+
+def _are_apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """True if two slices are known to have no element in common: they end before one begins."""
+    return any(
+        all(isinstance(limit, int) for limit in (first, last, other_first, other_last))
+        and min(steps) > 0
+        and (last <= other_first or other_last <= first)
+        for first, last, other_first, other_last, *steps in zip(
+            a["start"], a["stop"], b["start"], b["stop"], a["step"], b["step"], strict=True
+        )
+    )
+
+
 def _rearranged_full(call: Call) -> Any:
     """`full` in the new shape for a view of a `full`."""
     inner = call.inner("full")
@@ -379,7 +428,8 @@ RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
     "reshape": (_same, _absorb("reshape"), _rearranged_full),
     "permute": (_identity_permute, _permute_of_permute, _rearranged_full),
     "expand": (_same, _absorb("expand"), _rearranged_full),
-    "slice": (_whole_slice, _rearranged_full),
+    "slice": (_whole_slice, _rearranged_full, _written_slice),
+    "slice_scatter": (_unchanged_slice, _overwritten_slice),
     "select": (_rearranged_full,),
     "detach": (_same,),
     "clone": (_same,),

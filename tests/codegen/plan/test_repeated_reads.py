@@ -60,6 +60,35 @@ def test_a_long_chain_of_steps_stays_small(codegen) -> None:
     codegen.check(lambda x: smooth_often(x, 200, 12), normal(200))
 
 
+def inner(size: int, down: int = 0, across: int = 0) -> dict[str, tuple[int, int]]:
+    """The inner elements of a square, moved."""
+    start = (1 + down, 1 + across)
+    return {"start": start, "stop": (size - 1 + down, size - 1 + across), "step": (1, 1)}
+
+
+def diffuse(x, size: int, steps: int):
+    """Every step writes the inner elements anew, from themselves and four neighbours."""
+    for _ in range(steps):
+        around = ops.slice(x, **inner(size, 1))
+        for place in ((-1, 0), (0, 1), (0, -1)):
+            around = ops.add(around, ops.slice(x, **inner(size, *place)))
+        middle = ops.slice(x, **inner(size))
+        found = ops.add(middle, ops.mul(0.1, ops.sub(around, ops.mul(4.0, middle))))
+        x = ops.slice_scatter(x, found, **inner(size))
+    return x
+
+
+@pytest.mark.parametrize("steps", [4, 12, 40])
+def test_ends_of_long_chains_make_no_step_twice(codegen, steps: int) -> None:
+    """Where a chain is cut because it is long, the values around the cut are stored as others."""
+    graph = codegen.graph_of(lambda x: diffuse(x, 20, steps), codegen.type_of(normal(20, 20)))
+    units = plan(graph).units
+
+    assert steps == len(units)
+    assert max(len(unit.elements.inlined) for unit in units) <= 16
+    codegen.check(lambda x: diffuse(x, 20, steps), normal(20, 20))
+
+
 def test_shifts_in_a_ring_are_told_apart(codegen) -> None:
     """The slices of a shift start where the value starts, and are read elsewhere."""
 

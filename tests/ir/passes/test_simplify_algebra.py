@@ -22,6 +22,23 @@ def full(value, dtype=F32, shape=(2, 3)):
     return ops.full(value, shape=shape, dtype=dtype)
 
 
+def limits(start, stop, step=1):
+    """Of columns of (2, 3)."""
+    return {"start": (0, start), "stop": (2, stop), "step": (1, step)}
+
+
+def part(x, start, stop, step=1):
+    return ops.slice(x, **limits(start, stop, step))
+
+
+def written(x, start, stop, step=1):
+    return ops.slice_scatter(x, ops.exp(part(x, start, stop, step)), **limits(start, stop, step))
+
+
+def written_again(x, start, stop):
+    return ops.slice_scatter(x, part(x, start, stop), **limits(start, stop))
+
+
 # (dtype of x, function of x, statements after simplification without the final one).
 # Every function is followed by `isnan`-free consumer `ops.expand`, so that nothing simplified
 # is a result itself.
@@ -134,6 +151,47 @@ CASES = {
         F32,
         lambda x: ops.mul(x, ops.expand(full(1.0, shape=()), shape=(2, 3))),
         [],
+    ),
+    "slice that was written": (
+        F32,
+        lambda x: part(written(x, 1, 3), 1, 3),
+        [
+            "slice = ops.slice(x, start=(0, 1), stop=(2, 3), step=(1, 1))",
+            "exp = ops.exp(slice)",
+        ],
+    ),
+    "slice beside what was written": (
+        F32,
+        lambda x: part(written(x, 1, 3), 0, 1),
+        ["slice_1 = ops.slice(x, start=(0, 0), stop=(2, 1), step=(1, 1))"],
+    ),
+    "slice that meets what was written": (
+        F32,
+        lambda x: part(written(x, 1, 3), 0, 2),
+        [
+            "slice = ops.slice(x, start=(0, 1), stop=(2, 3), step=(1, 1))",
+            "exp = ops.exp(slice)",
+            "slice_scatter = ops.slice_scatter(x, exp, start=(0, 1), stop=(2, 3), step=(1, 1))",
+            "slice_1 = ops.slice(slice_scatter, start=(0, 0), stop=(2, 2), step=(1, 1))",
+        ],
+    ),
+    "slice written into its place": (F32, lambda x: written_again(x, 1, 3), []),
+    "slice written twice": (
+        F32,
+        lambda x: written_again(written(x, 1, 3), 1, 3),
+        [
+            "slice = ops.slice(x, start=(0, 1), stop=(2, 3), step=(1, 1))",
+            "exp = ops.exp(slice)",
+            "slice_scatter_1 = ops.slice_scatter(x, exp, start=(0, 1), stop=(2, 3), step=(1, 1))",
+        ],
+    ),
+    "slice written into another place": (
+        F32,
+        lambda x: ops.slice_scatter(x, part(x, 0, 2), **limits(1, 3)),
+        [
+            "slice = ops.slice(x, start=(0, 0), stop=(2, 2), step=(1, 1))",
+            "slice_scatter = ops.slice_scatter(x, slice, start=(0, 1), stop=(2, 3), step=(1, 1))",
+        ],
     ),
     "slice of everything": (
         F32,
