@@ -24,7 +24,6 @@ MOST_WORK: Final = 1 << 20
 """What the work behind a value counts as at most."""
 
 _COMPUTING: Final = frozenset((Kind.POINTWISE, Kind.RANDOM))
-_BY_ELEMENTS: Final = _COMPUTING | {Kind.MOVEMENT}
 
 Place: TypeAlias = tuple[Any, ...]
 """Where a user reads an operand: at its own element (`HERE`), or (the user's shape, position)."""
@@ -61,7 +60,7 @@ def worth_storing(
     reads = {
         node: _reads(node, storage, stored)
         for node in nodes
-        if node.kind is NodeKind.CALL and _is_kernel(node, stored)
+        if node.kind is NodeKind.CALL and not _is_of(node, {Kind.MOVEMENT, Kind.COMPOSITE})
     }
     times = _times(reads)
     chosen: set[Node] = set()
@@ -75,14 +74,6 @@ def worth_storing(
         else:
             work[node] = total
     return frozenset(chosen)
-
-
-def _is_kernel(node: Node, stored: Set[Node]) -> bool:
-    """Whether reading is more than looking at memory: what only moves elements is seen through,
-    unless it is stored."""
-    return not _is_of(node, {Kind.COMPOSITE}) and (
-        node in stored or not _is_of(node, {Kind.MOVEMENT})
-    )
 
 
 def _is_of(node: Node, kinds: Set[Kind]) -> bool:
@@ -104,7 +95,7 @@ def _times(reads: Mapping[Node, _Reads]) -> dict[Node, float]:
 def _reads(node: Node, storage: Storage, stored: Set[Node]) -> _Reads:
     """What a value's element reads: it is computed from values of which nothing is known."""
     found = _Reads()
-    if _is_of(node, _BY_ELEMENTS):
+    if _is_of(node, _COMPUTING):
         assert isinstance(node.type, TensorType)
         if 0 not in node.type.shape:
             elements, index = _elements(node.type.shape, found, storage, stored)
