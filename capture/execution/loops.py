@@ -17,7 +17,7 @@ in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn d
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution.collected import Appended, NotCollected
@@ -95,18 +95,36 @@ class Watched:
     nodes: int
 
 
+class Attempt(Protocol):
+    """Something that is captured on trial. Mutable.
+
+    Attributes:
+        depth: of the frame that it begins in.
+    """
+
+    depth: int
+
+    def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
+        """Whether it has an item of an iterator of its own."""
+
+    def undo(self) -> None:
+        """As if it had not been tried."""
+
+
 class Watcher:
     """The loops of one capture. Mutable.
 
     Attributes:
         tried: how often the loop of a test was tried, by code object and place.
+        refused: how often the arms of a jump were tried in vain, likewise.
     """
 
     def __init__(self) -> None:
         self._watched: dict[tuple[int, int], Watched] = {}
-        self._open: list[Tried] = []
+        self._open: list[Attempt] = []
         self.count = 0
         self.tried: Counter[tuple[int, int]] = Counter()
+        self.refused: Counter[tuple[int, int]] = Counter()
 
     @property
     def depth(self) -> int:
@@ -118,7 +136,7 @@ class Watcher:
         self.count += 1
         return self.count
 
-    def attempt(self, turn: "Tried", make: Callable[[], None]) -> bool:
+    def attempt(self, turn: Attempt, make: Callable[[], None]) -> bool:
         """Try a turn; what was done is undone where it stands for no other.
 
         Returns:

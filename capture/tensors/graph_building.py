@@ -13,6 +13,7 @@ from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.tensors import layouts
+from dynajit.capture.tensors.left_out import harmless
 from dynajit.capture.tensors.memory import make_leaf, operands_of
 from dynajit.capture.tensors.rows import joined
 from dynajit.capture.values.symbolic import Scalar
@@ -25,6 +26,7 @@ from dynajit.core.types.value_types import ScalarType, Shape, TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.node import Node
+from dynajit.ir.refusals import may_refuse
 from dynajit.ops import TABLE
 from dynajit.ops.calls.autocast import for_row
 from dynajit.ops.rows.composites import narrow, wide
@@ -49,6 +51,8 @@ class Builder(graph.Builder):
         self.leaves: dict[graph.Node, int] = {}
         #: Views that one call gave.
         self.parts: set[graph.Node] = set()
+        #: Whether Python runs the arm of a jump that is being captured; None: it is no arm.
+        self.arm: graph.Value | None = None
 
     def lift(self, operand: Any) -> Any:
         """Eager tensors and sizes become graph inputs."""
@@ -186,6 +190,12 @@ class Builder(graph.Builder):
         if not self.recorder.grad_enabled and op.name != "detach":
             operands = [self.without_gradient(operand) for operand in operands]
         result = self.call(op, operands, attributes)
+        if self.arm is not None and may_refuse(result.node):
+            others = harmless(op, operands, self.arm)
+            if others is not None:
+                self._nodes.remove(result.node)
+                operands = others
+                result = self.call(op, operands, attributes)
         self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
         return result
 
