@@ -85,7 +85,8 @@ def at_branch(executor: "Executor", frame: Frame) -> bool:
     branch = _Branch(executor, frame, tested, end)
     if executor.loops.attempt(branch, branch.make):
         return True
-    executor.loops.refused[key] += 1
+    if not executor.loops.depth:  # in a turn that is tried it is no number, perhaps
+        executor.loops.refused[key] += 1
     return False
 
 

@@ -32,6 +32,7 @@ from dynajit.capture.execution.tried_turns import (
 )
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
+from dynajit.capture.python.iteration import settled_range
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
@@ -328,7 +329,7 @@ class _Test(Tried):
         is_end = self._is_exit(target, len(frame.stack) - 1)
         if not self._is_untouched() or frame.stack[-1] is not iterator or not is_end:
             raise Differs
-        self._rest = state.rest
+        self._rest = settled_range(self._executor, iterator).rest
         frame.push(Scalar(state.rest[0], sources.Turn(self._number, "")))
         frame.index += 1
         return True
