@@ -13,9 +13,9 @@ gradients. Nobody may be able to tell the selected one from the one that an arm 
 is known elsewhere too, or shares memory with what is, is not selected.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import numpy as np
 
@@ -43,7 +43,7 @@ from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.arrays import elements_of, made_like, new_array
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
-from dynajit.capture.values.containers import IteratorValue
+from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.core.records import record
@@ -63,6 +63,9 @@ MOST_OPERATIONS: Final = 200
 
 #: How often the arms of one jump are tried in vain.
 MOST_TRIED: Final = 2
+
+#: The function by which programs ask for one graph of both arms: its module and name.
+_CONDITIONAL: Final = ("dynajit.namespaces.further", "cond")
 
 
 def at_branch(executor: "Executor", frame: Frame) -> bool:
@@ -91,9 +94,11 @@ def at_branch(executor: "Executor", frame: Frame) -> bool:
 
 
 def _is_in_turn(executor: "Executor") -> bool:
-    """Whether what is executed belongs to a turn of a loop of the program."""
+    """Whether what is executed belongs to a turn of a loop of the program, or is the library's
+    function that says so."""
     inner = executor.frames[-1]
-    return any(
+    place = inner.namespace.globals.get("__name__"), inner.code.co_name
+    return place == _CONDITIONAL or any(
         lies_in_loop(frame.body, frame.index if frame is inner else max(frame.index - 1, 0))
         for frame in executor.frames
     )
@@ -137,7 +142,7 @@ class _Branch:
 
     def undo(self) -> None:
         """As if no arm had been tried."""
-        self._builder.arm = self._around
+        self._builder.enter_arm(self._around)
         self._recorder.restore(self._mark)
         self._executor.frames[:] = self._executor.frames[: self.depth]
         self._frame.restore(self._start)
@@ -158,7 +163,7 @@ class _Branch:
         starts = both_ways(self._frame.body, jump)
         first = self._arm(starts[0], condition)
         second = self._arm(starts[1], TABLE.logical_not(condition))
-        self._builder.arm = self._around
+        self._builder.enter_arm(self._around)
         if len(self._builder.nodes) - self._mark.nodes[1] > MOST_OPERATIONS:
             raise Differs
         self._join(condition, first, second)
@@ -184,7 +189,8 @@ class _Branch:
             runs: whether Python runs it, if it comes to the jump.
         """
         executor, frame, around = self._executor, self._frame, self._around
-        self._builder.arm = runs if around is None else TABLE.logical_and(around, runs)
+        self._builder.enter_arm(None)
+        self._builder.enter_arm(runs if around is None else TABLE.logical_and(around, runs))
         frame.restore(self._start)
         frame.pop()
         below = tuple(frame.stack)
@@ -200,7 +206,7 @@ class _Branch:
                 raise Differs
             executor.run_one()
             reads = self._reads()
-        self._builder.arm = None
+        self._builder.enter_arm(None)
         self._check_effects(mark)
         if frame.cells != cells or any(
             a is not b for a, b in zip(frame.stack, below, strict=False)
@@ -311,12 +317,19 @@ class _Branch:
         Raises:
             Differs: two things that are not of one type.
         """
-        recorder = self._recorder
+        recorder, builder = self._recorder, self._builder
+        if is_same(a, b):
+            return a
+        if _is_tuple(a) and _is_tuple(b) and len(a.items) == len(b.items):
+            items = zip(a.items, b.items, strict=True)
+            return TupleValue(tuple(self._selected(condition, *pair) for pair in items))
         forms = {getattr(value, "cls", None) for value in (a, b) if _number(value) is None}
         if a.python_type is not b.python_type or len(forms) > 1:
             raise Differs
         operands = [self._operand(value) for value in (a, b)]
         if not is_like(operands[0].type, operands[1].type):
+            raise Differs
+        if builder.needs_gradient(operands[0]) != builder.needs_gradient(operands[1]):
             raise Differs
         made = recorder.new_tensor(TABLE.where(condition, *operands))
         numbers = [_number(a), _number(b)]
@@ -335,7 +348,7 @@ class _Branch:
             kind = {"shape": (), "dtype": from_numpy(number.dtype), "device": CPU}
             return self._builder.handle(TABLE.full, (number.item(),), kind)
         held = elements_of(self._executor, value)
-        if held is None or not is_plain(self._recorder, held):
+        if held is None or not is_plain(self._recorder, held, True):
             raise Differs
         return value_in(self._recorder, held)
 
@@ -352,13 +365,12 @@ class _Branch:
         Raises:
             Differs: there is such a value.
         """
-        shown = [
-            value
-            for _, a, b in pairs
-            for value in (a, b)
-            if not issubclass(value.python_type, np.generic)
+        sides = [[value for pair in pairs for value in _parts(pair[side])] for side in (1, 2)]
+        sides = [
+            [value for value in side if not issubclass(value.python_type, np.generic)]
+            for side in sides
         ]
-        if not shown:
+        if not any(sides):
             return
         heap, frame = self._recorder.heap, self._frame
         places = {place for place, _, _ in pairs}
@@ -370,11 +382,10 @@ class _Branch:
             for key in others
             if isinstance(key, int) and heap.has(key) and isinstance(heap[key], TensorContents)
         } - {0}
-        for side in (1, 2):
+        for side in sides:
             own: set[int] = set()
-            for pair in pairs:
-                value = pair[side]
-                if issubclass(value.python_type, np.generic):
+            for value in side:
+                if isinstance(value, Constant):
                     continue
                 tensor = elements_of(self._executor, value)
                 if tensor is None or value.object_id in others:
@@ -387,6 +398,19 @@ class _Branch:
                 base = heap[contents.memory].base if contents.memory else tensor
                 if any(self._recorder.existing(entry) is not None for entry in (tensor, base)):
                     raise Differs
+
+
+def _is_tuple(value: Any) -> TypeGuard[TupleValue]:
+    return isinstance(value, TupleValue) and value.cls is tuple
+
+
+def _parts(value: Value) -> Iterator[Value]:
+    """What a tuple holds, and what tuples in it do; of another value itself."""
+    if not _is_tuple(value):
+        yield value
+        return
+    for item in value.items:
+        yield from _parts(item)
 
 
 def _number(value: Any) -> np.number[Any] | np.bool_ | None:

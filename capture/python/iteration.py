@@ -437,7 +437,7 @@ def counted_at_run_time(machine: Machine, function: Value, args: list[Value]) ->
     scalar_predicate(machine, stop, ">=", MANY_ITEMS + start)
     scalar_predicate(machine, stop, "<", MOST_ITEMS)
     machine.recorder.use_scalar_type(stop)
-    state = RangeIterator(range(start, stop.value), stop)
+    state = RangeIterator(range(start, int(stop.value)), stop)
     return new_iterator(machine, state, type(iter(range(0))))
 
 

@@ -53,6 +53,13 @@ class Builder(graph.Builder):
         self.parts: set[graph.Node] = set()
         #: Whether Python runs the arm of a jump that is being captured; None: it is no arm.
         self.arm: graph.Value | None = None
+        #: What that arm has computed so far.
+        self._of_arm: set[graph.Node] = set()
+
+    def enter_arm(self, arm: graph.Value | None) -> None:
+        """From now on an arm of a jump is captured; None: it is no arm."""
+        self.arm = arm
+        self._of_arm = set()
 
     def lift(self, operand: Any) -> Any:
         """Eager tensors and sizes become graph inputs."""
@@ -189,6 +196,8 @@ class Builder(graph.Builder):
             attributes = {**attributes, "device": self.resolve_device(wanted, op.name)}
         if not self.recorder.grad_enabled and op.name != "detach":
             operands = [self.without_gradient(operand) for operand in operands]
+        if self.arm is not None:
+            operands = [self._entering(operand, self.arm) for operand in operands]
         result = self.call(op, operands, attributes)
         if self.arm is not None and may_refuse(result.node):
             others = harmless(op, operands, self.arm)
@@ -197,7 +206,24 @@ class Builder(graph.Builder):
                 operands = others
                 result = self.call(op, operands, attributes)
         self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
+        if self.arm is not None:
+            self._of_arm.add(result.node)
         return result
+
+    def _entering(self, operand: Any, arm: graph.Value) -> Any:
+        """An operand of an arm: of what is older, a gradient passes only where Python runs the arm.
+
+        What an arm hands back that Python leaves out is no zero where its derivative is infinite.
+        """
+        if not isinstance(operand, graph.Value) or operand.node in self._of_arm:
+            return operand
+        if not self.needs_gradient(operand):
+            return operand
+        self.arm = None
+        passed = TABLE.where(arm, operand, self.without_gradient(operand))
+        self.arm = arm
+        self._of_arm.add(passed.node)
+        return passed
 
     def _of_numbers(
         self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]
