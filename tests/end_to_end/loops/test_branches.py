@@ -376,6 +376,69 @@ def test_gradients_are_those_of_the_arm_that_runs():
     np.testing.assert_allclose(found.grad.numpy(), expected.grad.numpy(), 1e-5)
 
 
+def masked(x, w):
+    for _ in range(40):
+        if (x * w).sum() > 1:
+            x = x * 0.9 * w
+        elif x[0] > 0.5:
+            x = (x / w).log().abs()
+        else:
+            x = x + w.sqrt() * 0.05
+    return x
+
+
+def by_cond(x, w):
+    y = dj.cond(x.sum() > 1, lambda x: (x * w, x.sqrt()), lambda x: (x - 1, w.log()), (x,))
+    return y[0] * y[1]
+
+
+@pytest.mark.parametrize("function", [masked, by_cond])
+@pytest.mark.parametrize("start", [[0.0, 0.3, 0.9], [0.0, 0.2, 0.1], [3.0, 2.0, 1.0]])
+def test_infinite_derivatives_of_the_other_arm_are_nothing(function, start):
+    expected, found = (
+        (dj.tensor(start).requires_grad_(), dj.tensor([0.0, 1.0, 1.2]).requires_grad_())
+        for _ in range(2)
+    )
+    function(*expected).sum().backward()
+    dj.compile(function, fullgraph=True)(*found).sum().backward()
+
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_allclose(b.grad.numpy(), a.grad.numpy(), 1e-4)
+
+
+def test_second_derivatives_and_tangents_are_those_of_eager_execution():
+    def cubes(x):
+        for _ in range(20):
+            x = x * 0.9 if x.sum() > 1 else x + 0.05 * x * x
+        return (x**3).sum()
+
+    def function(x):
+        return dj.func.hessian(cubes)(x), dj.func.jvp(cubes, (x,), (dj.ones_like(x),))[1]
+
+    x = dj.tensor([0.1, 0.4, 0.6])
+    same(function(x), dj.compile(function)(x))
+
+
+def test_cond_of_functions_with_effects_is_as_in_plain_python():
+    told = []
+
+    def function(x):
+        return dj.cond(x.sum() > 1, lambda x: told.append(1) or x * 2, lambda x: x - 1, (x,))
+
+    compiled = dj.compile(function)
+    for x in (dj.ones(3), dj.zeros(3)):
+        same(function(x), compiled(x))
+    assert told == [1, 1]
+
+
+def test_cond_that_gives_an_operand_gives_that_very_tensor():
+    def function(x):
+        return dj.cond(x.sum() > 1, lambda x: x, lambda x: x - 1, (x,))
+
+    x = dj.ones(3)
+    assert dj.compile(function)(x) is x
+
+
 def test_outside_loops_a_jump_on_a_tensor_breaks():
     def function(x):
         y = x * 2
