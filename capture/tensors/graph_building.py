@@ -196,7 +196,8 @@ class Builder(graph.Builder):
             attributes = {**attributes, "device": self.resolve_device(wanted, op.name)}
         if not self.recorder.grad_enabled and op.name != "detach":
             operands = [self.without_gradient(operand) for operand in operands]
-        if self.arm is not None:
+        is_view = op.kind is OpKind.MOVEMENT and (op.rule.view or op is TABLE.index)
+        if self.arm is not None and not is_view:  # what a view looks at is known by its operand
             operands = [self._entering(operand, self.arm) for operand in operands]
         result = self.call(op, operands, attributes)
         if self.arm is not None and may_refuse(result.node):
@@ -206,7 +207,7 @@ class Builder(graph.Builder):
                 operands = others
                 result = self.call(op, operands, attributes)
         self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
-        if self.arm is not None:
+        if self.arm is not None and not is_view:
             self._of_arm.add(result.node)
         return result
 

@@ -406,6 +406,28 @@ def test_infinite_derivatives_of_the_other_arm_are_nothing(function, start):
         np.testing.assert_allclose(b.grad.numpy(), a.grad.numpy(), 1e-4)
 
 
+@pytest.mark.parametrize("place", ["rows[i - 1]", "rows[places[i]]", "rows.view(-1)[3:6]"])
+def test_writes_of_an_arm_are_kept_with_their_gradients(place):
+    space: dict[str, Any] = {}
+    program = f"""
+def function(rows, x, places):
+    for i in range(20):
+        if x[i % 3] > 0.5:
+            {place} = x * i
+    return rows * 1
+"""
+    exec(program, space)
+    given = [U[:3].astype(np.float32), PLACES % 4]
+    grads = []
+    for function in (space["function"], dj.compile(space["function"])):
+        x, places = dj.tensor(given[0]).requires_grad_(), dj.tensor(given[1])
+        found = function(dj.zeros(4, 3), x, dj.cat([places[:20], places]))
+        (found * found).sum().backward()
+        grads.append((found.detach(), x.grad))
+
+    same(*grads)
+
+
 def test_second_derivatives_and_tangents_are_those_of_eager_execution():
     def cubes(x):
         for _ in range(20):
