@@ -317,7 +317,7 @@ class _Branch:
         Raises:
             Differs: two things that are not of one type.
         """
-        recorder, builder = self._recorder, self._builder
+        recorder = self._recorder
         if is_same(a, b):
             return a
         if _is_tuple(a) and _is_tuple(b) and len(a.items) == len(b.items):
@@ -329,13 +329,30 @@ class _Branch:
         operands = [self._operand(value) for value in (a, b)]
         if not is_like(operands[0].type, operands[1].type):
             raise Differs
-        if builder.needs_gradient(operands[0]) != builder.needs_gradient(operands[1]):
-            raise Differs
+        if self._leaves_of(operands[0]) != self._leaves_of(operands[1]):
+            raise Differs  # where no gradient comes Python leaves none; zeros are another thing
         made = recorder.new_tensor(TABLE.where(condition, *operands))
         numbers = [_number(a), _number(b)]
         if None not in numbers:
             return new_array(self._executor, made, a.python_type)
         return made_like(self._executor, a if numbers[0] is None else b, made)
+
+    def _leaves_of(self, value: graph.Value) -> set[graph.Node]:
+        """The nodes at which gradients that pass to a value end."""
+        builder = self._builder
+        work = [value.node] if builder.needs_gradient(value) else []
+        seen = set(work)
+        found: set[graph.Node] = set()
+        for node in work:
+            passing = [
+                a for a in node.args if isinstance(a, graph.Node) and builder.node_needs_gradient(a)
+            ]
+            if node in builder.leaves or not passing:
+                found.add(node)
+                continue
+            work += [a for a in dict.fromkeys(passing) if a not in seen]
+            seen.update(passing)
+        return found
 
     def _operand(self, value: Value) -> graph.Value:
         """What a tensor, an array or a number of NumPy's holds.
