@@ -17,7 +17,7 @@ in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn d
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.execution.collected import Appended, NotCollected
@@ -39,23 +39,27 @@ from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.places import sources
+from dynajit.capture.python.iteration import MOST_ITEMS, settled_range
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
-from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
+from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of, steps_of
 from dynajit.capture.values.containers import (
     Collected,
     IteratorValue,
     ListValue,
+    RangeIterator,
 )
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.loop_derivatives import gradients
 from dynajit.ir.loops import Loop, append
 from dynajit.ir.refusals import may_refuse
+from dynajit.ops import TABLE
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -95,18 +99,36 @@ class Watched:
     nodes: int
 
 
+class Attempt(Protocol):
+    """Something that is captured on trial. Mutable.
+
+    Attributes:
+        depth: of the frame that it begins in.
+    """
+
+    depth: int
+
+    def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
+        """Whether it has an item of an iterator of its own."""
+
+    def undo(self) -> None:
+        """As if it had not been tried."""
+
+
 class Watcher:
     """The loops of one capture. Mutable.
 
     Attributes:
         tried: how often the loop of a test was tried, by code object and place.
+        refused: how often the arms of a jump were tried in vain, likewise.
     """
 
     def __init__(self) -> None:
         self._watched: dict[tuple[int, int], Watched] = {}
-        self._open: list[Tried] = []
+        self._open: list[Attempt] = []
         self.count = 0
         self.tried: Counter[tuple[int, int]] = Counter()
+        self.refused: Counter[tuple[int, int]] = Counter()
 
     @property
     def depth(self) -> int:
@@ -118,7 +140,7 @@ class Watcher:
         self.count += 1
         return self.count
 
-    def attempt(self, turn: "Tried", make: Callable[[], None]) -> bool:
+    def attempt(self, turn: Attempt, make: Callable[[], None]) -> bool:
         """Try a turn; what was done is undone where it stands for no other.
 
         Returns:
@@ -166,16 +188,48 @@ class Watcher:
             found.turns >= PEELED
             and tried < MOST_TRIED
             and left >= FEWEST_TURNS - PEELED
-            and (nodes - found.nodes) * left >= FEWEST_NODES
+            and may_try(executor, frame)
         ):
-            tried += 1
-            items = items_of(executor, iterator) if may_try(executor, frame) else None
-            if items is not None:
-                turn = _Turn(executor, frame, found.states[-1], items, self.number())
-                self.attempt(turn, turn.make)
+            is_large = (nodes - found.nodes) * left >= FEWEST_NODES
+            tried += self._try(executor, frame, iterator, found.states[-1], is_large)
         self._watched[key] = Watched(
             frame, iterator, states, found.turns + 1, tried, len(executor.recorder.builder.nodes)
         )
+
+    def _try(
+        self,
+        executor: "Executor",
+        frame: Frame,
+        iterator: IteratorValue,
+        before: SavedFrame,
+        is_large: bool,
+    ) -> bool:
+        """Try a turn that stands for all others.
+
+        Args:
+            before: the frame in front of the turn before.
+            is_large: all turns together are too many operations to be unrolled; however few they
+                are, there is one version for all numbers of turns.
+
+        Returns:
+            Whether it was tried.
+        """
+        if isinstance(executor.heap[iterator.identity], RangeIterator):
+            items = items_of(executor, iterator)
+            if items is not None and items.stop is not None:
+                mark = executor.recorder.mark()
+                counted = _CountedTurn(executor, frame, before, items, self.number())
+                if self.attempt(counted, counted.make):
+                    return True
+                executor.recorder.restore(mark)
+                settled_range(executor, iterator)
+        if not is_large:
+            return False
+        items = items_of(executor, iterator)
+        if items is not None:
+            turn = _Turn(executor, frame, before, items, self.number())
+            self.attempt(turn, turn.make)
+        return True
 
 
 class _Turn(Tried):
@@ -485,6 +539,84 @@ class _Turn(Tried):
         if not is_of_a_turn(scalar):
             raise Differs
         return self._recorder.of_turns_only(scalar)
+
+
+class _CountedTurn(_Turn):
+    """A turn of a loop whose number of turns is known at run time only: it ends by a test.
+
+    What the loop hands on are tensors and ints that go up in equal steps. Lists that grow, memory
+    that is written and gradients have a size, or a count, for each number of turns.
+    """
+
+    differentiable = False
+
+    def __init__(
+        self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
+    ) -> None:
+        assert items.stop is not None
+        self._stop = items.stop
+        before_last = Scalar(self._stop.value - 2, None, ("-", (self._stop, Constant(2))))
+        self._bound = self._as_tensor(executor, before_last)
+        super().__init__(executor, frame, before, items, number)
+
+    @staticmethod
+    def _as_tensor(executor: "Executor", number: Scalar) -> graph.Value:
+        lifted = executor.recorder.lift_scalar(number)
+        found: graph.Value = TABLE.full(lifted, shape=(), dtype=dtypes.int64, device=CPU)
+        return found
+
+    def make(self) -> None:
+        """Capture the turn and make a loop of it.
+
+        Raises:
+            Differs, GraphBreak, ...: it stands for no other, or asks how many there are.
+        """
+        self._capture()
+        if self._memories.further(self._mark.heap) or self._grown():
+            raise Differs
+        self._finish()
+
+    def _finish(self) -> None:
+        """Put a loop in the place of the turn and of all that follow it but the last."""
+        self._check_effects()
+        self._check_locals()
+        recorder, builder = self._recorder, self._builder
+        kept = [name for name in self._tensors if name in self._now.read]
+        pairs = [(self._tensors[name][1], self._after(name)) for name in kept]
+        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        counter = Scalar(self._items.counter[0], sources.Turn(self._number, ""))
+        goes_on = TABLE.lt(self._as_tensor(self._executor, counter), self._bound)
+        taken = self._take()
+        scalars = [scalar for scalar, _ in self._turns.taken.values()]
+        numbers, changes = steps_of(self._items.counter, self._numbers_after(), scalars)
+        inputs = [value.node for _, value in self._turns.taken.values()]
+        stands = [value_in(recorder, stand).node for stand, _ in pairs]
+        body, fixed = body_of(builder.name, taken, inputs, stands, [*after, goes_on.node])
+        builder.take(self._mark.nodes, self._stand_ins)
+        recorder.heap.restore(self._mark.heap)
+        given = [value_in(recorder, self._tensors[name][0]).node for name in kept]
+        loop = Loop(body, tuple(numbers), len(kept), tests=True)
+        results = append(builder, loop, MOST_ITEMS, True, self._operands((*given, *fixed)))
+        found = dict(self._start.locals)
+        for name in self._changed:
+            found.pop(name, None)
+        for name, change in changes.items():
+            found[name] = self._end_of(self._numbers[name][0], change)
+        for name, result in zip(kept, results, strict=False):
+            made = recorder.new_tensor(result)
+            found[name] = made_like(self._executor, self._start.locals[name], made)
+        self._leave(found)
+        self._items.skip(len(self._items.counter) - 1)
+
+    def _end_of(self, first: int | float, change: int) -> Value:
+        """What a variable holds behind the loop, in front of the last turn."""
+        if not change:
+            return constant(first)
+        turns = self._stop.value - 1 - self._items.counter[0]
+        begin = Constant(self._items.counter[0] + 1)
+        count = Scalar(turns, None, ("-", (self._stop, begin)))
+        more = Scalar(turns * change, None, ("*", (count, Constant(change))))
+        return Scalar(first + turns * change, None, ("+", (more, Constant(first))))
 
 
 __all__ = ["FEWEST_TURNS", "Watcher"]

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dynajit.capture.bytecode.instructions import Body, live_locals
+from dynajit.capture.execution.arms import JUMPS, both_ways, jump_at
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
@@ -31,6 +32,7 @@ from dynajit.capture.execution.tried_turns import (
 )
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
+from dynajit.capture.python.iteration import settled_range
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
@@ -58,7 +60,6 @@ ENDLESS: Final = 1 << 40
 #: How often the loop of one test is tried in a capture: the first turns of some differ.
 MOST_TRIED: Final = 2
 
-_JUMPS: Final = {"POP_JUMP_IF_TRUE": True, "POP_JUMP_IF_FALSE": False}
 _ORDERS: Final = frozenset({"<", "<=", ">", ">="})
 _ENDS: Final = frozenset({"RETURN_VALUE", "RAISE_VARARGS", "RERAISE"})
 
@@ -90,7 +91,7 @@ def at_test(executor: "Executor", frame: Frame) -> bool:
 
 def _tested(executor: "Executor", frame: Frame) -> TensorValue | None:
     """The tensor that the next instruction jumps by, if nothing tells its truth."""
-    if not frame.stack or _jump_at(frame.body, frame.index) is None:
+    if not frame.stack or jump_at(frame.body, frame.index) is None:
         return None
     value = frame.stack[-1]
     if not isinstance(value, TensorValue) or number_in(executor, value) is not None:
@@ -102,26 +103,11 @@ def _tested(executor: "Executor", frame: Frame) -> TensorValue | None:
 # where instructions lead
 
 
-def _jump_at(body: Body, index: int) -> int | None:
-    """The index of a jump on a truth that begins here; None: there is none."""
-    instructions = body.instructions
-    if instructions[index].operation == "TO_BOOL":
-        index += 1
-    return index if instructions[index].operation in _JUMPS else None
-
-
-def _both(body: Body, index: int) -> tuple[int, int]:
-    """Where a jump leads, if the truth is true and if it is false."""
-    jump = body.instructions[index]
-    target: int = jump.argument
-    return (target, index + 1) if _JUMPS[jump.operation] else (index + 1, target)
-
-
 def _arms(body: Body, place: int) -> tuple[int, int] | None:
     """(the arm of a test that stays in the loop, the one that leaves it); None: no loop."""
-    jump = _jump_at(body, place)
+    jump = jump_at(body, place)
     assert jump is not None
-    first, second = _both(body, jump)
+    first, second = both_ways(body, jump)
     ways = [_way(body, arm, place) for arm in (first, second)]
     if ways == [None, None]:
         stay, leave = min(first, second), max(first, second)
@@ -189,8 +175,8 @@ def _is_same_way(body: Body, a: int, b: int) -> bool:
         first, second = body.instructions[a], body.instructions[b]
         if first.handler != second.handler:
             return False
-        if first.operation in _JUMPS and second.operation in _JUMPS:
-            work += zip(_both(body, a), _both(body, b), strict=True)
+        if first.operation in JUMPS and second.operation in JUMPS:
+            work += zip(both_ways(body, a), both_ways(body, b), strict=True)
             continue
         if len(_next(body, a)) > 1 or first.operation != second.operation:
             return False
@@ -232,9 +218,9 @@ class _Test(Tried):
         super().__init__(executor, frame, executor.loops.number())
         self._place, self._tested = place, tested
         self._stay, self._leave_at = arms
-        jump = _jump_at(frame.body, place)
+        jump = jump_at(frame.body, place)
         assert jump is not None
-        self._stays_if_true = _both(frame.body, jump)[0] == self._stay
+        self._stays_if_true = both_ways(frame.body, jump)[0] == self._stay
         self._exit = _settled(frame.body, self._leave_at, len(self._start.stack))
         self._live = live_locals(frame.body, self._exit[0])
         self._carried: set[Path] = set()
@@ -319,9 +305,9 @@ class _Test(Tried):
         if frame.index == self._place:
             return True
         body = frame.body
-        own, other = _jump_at(body, self._place), _jump_at(body, frame.index)
+        own, other = jump_at(body, self._place), jump_at(body, frame.index)
         assert own is not None and other is not None
-        pairs = zip(_both(body, own), _both(body, other), strict=True)
+        pairs = zip(both_ways(body, own), both_ways(body, other), strict=True)
         return all(_is_same_way(body, a, b) for a, b in pairs)
 
     # -- during ------------------------------------------------------------------------------
@@ -343,7 +329,7 @@ class _Test(Tried):
         is_end = self._is_exit(target, len(frame.stack) - 1)
         if not self._is_untouched() or frame.stack[-1] is not iterator or not is_end:
             raise Differs
-        self._rest = state.rest
+        self._rest = settled_range(self._executor, iterator).rest
         frame.push(Scalar(state.rest[0], sources.Turn(self._number, "")))
         frame.index += 1
         return True
@@ -357,13 +343,13 @@ class _Test(Tried):
         """The answer to a comparison of what counts turns, which ends the loop when it changes."""
         if frame is not self._frame or symbol not in FUNCTIONS or not self._is_untouched():
             return None
-        jump = _jump_at(frame.body, frame.index)
+        jump = jump_at(frame.body, frame.index)
         if jump is None or not all(isinstance(x, (Scalar, Constant)) for x in (a, b)):
             return None
         a, b = (x if is_of_a_turn(x) else constant(self._known(x)) for x in (a, b))
         assert isinstance(a, (Scalar, Constant)) and isinstance(b, (Scalar, Constant))
         answer = FUNCTIONS[symbol](a.value, b.value)
-        other = _both(frame.body, jump)[1 if answer else 0]
+        other = both_ways(frame.body, jump)[1 if answer else 0]
         if type(answer) is not bool or not self._is_exit(other, len(frame.stack)):
             return None
         self._asked.append((symbol, a, b, answer))

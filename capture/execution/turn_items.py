@@ -36,12 +36,14 @@ class Items:
         item: the number of a turn -> what is given in it; called in the turn.
         skip: lets the iterator go on by so many items.
         lists: heap ids of lists that it goes over.
+        stop: the run-time number at which the counter ends; None: it is the same in other calls.
     """
 
     counter: range
     item: Callable[[Scalar], Value]
     skip: Callable[[int], None]
     lists: tuple[int, ...] = ()
+    stop: Scalar | None = None
 
 
 def items_left(machine: Machine, iterator: Value) -> int | None:
@@ -81,12 +83,15 @@ def items_of(machine: Machine, iterator: IteratorValue) -> Items | None:
     if not count:
         return None
     if isinstance(state, RangeIterator):
-        rest = state.rest
-        return Items(
-            rest,
-            lambda number: number,
-            lambda done: heap.write(iterator.identity, RangeIterator(rest[done:])),
-        )
+        rest, stop = state.rest, state.stop
+
+        def go_on(done: int) -> None:
+            last = (
+                None if stop is None else Scalar(stop.value - 1, None, ("-", (stop, Constant(1))))
+            )
+            heap.write(iterator.identity, RangeIterator(rest[done:], stop, last))
+
+        return Items(rest, lambda number: number, go_on, stop=stop)
     if isinstance(state, SequenceIterator):
         return _of_sequence(machine, iterator, state, count)
     if isinstance(state, EnumerateIterator):

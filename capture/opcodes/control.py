@@ -9,7 +9,7 @@ from dynajit.capture.machine.frames import Frame, Steps
 from dynajit.capture.machine.machine import Handler, Machine
 from dynajit.capture.python.basic import as_python, is_none, is_same, unsupported
 from dynajit.capture.python.generators import resume_generator, stop_iteration_error
-from dynajit.capture.python.iteration import iterate
+from dynajit.capture.python.iteration import counted_at_run_time, iterate
 from dynajit.capture.python.tensors.assertions import asserts
 from dynajit.capture.python.truth import truth
 from dynajit.capture.values.functions import FunctionContents, FunctionValue, GeneratorValue
@@ -90,6 +90,12 @@ def call(machine: Machine, frame: Frame, argument: tuple[int, tuple[str, ...]]) 
     callee, arguments = callee_and_arguments(frame, arguments)
     split = len(arguments) - len(names)
     keywords = dict(zip(names, arguments[split:], strict=True))
+    following = frame.body.instructions[frame.index : frame.index + 2]
+    if not names and [row.operation for row in following] == ["GET_ITER", "FOR_ITER"]:
+        iterator = counted_at_run_time(machine, callee, arguments)
+        if iterator is not None:
+            frame.push(iterator)
+            return
     frame.push((yield from machine.call(callee, arguments[:split], keywords)))
 
 

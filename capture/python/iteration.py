@@ -40,7 +40,8 @@ from dynajit.capture.python.sets import tokens_in_order
 from dynajit.capture.python.tensors.arrays import is_array, new_array, tensor_in
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_method
-from dynajit.capture.python.truth import length, truth
+from dynajit.capture.python.truth import length, scalar_predicate, truth
+from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import (
     DictValue,
     DictViewValue,
@@ -61,7 +62,7 @@ from dynajit.capture.values.containers import (
 )
 from dynajit.capture.values.functions import GeneratorValue
 from dynajit.capture.values.objects import InstanceDictValue, ObjectValue
-from dynajit.capture.values.symbolic import Constant, Known, Value, constant
+from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import MISSING, class_with_methods, lookup
 
@@ -69,6 +70,15 @@ LIMIT_OF_ITEMS = 100_000
 
 #: Rows of a tensor that are all views of the graph when an iteration begins.
 MOST_ROWS: Final = 1000
+
+#: Items of a range whose end is a run-time number: shorter ones have versions of their own.
+MANY_ITEMS: Final = 17
+MOST_ITEMS: Final = 1 << 31
+
+#: The largest first item of such a range, and how many of its turns are captured as they come
+#: before its end is taken to be the same in other calls.
+LAST_FIRST: Final = 4
+TURNS_AS_THEY_COME: Final = 4
 
 
 def new_iterator(machine: Machine, state: Any, cls: type) -> IteratorValue:
@@ -380,11 +390,55 @@ def _is_from_a_broken_loop(iterator: IteratorValue) -> bool:
 
 
 def _advance_range(machine: Machine, iterator: IteratorValue, state: RangeIterator) -> Value | None:
+    if state.last is not None:
+        machine.heap.write(iterator.identity, RangeIterator(state.rest[1:]))
+        last: Value = state.last
+        return last
+    if state.stop is not None and state.rest[0] >= LAST_FIRST + TURNS_AS_THEY_COME:
+        state = settled_range(machine, iterator)
     if not state.rest:
         machine.heap.write(iterator.identity, Exhausted())
         return None
-    machine.heap.write(iterator.identity, RangeIterator(state.rest[1:]))
+    machine.heap.write(iterator.identity, RangeIterator(state.rest[1:], state.stop))
     return constant(state.rest[0])
+
+
+def settled_range(machine: Machine, iterator: IteratorValue) -> RangeIterator:
+    """A range whose end is the same in other calls from now on."""
+    state = machine.heap[iterator.identity]
+    assert isinstance(state, RangeIterator)
+    if state.stop is None:
+        return state
+    machine.recorder.specialise(state.stop)
+    found = RangeIterator(state.rest)
+    machine.heap.write(iterator.identity, found)
+    return found
+
+
+def counted_at_run_time(machine: Machine, function: Value, args: list[Value]) -> Value | None:
+    """`iter(range(n))` of a number that varies, if it has many items; None: it is something else.
+
+    That it has many is guarded; what else depends on their number is up to who goes over them.
+    """
+    if not isinstance(function, Known) or function.object is not range or len(args) > 2:
+        return None
+    stop, start = args[-1] if args else None, 0
+    if len(args) == 2:
+        if not isinstance(args[0], Constant) or type(args[0].value) is not int:
+            return None
+        start = args[0].value
+    if not isinstance(stop, Scalar) or stop.python_type is not int or stop.symbolic is not None:
+        return None
+    varies = not is_of_a_turn(stop) and machine.recorder.sizes.varies(stop)
+    if not 0 <= start <= LAST_FIRST or not varies:
+        return None
+    if not MANY_ITEMS + start <= stop.value < MOST_ITEMS:
+        return None
+    scalar_predicate(machine, stop, ">=", MANY_ITEMS + start)
+    scalar_predicate(machine, stop, "<", MOST_ITEMS)
+    machine.recorder.use_scalar_type(stop)
+    state = RangeIterator(range(start, int(stop.value)), stop)
+    return new_iterator(machine, state, type(iter(range(0))))
 
 
 def _advance_sequence(

@@ -28,6 +28,7 @@ from dynajit.capture.region.rebuild_functions import is_exchanged, partial_metho
 from dynajit.capture.region.rebuild_iterators import (
     TEXT_ITERATORS,
     exhausted,
+    range_iterator,
     sequence_iterator,
     table_iterator,
 )
@@ -380,7 +381,12 @@ class Rebuilder:
             start = getattr(getattr(state.table, "cls", None), named, order)
             self.call(emitter, table_iterator, state.table, state.position, start)
         elif isinstance(state, RangeIterator):
-            self.call(emitter, iter, Constant(state.rest))
+            if state.stop is None:
+                self.call(emitter, iter, Constant(state.rest))
+            else:
+                first = state.last
+                first = Constant(state.rest[0]) if first is None else first
+                self.call(emitter, range_iterator, first, state.stop)
         elif isinstance(state, SequenceIterator) and state.is_reversed:
             start = getattr(getattr(state.sequence, "cls", None), "__reversed__", reversed)
             self.call(emitter, sequence_iterator, state.sequence, state.position, start)

@@ -20,6 +20,11 @@ def sequence_iterator(items: Any, position: int, start: Callable[[Any], Any] = i
     return iterator
 
 
+def range_iterator(start: int, stop: int) -> Any:
+    """An iterator over what a range has left."""
+    return iter(range(start, stop))
+
+
 def table_iterator(table: Any, position: int, start: Callable[[Any], Any] = iter) -> Any:
     """An iterator over a dict, view or set that has given `position` items.
 

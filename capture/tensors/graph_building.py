@@ -13,6 +13,7 @@ from dynajit.capture.guards.guards import GRAD_MODE_SOURCE
 from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.places import sources
 from dynajit.capture.tensors import layouts
+from dynajit.capture.tensors.left_out import harmless
 from dynajit.capture.tensors.memory import make_leaf, operands_of
 from dynajit.capture.tensors.rows import joined
 from dynajit.capture.values.symbolic import Scalar
@@ -25,6 +26,7 @@ from dynajit.core.types.value_types import ScalarType, Shape, TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.node import Node
+from dynajit.ir.refusals import may_refuse
 from dynajit.ops import TABLE
 from dynajit.ops.calls.autocast import for_row
 from dynajit.ops.rows.composites import narrow, wide
@@ -49,6 +51,15 @@ class Builder(graph.Builder):
         self.leaves: dict[graph.Node, int] = {}
         #: Views that one call gave.
         self.parts: set[graph.Node] = set()
+        #: Whether Python runs the arm of a jump that is being captured; None: it is no arm.
+        self.arm: graph.Value | None = None
+        #: What that arm has computed so far.
+        self._of_arm: set[graph.Node] = set()
+
+    def enter_arm(self, arm: graph.Value | None) -> None:
+        """From now on an arm of a jump is captured; None: it is no arm."""
+        self.arm = arm
+        self._of_arm = set()
 
     def lift(self, operand: Any) -> Any:
         """Eager tensors and sizes become graph inputs."""
@@ -185,9 +196,35 @@ class Builder(graph.Builder):
             attributes = {**attributes, "device": self.resolve_device(wanted, op.name)}
         if not self.recorder.grad_enabled and op.name != "detach":
             operands = [self.without_gradient(operand) for operand in operands]
+        is_view = op.kind is OpKind.MOVEMENT and (op.rule.view or op is TABLE.index)
+        if self.arm is not None and not is_view:  # what a view looks at is known by its operand
+            operands = [self._entering(operand, self.arm) for operand in operands]
         result = self.call(op, operands, attributes)
+        if self.arm is not None and may_refuse(result.node):
+            others = harmless(op, operands, self.arm)
+            if others is not None:
+                self._nodes.remove(result.node)
+                operands = others
+                result = self.call(op, operands, attributes)
         self._needs_gradient[result.node] = self._result_needs_gradient(op, operands, result)
+        if self.arm is not None and not is_view:
+            self._of_arm.add(result.node)
         return result
+
+    def _entering(self, operand: Any, arm: graph.Value) -> Any:
+        """An operand of an arm: of what is older, a gradient passes only where Python runs the arm.
+
+        What an arm hands back that Python leaves out is no zero where its derivative is infinite.
+        """
+        if not isinstance(operand, graph.Value) or operand.node in self._of_arm:
+            return operand
+        if not self.needs_gradient(operand):
+            return operand
+        self.arm = None
+        passed = TABLE.where(arm, operand, self.without_gradient(operand))
+        self.arm = arm
+        self._of_arm.add(passed.node)
+        return passed
 
     def _of_numbers(
         self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]

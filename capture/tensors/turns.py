@@ -24,6 +24,10 @@ from dynajit.ir.loops import LARGEST_NUMBER, Listed, Steps
 #: Turns whose numbers are found one by one: some tenths of a second.
 MOST_LISTED: Final = 100_000
 
+#: Of numbers that fit 64 bits whatever number of turns below 2**31 there is.
+LARGEST_START: Final = 1 << 60
+LARGEST_STEP: Final = 1 << 28
+
 
 class Varies(Exception):
     """A number is not one of the same class in every turn, or computing it raises."""
@@ -203,6 +207,28 @@ def _in_steps(
     if any(abs(step.at(turn)) >= LARGEST_NUMBER for step in exact for turn in (0, last)):
         raise Varies
     return list(exact), ends
+
+
+def steps_of(
+    counter: range, carried: Mapping[str, tuple[int | float, Any]], wanted: Sequence[Scalar]
+) -> tuple[Sequence[Steps], dict[str, int]]:
+    """`numbers_of` for any number of turns: what numbers are, and what variables change by.
+
+    Raises:
+        Varies: they do not go up in equal steps, or in such that some number of turns makes them
+            too large.
+    """
+    found = _in_steps(counter[:1], carried, wanted)
+    if found is None:
+        raise Varies
+    numbers, ends = found
+    changes = {name: int(end - carried[name][0]) for name, end in ends.items()}
+    exact = [number for number in numbers if isinstance(number, Steps)]
+    known = [Steps(int(carried[name][0]), change) for name, change in changes.items()]
+    for steps in (*exact, *known):
+        if abs(steps.start) > LARGEST_START or abs(steps.step) > LARGEST_STEP:
+            raise Varies
+    return exact, changes
 
 
 def _is_read_once(after: Any, name: str) -> bool:

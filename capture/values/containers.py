@@ -229,9 +229,17 @@ class TableIterator:
 
 @record
 class RangeIterator:
-    """Over the rest of a range."""
+    """Over the rest of a range.
+
+    Args:
+        rest: what it gives, as far as this call goes.
+        stop: the run-time number at which it ends; None: `rest` is the same in other calls.
+        last: the run-time number that is given next, and is the last one.
+    """
 
     rest: range
+    stop: Any = None
+    last: Any = None
 
 
 @record

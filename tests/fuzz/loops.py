@@ -56,6 +56,26 @@ RARE = [
     "if len(out) > 20: $a = out[-1] * 0.5",
     "out.append(xs[$i % 7])",
 ]
+#: What a branch on data asks, and its forms.
+CONDITIONS = [
+    "$a.sum() > 1.5", "$a[0] > 0.5", "$a[$i % 5] < $a[1]", "xs[$i % 7, 2] > 0.5 and $a[1] < 1",
+    "not $a[2] < 0.7", "$a.sum() > t or xs[$i % 7, 0] > 0.6", "$a.sum()", "u != 0", "u < 2.5",
+    "($a[0] - $a[0]) / ($a[1] - $a[1]) > 0", "xs[$i % 7, 1] < xs[3, $i % 5] < 0.9",
+]  # fmt: skip
+BRANCHES = [
+    "if $c: $s", "if $c: $s\n else: $s", "if $c: $s\n else: $s", "if $c:\n  $s\n  $s",
+    "if $c: $s\n elif $c: $s\n else: $s", "if $c: continue", "$a = $a * 0.5 if $c else $a + 0.1",
+    "$a = $a * (0.5 if $c else 0.7)", "u = 6 // u + 1 if u != 0 else u + 3",
+    "if u != 0: u = 12 // u\n else: u = u + 2", "if $c: u = u + 1", "$a = pick($a, $i)",
+    "if $c: u = ns[u % 7]", "if u < 7: u = ns[u] + 1", "m = $a.sum(); m = m if m < 2 else m * 0.5",
+    "if $c:\n  if $c: $s\n  else: $s\n else: $s", "if $c: d = $a * 0.5; $a = d + 1",
+]  # fmt: skip
+HELPER = """
+def pick(x, i):
+ if x.sum() > 2.0: return x * 0.5
+ y = x + 0.25
+ return y
+"""
 HEADS = [
     ["for i in range({n}):"], ["for i in range({n}):"], ["for i in range({m}, 2, -3):"],
     ["for i, x in enumerate(ys[:{n}]):"], ["for x in ys[:{n}]:"],
@@ -104,21 +124,43 @@ def text(seed: int) -> str:
         lines.append("a = a + 1; b = b * 0.5")
     lines += [line.format(n=turns, m=3 * turns) for line in chosen.choice(HEADS)]
     lines += [" " + statement("i") for _ in range(chosen.randint(1, 5))]
+    has_branches = seed % 4 == 2
+    if has_branches:
+        number = ("np.int64({})" if is_of_arrays(seed) else "dj.tensor({})").format
+        lines.insert(2, f"u = {number(3)} + 0; m = a.sum(); ns = xs[:, 0] * 7")
+        lines.insert(3, "ns = ns.astype(np.int64)" if is_of_arrays(seed) else "ns = ns.long()")
+        for _ in range(chosen.randint(1, 3)):
+            lines += (" " + branch(chosen, statement)).split("\n")
     if chosen.random() < 0.2:
         lines += [" for j in range(18):", "  " + statement("j").replace("break", "pass")]
-    if chosen.random() < 0.3:
+    if chosen.random() < 0.3 and not has_branches:
         lines.append(" if a.abs().sum() < 0.5: break")
     names = chosen.sample(
         ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x"], chosen.randint(2, 5)
     )
+    names += ["u", "m"] * has_branches
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
     names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")
-    found = "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
+    found = HELPER * has_branches
+    found += "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
     if is_of_arrays(seed):
         for own, other in NUMPY.items():
             found = found.replace(own, other)
     return found
+
+
+def branch(chosen: random.Random, statement: Callable[[str], str]) -> str:
+    """An `if` on data, some lines long."""
+    found = chosen.choice(BRANCHES)
+    while "$c" in found:
+        found = found.replace("$c", chosen.choice(CONDITIONS), 1)
+    while "$s" in found:
+        arm = statement("i")
+        found = found.replace("$s", "pass" if arm.startswith("if ") else arm, 1)
+    while "$a" in found:
+        found = found.replace("$a", chosen.choice("abc"), 1)
+    return found.replace("$i", "i")
 
 
 def is_of_arrays(seed: int) -> bool:
@@ -178,7 +220,7 @@ def difference(expected: Any, found: Any, path: str = "") -> str | None:
             return f"{path}: length {len(expected)} expected, found {len(found)}"
         each = enumerate(zip(expected, found, strict=True))
         return next((d for k, (a, b) in each if (d := difference(a, b, f"{path}[{k}]"))), None)
-    if isinstance(expected, np.ndarray):
+    if isinstance(expected, (np.ndarray, np.floating)) and type(expected) is type(found):
         is_equal = expected.shape == found.shape and np.allclose(
             expected, found, 1e-9, 1e-12, equal_nan=True
         )
