@@ -116,7 +116,7 @@ def integers(most: int, *shape: int) -> np.ndarray[Any, Any]:
 
 PROGRAMS: dict[Callable[..., None], tuple[np.ndarray[Any, Any], ...]] = {
     prefix: (floats(N), floats(N)),
-    gauss_seidel: (floats(9, 8),),
+    gauss_seidel: (floats(24, 22),),
     floyd_warshall: (floats(5, 5),),
     lu: (floats(7, 7) + 7 * np.eye(7),),
     matrix_product: (np.zeros((5, 6)), floats(5, 4), floats(4, 6)),
