@@ -242,7 +242,7 @@ INVERSES = frozenset((-1, -2))
 """Exponents for which PyTorch divides."""
 
 MOST_NEAR_POWER = 6
-"""Exponents for which the vector headers have `dj_pow_near_f32`."""
+"""Exponents for which the vector headers have `dj_pow_near_f32` and `dj_pow_near_f64`."""
 
 
 def _near_form(
@@ -256,6 +256,8 @@ def _near_form(
         return text.replace("_f64(", "_near_f64(", 1), f"dj_lgamma_is_far_f64({operands[0]})"
     if expression.function == "pow" and is_float:
         return _near_power(expression.arguments[1], *operands)
+    if expression.function == "pow" and expression.dtype is dtypes.float64:
+        return _near_wide_power(expression.arguments[1], *operands)
     if not expression.dtype.is_floating_point:
         return None
     return near_form(expression.function, expression.dtype, text, *operands)
@@ -272,6 +274,15 @@ def _near_power(exponent: Expression, x: str, y: str) -> tuple[str, str] | None:
     if not isinstance(exponent, Literal) or not abs(exponent.value) <= MOST_NEAR_POWER:
         return None
     return f"dj_pow_near_f32({x}, {y})", f"dj_pow_is_far_f32({x})"
+
+
+def _near_wide_power(exponent: Expression, x: str, y: str) -> tuple[str, str] | None:
+    """`_near_form` of a power of a double with a known exponent: all have the same bits."""
+    if not isinstance(exponent, Literal) or exponent.value in INVERSES:
+        return None
+    if not abs(exponent.value) <= MOST_NEAR_POWER:
+        return None
+    return f"dj_pow_near_f64({x}, {y})", f"dj_pow_is_far_f64({x})"
 
 
 def _is_whole(exponent: Expression) -> bool:

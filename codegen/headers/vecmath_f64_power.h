@@ -18,15 +18,14 @@ dj_product_rest_wide(double a, double b, double product)
 #endif
 }
 
-/* log(x) for a positive finite x, and in `*rest` what is missing: 2 atanh(s), s = f / (2 + f). */
+/* log(2^k (1 + f)) for f in [-0.3, 0.42], and in `*rest` what is missing: 2 atanh(s), s = f / (2 + f).
+ * One division: `s_low` is what `s` lacks, however that was rounded. */
 static inline double
-dj_log_pair_wide(double x, double *rest)
+dj_log_pair_wide(double f, double k, double *rest)
 {
-    double k;
-    double f = dj_split_wide(x, &k);
-    double d = 2.0 + f, d_low = (2.0 - d) + f;
-    double s = f / d, product = s * d;
-    double s_low = ((f - product) - dj_product_rest_wide(s, d, product) - s * d_low) / d;
+    double d = 2.0 + f, d_low = (2.0 - d) + f, inverse = 1.0 / d;
+    double s = f * inverse, product = s * d;
+    double s_low = ((f - product) - dj_product_rest_wide(s, d, product) - s * d_low) * inverse;
     double z = s * s, z_low = DJ_FMA_F64(s + s, s_low, dj_product_rest_wide(s, s, z));
     double cube = s * z;
     double cube_low = dj_product_rest_wide(s, z, cube) + (s * z_low + s_low * z);
@@ -50,11 +49,36 @@ dj_log_pair_wide(double x, double *rest)
     return result;
 }
 
+/* pow_near is for x in [2^-160, 2^160], and 0. */
+static inline int
+dj_pow_is_far_f64(double x)
+{
+    uint64_t bits = dj_bits_of_double(x);
+    return !((bits - 0x35f0000000000000u <= 0x1400000000000000u) | (bits == 0));
+}
+
+/* As dj_pow_f64, bit for bit, for |y| <= 6: no result is subnormal or leaves the range of double. */
+static inline double
+dj_pow_near_f64(double x, double y)
+{
+    uint64_t bits = dj_bits_of_double(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+    double k = (double)((int32_t)(bits >> 52) - 1023), low, shifted;
+    double f = dj_double_of_bits((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+    double log = dj_log_pair_wide(f, k, &low);
+    double t = y * log;
+    double t_low = DJ_FMA_F64(y, low, dj_product_rest_wide(y, log, t));
+    double v = 1.0 + dj_expm1_reduced_wide(dj_exp_reduced_wide(t, &shifted) + t_low);
+    double z = dj_double_of_bits(dj_bits_of_double(v) + (dj_bits_of_double(shifted) << 52));
+    double zero = y < 0.0 ? INFINITY : y == 0.0 ? 1.0 : 0.0;
+    return x == 0.0 ? zero : z;
+}
+
 static inline double
 dj_pow_f64(double x, double y)
 {
-    double a = fabs(x), low, shifted;
-    double log = dj_log_pair_wide(a, &low);
+    double a = fabs(x), k, low, shifted;
+    double f = dj_split_wide(a, &k);
+    double log = dj_log_pair_wide(f, k, &low);
     double t = y * log;
     double t_low = DJ_FMA_F64(y, low, dj_product_rest_wide(y, log, t));
     t_low = fabs(t) < 800.0 ? t_low : 0.0;

@@ -81,6 +81,10 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     source += (
         "void run_pow(const double *x, const double *y, double *z, long n)"
         "{ for (long i = 0; i < n; i++) z[i] = dj_pow_f64(x[i], y[i]); }\n"
+        "void run_pow_near(const double *x, const double *y, double *z, long n)"
+        "{ for (long i = 0; i < n; i++) {"
+        " double near = dj_pow_near_f64(x[i], y[i]), far = dj_pow_f64(x[i], y[i]);"
+        " z[i] = (fabs(y[i]) <= 6.0) & !dj_pow_is_far_f64(x[i]) ? near : far; } }\n"
         "void exact_pow(const double *x, const double *y, long double *z, long n)"
         "{ for (long i = 0; i < n; i++) z[i] = powl(x[i], y[i]); }\n"
     )
@@ -195,6 +199,24 @@ def test_powers_are_within_4_ulp(library: ctypes.CDLL) -> None:
     zero = rounded == 0
     np.testing.assert_array_equal(np.signbit(rounded[zero]), np.signbit(z[zero]))
     assert error.max() <= 4.0, (error.max(), x[error.argmax()], y[error.argmax()])
+
+
+def test_powers_of_ordinary_operands_have_the_same_bits(library: ctypes.CDLL) -> None:
+    """Those for which loops have a shorter form; at its ends, too."""
+    rng = np.random.default_rng(1)
+    ends = 2.0 ** np.array([-161.0, -160, -159.99, 159.99, 160, 160.01])
+    edges = np.array([*SPECIAL, *ends, 2, 0.5, 6.0, -6.0, 2.2, -1.5, 1 / 3])
+    random = [2.0 ** rng.uniform(-170, 170, 300_000), rng.uniform(-6.1, 6.1, 300_000)]
+    beside_one = [1 + rng.standard_normal(100_000) * 1e-6, rng.uniform(-6, 6, 100_000)]
+    pairs = np.array(np.meshgrid(edges, edges)).reshape(2, -1)
+    parts = np.concatenate([pairs, random, beside_one], axis=1)
+    x, y = (np.ascontiguousarray(part) for part in parts)
+    results = np.empty_like(x), np.empty_like(x)
+    for function, result in zip((library.run_pow, library.run_pow_near), results, strict=True):
+        pointers = [ctypes.c_void_p(part.ctypes.data) for part in (x, y, result)]
+        function(*pointers, ctypes.c_long(x.size))
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(*map(np.signbit, results))
 
 
 def test_angles_of_points_are_within_4_ulp(library: ctypes.CDLL) -> None:
