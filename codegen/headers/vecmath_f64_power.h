@@ -3,6 +3,9 @@
  * tests/codegen/test_vecmath_f64.py measures the error.
  */
 
+#define DJ_INFINITE_BITS_F64 INT64_C(0x7ff0000000000000)
+#define DJ_ONE_BITS_F64 INT64_C(0x3ff0000000000000)
+
 /* a * b - product, where product is a * b rounded. Source of the form without fused products:
  * T. J. Dekker, "A floating-point technique for extending the available precision", 1971. */
 static inline double
@@ -73,10 +76,20 @@ dj_pow_near_f64(double x, double y)
     return x == 0.0 ? zero : z;
 }
 
+/* `a` where c is 1, else `b`, by masks: the compiler makes branches of choices behind a
+ * choice of x (a maximum with 0), where it knows them for one of its values, and no vectors then. */
+static inline double
+dj_chosen_f64(int64_t c, double a, double b)
+{
+    uint64_t mask = -(uint64_t)c;
+    return dj_double_of_bits((dj_bits_of_double(a) & mask) | (dj_bits_of_double(b) & ~mask));
+}
+
 static inline double
 dj_pow_f64(double x, double y)
 {
-    double a = fabs(x), k, low, shifted;
+    int64_t bits = (int64_t)dj_bits_of_double(x), size = bits & INT64_MAX;
+    double a = dj_double_of_bits((uint64_t)size), k, low, shifted;
     double f = dj_split_wide(a, &k);
     double log = dj_log_pair_wide(f, k, &low);
     double t = y * log;
@@ -91,17 +104,18 @@ dj_pow_f64(double x, double y)
     double most = v < 1.0 ? 1024.0 : 1023.0; /* v * 2^n is a number up to this n */
     z = shifted - DJ_ROUND_MAGIC_F64 > most ? INFINITY : z;
     double grown = y < 0.0 ? 0.0 : INFINITY, shrunk = y < 0.0 ? INFINITY : 0.0;
-    z = a == INFINITY ? grown : z;
-    z = a == 0.0 ? shrunk : z;
-    double limit = (a > 1.0) == (y > 0.0) ? INFINITY : 0.0;
-    limit = a == 1.0 ? 1.0 : limit;
+    z = dj_chosen_f64(size == DJ_INFINITE_BITS_F64, grown, z);
+    z = dj_chosen_f64(size == 0, shrunk, z);
+    double limit = dj_chosen_f64((size > DJ_ONE_BITS_F64) == (y > 0.0), INFINITY, 0.0);
+    limit = dj_chosen_f64(size == DJ_ONE_BITS_F64, 1.0, limit);
     z = fabs(y) == INFINITY ? limit : z;
     double half = y * 0.5;
     int is_whole = floor(y) == y, is_odd = is_whole & (floor(half) != half);
     double turned = is_odd ? -z : z;
-    turned = is_whole | (a == INFINITY) | (a == 0.0) ? turned : NAN;
-    z = dj_bits_of_double(x) >> 63 ? turned : z;
-    z = x != x ? x : z;
+    int has_sign = is_whole | (size == DJ_INFINITE_BITS_F64) | (size == 0);
+    turned = dj_chosen_f64(has_sign, turned, NAN);
+    z = dj_chosen_f64(bits < 0, turned, z);
+    z = dj_chosen_f64(size > DJ_INFINITE_BITS_F64, x, z);
     z = y != y ? y : z;
-    return (x == 1.0) | (y == 0.0) ? 1.0 : z;
+    return dj_chosen_f64((bits == DJ_ONE_BITS_F64) | (y == 0.0), 1.0, z);
 }
