@@ -202,6 +202,24 @@ def test_powers_are_within_4_ulp(library: ctypes.CDLL, form: str) -> None:
     assert error.max() <= 4.0, (error.max(), x[error.argmax()], y[error.argmax()])
 
 
+def test_powers_of_ordinary_operands_have_the_same_bits(library: ctypes.CDLL) -> None:
+    """Those for which loops have a shorter form; at its ends, too."""
+    rng = np.random.default_rng(1)
+    ends = 2.0 ** np.array([-61.0, -60, -59.99, 59.99, 60, 60.01])
+    edges = np.array([*SPECIAL, *ends, 2, 0.5, 16.0, -16.0, 16.1, 2.2, -1.5, 1 / 3])
+    random = [2.0 ** rng.uniform(-65, 65, 300_000), rng.uniform(-17, 17, 300_000)]
+    beside_one = [1 + rng.standard_normal(100_000) * 1e-6, rng.uniform(-6, 6, 100_000)]
+    pairs = np.array(np.meshgrid(edges, edges)).reshape(2, -1)
+    parts = np.concatenate([pairs, random, beside_one], axis=1)
+    x, y = (np.ascontiguousarray(part) for part in parts)
+    results = np.empty_like(x), np.empty_like(x)
+    for function, result in zip((library.run_pow, library.run_pow_near), results, strict=True):
+        pointers = [ctypes.c_void_p(part.ctypes.data) for part in (x, y, result)]
+        function(*pointers, ctypes.c_long(x.size))
+    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(*map(np.signbit, results))
+
+
 def test_angles_of_points_are_within_4_ulp(library: ctypes.CDLL) -> None:
     """All pairs of edges with their C99 results, and points of every size and direction."""
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
+from dynajit.capture.execution import loops
 
 RANDOM = np.random.default_rng(0)
 
@@ -222,6 +223,157 @@ def option_tree(spot: Any) -> Any:
     return values[:, 0]
 
 
+def euler(x: Any, v: Any) -> Any:
+    for _ in range(30):
+        x, v = x + 0.01 * v, v - 0.01 * np.sin(x)
+    return x, v
+
+
+def runge_kutta(y: Any) -> Any:
+    for _ in range(20):
+        a = np.cos(y)
+        b = np.cos(y + 0.05 * a)
+        c = np.cos(y + 0.05 * b)
+        d = np.cos(y + 0.1 * c)
+        y = y + 0.1 / 6 * (a + 2 * b + 2 * c + d)
+    return y
+
+
+def newton(a: Any) -> Any:
+    x = a * 1.0
+    for _ in range(8):
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def conjugate_gradient(a: Any, b: Any) -> Any:
+    x, r = np.zeros_like(b), b.copy()
+    p, size = r, r @ r
+    for _ in range(5):
+        ap = a @ p
+        alpha = size / (p @ ap)
+        x, r = x + alpha * p, r - alpha * ap
+        new = r @ r
+        p, size = r + new / size * p, new
+    return x
+
+
+def power_iteration(a: Any, x: Any) -> Any:
+    for _ in range(25):
+        x = a @ x
+        x = x / np.sqrt(np.sum(x * x))
+    return x @ a @ x, x
+
+
+def sinkhorn(cost: Any) -> Any:
+    kernel = np.exp(-cost)
+    u, v = np.ones(cost.shape[0]), np.ones(cost.shape[1])
+    for _ in range(20):
+        u = 1 / (kernel @ v)
+        v = 1 / (kernel.T @ u)
+    return u[:, None] * kernel * v
+
+
+def heat(u: Any) -> Any:
+    u = u.copy()
+    for _ in range(30):
+        u[1:-1] += 0.2 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return u
+
+
+def jacobi(a: Any, b: Any) -> Any:
+    diagonal, x = np.diag(a), np.zeros_like(b)
+    for _ in range(30):
+        x = (b - a @ x + diagonal * x) / diagonal
+    return x
+
+
+def mandelbrot(real: Any, imaginary: Any) -> Any:
+    x, y, turns = np.zeros_like(real), np.zeros_like(real), np.zeros(real.shape, np.int64)
+    for _ in range(20):
+        inside = x * x + y * y < 4
+        x, y = (
+            np.where(inside, x * x - y * y + real, x),
+            np.where(inside, 2 * x * y + imaginary, y),
+        )
+        turns = turns + inside
+    return turns
+
+
+def page_rank(links: Any) -> Any:
+    n = links.shape[0]
+    rank, shares = np.full(n, 1 / n), links / links.sum(axis=0)
+    for _ in range(25):
+        rank = 0.15 / n + 0.85 * (shares @ rank)
+    return rank
+
+
+def value_iteration(moves: Any, rewards: Any) -> Any:
+    values = np.zeros(rewards.shape[0])
+    for _ in range(25):
+        gains = rewards + 0.9 * (moves @ values).T
+        values = gains.max(axis=1)
+    return values, gains.argmax(axis=1)
+
+
+def kalman(seen: Any) -> Any:
+    mean, spread, means = np.zeros(2), np.ones(2), []
+    for t in range(seen.shape[0]):
+        spread = spread + 0.1
+        gain = spread / (spread + 0.5)
+        mean, spread = mean + gain * (seen[t] - mean), (1 - gain) * spread
+        means.append(mean)
+    return np.stack(means)
+
+
+def viterbi(start: Any, moves: Any, seen: Any) -> Any:
+    best, chosen = start, []
+    for t in range(seen.shape[0]):
+        paths = best[:, None] + moves
+        chosen.append(paths.argmax(axis=0))
+        best = paths.max(axis=0) + seen[t]
+    return best, np.stack(chosen)
+
+
+def polynomial(coefficients: Any, x: Any) -> Any:
+    total = np.zeros_like(x)
+    for k in range(coefficients.shape[0] - 1, -1, -1):
+        total = total * x + coefficients[k]
+    return total
+
+
+def logistic_regression(x: Any, y: Any) -> Any:
+    w = np.zeros(x.shape[1])
+    for _ in range(30):
+        w = w - 0.1 * (x.T @ (1 / (1 + np.exp(-(x @ w))) - y)) / x.shape[0]
+    return w
+
+
+def gray_scott(u: Any, v: Any) -> Any:
+    for _ in range(15):
+        both = u * v * v
+        spread = np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
+        u, v = u + 0.1 * spread - 0.1 * both + 0.03 * (1 - u), v + 0.1 * both - 0.09 * v
+    return u, v
+
+
+def matrix_roots(a: Any) -> Any:
+    y, z, one = a, np.eye(a.shape[0]), np.eye(a.shape[0])
+    for _ in range(12):
+        step = 0.5 * (3 * one - z @ y)
+        y, z = y @ step, step @ z
+    return y
+
+
+def adam(w: Any, x: Any, y: Any) -> Any:
+    first, second = np.zeros_like(w), np.zeros_like(w)
+    for k in range(1, 21):
+        slope = x.T @ (x @ w - y) / x.shape[0]
+        first, second = 0.9 * first + 0.1 * slope, 0.99 * second + 0.01 * slope * slope
+        w = w - 0.05 * first / (1 - 0.9**k) / (np.sqrt(second / (1 - 0.99**k)) + 1e-8)
+    return w
+
+
 A = _normal(6, 6)
 SYMMETRIC = A @ A.T + 6 * np.eye(6)
 
@@ -314,6 +466,24 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         option_tree,
         (np.linspace(80.0, 120.0, 5),),
     ),
+    (euler, (_normal(5), _normal(5))),
+    (runge_kutta, (_normal(5),)),
+    (newton, (np.abs(_normal(5)) + 1,)),
+    (conjugate_gradient, (SYMMETRIC, _normal(6))),
+    (power_iteration, (SYMMETRIC, np.ones(6))),
+    (sinkhorn, (np.abs(_normal(5, 5)),)),
+    (heat, (_normal(20),)),
+    (jacobi, (SYMMETRIC + 30 * np.eye(6), _normal(6))),
+    (mandelbrot, (_normal(8, 8), _normal(8, 8))),
+    (page_rank, (np.abs(_normal(6, 6)) + 0.1,)),
+    (value_iteration, (RANDOM.dirichlet(np.ones(4), (3, 4)), _normal(4, 3))),
+    (kalman, (_normal(12, 2),)),
+    (viterbi, (_normal(4), _normal(4, 4), _normal(9, 4))),
+    (polynomial, (_normal(9), _normal(7))),
+    (logistic_regression, (_normal(20, 3), (_normal(20) > 0).astype(np.float64))),
+    (gray_scott, (np.ones((6, 6)), RANDOM.random((6, 6)))),
+    (matrix_roots, (SYMMETRIC / np.trace(SYMMETRIC),)),
+    (adam, (_normal(3), _normal(20, 3), _normal(20))),
 ]
 
 
@@ -336,3 +506,29 @@ def test_programs_are_one_graph_and_give_what_plain_python_gives(
     compiled = dj.compile(program, fullgraph=True, backend="numpy")
     for _ in range(2):
         _assert_same(program(*arguments), compiled(*arguments))
+
+
+def heat_for(u: Any, n: int) -> Any:
+    for _ in range(n):
+        u = u + 0.2 * (np.roll(u, 1) - 2 * u + np.roll(u, -1))
+    return u
+
+
+def pendulum_for(x: Any, n: int) -> Any:
+    v = x * 0
+    for _ in range(n):
+        v = v - 0.001 * np.sin(x)
+        x = x + 0.001 * v
+    return x, v
+
+
+@pytest.mark.parametrize("program", [heat_for, pendulum_for])
+def test_a_graph_does_not_grow_with_its_turns(
+    program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many: ten are unrolled, which is no less."""
+    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
+    x = np.linspace(-1.0, 1.0, 20)
+    few, more, many = (dj.explain(program)(x, n).graphs for n in (10, 100, 10_000))
+    assert len(few) == len(more) == len(many) == 1
+    assert len(few[0].nodes) >= len(more[0].nodes) == len(many[0].nodes)
