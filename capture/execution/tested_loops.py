@@ -1,11 +1,11 @@
 """Loops that go on until a tensor says so: `while error > tolerance`, `for ...: if done: break`.
 
-A jump that tests a tensor is no break where it ends a loop whose turns do the same. From its arm
-that stays in the loop a turn is captured that stands for all, as `capture.execution.loops` does it:
-what it changes is found by trying again with more that is carried, until nothing else changes. The
-turn ends at the same test, or at one that is followed by the same instructions. In front of its
-first effect it may ask for what counts turns (`k < n`, the next item of a range): the number of
-turns for which the answer stays the same is the loop's limit.
+A jump that tests a tensor, an array or a number of NumPy's is no break where it ends a loop whose
+turns do the same. From its arm that stays in the loop a turn is captured that stands for all, as
+`capture.execution.loops` does it: what it changes is found by trying again with more that is
+carried, until nothing else changes. The turn ends at the same test, or at one that is followed by
+the same instructions. In front of its first effect it may ask for what counts turns (`k < n`, the
+next item of a range): the number of turns for which the answer stays the same is the loop's limit.
 
 Behind the loop only tensors are known that a turn leaves: a number that depends on how many turns
 ran is refused if anything may read it, and so is a variable of which nobody knows whether a turn
@@ -15,6 +15,8 @@ where no turn runs, Python leaves that very object.
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
 
 from dynajit.capture.bytecode.instructions import Body, live_locals
 from dynajit.capture.execution.arms import JUMPS, both_ways, jump_at
@@ -34,6 +36,7 @@ from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import settled_range
 from dynajit.capture.python.objects.watching import reachable
+from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
 from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
@@ -79,24 +82,22 @@ def at_test(executor: "Executor", frame: Frame) -> bool:
     if arms is None or executor.loops.tried[key] >= MOST_TRIED:
         return False
     executor.loops.tried[key] += 1
-    frame.pop()
+    value = frame.pop()
     frame.index = arms[0]
     turn = _Test(executor, frame, place, arms, tested)
     if executor.loops.attempt(turn, turn.make):
         return True
     frame.index = place
-    frame.push(tested)
+    frame.push(value)
     return False
 
 
 def _tested(executor: "Executor", frame: Frame) -> TensorValue | None:
-    """The tensor that the next instruction jumps by, if nothing tells its truth."""
+    """What the next instruction jumps by, a tensor or NumPy's, if nothing tells its truth."""
     if not frame.stack or jump_at(frame.body, frame.index) is None:
         return None
-    value = frame.stack[-1]
-    if not isinstance(value, TensorValue) or number_in(executor, value) is not None:
-        return None
-    return value
+    tested = elements_of(executor, frame.stack[-1])
+    return None if tested is None or number_in(executor, tested) is not None else tested
 
 
 # ---------------------------------------------------------------------------------------------
@@ -263,10 +264,11 @@ class _Test(Tried):
             )
         if path not in self._carried:
             return value
-        if isinstance(value, TensorValue):
-            made = self._stand_in("carried", value)
-            self._tensors[path] = value, made
-            return made
+        held = elements_of(self._executor, value)
+        if held is not None:
+            made = self._stand_in("carried", held)
+            self._tensors[path] = held, made
+            return made_like(self._executor, value, made)
         first = self._known(value)
         scalar = Scalar(first, sources.Turn(self._number, repr(path)))
         self._numbers[path] = first, scalar
@@ -394,11 +396,14 @@ class _Test(Tried):
                 self._is_followed((*path, place), *items)
                 for place, items in enumerate(zip(*lists, strict=True))
             )
-        if isinstance(first, TensorValue) and isinstance(after, TensorValue):
+        old, new = (elements_of(self._executor, part) for part in (first, after))
+        if old is not None and new is not None:
             recorder = self._recorder
-            if not is_plain(recorder, first) or not is_plain(recorder, after):
+            if first.python_type is not after.python_type:
                 return False
-            if not is_like(value_in(recorder, first).type, value_in(recorder, after).type):
+            if not is_plain(recorder, old) or not is_plain(recorder, new):
+                return False
+            if not is_like(value_in(recorder, old).type, value_in(recorder, new).type):
                 return False
         elif (
             not isinstance(first, (Scalar, Constant))
@@ -420,14 +425,28 @@ class _Test(Tried):
             found = found.items[place]
         return found
 
+    def _first(self, path: Path) -> Any:
+        """What is at a place in front of the loop."""
+        found: Any = self._start.locals[path[0]]
+        for place in path[1:]:
+            found = found.items[place]
+        return found
+
+    def _elements_after(self, path: Path) -> TensorValue:
+        """The tensor of what is at a place after the turn, of the class that was there before."""
+        found = self._after(path)
+        held = None if found is None else elements_of(self._executor, found)
+        if held is None or found.python_type is not self._first(path).python_type:
+            raise Differs
+        return held
+
     def _finish(self) -> None:
         """Put the loop in the place of its turns."""
-        again = self._frame.pop()
+        again = elements_of(self._executor, self._frame.pop())
+        assert again is not None
         self._check_effects()
         self._check_behind()
-        pairs = [(stand, self._after(path)) for path, (_, stand) in self._tensors.items()]
-        if not all(isinstance(after, TensorValue) for _, after in pairs):
-            raise Differs
+        pairs = [(stand, self._elements_after(path)) for path, (_, stand) in self._tensors.items()]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
         goes_on = self._truth(again)
         limit, numbers = self._limit_and_numbers()
@@ -445,7 +464,7 @@ class _Test(Tried):
         loop = Loop(body, tuple(numbers), len(pairs), tests=True)
         results = append(builder, loop, limit, go, operands)
         made = {
-            path: recorder.new_tensor(result)
+            path: made_like(self._executor, self._first(path), recorder.new_tensor(result))
             for path, result in zip(self._tensors, results, strict=False)
         }
         gone = {path[0] for path in self._numbers} | self._dropped
@@ -484,7 +503,11 @@ class _Test(Tried):
             iterator = self._start.stack[-1]
             if any(value is iterator for value in self._start.locals.values()):
                 raise Differs
-        shown = [value for path, (value, _) in self._tensors.items() if path[0] in self._live]
+        shown = [
+            value
+            for path, (value, _) in self._tensors.items()
+            if path[0] in self._live and not issubclass(self._first(path).python_type, np.generic)
+        ]
         if not shown:
             return
         locals_now = self._frame.locals
@@ -539,7 +562,7 @@ class _Test(Tried):
         return limit, numbers[: len(wanted)]
 
 
-def _with_results(path: Path, value: Value, made: dict[Path, TensorValue]) -> Value:
+def _with_results(path: Path, value: Value, made: dict[Path, Value]) -> Value:
     """A value of a local with what the loop gives in the place of what is carried."""
     found = made.get(path)
     if found is not None:

@@ -109,6 +109,118 @@ def two_arrays_over_one_memory(u, n):
     return u, v
 
 
+def jacobi(a, b, tolerance):
+    x, diagonal = np.zeros_like(b), np.diag(a)
+    rest = a - diagonal * np.eye(len(b))
+    change = np.abs(b).max()
+    while change > tolerance:
+        new = (b - rest @ x) / diagonal
+        change = np.abs(new - x).max()
+        x = new
+    return x, change
+
+
+def newton(a, tolerance):
+    x = a * 1.0
+    while True:
+        new = 0.5 * (x + a / x)
+        is_done = np.abs(new - x).max() < tolerance
+        x = new
+        if is_done:
+            break
+    return x
+
+
+def conjugate_gradient(a, b, tolerance):
+    x = np.zeros_like(b)
+    r = b - a @ x
+    p, old = r.copy(), r @ r
+    while np.sqrt(old) > tolerance:
+        ap = a @ p
+        rate = old / (p @ ap)
+        x, r = x + rate * p, r - rate * ap
+        new = r @ r
+        p, old = r + (new / old) * p, new
+    return x, old
+
+
+def halved_at_most(u, tolerance, n):
+    k = 0
+    while u.sum() > tolerance and k < n:
+        u = u * 0.5
+        k += 1
+    return u
+
+
+def halved_until(u, tolerance, n):
+    for _ in range(n):
+        u = u * 0.5
+        if u.max() < tolerance:
+            break
+    return u
+
+
+def bisection(low, high):
+    low, high = low * np.float64(1), high * np.float64(1)
+    while high - low > 1e-9:
+        middle = 0.5 * (low + high)
+        if np.cos(middle) > middle:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+POSITIVE = MATRIX + 6 * np.eye(6)
+TESTED = {
+    "jacobi": (jacobi, (POSITIVE, X, 1e-9)),
+    "jacobi in float32": (jacobi, (POSITIVE.astype("f"), X.astype("f"), 1e-5)),
+    "jacobi without a turn": (jacobi, (POSITIVE, X, 1e9)),
+    "jacobi of NaN": (jacobi, (POSITIVE, X * np.nan, 1e-9)),
+    "newton": (newton, (X + 1, 1e-9)),
+    "conjugate gradient": (conjugate_gradient, (POSITIVE @ POSITIVE.T, X, 1e-9)),
+    "halved at most": (halved_at_most, (X + 1, 1e-3, 100)),
+    "halved at most, by the count": (halved_at_most, (X + 1, 1e-3, 7)),
+    "halved until": (halved_until, (X + 1, 1e-3, 100)),
+    "halved until, by the count": (halved_until, (X + 1, 1e-3, 5)),
+    "bisection": (bisection, (np.array(0.0), np.array(2.0))),
+    "an array of one element": (halved_at_most, (np.array([[8.0]]), 0.1, 50)),
+}
+
+
+@pytest.mark.parametrize("name", TESTED)
+def test_loops_that_end_by_numpys_truths_give_its_results(name: str) -> None:
+    """Called twice; whatever the number of turns, no result is an object of another one."""
+    function, args = TESTED[name]
+    compiled = dj.compile(function)
+    expected = function(*args)
+    for _ in range(2):
+        found = compiled(*args)
+        assert_same(expected, found)
+        parts = found if isinstance(found, tuple) else (found,)
+        assert not any(part is arg for part in parts for arg in args)
+
+
+@pytest.mark.parametrize("name", ["jacobi", "newton", "conjugate gradient", "bisection"])
+def test_loops_that_end_by_numpys_truths_are_one_loop(name: str) -> None:
+    function, args = TESTED[name]
+    dj.compile(function, fullgraph=True)(*args)
+    assert loops_of(function, *args) == 1
+
+
+def test_an_array_that_no_turn_changes_is_itself() -> None:
+    """As with tensors; and what a turn makes is not the argument."""
+
+    def halve(u):
+        while u.max() > 1.0:
+            u = u * 0.5
+        return u
+
+    compiled = dj.compile(halve)
+    assert compiled(small := X * 0.1) is small
+    assert_same(halve(X), compiled(X))
+
+
 UNROLLED = [
     (other_class_later, (X, 60)), (small_integers, (60,)), (powers, (X, 20)),
     (two_arrays_over_one_memory, (X, 40)),
