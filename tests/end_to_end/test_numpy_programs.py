@@ -115,6 +115,14 @@ def wave(before: Any, now: Any, c: float) -> Any:
     return after
 
 
+def made_by_the_class(x: Any) -> Any:
+    rows, columns = np.ndarray(x.shape, x.dtype), np.ndarray(x.shape, order="F")
+    rows[:], columns[:] = x, 2 * x
+    line = np.ndarray(len(x), dtype=np.int64)
+    line[:] = 3
+    return rows, columns, line
+
+
 def numbers(x: Any) -> Any:
     return x.sum(), x[0, 0], x.max(), 2.0 * x.mean(), np.float32(3) * x, x.shape, x.dtype
 
@@ -145,6 +153,7 @@ PROGRAMS: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
     (k_means_step, (X, X[:4].copy())),
     (bodies, (X, X * 0, POSITIVE[:, 0].copy(), 0.01)),
     (normalise, (X,)),
+    (made_by_the_class, (X.astype(np.float32),)),
     (power_iteration, (X.T @ X, np.ones(3))),
     (filtered, (RANDOM.normal(size=(8, 9)), np.ones((3, 3)))),
     (counts, (X[:, 0].copy(), np.linspace(-2, 2, 5))),

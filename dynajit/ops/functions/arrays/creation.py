@@ -50,6 +50,16 @@ def zeros(shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None
     return _by_columns(0, shape, dtype, order)
 
 
+@stands_for(np.ndarray, gives_arrays=True)
+def ndarray(shape: Any, dtype: Any = float, buffer: Any = None, offset: Any = 0,
+            strides: Any = None, order: Any = None) -> Any:  # fmt: skip
+    """As `empty`; not over memory that there is."""
+    refuse_given("ndarray", buffer=buffer, strides=strides)
+    if type(offset) is not int or offset:
+        raise left("offset= of numpy.ndarray")
+    return _by_columns(0, shape, dtype, order)
+
+
 @stands_for(np.ones, gives_arrays=True)
 def ones(shape: Any, dtype: Any = None, order: Any = "C", *, device: Any = None,
          like: Any = None) -> Any:  # fmt: skip

@@ -68,7 +68,7 @@ SQUARE = {np.linalg.inv, np.linalg.det, np.linalg.slogdet, np.linalg.cholesky, n
           np.linalg.eigvalsh}  # fmt: skip
 
 #: What is not promised: elements of empty arrays' makers.
-SKIPPED = (np.empty, np.empty_like)
+SKIPPED = (np.empty, np.empty_like, np.ndarray)
 
 
 def _elements(dtype: Any) -> np.ndarray:
