@@ -261,8 +261,6 @@ def _near_form(
         return _near_wide_power(expression.arguments[1], *operands)
     if expression.function == "pow" and is_float:
         return _near_power(expression.arguments[1], *operands)
-    if expression.function == "pow" and expression.dtype is dtypes.float64:
-        return _near_wide_power(expression.arguments[1], *operands)
     if not expression.dtype.is_floating_point:
         return None
     return near_form(expression.function, expression.dtype, text, *operands)

@@ -26,26 +26,18 @@ from dynajit.ops.table.overriding import BINARY_OPERATORS, PRIORITY
 LARGE: Final = 1 << 14
 """Elements from which writing a result where it belongs gains more than finding out whether it may
 be costs: a result of its own is a pass over memory more."""
-
-
 _AT_ONCE: Final = (np.dtype(np.float32), np.dtype(np.float64))
-
-
 _OF_FUNCTIONS: Final[dict[Any, np.ufunc]] = {
     elementwise.add: np.add,
     elementwise.sub: np.subtract,
     elementwise.mul: np.multiply,
     elementwise.div: np.true_divide,
 }
-
-
 _OF_NAMES: Final = {
     name: _OF_FUNCTIONS[facts.function]
     for name, facts in published().items()
     if facts.function in _OF_FUNCTIONS
 }
-
-
 _UFUNCS: Final = _OF_NAMES | {
     operator: _OF_NAMES[name] for operator, name in BINARY_OPERATORS.items() if name in _OF_NAMES
 }
