@@ -12,6 +12,14 @@ from dynajit.capture.values.storage import native_base
 from dynajit.eager import Size, Tensor
 from dynajit.eager.operations.subclasses import is_class_asked
 
+#: Special names that class statements of all kinds leave in the dict of a class.
+_OF_STATEMENTS: Final = frozenset(
+    {"__new__", "__repr__", "__slots__", "__doc__", "__module__", "__annotations__", "__dict__",
+     "__weakref__", "__qualname__", "__orig_bases__", "__firstlineno__", "__static_attributes__",
+     "__parameters__", "__init_subclass__", "__annotate__", "__annotate_func__",
+     "__annotations_cache__", "__classdictcell__"}
+)  # fmt: skip
+
 
 @remembered
 def is_plain_tensor(kind: type) -> bool:
@@ -19,21 +27,10 @@ def is_plain_tensor(kind: type) -> bool:
 
     Those that override functions, or keep their class, have a `__dynajit_handler__`.
     """
-    allowed = {"__new__", "__init__", "__repr__", "__deepcopy__", "__reduce__", "__doc__",
-               "__module__", "__dict__", "__weakref__", "__annotations__", "__qualname__",
-               "__static_attributes__", "__firstlineno__", "__slots__",
-               "__torch_function__"}  # fmt: skip
+    allowed = _OF_STATEMENTS | {"__init__", "__deepcopy__", "__reduce__", "__torch_function__"}
     added = kind.__mro__[: kind.__mro__.index(Tensor)]
     return all(set(vars(cls)) <= allowed for cls in added)
 
-
-#: Special names that class statements of all kinds leave in the dict of a class.
-_OF_STATEMENTS: Final = frozenset(
-    {"__new__", "__repr__", "__slots__", "__doc__", "__module__", "__annotations__", "__dict__",
-     "__weakref__", "__qualname__", "__orig_bases__", "__firstlineno__", "__static_attributes__",
-     "__parameters__", "__init_subclass__", "__annotate__", "__annotate_func__",
-     "__annotations_cache__"}
-)  # fmt: skip
 
 #: Special names that say nothing about what operators and reads of attributes do.
 _QUIET: Final = _OF_STATEMENTS | {
