@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import time
@@ -17,6 +18,15 @@ import dynajit as dj
 from dynajit.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
 SHARED = Path("/dev/shm")
+
+
+@pytest.fixture(autouse=True)
+def workers_are_forked() -> Any:
+    """Also from Python 3.14 on, whose own default pickles what a worker gets."""
+    default = multiprocessing.get_start_method()
+    multiprocessing.set_start_method("fork", force=True)
+    yield
+    multiprocessing.set_start_method(default, force=True)
 
 
 @pytest.fixture(autouse=True)
@@ -255,7 +265,8 @@ def test_an_error_of_the_initialization_or_the_collation_is_raised_here() -> Non
 def test_what_cannot_be_pickled_is_an_error_here() -> None:
     loader = DataLoader(Squares(2), num_workers=1, collate_fn=lambda batch: lambda: batch)
 
-    with pytest.raises((AttributeError, TypeError, RuntimeError), match="worker process 0"):
+    errors = (AttributeError, TypeError, RuntimeError, pickle.PicklingError)
+    with pytest.raises(errors, match="worker process 0"):
         next(iter(loader))
 
 
