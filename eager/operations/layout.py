@@ -60,9 +60,9 @@ class LayoutMethods(Fields):
         return distance // int(memory.itemsize)
 
     def data_ptr(self) -> int:
-        """Address of the first element; 0 where there are none (`meta`)."""
+        """Address of the first element; 0 where there are none."""
         memory = self._memory
-        return 0 if is_meta(memory) else address(memory)
+        return 0 if is_meta(memory) or not memory.size else address(memory)
 
     def untyped_storage(self) -> UntypedStorage:
         """The bytes behind this tensor and its views."""

@@ -13,6 +13,7 @@ from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
+    ArgumentValueError,
     DeviceError,
     DTypeTypeError,
     ShapeError,
@@ -146,7 +147,8 @@ def asarray(
     """`obj` as a tensor; `copy=True` always copies, `copy=False` never (or raises).
 
     Raises:
-        ShapeError: `copy=False` and a copy is needed.
+        ShapeError: `copy=False`, and a copy of the array is needed.
+        ArgumentValueError: `copy=False`, and the data is no array or tensor.
     """
     if copy:
         return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
@@ -156,7 +158,8 @@ def asarray(
         (isinstance(source, np.ndarray) and _tensor.shares_memory(made.array, source))
         or (gpu.is_foreign(source) and _tensor.shares_memory(made.array, gpu.shared(source)))
     ):
-        raise ShapeError("asarray(copy=False): this data cannot be shared without a copy.")
+        kind = ShapeError if isinstance(source, np.ndarray) else ArgumentValueError
+        raise kind("asarray(copy=False): this data cannot be shared without a copy.")
     if requires_grad and made is not obj:
         made.requires_grad = True
     return made

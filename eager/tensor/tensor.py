@@ -21,6 +21,7 @@ from dynajit.core.errors import (
     ArgumentRuntimeError,
     AutogradError,
     DeviceError,
+    InvalidValueRuntimeError,
     ShapeError,
     ShapeValueError,
 )
@@ -479,11 +480,26 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             )
         return self.item()
 
+    def _real(self) -> Any:
+        """The only element, without an imaginary part of 0.
+
+        Raises:
+            InvalidValueRuntimeError: the imaginary part is another.
+        """
+        found = self._only()
+        if not isinstance(found, complex):
+            return found
+        if found.imag:
+            raise InvalidValueRuntimeError(
+                f"value {found} cannot be converted to a real number without overflow.  Take .real."
+            )
+        return found.real
+
     def __int__(self) -> int:
-        return int(self._only())
+        return int(self._real())
 
     def __float__(self) -> float:
-        return float(self._only())
+        return float(self._real())
 
     def __complex__(self) -> complex:
         return complex(self._only())

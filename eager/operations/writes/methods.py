@@ -3,6 +3,7 @@
 Contract: those of `NAMES` follow the function of that name; fills and copies stand here.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -249,10 +250,12 @@ class InPlaceMethods(Fields):
         return self._filled("bernoulli", generator, p)
 
     def random_(
-        self, from_: int | None = None, to: int | None = None, generator: Any = None
+        self, from_: int | None = None, to: Any = inspect.Parameter.empty, generator: Any = None
     ) -> Any:
-        """Fill with integers in [from_, to), or in [0, from_) if only one is given."""
-        return self._filled("random", generator, from_, to)
+        """Fill with integers in [from_, to), or in [0, from_) if only one is given; `to=None` is
+        one more than the largest that the dtype holds."""
+        ends = (from_,) if to is inspect.Parameter.empty else (from_, to)
+        return self._filled("random", generator, *ends)
 
     def exponential_(self, lambd: float = 1.0, generator: Any = None) -> Any:
         """Fill with exponential values of mean 1 / lambd, which are not 0."""

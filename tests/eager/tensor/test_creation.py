@@ -167,7 +167,7 @@ def test_asarray_obeys_copy() -> None:
 
     assert asarray(x) is x
     assert asarray(x, copy=True).data_ptr() != x.data_ptr()
-    with pytest.raises(ShapeError, match="copy"):
+    with pytest.raises(ValueError, match="copy"):
         asarray([1.0], copy=False)
 
 

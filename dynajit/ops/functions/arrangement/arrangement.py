@@ -22,6 +22,7 @@ from dynajit.core.errors import (
     ShapeError,
 )
 from dynajit.core.types import dtypes, symint
+from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.core.types.value_types import Shape, numel
@@ -48,7 +49,7 @@ from dynajit.ops.functions.arrangement.subscript import clamp_slice
 from dynajit.ops.functions.creation.creation import arange, meshgrid
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.matrix import mm, outer, plus_product
-from dynajit.ops.functions.shapes.index import cat, split, stack, symint_sum
+from dynajit.ops.functions.shapes.index import cat, split, stack, symint_sum, tensors_in
 from dynajit.ops.functions.shapes.shape import diag, movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.table.families import normalize_dim
 from dynajit.ops.table.op_table import TABLE, Autocast
@@ -193,13 +194,14 @@ def atleast_3d(*tensors: Any) -> Any:
 @public()
 def dstack(tensors: Sequence[Any]) -> Any:
     """Joined along the third dim."""
-    return cat([_atleast_3d(x) for x in tensors], dim=2)
+    return cat([_atleast_3d(x) for x in tensors_in(tensors, "dstack")], dim=2)
 
 
 @public()
 def column_stack(tensors: Sequence[Any]) -> Any:
     """Joined along the second dim; vectors are columns."""
-    return cat([x if len(x.shape) > 1 else reshape(x, -1, 1) for x in tensors], dim=1)
+    given = tensors_in(tensors, "column_stack")
+    return cat([x if len(x.shape) > 1 else reshape(x, -1, 1) for x in given], dim=1)
 
 
 @public(out=Out.ABSENT, numpy_names=False)
@@ -215,6 +217,8 @@ def block_diag(*tensors: Any) -> Any:
                 f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has "
                 f"{len(x.shape)} dimensions"
             )
+    if not tensors:
+        return TABLE.full(0.0, shape=(1, 0), dtype=dtypes.default_floating(), device=CPU)
     blocks = [x if len(x.shape) == 2 else reshape(x, 1, -1) for x in tensors]
     width = symint_sum([x.shape[1] for x in blocks])
     rows, left = [], 0

@@ -25,7 +25,7 @@ from dynajit.ops.calls.arguments import cast, describe_tensor, dim_of, misplaced
 from dynajit.ops.calls.placing import as_computed, contiguous, copied_by_rows
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.shapes.index import _source_for as source_for
-from dynajit.ops.functions.shapes.index import positions_along, source_of_zero_dims
+from dynajit.ops.functions.shapes.index import names_nothing, positions_along, source_of_zero_dims
 from dynajit.ops.functions.shapes.shape import reshape
 from dynajit.ops.table.families import broadcast_shapes
 from dynajit.ops.table.op_table import TABLE
@@ -52,7 +52,7 @@ def scatter_reduce(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}."
         )
     d = dim_of(input, dim, "scatter_reduce")
-    source = source_for(input, index, src)
+    source = src if names_nothing(index) else source_for(input, index, src)
     if source.dtype is not input.dtype:
         raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")
     return _combined(input, index, source, d, reduce, include_self)
@@ -64,6 +64,8 @@ def _combined(input: Any, index: Any, source: Any, d: int, reduce: str, include_
             f"scatter_reduce: {reduce} is not implemented for {input.dtype.name}: complex numbers "
             "have no order.  Combine x.abs(), or the parts apart."
         )
+    if names_nothing(index):
+        return TABLE.clone(input)
     base = input
     if not include_self:
         start = _start_of(reduce, input.dtype)

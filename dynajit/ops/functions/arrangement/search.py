@@ -424,6 +424,11 @@ def histogram(
     if not input.dtype.is_floating_point:
         raise DTypeNotImplementedError(f'"histogramdd" not implemented for {input.dtype.name}')
     x = input.detach()
+    if is_tensor(bins) and bins.dtype is not input.dtype:
+        raise DTypeError(
+            "histogram: input tensor and bins tensors should have the same dtype, but got input "
+            f"with dtype {input.dtype.name} and bins with dtype {bins.dtype.name}"
+        )
     if is_tensor(bins):
         edges = TABLE.clone(cast(bins, input.dtype))
     else:

@@ -7,7 +7,7 @@ All are composed of rows, so they compile and differentiate.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dynajit.core.errors import ArgumentError, DTypeError, ShapeError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, equals
 from dynajit.core.types.value_types import numel
@@ -19,7 +19,7 @@ from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.matrix import mm
 from dynajit.ops.functions.reductions.pair import distance
-from dynajit.ops.functions.reductions.reduction import ValuesIndices, diff, mean, norm, sum
+from dynajit.ops.functions.reductions.reduction import ValuesIndices, diff, mean, median, norm, sum
 from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, transpose, unsqueeze
 from dynajit.ops.rows.composites import count_operand, wide
 from dynajit.ops.table.families import floating_of, normalize_dims
@@ -41,7 +41,13 @@ def _dims_of(input: Any, dim: Any, function: str) -> tuple[int, ...]:
 
 @public(out=Out.AS_DTYPE, method=True)
 def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """Sum along `dim` of the elements that are numbers."""
+    """Sum along `dim` of the elements that are numbers.
+
+    Raises:
+        DTypeError: of complex numbers.
+    """
+    if input.dtype.is_complex:
+        raise DTypeError("nansum does not support complex inputs.  Sum .real and .imag apart.")
     live = input if not input.dtype.is_floating_point else TABLE.where(_is_number(input), input, 0)
     return sum(live, dim, keepdim, dtype=dtype)
 
@@ -69,6 +75,8 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     indices). NaN where there are none."""
     if dim is None:
         flat = reshape(input, -1)
+        if equals(flat.shape[0], 0):
+            return median(flat)
         return TABLE.shared_by_equals(TABLE.detach(nanmedian(flat, 0).values), flat)
     d = dim_of(input, dim, "nanmedian")
     if not input.shape:
@@ -330,6 +338,8 @@ def _panels(y: Any, x: Any, dx: Any, dim: int, name: str) -> Any:
 def _one_spacing(x: object, dx: Any, name: str) -> None:
     if x is not None and dx is not None:
         raise ArgumentError(f"{name}(): expected x or dx, not both.")
+    if isinstance(dx, complex):
+        raise ArgumentRuntimeError(f"{name}: Currently, we only support dx as a real number.")
 
 
 @public(also=("trapz",), out=Out.ABSENT)
@@ -402,6 +412,11 @@ def _slopes(x: "TensorMethods", d: int, step: Any, edge_order: int) -> Any:
     if n <= edge_order:
         raise ShapeError("torch.gradient expected each dimension size to be at least edge_order+1")
     x = cast(x, floating_of(x.dtype))
+
+    def part(value: Any, first: int, last: int) -> Any:
+        size = value.shape[d]
+        return sliced(value, d, first % size if first < 0 else first, last % (size + 1))
+
     along = tuple(-1 if i == d else 1 for i in range(len(x.shape)))
     if is_tensor(step) and step.shape:
         widths = reshape(diff(cast(step, x.dtype)), along)
@@ -411,17 +426,14 @@ def _slopes(x: "TensorMethods", d: int, step: Any, edge_order: int) -> Any:
             shape=tuple(n - 1 if i == d else 1 for i in range(len(x.shape))),
         )
 
-    def part(value: Any, first: int, last: int) -> Any:
-        size = value.shape[d]
-        return sliced(value, d, first % size if first < 0 else first, last % (size + 1))
-
     rise = TABLE.div(diff(x, dim=d), widths)  # between neighbours
     before, after = part(widths, 0, -2), part(widths, 1, -1)
     whole = TABLE.add(before, after)
-    inside = TABLE.div(
-        TABLE.add(TABLE.mul(part(rise, 0, -2), after), TABLE.mul(part(rise, 1, -1), before)),
-        whole,
-    )
+    if is_tensor(step) and step.shape:
+        weighed = TABLE.mul(part(rise, 0, -2), after), TABLE.mul(part(rise, 1, -1), before)
+        inside = TABLE.div(TABLE.add(*weighed), whole)
+    else:  # what lies between does not count, infinite or not
+        inside = TABLE.div(TABLE.sub(part(x, 2, -1), part(x, 0, -3)), whole)
     first, last = part(rise, 0, 1), part(rise, -1, -1)
     if edge_order == 2:
         bend = TABLE.div(diff(rise, dim=d), whole)

@@ -42,7 +42,12 @@ from dynajit.ops.calls.arguments import (
 )
 from dynajit.ops.calls.positions import triangle_positions
 from dynajit.ops.calls.public import Out, public
-from dynajit.ops.functions.creation.random_fills import check_bounds, check_probabilities, integers
+from dynajit.ops.functions.creation.random_fills import (
+    check_bounds,
+    check_count,
+    check_probabilities,
+    integers,
+)
 from dynajit.ops.functions.reductions.reduction import topk
 from dynajit.ops.rows.random import blocks_of
 from dynajit.ops.table import dispatch
@@ -376,8 +381,14 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any
     """`base` to the powers `linspace(start, end, steps)`; of an integer `dtype` start and end lose
     their fraction first."""
     start, end = _bounds_in(dtype, start, end)
-    powers = linspace(start, end, steps, dtype=dtypes.float64, device=device)
-    result = cast(TABLE.pow(base, powers), _dtype(dtype))
+    is_complex = any(
+        bound.dtype.is_complex if is_tensor(bound) else isinstance(bound, complex)
+        for bound in (start, end)
+    )
+    wide = dtypes.complex128 if is_complex else dtypes.float64
+    powers = linspace(start, end, steps, dtype=wide, device=device)
+    kind = _dtype(dtype, dtypes.default_complex() if is_complex else None)
+    result = cast(TABLE.pow(base, powers), kind)
     return _finish(result, bool(options.get("requires_grad")), options)
 
 
@@ -400,6 +411,10 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
     if indexing not in ("ij", "xy"):
         raise ArgumentRuntimeError(f"meshgrid(indexing={indexing!r}): expected 'ij' or 'xy'.")
     given = list(spread(tensors))
+    if not given:
+        raise ArgumentRuntimeError("meshgrid expects a non-empty TensorList")
+    if any(x.dtype is not given[0].dtype for x in given):
+        raise DTypeError("meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(given) > 1
     if swap:
         given[0], given[1] = given[1], given[0]
@@ -587,8 +602,13 @@ def randint_like(input: Any, low: int | None = None, high: int | None = None, *,
 @with_integers
 def randperm(n: int, *, generator: Any = None, dtype: Any = None, device: Any = None,
              **options: Any) -> Any:  # fmt: skip
-    """The integers 0 .. n-1 in random order."""
+    """The integers 0 .. n-1 in random order.
+
+    Raises:
+        DTypeError: the dtype does not hold them.
+    """
     require_strided(options.get("layout"))
+    check_count(n, _dtype(dtype, dtypes.int64), "randperm")
     keys = _draw("rand", non_negative((n,), "randperm"), dtypes.float64, device, generator)
     result = cast(TABLE.argsort(keys, dim=0), _dtype(dtype, dtypes.int64))
     return _finish(result, bool(options.get("requires_grad")), options)

@@ -40,6 +40,11 @@ def uniform(draw: Draw, dtype: DType, from_: float = 0.0, to: float = 1.0) -> An
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
         )
     _refuse_others(dtype, "uniform_", "random_ fills integers")
+    if _are_known(from_, to) and to - from_ > _LARGEST[dtype]:
+        raise ShapeError(
+            f"uniform_ expects to-from <= the largest {dtype.name}, but found to={to} and "
+            f"from={from_}"
+        )
     drawn = draw("rand", dtype)
     return TABLE.add(TABLE.mul(drawn, to - from_), from_)
 
@@ -73,18 +78,16 @@ def bernoulli(draw: Draw, dtype: DType, p: Any = 0.5) -> Any:
     return TABLE.is_drawn(drawn, p) if is_recorded else TABLE.lt(drawn, p)
 
 
-def random(draw: Draw, dtype: DType, from_: int | None = None, to: int | None = None) -> Any:
-    """Integers in [from_, to); in [0, from_) if only one is given, else from 0 to the largest that
-    `dtype` holds, or up to where floats have all integers.
+def random(draw: Draw, dtype: DType, *ends: int | None) -> Any:
+    """Integers in [low, high) for two ends, in [0, high) for one, else from 0 on; without `high`,
+    to the largest that `dtype` holds, or up to where floats have all integers.
 
     Raises:
         ShapeError: there are none, or `dtype` does not hold them, as PyTorch's RuntimeError.
     """
-    if to is None:
-        low, high = 0, _last(dtype) + 1 if from_ is None else from_
-    else:
-        low, high = 0 if from_ is None else from_, to
-    low, high = size(low, "random_"), size(high, "random_")
+    first, last = ends if len(ends) == 2 else (None, *ends, None)[:2]
+    low = 0 if first is None else size(first, "random_")
+    high = _last(dtype) + 1 if last is None else size(last, "random_")
     if not _known(low, "from") < _known(high, "to"):
         raise ShapeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
@@ -127,6 +130,20 @@ def check_probabilities(p: Any, function: str) -> None:
     """
     if not are_probabilities(p):
         raise ShapeError(f"{function} expects p to be in [0, 1], but got p={p}")
+
+
+def check_count(count: int, dtype: DType, function: str) -> None:
+    """Refuse more integers from 0 on than `dtype` tells apart.
+
+    Raises:
+        DTypeError: there are more.
+    """
+    most = _last(dtype) + (dtype.category >= Category.FLOATING)
+    if isinstance(count, int) and count > most:
+        raise DTypeError(
+            f"{function}: n={count} cannot be greater than {most} for {dtype.name}.  Ask for a "
+            "wider dtype."
+        )
 
 
 def check_bounds(low: Any, high: Any, dtype: DType) -> None:

@@ -27,6 +27,7 @@ from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import (
     cast,
     category_of,
+    common_dtype,
     constant,
     fitting,
     is_tensor,
@@ -34,7 +35,7 @@ from dynajit.ops.calls.arguments import (
     rounded_once,
 )
 from dynajit.ops.calls.autocast import for_row
-from dynajit.ops.calls.placing import formatted
+from dynajit.ops.calls.placing import as_computed, formatted
 from dynajit.ops.calls.public import InPlace, Out, public
 from dynajit.ops.rows.pointwise import number_power
 from dynajit.ops.table.families import broadcast_shapes
@@ -211,14 +212,30 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 # arithmetic with more arguments
 
 
-def _scaled(other: Any, alpha: Any) -> Any:
-    return (
-        other
-        if _is_literal(alpha, 1)
-        else TABLE.mul(other, alpha)
-        if is_tensor(other) or is_tensor(alpha)
-        else other * alpha
-    )
+def _scaled(other: Any, alpha: Any, beside: Any) -> Any:
+    """alpha * other, which meets `beside`.
+
+    Raises:
+        ArgumentRuntimeError: alpha is of a wider kind than the result.
+    """
+    if type(alpha) is int and alpha == 1:
+        return other
+    dtype = common_dtype((other, beside))
+    kind = alpha.dtype.category if is_tensor(alpha) else category_of(alpha)
+    if kind is Category.BOOL and dtype.category is not Category.BOOL:
+        raise ArgumentRuntimeError("Boolean alpha only supported for Boolean results.")
+    if kind is Category.FLOATING and dtype.category < Category.FLOATING:
+        raise ArgumentRuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    if kind is Category.COMPLEX and dtype.category < Category.COMPLEX:
+        raise ArgumentRuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
+    if not is_tensor(other) and not is_tensor(alpha):
+        return other * alpha
+    scaled = TABLE.mul(other, alpha)
+    return cast(scaled, dtype) if dtype.category is Category.BOOL else scaled
 
 
 def _is_fused(input: Any, other: Any, alpha: Any) -> bool:
@@ -244,8 +261,8 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if _are_numbers(input, other):
         input = _of_number(input)
     if _is_fused(input, other, alpha):
-        return TABLE.fma(other, alpha, input)
-    return TABLE.add(operand(input), _scaled(operand(other), alpha))
+        return as_computed(TABLE.fma(other, alpha, input), input, other)
+    return TABLE.add(operand(input), _scaled(operand(other), alpha, input))
 
 
 @public(
@@ -256,14 +273,14 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if _are_numbers(input, other):
         input = _of_number(input)
     if _is_fused(input, other, alpha):
-        return TABLE.fma(other, -operand(alpha), input)
-    return TABLE.sub(operand(input), _scaled(operand(other), alpha))
+        return as_computed(TABLE.fma(other, -operand(alpha), input), input, other)
+    return TABLE.sub(operand(input), _scaled(operand(other), alpha, input))
 
 
 @public(out=Out.ABSENT)
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """other - alpha * input."""
-    return TABLE.sub(operand(other), _scaled(input, alpha))
+    return TABLE.sub(operand(other), _scaled(input, alpha, other))
 
 
 @public(
@@ -289,7 +306,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
         raise ArgumentRuntimeError(
             f"div(rounding_mode={rounding_mode!r}): expected None, 'trunc' or 'floor'."
         )
-    dtype = arguments.common_dtype((x, y))
+    dtype = common_dtype((x, y))
     if dtype.category >= Category.FLOATING:
         return TABLE.truncated_quotient(x, y)
     # The exact quotient of integers: what is left after the remainder divides evenly.
@@ -384,15 +401,31 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 @public(in_place=InPlace.METHOD, foreach=True, method=True)
 @rounded_once
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """input + value * tensor1 * tensor2."""
-    return add(input, TABLE.mul(tensor1, tensor2), alpha=value)
+    """input + value * tensor1 * tensor2; of integers, value loses its fraction."""
+    product = TABLE.mul(tensor1, tensor2)
+    return add(input, product, alpha=_factor(value, input, product))
+
+
+def _factor(value: Any, *operands: Any) -> Any:
+    """`value` as a factor of what these operands meet in."""
+    return value if is_tensor(value) else arguments.coefficient(value, common_dtype(operands))
 
 
 @public(in_place=InPlace.METHOD, foreach=True, method=True)
 @rounded_once
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
-    """input + value * tensor1 / tensor2."""
-    return add(input, TABLE.div(tensor1, tensor2), alpha=value)
+    """input + value * tensor1 / tensor2.
+
+    Raises:
+        DTypeError: both are integers.
+    """
+    if all(is_tensor(x) and x.dtype.category < Category.FLOATING for x in (tensor1, tensor2)):
+        raise DTypeError(
+            "Integer division with addcdiv is no longer supported.  Cast tensor1 or tensor2 to a "
+            "floating dtype, or use addcmul with a rounded quotient."
+        )
+    quotient = TABLE.div(tensor1, tensor2)
+    return add(input, quotient, alpha=_factor(value, input, quotient))
 
 
 @public(
@@ -432,7 +465,7 @@ def _complex_logaddexp(x: "TensorMethods | complex", y: Any) -> Any:
     """z + log(1 + exp(w - z)) with z the one of the larger real part: its angle is kept whole."""
     is_first = TABLE.ge(_real_part(x), _real_part(y))
     larger, smaller = TABLE.where(is_first, x, y), TABLE.where(is_first, y, x)
-    is_nothing = TABLE.eq(_real_part(larger), float("-inf"))
+    is_nothing = TABLE.eq(TABLE.abs(_real_part(larger)), float("inf"))
     apart = TABLE.where(is_nothing, 0.0, TABLE.sub(smaller, larger))
     return TABLE.add(larger, TABLE.log(TABLE.add(TABLE.exp(apart), 1)))
 
@@ -453,7 +486,11 @@ def logit(input: Any, eps: float | None = None) -> Any:
 def nan_to_num(
     input: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
-    """input with NaN and infinities replaced; by default by 0 and the largest finite numbers."""
+    """input with NaN and infinities replaced; by default by 0 and the largest finite numbers. In
+    complex numbers, parts are."""
+    if input.dtype.is_complex:
+        parts = (nan_to_num(part(input), nan, posinf, neginf) for part in (TABLE.real, TABLE.imag))
+        return TABLE.complex(*parts)
     if not input.dtype.is_floating_point:
         return TABLE.clone(input)
     largest = _largest(input.dtype)
@@ -515,7 +552,13 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 
 @public(out=Out.SAME_DTYPE, method=True)
 def masked_select(input: Any, mask: Any) -> Any:
-    """The elements where the bool mask holds, in one dimension; needs the contents."""
+    """The elements where the bool mask holds, in one dimension; needs the contents.
+
+    Raises:
+        DTypeError: the mask is of another dtype.
+    """
+    if mask.dtype is not dtypes.bool_:
+        raise DTypeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype.name}.")
     shape = broadcast_shapes([tuple(input.shape), tuple(mask.shape)], "masked_select")
     wide = TABLE.expand(input, shape=shape)
     found = nonzero(TABLE.expand(mask, shape=shape), as_tuple=True)

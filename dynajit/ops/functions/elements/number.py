@@ -11,6 +11,7 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError
 from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import equals
 from dynajit.ops.calls.arguments import (  # fmt: skip
     cast,
@@ -230,8 +231,10 @@ def nextafter(input: Any, other: Any) -> Any:
 
 @public(in_place=InPlace.BOTH, method=True)
 def ldexp(input: Any, other: Any) -> Any:
-    """input * 2^other."""
-    return TABLE.mul(input, pow(2.0, other))
+    """input * 2^other; a floating input keeps its dtype beside integers."""
+    scaled = TABLE.mul(input, pow(2.0, other))
+    keeps = is_tensor(other) and other.dtype.category < Category.FLOATING
+    return cast(scaled, input.dtype) if keeps and input.dtype.is_floating_point else scaled
 
 
 @public(method=True)

@@ -209,6 +209,8 @@ def _shrunk(name: str, input: Any, lambd: float, moved: Any) -> Any:
 @public(also=("nn.functional.hardshrink",), out=Out.SAME_DTYPE, method=True)
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x where |x| > lambd, else 0."""
+    if input.dtype.itemsize == 2:
+        lambd = TABLE.full(lambd, shape=(), dtype=input.dtype, device=input.device)
     return _shrunk("hardshrink", input, lambd, input)
 
 
@@ -221,8 +223,10 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """
     if not lambd >= 0:
         raise ShapeError(f"softshrink: lambda must be in range [0, inf), but found {lambd}.")
+    wide = cast(input, dtypes.compute_dtype(input.dtype))
     amount = TABLE.where(TABLE.gt(input, 0), lambd, -lambd)
-    return _shrunk("softshrink", input, lambd, TABLE.sub(input, cast(amount, input.dtype)))
+    moved = cast(TABLE.sub(wide, cast(amount, wide.dtype)), input.dtype)
+    return _shrunk("softshrink", input, lambd, moved)
 
 
 @public("nn.functional")

@@ -4,6 +4,7 @@ Contract: the first parameter is the tensor, so each function is a method of `Te
 `dim` may be None (all dims), an integer or several; it is normalised here before a row is called.
 """
 
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dynajit.core.errors import (
@@ -478,6 +479,8 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """The middle element, the lower of two; with `dim` (values, indices). The first NaN wins."""
     if dim is None:
         flat = reshape(input, -1)
+        if equals(flat.shape[0], 0) and input.dtype.is_floating_point:
+            return TABLE.full(math.nan, shape=(), dtype=input.dtype, device=input.device)
         return TABLE.shared_by_equals(TABLE.detach(median(flat, 0).values), flat)
     d = dim_of(input, dim, "median")
     n = input.shape[d] if input.shape else 1

@@ -4,6 +4,7 @@ Contract: as in `ops.functions.shapes.shape`: the first parameter is the tensor 
 for the joins), arguments take PyTorch's forms, nothing writes in place.
 """
 
+import math
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -49,13 +50,10 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any
     Raises:
         ArgumentError: one tensor instead of a sequence.
     """
-    if is_tensor(tensors):
-        raise ArgumentError("cat(): argument 'tensors' must be tuple of Tensors, not Tensor")
     dim = dim if axis is None else axis
-    given = list(tensors)
+    given = tensors_in(tensors, "cat")
     if not given:
         raise ShapeValueError("cat(): expected a non-empty list of tensors.")
-    _require_tensors(given, "cat")
     dtype = arguments.common_dtype(given)
     ranks = [len(x.shape) for x in given]
     kept = given
@@ -63,22 +61,31 @@ def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any
         kept = [x for x in given if tuple(x.shape) != (0,)] or given
     if 0 in ranks:
         raise ShapeError("cat(): zero-dimensional tensors cannot be concatenated.  Use stack.")
-    d = dim_of(kept[0], dim, "cat")
+    d = 0 if all(tuple(x.shape) == (0,) for x in kept) else dim_of(kept[0], dim, "cat")
     return TABLE.cat(*[x if x.dtype is dtype else cast(x, dtype) for x in kept], dim=d)
 
 
-def _require_tensors(given: Sequence[Any], function: str) -> None:
+def tensors_in(tensors: Sequence[Any], function: str) -> list[Any]:
+    """The tensors that a function joins.
+
+    Raises:
+        ArgumentError: one tensor instead of a sequence, or something else in it.
+    """
+    if is_tensor(tensors):
+        message = f"{function}(): argument 'tensors' must be tuple of Tensors, not Tensor"
+        raise ArgumentError(message)
+    given = list(tensors)
     for i, x in enumerate(given):
         if not is_tensor(x):
             arguments.require_tensor(x, function, f"tensors[{i}]")
+    return given
 
 
 @public()
 @autocast(cpu=Autocast.WIDEST)
 def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     """Tensors of one shape side by side along a new dimension."""
-    given = list(tensors)
-    _require_tensors(given, "stack")
+    given = tensors_in(tensors, "stack")
     if not given:
         raise ShapeError("stack expects a non-empty list of tensors.")
     dtype = arguments.common_dtype(given)
@@ -89,8 +96,7 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
 @public()
 def hstack(tensors: Sequence[Any]) -> Any:
     """Joined along the second dim; one-dimensional tensors along their only one."""
-    given = list(tensors)
-    _require_tensors(given, "hstack")
+    given = tensors_in(tensors, "hstack")
     if not given:
         raise ShapeError("hstack expects a non-empty list of tensors.")
     given = [reshape(x, 1) if not x.shape else x for x in given]
@@ -100,7 +106,8 @@ def hstack(tensors: Sequence[Any]) -> Any:
 @public()
 def vstack(tensors: Sequence[Any]) -> Any:
     """Joined along the first dim; one-dimensional tensors are rows."""
-    rows = [reshape(x, 1, -1) if len(x.shape) < 2 else x for x in tensors]
+    given = tensors_in(tensors, "vstack")
+    rows = [reshape(x, 1, -1) if len(x.shape) < 2 else x for x in given]
     return cat(rows, dim=0)
 
 
@@ -219,9 +226,19 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
 @public(out=Out.SAME_DTYPE, method=True)
 def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     """`gather` with broadcasting of the other dims; with `dim`, negative indices count from the
-    end."""
+    end.
+
+    Raises:
+        ShapeError: with `dim`, input and indices have not as many dims.
+    """
     if dim is None:
         return gather(reshape(input, -1), 0, reshape(indices, -1))
+    if len(input.shape) != len(indices.shape):
+        raise ShapeError(
+            "take_along_dim(): input and indices should have the same number of dimensions, but "
+            f"got {len(input.shape)} dimensions for input, and {len(indices.shape)} dimensions for "
+            "indices"
+        )
     d = dim_of(input, dim, "take_along_dim")
     others = [tuple(1 if i == d else n for i, n in enumerate(x.shape)) for x in (input, indices)]
     shape = list(broadcast_shapes(others, "take_along_dim"))
@@ -274,6 +291,11 @@ def take(input: Any, index: Any) -> Any:
     return TABLE.index(reshape(input, -1), unsqueeze(index, 0), dims=(0,))
 
 
+def names_nothing(index: Any) -> bool:
+    """True for an index without elements, which may have any shape where elements are scattered."""
+    return any(type(n) is int and n == 0 for n in index.shape)
+
+
 def _source_for(input: Any, index: Any, source: Any) -> Any:
     """The part of a scatter's source that its index covers; a number everywhere."""
     shape = tuple(index.shape)
@@ -300,6 +322,8 @@ def scatter(
     """input with elements set at `index` along `dim`; `reduce` "add" or "multiply" combines them
     with those of input instead."""
     d = dim_of(input, dim, "scatter")
+    if names_nothing(index):
+        return TABLE.clone(input)
     source = _source_for(input, index, value if src is None else src)
     if reduce is None:
         return TABLE.scatter(input, index, source, dim=d)
@@ -315,6 +339,8 @@ def scatter(
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """input plus `src` at `index` along `dim`."""
     d = dim_of(input, dim, "scatter_add")
+    if names_nothing(index):
+        return TABLE.clone(input)
     return TABLE.scatter_add(input, index, _source_for(input, index, src), dim=d)
 
 
@@ -339,7 +365,14 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     index = positions_along(index)
     if not input.shape:
         return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
-    if len(source.shape) == len(input.shape) and not equals(source.shape[d], index.shape[0]):
+    if not source.shape:
+        source = reshape(source, (1,) * len(input.shape))
+    if len(source.shape) != len(input.shape):
+        raise ShapeIndexError(
+            f"index_copy: source has {len(source.shape)} dims, input {len(input.shape)}.  Expected "
+            "as many, or a number of both."
+        )
+    if not equals(source.shape[d], index.shape[0]):
         raise ShapeIndexError(
             f"index_copy: source has {source.shape[d]} slices along dim {d} for an index of "
             f"{index.shape[0]}.  Expected as many."
@@ -349,8 +382,14 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
 
 @public(out=Out.ABSENT, in_place=InPlace.METHOD, method=True)
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
-    """input with `value` in the slices along `dim` at the positions in `index`."""
+    """input with `value` in the slices along `dim` at the positions in `index`.
+
+    Raises:
+        DTypeError: a complex value for real elements.
+    """
     d = dim_of(input, dim, "index_fill")
+    if not input.dtype.is_complex and not is_tensor(value):
+        refuse_complex(value, input.dtype, "index_fill")
     index = positions_along(index)
     if not input.shape:
         return reshape(index_fill(reshape(input, 1), 0, index, value), ())
@@ -386,16 +425,37 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
             f"{len(value.shape)} dimension(s)."
         )
     kind = arguments.category_of(value) if is_number else value.dtype.category
-    if kind > input.dtype.category:
-        is_lossy = kind is Category.COMPLEX or (kind is Category.FLOATING and is_number)
-        if is_lossy:
-            raise DTypeError(
-                f"masked_fill: value {value!r} cannot be converted to {input.dtype.name} without "
-                "overflow or loss.  Cast the input first."
-            )
+    if kind is Category.COMPLEX and not input.dtype.is_complex:
+        refuse_complex(value, input.dtype, "masked_fill")
     if is_number:
-        value = arguments.fitting(value, input.dtype, "masked_fill")
+        value = _whole(arguments.fitting(value, input.dtype, "masked_fill"), input.dtype)
     return contiguous(cast(TABLE.where(mask, value, input), input.dtype))
+
+
+def _whole(value: Any, dtype: dtypes.DType) -> Any:
+    """A float without its fraction, where integers are filled.
+
+    Raises:
+        DTypeError: it is none, or infinite.
+    """
+    if not isinstance(value, float) or dtype.category is not Category.INTEGER:
+        return value
+    if not math.isfinite(value):
+        raise DTypeError(f"value {value} cannot be converted to {dtype.name} without overflow.")
+    return int(value)
+
+
+def refuse_complex(value: Any, dtype: dtypes.DType, function: str) -> None:
+    """Refuse a complex number for real elements.
+
+    Raises:
+        DTypeError: it is one.
+    """
+    if is_tensor(value) or arguments.category_of(value) is Category.COMPLEX:
+        raise DTypeError(
+            f"{function}: the complex value {value!r} cannot be converted to {dtype.name} without "
+            "overflow or loss.  Take .real, or cast the input."
+        )
 
 
 @public(out=Out.ABSENT, in_place=InPlace.BOTH, method=True)

@@ -1,0 +1,145 @@
+"""Calls at the edges of what functions take give PyTorch's values, dtypes and strides.
+
+One call a line of `CALLS`, by the kind of edge; a few statements have "; " between them, and the
+last one is looked at. Each is made eagerly and in a compiled function. Calls that raise stand in
+`tests/support/pytorch/bad_calls.py`. Skipped without PyTorch.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+import dynajit as dj
+
+torch = pytest.importorskip("torch")
+
+from tests.oracle.test_error_classes import names_of  # noqa: E402
+
+CALLS: Final[dict[str, str]] = {
+    "an index without elements has any shape": """
+zeros(3, 5).scatter(0, zeros(0, dtype=L.int64), ones(3, 5))
+zeros(3, 5).scatter(0, zeros(0, dtype=L.int64), 2.0)
+zeros(4).scatter(0, zeros((0, 4), dtype=L.int64), ones(0, 4))
+zeros(3, 5).scatter(1, zeros((1, 0), dtype=L.int64), ones(2, 3), reduce="add")
+x = zeros(3, 5); x.scatter_(1, tensor([], dtype=L.int64), tensor([])); x
+x = ones(3, 5); x.scatter_add_(0, zeros(0, dtype=L.int64), ones(3, 5)); x
+x = ones(3, 5); x.scatter_reduce_(0, zeros(0, dtype=L.int64), ones(3, 5), "amax"); x
+ones(3, 5).scatter_reduce(0, tensor([], dtype=L.int64), ones(3, 5), "mean")
+x = ones(3, 4, 5); x.index_reduce_(1, zeros(0, dtype=L.int64), ones(3, 0, 5), "amax"); x
+zeros(3, 5).gather(0, zeros(0, dtype=L.int64))
+""",
+    "tensors without elements or dims": """
+L.cat([zeros(0), zeros(0)], 1)
+L.cat([zeros(0), ones(2, 3)], 1)
+L.cat([zeros(0), ones(2, 3), zeros(0)], 0)
+L.block_diag()
+L.median(zeros(0))
+L.nanmedian(zeros(0))
+x = zeros(1); x.index_copy_(0, tensor([0]), tensor(5.0)); x
+x = zeros(()); x.index_copy_(0, tensor(0), tensor(5.0)); x
+zeros(0).data_ptr()
+zeros(3)[3:].data_ptr()
+zeros(2)[:0].clone().data_ptr()
+""",
+    "infinite and complex": """
+L.gradient(tensor([inf, 1.0, 2.0, inf, 3.0]))
+L.gradient(tensor([-inf, -inf, inf, nan, 4.0]))
+L.gradient(tensor([[1.0, 2, 4], [5, 7, 9]]), spacing=2.0)
+L.gradient(tensor([1.0, 2, 4, 8]), spacing=[tensor([0.0, 1, 3, 4])], edge_order=2)
+x = tensor([complex(inf, 0), complex(-inf, 0)]); L.logaddexp(x, x)
+L.nan_to_num(tensor([complex(nan, 12), complex(inf, nan), complex(-inf, 2)]), nan=123)
+L.nan_to_num(tensor([complex(nan, 12), complex(inf, nan)]), 0.5, 7.0, -7.0)
+L.logspace(1j, 2, 3, dtype=L.complex128)
+L.logspace(1j, 2, 3).dtype
+float(tensor(1 + 0j))
+int(tensor(2 + 0j))
+""",
+    "numbers beside tensors": """
+L.add(tensor([True]), tensor([True]), alpha=2)
+L.add(tensor([True, False]), tensor([True, True]), alpha=True)
+L.add(tensor([1, 2]), tensor([3, 4]), alpha=2)
+L.add(tensor([1.5, 2.0]), tensor([3, 4]), alpha=0.5)
+L.addcmul(tensor([1, 2]), tensor([1, 2]), tensor([3, 4]), value=1.5)
+L.addcmul(tensor([1.0, 2.0]), tensor([1, 2]), tensor([3, 4]), value=1.5)
+L.addcdiv(tensor([1, 2]), tensor([1.0, 2.0]), tensor([3, 4]), value=2)
+tensor([1, 2, 3]).masked_fill(tensor([True, False, True]), 0.5)
+tensor([1, 2**60 + 1, -3]).masked_fill(tensor([True, False, True]), -1.7)
+tensor([True, False]).masked_fill(tensor([True, False]), 0.5)
+x = tensor([1, 2, 3]); x.masked_fill_(tensor([True, False, True]), 2.9); x
+zeros(3, dtype=L.uint8).random_(0, None).shape
+zeros(3, dtype=L.int8).random_(-128, None).shape
+zeros(3, dtype=L.int64).random_(-2**63, None).shape
+L.randperm(255, dtype=L.uint8).sort().values.sum()
+""",
+    "floats of 16 bits": """
+F.hardshrink(tensor([0.5, -0.5, 0.30078125, -0.30078125, 0.1, 0.0], dtype=L.bfloat16), 0.3)
+F.hardshrink(tensor([0.5, -0.5, 0.5001, 0.25], dtype=L.float16), 0.5)
+F.softshrink(tensor([0.5, -0.5, 0.30078125, -0.3, 0.1], dtype=L.bfloat16), 0.3)
+F.softshrink(tensor([0.5, -0.5, 0.3, -0.3, 0.1], dtype=L.float16), 0.3)
+L.ldexp(tensor([1.5, 2.0], dtype=L.float16), tensor([2, 3]))
+L.ldexp(tensor([1.5, 2.0], dtype=L.bfloat16), tensor([2, -3]))
+L.ldexp(tensor([1.5, 2.0], dtype=L.float16), tensor([2.0, 3.0]))
+L.ldexp(tensor([1, 2]), tensor([2, 3]))
+""",
+    "where results lie": """
+by_channels(ones(4, 3, 8, 8)).add(ones(4, 3, 8, 8), alpha=3).stride()
+by_channels(ones(4, 3, 8, 8)).sub(ones(4, 3, 8, 8), alpha=3).stride()
+ones(4, 3, 8, 8).sub(by_channels(ones(4, 3, 8, 8)), alpha=3).stride()
+by_channels(ones(4, 3, 8, 8)).addcdiv(ones(4, 3, 8, 8), ones(4, 3, 8, 8), value=3).stride()
+ones(4, 3, 8, 8).addcmul(by_channels(ones(4, 3, 8, 8)), ones(4, 3, 8, 8), value=3).stride()
+""",
+}  # fmt: skip
+
+EVERY = [
+    pytest.param(call, id=call) for calls in CALLS.values() for call in calls.strip().splitlines()
+]
+
+
+def program(call: str, library: Any) -> Callable[[], Any]:
+    """A function that makes the call, and gives what its last statement does."""
+
+    def by_channels(x: Any) -> Any:
+        return x.contiguous(memory_format=library.channels_last)
+
+    namespace = names_of(library) | {"inf": math.inf, "nan": math.nan, "by_channels": by_channels}
+    *before, last = call.split("; ")
+    exec("\n ".join(["def edge():", *before, f"return {last}"]), namespace)
+    return namespace["edge"]
+
+
+def facts(value: Any) -> Any:
+    """What two results must have in common."""
+    if isinstance(value, (dj.Tensor, torch.Tensor)):
+        dtype = str(value.dtype).rpartition(".")[2]
+        wide = value.float() if dtype in ("float16", "bfloat16") else value
+        return dtype, tuple(value.stride()), wide.tolist()
+    if isinstance(value, (tuple, list)):
+        return [facts(each) for each in value]
+    return str(value).replace("dynajit.", "torch.")
+
+
+def agrees(found: Any, wanted: Any) -> bool:
+    """Equal, and floats to the last digits but one, NaN and NaN too."""
+    if isinstance(wanted, (list, tuple)):
+        return len(found) == len(wanted) and all(map(agrees, found, wanted))
+    if isinstance(wanted, complex):
+        return agrees([found.real, found.imag], [wanted.real, wanted.imag])
+    if isinstance(wanted, float):
+        both_nan = math.isnan(wanted) and math.isnan(found)
+        return both_nan or math.isclose(found, wanted, rel_tol=1e-6)
+    return type(found) is type(wanted) and found == wanted
+
+
+@pytest.mark.parametrize("how", ["eager", "compiled"])
+@pytest.mark.parametrize("call", EVERY)
+def test_a_call_at_an_edge_gives_what_pytorchs_gives(call: str, how: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = facts(program(call, torch)())
+        made = program(call, dj)
+        found = facts((dj.compile(made) if how == "compiled" else made)())
+
+    assert agrees(found, wanted), f"{found} instead of {wanted}"
