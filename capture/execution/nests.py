@@ -1,0 +1,347 @@
+"""Loops over single elements of NumPy's arrays: the whole nest is one node of the graph.
+
+A `for` over a range whose body computes with numbers and elements of arrays is not captured turn by
+turn: its bytecode is made into a program of scalars (`nest_flow`), with the loops within it and the
+functions that it calls, which generated code runs (`ir.nests`). Behind it the arrays that it has
+written hold what it has left, and variables are numbers of NumPy's. Where the program cannot say
+what Python does (an exception, a variable that would be a number of Python's behind the loop), it
+refuses its values, and the function runs plainly. A loop that is no such nest is captured in other
+ways, as if it had not been looked at.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.execution.nest_flow import Exit, Flow
+from dynajit.capture.execution.nest_values import (
+    LARGEST_SMALL,
+    SMALL,
+    WHOLE,
+    Array,
+    Group,
+    Literal,
+    NotNest,
+    Number,
+    Outer,
+    Range,
+    as_number,
+    key_of,
+)
+from dynajit.capture.execution.tried_turns import may_try
+from dynajit.capture.library import arrays as forms
+from dynajit.capture.machine.exceptions import NotKnown, Raised
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.python.tensors.arrays import (
+    flipped_dims,
+    is_array,
+    is_writeable,
+    memory_in,
+    new_array,
+)
+from dynajit.capture.python.tensors.autograd import data_of
+from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
+from dynajit.capture.python.tensors.mutation import store_whole
+from dynajit.capture.tensors.turns import Varies, is_of_a_turn
+from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
+from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
+from dynajit.capture.values.tensors import TensorValue
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import DType
+from dynajit.ir import graph
+from dynajit.ir.nests import NEST, Nest, Register, Size, Step
+from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.scalar import SUFFIX
+
+if TYPE_CHECKING:
+    from dynajit.capture.execution.executor import Executor
+
+#: Turns of a loop without loops in it from which a nest is made: fewer are unrolled.
+FEWEST_TURNS: Final = 4
+
+#: What a loop is that reads or writes no element, and calls nothing.
+_TOUCHES: Final = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR", "BINARY_OP", "CALL"})
+
+
+def at_loop(executor: "Executor", frame: Frame) -> bool:
+    """The executor is in front of a `FOR_ITER`: perhaps all of its turns are one node.
+
+    Returns:
+        Whether they are; the loop is over then.
+    """
+    iterator = frame.stack[-1]
+    state = executor.heap[iterator.identity] if isinstance(iterator, IteratorValue) else None
+    if not isinstance(state, RangeIterator) or len(state.rest) < FEWEST_TURNS:
+        return False
+    place = id(frame.body), frame.index
+    if place in executor.loops.no_nests or not may_try(executor, frame) or not frame.is_user:
+        return False
+    mark, stack = executor.recorder.mark(), list(frame.stack)
+    try:
+        _Nest(executor, frame).make(state)
+    except (NotNest, GraphBreak, NotKnown, SkipFrame, Varies, Raised, RecursionError):
+        executor.recorder.restore(mark)
+        frame.stack[:] = stack
+        executor.loops.no_nests.add(place)
+        return False
+    return True
+
+
+class _Nest:
+    """A loop that is tried. Mutable; used once.
+
+    Args:
+        executor, frame: in front of its `FOR_ITER`.
+    """
+
+    def __init__(self, executor: "Executor", frame: Frame) -> None:
+        self._executor, self._frame = executor, frame
+        self._recorder = executor.recorder
+        self._converted: dict[int, tuple[Value, Any]] = {}
+        self._operands: list[graph.Value] = []
+        self._arrays: dict[int, tuple[int, Value, TensorValue]] = {}
+        self._numbers: list[tuple[int, Register]] = []
+        self._flow = Flow(executor, frame, self._given, self._convert)
+
+    def make(self, state: RangeIterator) -> None:
+        """Record the nest, and go on behind it.
+
+        Raises:
+            NotNest, GraphBreak, ...: it is none.
+        """
+        flow = self._flow
+        flow.run(self._root(state))
+        if not self._arrays and not any(not step.is_python for step in self._of_numpy()):
+            raise NotNest
+        index, live = self._end()
+        exit, results = self._left(live)
+        self._finish(exit)
+        written = tuple(flow.written)
+        nest = Nest(
+            tuple(map(tuple, flow.blocks)),
+            tuple(self._numbers),
+            written,
+            (*written, *(self._register_of(name) for name in results)),
+        )
+        nest.check()
+        self._check_memory(written)
+        values = [self._run(nest, number) for number in range(len(nest.results))]
+        for slot, value in zip(written, values, strict=False):
+            self._write(slot, value)
+        self._go_on(index, state, dict(zip(results, values[len(written) :], strict=True)), exit)
+
+    # -- what the nest is given
+
+    def _root(self, state: RangeIterator) -> Range:
+        rest = state.rest
+        if state.last is not None or max(abs(rest.start), abs(rest.stop)) > LARGEST_SMALL:
+            raise NotNest
+        stop: Any = Literal(rest.stop)
+        if state.stop is not None:
+            stop = replace(self._number(state.stop), extent=SMALL)  # its range is guarded
+        return Range(
+            as_number(Literal(rest.start)), stop, rest.step, is_iterator=True, is_root=True
+        )
+
+    def _of_numpy(self) -> list[Number]:
+        return [value for _, value in self._converted.values() if isinstance(value, Number)]
+
+    def _given(self, name: str) -> Any:
+        value = self._frame.locals.get(name)
+        if value is None:
+            raise NotNest
+        return self._convert(value)
+
+    def _convert(self, value: Value) -> Any:
+        """A value of the capture as one of nests."""
+        known = self._converted.get(id(value))
+        if known is None:
+            known = self._converted[id(value)] = value, self._made_of(value)
+        return known[1]
+
+    def _made_of(self, value: Value) -> Any:
+        recorder = self._recorder
+        if isinstance(value, Constant):
+            recorder.use(value)
+            return self._literal(value.value, value)
+        if isinstance(value, Scalar):
+            is_int = value.python_type is int
+            if is_int and not is_of_a_turn(value) and not recorder.sizes.varies(value):
+                return Literal(recorder.specialise(value))
+            return self._number(value)
+        if isinstance(value, TupleValue) and value.cls is tuple:
+            recorder.use(value)
+            return Group(tuple(map(self._convert, value.items)))
+        return self._array(value) if is_array(value) else Outer(value)
+
+    def _literal(self, literal: Any, value: Value) -> Any:
+        if type(literal) in (bool, int, float, str, type(None)):
+            return Literal(literal)
+        if type(literal) is tuple:
+            return Group(tuple(self._literal(item, constant(item)) for item in literal))
+        return Outer(value)
+
+    def _number(self, scalar: Scalar) -> Number:
+        """A run-time number of Python's."""
+        if scalar.python_type not in (int, float):
+            raise NotNest
+        dtype = dtypes.int64 if scalar.python_type is int else dtypes.float64
+        lifted = self._recorder.lift_scalar(scalar)
+        held = TABLE.full(lifted, shape=(), dtype=dtype, device=CPU)
+        return Number(self._loaded(held, dtype), dtype, True, WHOLE)
+
+    def _loaded(self, held: graph.Value, dtype: DType) -> Register:
+        """The register of an operand without dims."""
+        self._operands.append(held)
+        slot = len(self._operands) - 1
+        register = Register(f"given{slot}", dtype)
+        self._numbers.append((slot, register))
+        return register
+
+    def _array(self, value: Any) -> Any:
+        """An array, or a number of NumPy's."""
+        machine = self._executor
+        tensor = memory_in(machine, value)
+        kind = tensor_type(machine, tensor)
+        if kind.dtype.name not in SUFFIX or kind.device != CPU or needs_gradient(machine, tensor):
+            raise NotNest
+        is_one = value.cls in (forms.FORMS[np.ndarray], forms.ODD_FORM)
+        if not kind.rank:
+            if is_one:
+                raise NotNest
+            held = self._recorder.graph_value(tensor)
+            return Number(self._loaded(held, kind.dtype), kind.dtype, False)
+        found = self._arrays.get(tensor.identity)
+        if found is None:
+            self._operands.append(self._recorder.graph_value(tensor))
+            found = len(self._operands) - 1, value, tensor
+            self._arrays[tensor.identity] = found
+        slot = found[0]
+        sizes = tuple(
+            Literal(size)
+            if isinstance(size, int)
+            else Number(Size(slot, dim), dtypes.int64, True, WHOLE)
+            for dim, size in enumerate(kind.shape)
+        )
+        return Array(slot, kind.dtype, sizes, flipped_dims(machine, value))
+
+    # -- how it ends
+
+    def _end(self) -> tuple[int, Sequence[str]]:
+        """Where paths lead that leave the loop, and what is live there."""
+        exits = self._flow.exits
+        indices = {exit.index for exit in exits}
+        if len(indices) != 1:
+            raise NotNest
+        (index,) = indices
+        stored = {
+            instruction.argument
+            for instruction in self._frame.body
+            if instruction.operation == "STORE_FAST"
+        }
+        live = self._frame.body.live[index]
+        return index, sorted(live & stored)
+
+    def _left(self, live: Sequence[str]) -> tuple[Exit, list[str]]:
+        """The end that is served, and which variables are results; other ends refuse."""
+        best: tuple[int, Exit, list[str]] | None = None
+        for exit in self._flow.exits:
+            changed = [name for name in live if self._has_changed(exit, name)]
+            is_served = all(_is_numpy(exit.locals.get(name)) for name in changed)
+            if is_served and (best is None or len(changed) > best[0]):
+                best = len(changed), exit, changed
+        if best is None:
+            raise NotNest
+        return best[1], best[2]
+
+    def _has_changed(self, exit: Exit, name: str) -> bool:
+        found = exit.locals.get(name)
+        return found is None or key_of(found) != ("given", name)
+
+    def _finish(self, chosen: Exit) -> None:
+        """Let every path out of the loop end."""
+        flow, wanted = self._flow, _key_of_exit(chosen)
+        for exit in flow.exits:
+            steps = flow.blocks[exit.block]
+            if _key_of_exit(exit) != wanted:
+                steps.append(Step("refuse"))
+                continue
+            for name, value in exit.locals.items():
+                if _is_numpy(value):
+                    target = Register(f"left_{self._place(name)}", value.dtype)
+                    steps.append(Step("set", target, (value.operand,), value.dtype))
+            steps.append(Step("leave"))
+        self._chosen = chosen
+
+    def _place(self, name: str) -> int:
+        return sorted(self._frame.code.co_varnames).index(name)
+
+    def _register_of(self, name: str) -> Register:
+        return Register(f"left_{self._place(name)}", self._chosen.locals[name].dtype)
+
+    # -- the graph
+
+    def _check_memory(self, written: Sequence[int]) -> None:
+        """
+        Raises:
+            NotNest: an array that is written may not be, or shares memory with another one.
+        """
+        heap = self._recorder.heap
+        memories = [(slot, heap[t.identity].memory) for slot, _, t in self._arrays.values()]
+        for slot, value, tensor in self._arrays.values():
+            if slot not in written:
+                continue
+            if not is_writeable(self._executor, value):
+                raise NotNest
+            own = heap[tensor.identity].memory
+            if own and any(other == own and s != slot for s, other in memories):
+                raise NotNest
+
+    def _run(self, nest: Nest, result: int) -> graph.Value:
+        builder = self._recorder.builder
+        operands = [builder.without_gradient(value) for value in self._operands]
+        return builder.call(NEST, operands, {"nest": nest, "result": result})
+
+    def _write(self, slot: int, value: graph.Value) -> None:
+        machine = self._executor
+        tensor = next(tensor for s, _, tensor in self._arrays.values() if s == slot)
+        data = data_of(machine, tensor)  # no tensor of this memory counts the write
+        assert isinstance(data, TensorValue)
+        store_whole(machine, data, value)
+
+    def _go_on(
+        self, index: int, state: RangeIterator, results: dict[str, graph.Value], exit: Exit
+    ) -> None:
+        """The frame behind the loop."""
+        frame, live = self._frame, self._frame.body.live[index]
+        for name in [*frame.locals]:
+            if name not in live and self._is_stored(name):
+                dict.pop(frame.locals, name)
+        for name, value in results.items():
+            made = self._recorder.new_tensor(value)
+            kind = exit.locals[name].dtype.numpy.type
+            frame.locals[name] = new_array(self._executor, made, kind)
+        del frame.stack[-1]
+        frame.index = index
+
+    def _is_stored(self, name: str) -> bool:
+        first, last = self._frame.index, len(self._frame.body)
+        return any(
+            item.operation == "STORE_FAST" and item.argument == name
+            for item in self._frame.body.instructions[first:last]
+        )
+
+
+def _is_numpy(value: Any) -> bool:
+    return isinstance(value, Number) and not value.is_python
+
+
+def _key_of_exit(exit: Exit) -> Any:
+    return [(name, key_of(exit.locals[name])) for name in sorted(exit.locals)]
+
+
+__all__ = ["at_loop"]
