@@ -96,7 +96,7 @@ State = list[Activation]
 """The functions that run, the outermost first."""
 
 
-@record
+@record(eq=False)
 class Exit:
     """A path out of the loop.
 
@@ -494,7 +494,7 @@ class Flow(Operators):
     def _for_iter(self, state: State, instruction: Instruction) -> bool:
         found = state[-1].stack[-1]
         if isinstance(found, Range) and found.is_iterator:
-            truth = self.compare("<" if found.step > 0 else ">", found.start, found.stop)
+            truth = self._has_next(found)
         elif isinstance(found, Elements) and found.is_iterator:
             truth = self.compare("<", found.at, found.arrays[0].rest[0])
             for array in found.arrays[1:]:
@@ -524,6 +524,14 @@ class Flow(Operators):
         self.steps.append(Step("branch", operands=(truth.operand,), name=(inside, outside)))
         return True
 
+    def _has_next(self, found: Range) -> Any:
+        """Whether a range is not over."""
+        if isinstance(found.step, Literal):
+            return self.compare("<" if found.step.value > 0 else ">", found.start, found.stop)
+        is_upwards = self.compare(">", found.step, Literal(0))
+        below, above = (as_number(self.compare(s, found.start, found.stop)) for s in "<>")
+        return self.selected(is_upwards.operand, below, above)
+
     def _both(self, a: Any, b: Any) -> Any:
         if isinstance(a, Literal):
             return b if a.value else a
@@ -536,7 +544,8 @@ class Flow(Operators):
         """The iterator behind its next item, and the item."""
         if isinstance(found, Range):
             item = replace(as_number(found.start), extent=SMALL)
-            after = self.emit("add", dtypes.int64, item.operand, found.step, dtype=dtypes.int64)
+            step = as_number(found.step)
+            after = self.emit("add", dtypes.int64, item.operand, step.operand, dtype=dtypes.int64)
             start = Number(after, dtypes.int64, True, SMALL)
             return [replace(found, start=start), item]
         at = replace(as_number(found.at), extent=SMALL)
@@ -602,13 +611,14 @@ class Flow(Operators):
         if not 1 <= len(arguments) <= 3:
             raise NotNest
         step = arguments[2] if len(arguments) == 3 else Literal(1)
-        if not isinstance(step, Literal) or type(step.value) is not int or not step.value:
+        step = self._end_of_range(step)
+        if isinstance(step, Literal) and not step.value:
             raise NotNest
-        if abs(step.value) > LARGEST_SMALL:
-            raise NotNest
+        if isinstance(step, Number):
+            self.require_compared("ne", dtypes.int64, step.operand, 0)
         ends = arguments[:2] if len(arguments) > 1 else [Literal(0), *arguments]
         start, stop = map(self._end_of_range, ends)
-        return Range(as_number(start), stop, step.value)
+        return Range(as_number(start), stop, step)
 
     def _end_of_range(self, value: Any) -> Any:
         """An int that is small, so that counters need no checks."""

@@ -216,10 +216,21 @@ class Operators:
         is_int = number.is_python and number.dtype is dtypes.int64
         if not is_int or dtype.category is not Category.INTEGER:
             return
+        self._require_fit(number, dtype)
+
+    def _require_fit(self, number: Number, dtype: DType) -> None:
+        """An integer that another integer dtype holds. NumPy's versions differ in what they do
+        with one that does not fit, and between dtypes."""
         low, high = bounds_of(dtype)
-        if dtype is dtypes.int64:
-            return
-        self._require_between(number, low, high)
+        least, most = bounds_of(number.dtype)
+        if isinstance(number.operand, int):
+            least = most = number.operand
+            if not low <= least <= high:
+                raise NotNest
+        if least < low:
+            self.require_compared("ge", number.dtype, number.operand, low)
+        if most > high:
+            self.require_compared("le", number.dtype, number.operand, high)
 
     def power(self, a: Number, exponent: Any) -> Number:
         """`a ** exponent`, of floats, or by a small whole number."""
@@ -360,8 +371,9 @@ class Operators:
         is_float = a.dtype.category >= Category.FLOATING
         if dtype.category is Category.INTEGER and is_float:
             return self.emit("truncate", dtype, a.operand, dtype=dtype)
-        if a.is_python:
-            self._require_weak(a, dtype)
+        is_whole = dtype.category is a.dtype.category is Category.INTEGER
+        if is_whole and a.dtype is not dtype:
+            self._require_fit(a, dtype)
         return self.cast(a, dtype)
 
     # -- functions

@@ -86,13 +86,14 @@ class Range:
 
     Args:
         start: what comes next.
+        step: a literal, or a number that is not 0.
         is_iterator: `iter` was called.
         is_root: it is the iterator of the whole nest.
     """
 
     start: "Literal | Number"
     stop: "Literal | Number"
-    step: int
+    step: "Literal | Number"
     is_iterator: bool = False
     is_root: bool = False
 
@@ -148,7 +149,7 @@ def key_of(value: Any) -> Any:
         case Group():
             return "group", tuple(map(key_of, value.items))
         case Range():
-            parts = key_of(value.start), key_of(value.stop), value.step
+            parts = key_of(value.start), key_of(value.stop), key_of(value.step)
             return "range", *parts, value.is_iterator, value.is_root
         case Elements():
             arrays = tuple(map(key_of, value.arrays))
@@ -177,7 +178,7 @@ def numbers_in(value: Any) -> Iterator[Number]:
         case Group():
             yield from _numbers_of(value.items)
         case Range():
-            yield from _numbers_of((value.start, value.stop))
+            yield from _numbers_of((value.start, value.stop, value.step))
         case Elements():
             yield from _numbers_of((value.at, *value.arrays))
 
@@ -197,8 +198,8 @@ def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
         case Group():
             return replace(value, items=_with(value.items, numbers))
         case Range():
-            start, stop = _with((value.start, value.stop), numbers)
-            return replace(value, start=start, stop=stop)
+            start, stop, step = _with((value.start, value.stop, value.step), numbers)
+            return replace(value, start=start, stop=stop, step=step)
         case Elements():
             at, *arrays = _with((value.at, *value.arrays), numbers)
             return replace(value, at=at, arrays=tuple(arrays))

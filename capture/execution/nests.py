@@ -119,6 +119,8 @@ class _Nest:
             raise NotNest
         index, live = self._end()
         exit, results = self._left(live)
+        if not results and not flow.written:
+            raise NotNest
         self._finish(exit)
         written = tuple(flow.written)
         nest = Nest(
@@ -144,7 +146,7 @@ class _Nest:
         if state.stop is not None:
             stop = replace(self._number(state.stop), extent=SMALL)  # its range is guarded
         return Range(
-            as_number(Literal(rest.start)), stop, rest.step, is_iterator=True, is_root=True
+            as_number(Literal(rest.start)), stop, Literal(rest.step), is_iterator=True, is_root=True
         )
 
     def _of_numpy(self) -> list[Number]:
@@ -247,16 +249,20 @@ class _Nest:
         return index, sorted(live & stored)
 
     def _left(self, live: Sequence[str]) -> tuple[Exit, list[str]]:
-        """The end that is served, and which variables are results; other ends refuse."""
-        best: tuple[int, Exit, list[str]] | None = None
-        for exit in self._flow.exits:
-            changed = [name for name in live if self._has_changed(exit, name)]
-            is_served = all(_is_numpy(exit.locals.get(name)) for name in changed)
-            if is_served and (best is None or len(changed) > best[0]):
-                best = len(changed), exit, changed
-        if best is None:
-            raise NotNest
-        return best[1], best[2]
+        """The end that is served, and which variables are results; other ends refuse.
+
+        An end that has set the most variables is that of most calls: others are of no turn.
+        """
+        changed = {
+            exit: [name for name in live if self._has_changed(exit, name)]
+            for exit in self._flow.exits
+        }
+        most = max(map(len, changed.values()))
+        for exit, names in changed.items():
+            is_served = all(_is_numpy(exit.locals.get(name)) for name in names)
+            if is_served and len(names) == most:
+                return exit, names
+        raise NotNest
 
     def _has_changed(self, exit: Exit, name: str) -> bool:
         found = exit.locals.get(name)
