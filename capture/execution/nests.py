@@ -45,15 +45,16 @@ from dynajit.capture.python.tensors.arrays import (
 from dynajit.capture.python.tensors.autograd import data_of
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import store_whole
+from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn
 from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
-from dynajit.capture.values.tensors import TensorValue
+from dynajit.capture.values.tensors import MemoryContents, TensorValue
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import DType
 from dynajit.ir import graph
-from dynajit.ir.nests import NEST, Nest, Register, Size, Step
+from dynajit.ir.nests import NEST, Nest, Register, Size, Step, Window
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.scalar import SUFFIX
 
@@ -122,18 +123,21 @@ class _Nest:
         if not results and not flow.written:
             raise NotNest
         self._finish(exit)
-        written = tuple(flow.written)
+        targets, windows = self._targets()
+        written = tuple(targets)
         nest = Nest(
             tuple(map(tuple, flow.blocks)),
             tuple(self._numbers),
             written,
             (*written, *(self._register_of(name) for name in results)),
+            windows,
         )
         nest.check()
-        self._check_memory(written)
         values = [self._run(nest, number) for number in range(len(nest.results))]
-        for slot, value in zip(written, values, strict=False):
-            self._write(slot, value)
+        for target, value in zip(targets.values(), values, strict=False):
+            data = data_of(self._executor, target)  # no tensor of this memory counts the write
+            assert isinstance(data, TensorValue)
+            store_whole(self._executor, data, value)
         self._go_on(index, state, dict(zip(results, values[len(written) :], strict=True)), exit)
 
     # -- what the nest is given
@@ -291,33 +295,44 @@ class _Nest:
 
     # -- the graph
 
-    def _check_memory(self, written: Sequence[int]) -> None:
-        """
+    def _targets(self) -> tuple[dict[int, TensorValue], tuple[Window, ...]]:
+        """What is written, by slots, and arrays that share memory with what is written.
+
         Raises:
-            NotNest: an array that is written may not be, or shares memory with another one.
+            NotNest: one may not be written, or it is not known how memory is shared.
         """
-        heap = self._recorder.heap
-        memories = [(slot, heap[t.identity].memory) for slot, _, t in self._arrays.values()]
+        heap, written = self._recorder.heap, self._flow.written
+        found: dict[int, TensorValue] = {}
+        windows: list[Window] = []
+        groups: dict[int, list[tuple[int, TensorValue]]] = {}
         for slot, value, tensor in self._arrays.values():
-            if slot not in written:
+            if slot in written and not is_writeable(self._executor, value):
+                raise NotNest
+            memory = heap[tensor.identity].memory
+            groups.setdefault(memory or -1 - slot, []).append((slot, tensor))
+        for memory, group in groups.items():
+            if not any(slot in written for slot, _ in group):
                 continue
-            if not is_writeable(self._executor, value):
-                raise NotNest
-            own = heap[tensor.identity].memory
-            if own and any(other == own and s != slot for s, other in memories):
-                raise NotNest
+            if len(group) == 1:
+                found[group[0][0]] = group[0][1]
+                continue
+            contents: MemoryContents = heap[memory]
+            self._operands.append(contents.value)
+            base = len(self._operands) - 1
+            found[base] = contents.base
+            windows += [self._window(slot, base, tensor) for slot, tensor in group]
+        return found, tuple(windows)
+
+    def _window(self, slot: int, base: int, tensor: TensorValue) -> Window:
+        place = tensor_memory.window(self._recorder, tensor)
+        if place is None:
+            raise NotNest
+        return Window(slot, base, *place)
 
     def _run(self, nest: Nest, result: int) -> graph.Value:
         builder = self._recorder.builder
         operands = [builder.without_gradient(value) for value in self._operands]
         return builder.call(NEST, operands, {"nest": nest, "result": result})
-
-    def _write(self, slot: int, value: graph.Value) -> None:
-        machine = self._executor
-        tensor = next(tensor for s, _, tensor in self._arrays.values() if s == slot)
-        data = data_of(machine, tensor)  # no tensor of this memory counts the write
-        assert isinstance(data, TensorValue)
-        store_whole(machine, data, value)
 
     def _go_on(
         self, index: int, state: RangeIterator, results: dict[str, graph.Value], exit: Exit

@@ -61,6 +61,7 @@ class _Printer:
             for result, buffer in zip(results, kernel.writes, strict=True)
             if isinstance(result, int)
         }
+        self._windows = {window.slot: window for window in kernel.nest.windows}
         self._unread = [
             result
             for result, buffer in zip(results, kernel.writes, strict=True)
@@ -121,6 +122,10 @@ class _Printer:
 
     def _element(self, slot: int, indices: Sequence[Any]) -> str:
         names = [self._text(index) for index in indices]
+        window = self._windows.get(slot)
+        if window is not None:
+            linear = _linear(names, window.strides, window.offset)
+            return f"{self._own[window.base]}[{linear}]"
         own, place = self._own.get(slot), self._kernel.operands[slot]
         if own is not None:
             return f"{own}[{_linear(names, _row_major(place.shape), 0)}]"

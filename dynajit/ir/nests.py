@@ -77,6 +77,22 @@ ENDS: Final = frozenset({"goto", "branch", "leave", "refuse"})
 """The operations that a block ends with."""
 
 
+@record
+class Window:
+    """An array that is a part of another one.
+
+    Args:
+        slot: of the array, which is read for its sizes only.
+        base: slot of the other one, which lies row by row.
+        offset, strides: where its elements are there.
+    """
+
+    slot: int
+    base: int
+    offset: int
+    strides: tuple[int, ...]
+
+
 @record(eq=False, repr=False)
 class Nest:
     """A program of scalars.
@@ -86,12 +102,14 @@ class Nest:
         numbers: (slot, register) of the operands without dims, which are read once.
         written: slots of the arrays that are written.
         results: a slot, or a register, for each result.
+        windows: the arrays that share their elements with others, one of which is written.
     """
 
     blocks: tuple[tuple[Step, ...], ...]
     numbers: tuple[tuple[int, Register], ...]
     written: tuple[int, ...]
     results: tuple[int | Register, ...]
+    windows: tuple[Window, ...] = ()
 
     def __repr__(self) -> str:
         return f"<nest of {len(self.blocks)} blocks, writes {list(self.written)}>"
@@ -100,6 +118,7 @@ class Nest:
     def text(self) -> str:
         """Everything: equal texts mean equal programs."""
         lines = [f"numbers {self.numbers} written {self.written} results {self.results}"]
+        lines += map(repr, self.windows)
         for number, block in enumerate(self.blocks):
             lines += [f"block {number}", *map(repr, block)]
         return "\n".join(lines)
@@ -151,4 +170,4 @@ NEST: Final = FURTHER.enter(
 )
 
 
-__all__ = ["ENDS", "NEST", "Nest", "Register", "Size", "Step"]
+__all__ = ["ENDS", "NEST", "Nest", "Register", "Size", "Step", "Window"]

@@ -147,7 +147,7 @@ def backwards(x):
 def items(x, y):
     z = np.zeros(len(x))
     for i in range(4):
-        for k, (a, b) in enumerate(zip(x, y), 1):
+        for k, (a, b) in enumerate(zip(x, y), 1):  # noqa: B905
             z[k - 1] += a * b - i
     return z
 
