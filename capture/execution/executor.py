@@ -21,7 +21,7 @@ from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Body, decode
 from dynajit.capture.bytecode.resume import start_of
 from dynajit.capture.bytecode.versions import IS_311, POSITION_IS_NULL
-from dynajit.capture.execution import branches, tested_loops
+from dynajit.capture.execution import branches, nests, tested_loops
 from dynajit.capture.execution.ending_arguments import quiet_ends, watch_arguments
 from dynajit.capture.execution.forced import ForcedBreaks
 from dynajit.capture.execution.loops import Watcher
@@ -255,6 +255,8 @@ class Executor(Machine):
         ):
             return
         if instruction.operation == "FOR_ITER" and self.loops.at_head(self, frame):
+            return
+        if instruction.operation == "CALL" and nests.at_range(self, frame, instruction):
             return
         if frame.can_end or (watched and frame.can_restart):
             point = Point(len(self.frames) - 1, frame.save(), self.recorder.mark())

@@ -117,6 +117,8 @@ class Flow(Operators):
     Args:
         machine: at the head of the loop.
         frame: in which the loop runs.
+        head: its `FOR_ITER`.
+        base: the depth of the stack below its iterator.
         given: name -> what the local holds in front of the loop, as a value of nests.
 
     Attributes:
@@ -126,11 +128,12 @@ class Flow(Operators):
     """
 
     def __init__(
-        self, machine: "Executor", frame: Frame, given: Callable[[str], Any],
-        convert: Callable[[Any], Any],
+        self, machine: "Executor", frame: Frame, head: int, base: int,
+        given: Callable[[str], Any], convert: Callable[[Any], Any],
     ) -> None:  # fmt: skip
         super().__init__()
         self._machine, self._frame = machine, frame
+        self._head, self._base = head, base
         self._given, self._convert = given, convert
         self._known: dict[Any, int] = {}
         self._waiting: list[tuple[int, State]] = []
@@ -139,8 +142,8 @@ class Flow(Operators):
         self._inlined: dict[int, Frame] = {}
         self._block = 0
         self._count_of_steps = 0
-        self._base = len(frame.stack) - 1
-        self.blocks: list[list[Step]] = []
+        self.blocks: list[list[Step]] = [[]]
+        self.steps = self.blocks[0]
         self.exits: list[Exit] = []
         self.written: dict[int, None] = {}
 
@@ -158,12 +161,11 @@ class Flow(Operators):
             for instruction in self._frame.body
             if instruction.operation in ("STORE_FAST", "DELETE_FAST")
         }
-        live = self._frame.body.live[self._frame.index]
+        live = self._frame.body.live[self._head]
         locals = {name: Given(name) for name in self._frame.locals if name in live | stored}
         stack = [None] * self._base
-        self.blocks.append([])
-        self.steps = self.blocks[0]
-        first = Activation(self._frame, locals, [*stack, root], self._frame.index)
+        root = replace(root, is_iterator=True, is_root=True)
+        first = Activation(self._frame, locals, [*stack, root], self._head)
         self._goto([first])
         while self._waiting:
             self._block, state = self._waiting.pop()
@@ -264,7 +266,7 @@ class Flow(Operators):
         index = top.index
         for _ in range(MOST_JUMPS):
             instruction = top.body[index]
-            if instruction.operation != "JUMP" or instruction.argument <= self._frame.index:
+            if instruction.operation != "JUMP" or instruction.argument <= self._head:
                 break
             index = instruction.argument
         live = top.body.live[index]
@@ -587,7 +589,7 @@ class Flow(Operators):
         """What a function gives that Python or NumPy has."""
         name = getattr(target, "__name__", "")
         if target is builtins.range:
-            return self._range(arguments)
+            return self.range_of(arguments)
         if target in _ITERATION:
             return _ITERATION[target](arguments)
         if target is builtins.len and len(arguments) == 1:
@@ -607,7 +609,8 @@ class Flow(Operators):
             return self.of_python(name, arguments)
         raise NotNest
 
-    def _range(self, arguments: list[Any]) -> Range:
+    def range_of(self, arguments: Sequence[Any]) -> Range:
+        """`range(*arguments)`."""
         if not 1 <= len(arguments) <= 3:
             raise NotNest
         step = arguments[2] if len(arguments) == 3 else Literal(1)

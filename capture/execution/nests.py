@@ -10,16 +10,15 @@ ways, as if it had not been looked at.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution.nest_flow import Exit, Flow
 from dynajit.capture.execution.nest_values import (
-    LARGEST_SMALL,
-    SMALL,
+    PYTHON_DTYPES,
     WHOLE,
     Array,
     Group,
@@ -27,12 +26,11 @@ from dynajit.capture.execution.nest_values import (
     NotNest,
     Number,
     Outer,
-    Range,
-    as_number,
     key_of,
 )
 from dynajit.capture.execution.tried_turns import may_try
 from dynajit.capture.library import arrays as forms
+from dynajit.capture.library.left_numbers import LEFT_NUMBERS
 from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.python.tensors.arrays import (
@@ -48,8 +46,10 @@ from dynajit.capture.python.tensors.mutation import store_whole
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn
 from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
-from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
+from dynajit.capture.values.objects import ObjectContents, ObjectValue
+from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorValue
+from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import DType
@@ -78,12 +78,49 @@ def at_loop(executor: "Executor", frame: Frame) -> bool:
     state = executor.heap[iterator.identity] if isinstance(iterator, IteratorValue) else None
     if not isinstance(state, RangeIterator) or len(state.rest) < FEWEST_TURNS:
         return False
+    if state.last is not None:
+        return False
+    ends: list[Value] = [constant(state.rest.start), constant(state.rest.stop)]
+    if state.stop is not None:
+        ends[1] = state.stop
+    loop = Loop(frame.index, len(frame.stack) - 1, (*ends, constant(state.rest.step)))
+    return _is_tried(executor, frame, loop)
+
+
+def at_range(executor: "Executor", frame: Frame, instruction: Instruction) -> bool:
+    """The executor is in front of a call: perhaps of `range`, by numbers that vary, for a loop that
+    is a nest.
+
+    Returns:
+        Whether it is; the loop is over then.
+    """
+    count, names = instruction.argument
+    following = frame.body.instructions[frame.index + 1 : frame.index + 3]
+    if names or [row.operation for row in following] != ["GET_ITER", "FOR_ITER"]:
+        return False
+    base = len(frame.stack) - count - 2
+    arguments = tuple(frame.stack[base + 2 :])
+    if not any(_varies(executor, argument) for argument in arguments):
+        return False
+    callee = [value for value in frame.stack[base : base + 2] if value is not None]
+    if len(callee) != 1 or not isinstance(callee[0], Known) or callee[0].object is not range:
+        return False
+    executor.recorder.use(callee[0])
+    return _is_tried(executor, frame, Loop(frame.index + 2, base, arguments))
+
+
+def _varies(executor: "Executor", value: Any) -> bool:
+    is_int = isinstance(value, Scalar) and value.python_type is int
+    return is_int and not is_of_a_turn(value) and bool(executor.recorder.sizes.varies(value))
+
+
+def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
     place = id(frame.body), frame.index
     if place in executor.loops.no_nests or not may_try(executor, frame) or not frame.is_user:
         return False
     mark, stack = executor.recorder.mark(), list(frame.stack)
     try:
-        _Nest(executor, frame).make(state)
+        _Nest(executor, frame, loop).make()
     except (NotNest, GraphBreak, NotKnown, SkipFrame, Varies, Raised, RecursionError):
         executor.recorder.restore(mark)
         frame.stack[:] = stack
@@ -92,30 +129,46 @@ def at_loop(executor: "Executor", frame: Frame) -> bool:
     return True
 
 
+@record(eq=False)
+class Loop:
+    """A loop in a frame.
+
+    Args:
+        head: its `FOR_ITER`.
+        base: the depth of the stack below it.
+        arguments: of the range that it goes over.
+    """
+
+    head: int
+    base: int
+    arguments: tuple[Value, ...]
+
+
 class _Nest:
     """A loop that is tried. Mutable; used once.
 
     Args:
-        executor, frame: in front of its `FOR_ITER`.
+        executor, frame: in front of it.
+        loop: where it is.
     """
 
-    def __init__(self, executor: "Executor", frame: Frame) -> None:
-        self._executor, self._frame = executor, frame
+    def __init__(self, executor: "Executor", frame: Frame, loop: Loop) -> None:
+        self._executor, self._frame, self._loop = executor, frame, loop
         self._recorder = executor.recorder
         self._converted: dict[int, tuple[Value, Any]] = {}
         self._operands: list[graph.Value] = []
         self._arrays: dict[int, tuple[int, Value, TensorValue]] = {}
         self._numbers: list[tuple[int, Register]] = []
-        self._flow = Flow(executor, frame, self._given, self._convert)
+        self._flow = Flow(executor, frame, loop.head, loop.base, self._given, self._convert)
 
-    def make(self, state: RangeIterator) -> None:
+    def make(self) -> None:
         """Record the nest, and go on behind it.
 
         Raises:
             NotNest, GraphBreak, ...: it is none.
         """
         flow = self._flow
-        flow.run(self._root(state))
+        flow.run(flow.range_of([self._convert(value) for value in self._loop.arguments]))
         if not self._arrays and not any(not step.is_python for step in self._of_numpy()):
             raise NotNest
         index, live = self._end()
@@ -138,20 +191,9 @@ class _Nest:
             data = data_of(self._executor, target)  # no tensor of this memory counts the write
             assert isinstance(data, TensorValue)
             store_whole(self._executor, data, value)
-        self._go_on(index, state, dict(zip(results, values[len(written) :], strict=True)), exit)
+        self._go_on(index, dict(zip(results, values[len(written) :], strict=True)), exit)
 
     # -- what the nest is given
-
-    def _root(self, state: RangeIterator) -> Range:
-        rest = state.rest
-        if state.last is not None or max(abs(rest.start), abs(rest.stop)) > LARGEST_SMALL:
-            raise NotNest
-        stop: Any = Literal(rest.stop)
-        if state.stop is not None:
-            stop = replace(self._number(state.stop), extent=SMALL)  # its range is guarded
-        return Range(
-            as_number(Literal(rest.start)), stop, Literal(rest.step), is_iterator=True, is_root=True
-        )
 
     def _of_numpy(self) -> list[Number]:
         return [value for _, value in self._converted.values() if isinstance(value, Number)]
@@ -182,6 +224,8 @@ class _Nest:
         if isinstance(value, TupleValue) and value.cls is tuple:
             recorder.use(value)
             return Group(tuple(map(self._convert, value.items)))
+        if isinstance(value, ObjectValue) and value.cls in LEFT_NUMBERS.values():
+            return self._left_number(value)
         return self._array(value) if is_array(value) else Outer(value)
 
     def _literal(self, literal: Any, value: Value) -> Any:
@@ -190,6 +234,13 @@ class _Nest:
         if type(literal) is tuple:
             return Group(tuple(self._literal(item, constant(item)) for item in literal))
         return Outer(value)
+
+    def _left_number(self, value: ObjectValue) -> Number:
+        """A number of Python's that another nest has left."""
+        tensor = self._executor.heap[value.identity].written["tensor"]
+        dtype = PYTHON_DTYPES[value.python_type]
+        held = self._recorder.graph_value(tensor)
+        return Number(self._loaded(held, dtype), dtype, True, WHOLE)
 
     def _number(self, scalar: Scalar) -> Number:
         """A run-time number of Python's."""
@@ -263,7 +314,7 @@ class _Nest:
         }
         most = max(map(len, changed.values()))
         for exit, names in changed.items():
-            is_served = all(_is_numpy(exit.locals.get(name)) for name in names)
+            is_served = all(_class_of(exit.locals.get(name)) for name in names)
             if is_served and len(names) == most:
                 return exit, names
         raise NotNest
@@ -281,7 +332,7 @@ class _Nest:
                 steps.append(Step("refuse"))
                 continue
             for name, value in exit.locals.items():
-                if _is_numpy(value):
+                if isinstance(value, Number) and _class_of(value) is not None:
                     target = Register(f"left_{self._place(name)}", value.dtype)
                     steps.append(Step("set", target, (value.operand,), value.dtype))
             steps.append(Step("leave"))
@@ -334,9 +385,7 @@ class _Nest:
         operands = [builder.without_gradient(value) for value in self._operands]
         return builder.call(NEST, operands, {"nest": nest, "result": result})
 
-    def _go_on(
-        self, index: int, state: RangeIterator, results: dict[str, graph.Value], exit: Exit
-    ) -> None:
+    def _go_on(self, index: int, results: dict[str, graph.Value], exit: Exit) -> None:
         """The frame behind the loop."""
         frame, live = self._frame, self._frame.body.live[index]
         for name in [*frame.locals]:
@@ -344,25 +393,38 @@ class _Nest:
                 dict.pop(frame.locals, name)
         for name, value in results.items():
             made = self._recorder.new_tensor(value)
-            kind = exit.locals[name].dtype.numpy.type
-            frame.locals[name] = new_array(self._executor, made, kind)
-        del frame.stack[-1]
+            kind = _class_of(exit.locals[name])
+            frame.locals[name] = self._made(made, kind)
+        del frame.stack[self._loop.base :]
         frame.index = index
 
+    def _made(self, tensor: TensorValue, kind: Any) -> Value:
+        """A number of a class over a tensor."""
+        form = LEFT_NUMBERS.get(kind)
+        if form is None:
+            return new_array(self._executor, tensor, kind)
+        contents = ObjectContents(None, {"tensor": tensor})
+        return ObjectValue(self._executor.heap.allocate(contents), form)
+
     def _is_stored(self, name: str) -> bool:
-        first, last = self._frame.index, len(self._frame.body)
+        first, last = self._loop.head, len(self._frame.body)
         return any(
             item.operation == "STORE_FAST" and item.argument == name
             for item in self._frame.body.instructions[first:last]
         )
 
 
-def _is_numpy(value: Any) -> bool:
-    return isinstance(value, Number) and not value.is_python
+def _class_of(value: Any) -> Any:
+    """The class of a number that the graph can leave; None: it cannot."""
+    if not isinstance(value, Number):
+        return None
+    if not value.is_python:
+        return value.dtype.numpy.type
+    return {dtypes.int64: int, dtypes.float64: float}.get(value.dtype)
 
 
 def _key_of_exit(exit: Exit) -> Any:
     return [(name, key_of(exit.locals[name])) for name in sorted(exit.locals)]
 
 
-__all__ = ["at_loop"]
+__all__ = ["at_loop", "at_range"]
