@@ -103,12 +103,14 @@ class Exit:
     Args:
         block: that ends there, but for its last step.
         index: of the instruction that comes next.
+        is_over: the range of the loop is used up.
         locals: what is live there.
     """
 
     block: int
     index: int
     locals: dict[str, Any]
+    is_over: bool = False
 
 
 class Flow(Operators):
@@ -117,8 +119,9 @@ class Flow(Operators):
     Args:
         machine: at the head of the loop.
         frame: in which the loop runs.
-        head: its `FOR_ITER`.
-        base: the depth of the stack below its iterator.
+        head: its `FOR_ITER`, or the first instruction of a `while`.
+        last: of the instructions of a `while`; None: it is none.
+        base: the depth of the stack below what the loop has there.
         given: name -> what the local holds in front of the loop, as a value of nests.
 
     Attributes:
@@ -128,12 +131,12 @@ class Flow(Operators):
     """
 
     def __init__(
-        self, machine: "Executor", frame: Frame, head: int, base: int,
+        self, machine: "Executor", frame: Frame, head: int, base: int, last: int | None,
         given: Callable[[str], Any], convert: Callable[[Any], Any],
     ) -> None:  # fmt: skip
         super().__init__()
         self._machine, self._frame = machine, frame
-        self._head, self._base = head, base
+        self._head, self._base, self._last = head, base, last
         self._given, self._convert = given, convert
         self._known: dict[Any, int] = {}
         self._waiting: list[tuple[int, State]] = []
@@ -147,11 +150,11 @@ class Flow(Operators):
         self.exits: list[Exit] = []
         self.written: dict[int, None] = {}
 
-    def run(self, root: Range) -> None:
+    def run(self, given: Any = None) -> None:
         """Make all blocks.
 
         Args:
-            root: what the loop goes over.
+            given: what the loop goes over, or the truth that a `while` begins with; None: nothing.
 
         Raises:
             NotNest: it is no nest.
@@ -164,8 +167,10 @@ class Flow(Operators):
         live = self._frame.body.live[self._head]
         locals = {name: Given(name) for name in self._frame.locals if name in live | stored}
         stack = [None] * self._base
-        root = replace(root, is_iterator=True, is_root=True)
-        first = Activation(self._frame, locals, [*stack, root], self._head)
+        if isinstance(given, (Range, Elements)):
+            given = replace(given, is_iterator=True, is_root=True)
+        own = [] if given is None else [given]
+        first = Activation(self._frame, locals, [*stack, *own], self._head)
         self._goto([first])
         while self._waiting:
             self._block, state = self._waiting.pop()
@@ -233,12 +238,12 @@ class Flow(Operators):
             known = held.get(source, source) if isinstance(source, Register) else source
             self.steps.append(Step("set", target, (known,), target.dtype))
 
-    def _apart(self, state: State) -> int:
+    def _apart(self, state: State, is_over: bool = False) -> int:
         """A block of its own that goes on in a state: one side of a branch."""
         own, block = self.steps, self._block
         number = self._new_block()
         self._block, self.steps = number, self.blocks[number]
-        if not self._leaves(state):
+        if not self._leaves(state, is_over):
             self._goto(state)
         self._block, self.steps = block, own
         return number
@@ -253,12 +258,18 @@ class Flow(Operators):
         sides = self._apart(first), self._apart(second)
         self.steps.append(Step("branch", operands=(truth.operand,), name=sides))
 
-    def _leaves(self, state: State) -> bool:
+    def _leaves(self, state: State, is_over: bool = False) -> bool:
         """Whether a state is out of the loop; the block ends then."""
         top = state[-1]
         if len(state) > 1:
             return False
-        has_root = len(top.stack) > self._base and isinstance(top.stack[self._base], Range)
+        if self._last is not None and self._head <= top.index <= self._last:
+            return False
+        has_root = (
+            self._last is None
+            and len(top.stack) > self._base
+            and isinstance(top.stack[self._base], (Range, Elements))
+        )
         if has_root and top.stack[self._base].is_root:
             return False
         if len(top.stack) != self._base:
@@ -266,13 +277,17 @@ class Flow(Operators):
         index = top.index
         for _ in range(MOST_JUMPS):
             instruction = top.body[index]
-            if instruction.operation != "JUMP" or instruction.argument <= self._head:
+            if instruction.operation != "JUMP" or self._is_inside(instruction.argument):
                 break
             index = instruction.argument
         live = top.body.live[index]
         found = {name: value for name, value in top.locals.items() if name in live}
-        self.exits.append(Exit(self._block, index, found))
+        self.exits.append(Exit(self._block, index, found, is_over))
         return True
+
+    def _is_inside(self, index: int) -> bool:
+        """Whether a place may be in the loop, or one that another loop goes on at."""
+        return index <= (self._head if self._last is None else self._last)
 
     # -- instructions
 
@@ -484,7 +499,7 @@ class Flow(Operators):
     def _get_iter(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
         found = stack.pop()
-        if isinstance(found, Range) and not found.is_root:
+        if isinstance(found, Range):
             stack.append(replace(found, is_iterator=True))
         elif isinstance(found, Array) and found.rest:
             stack.append(Elements(as_number(Literal(0)), (found,), is_iterator=True))
@@ -507,6 +522,7 @@ class Flow(Operators):
         over = [activation.copy() for activation in state]
         over[-1].stack.pop()
         over[-1].index = instruction.argument
+        is_root = found.is_root
         inside = self._new_block()
         block, steps = self._block, self.steps
         self._block, self.steps = inside, self.blocks[inside]
@@ -519,10 +535,10 @@ class Flow(Operators):
         if isinstance(truth, Literal):
             if truth.value:
                 self.steps.append(Step("goto", name=inside))
-            elif not self._leaves(over):
+            elif not self._leaves(over, is_root):
                 self._goto(over)
             return True
-        outside = self._apart(over)
+        outside = self._apart(over, is_root)
         self.steps.append(Step("branch", operands=(truth.operand,), name=(inside, outside)))
         return True
 
@@ -608,6 +624,20 @@ class Flow(Operators):
         if name in MATHEMATICS and getattr(math, name) is target:
             return self.of_python(name, arguments)
         raise NotNest
+
+    def over(self, function: Any, arguments: Sequence[Any]) -> Range | Elements:
+        """What a loop goes over: an array, where there is no function, or what one gives of some.
+
+        Raises:
+            NotNest: it is something else.
+        """
+        if function is None:
+            (array,) = arguments
+            return Elements(as_number(Literal(0)), (_with_dims(array),))
+        if function is builtins.range:
+            return self.range_of(arguments)
+        found: Elements = _ITERATION[function](arguments)
+        return found
 
     def range_of(self, arguments: Sequence[Any]) -> Range:
         """`range(*arguments)`."""

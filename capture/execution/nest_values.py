@@ -107,6 +107,7 @@ class Elements:
         arrays: one for `iter`, some for `zip`.
         first: what `enumerate` counts from; None: it is none.
         is_group: items are tuples, as those of `zip` are.
+        is_root: it is the iterator of the whole nest.
     """
 
     at: "Literal | Number"
@@ -114,6 +115,7 @@ class Elements:
     first: int | None = None
     is_group: bool = False
     is_iterator: bool = False
+    is_root: bool = False
 
 
 @record(eq=False)
@@ -160,6 +162,7 @@ def key_of(value: Any) -> Any:
                 value.first,
                 value.is_group,
                 value.is_iterator,
+                value.is_root,
             )
         case Outer():
             return "outer", id(value.value)

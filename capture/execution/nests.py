@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 #: Turns of a loop without loops in it from which a nest is made: fewer are unrolled.
 FEWEST_TURNS: Final = 4
 
-#: What a loop is that reads or writes no element, and calls nothing.
-_TOUCHES: Final = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR", "BINARY_OP", "CALL"})
+#: Turns of a loop that leaves numbers of Python's: fewer are unrolled, and the numbers known.
+FEWEST_LEFT: Final = 17
 
 
 def at_loop(executor: "Executor", frame: Frame) -> bool:
@@ -87,26 +87,66 @@ def at_loop(executor: "Executor", frame: Frame) -> bool:
     return _is_tried(executor, frame, loop)
 
 
-def at_range(executor: "Executor", frame: Frame, instruction: Instruction) -> bool:
-    """The executor is in front of a call: perhaps of `range`, by numbers that vary, for a loop that
-    is a nest.
+def at_start(executor: "Executor", frame: Frame, instruction: Instruction) -> bool:
+    """The executor is in front of a call or of `GET_ITER`: perhaps of `range`, by numbers that
+    vary, or of an array, or of `enumerate` or `zip` of such, for a loop that is a nest.
 
     Returns:
         Whether it is; the loop is over then.
     """
-    count, names = instruction.argument
     following = frame.body.instructions[frame.index + 1 : frame.index + 3]
+    if instruction.operation == "GET_ITER":
+        array = frame.stack[-1]
+        if following[0].operation != "FOR_ITER" or not _has_items(executor, array):
+            return False
+        loop = Loop(frame.index + 1, len(frame.stack) - 1, (array,), None, None)
+        return _is_tried(executor, frame, loop)
+    count, names = instruction.argument
     if names or [row.operation for row in following] != ["GET_ITER", "FOR_ITER"]:
         return False
     base = len(frame.stack) - count - 2
     arguments = tuple(frame.stack[base + 2 :])
-    if not any(_varies(executor, argument) for argument in arguments):
-        return False
     callee = [value for value in frame.stack[base : base + 2] if value is not None]
-    if len(callee) != 1 or not isinstance(callee[0], Known) or callee[0].object is not range:
+    if len(callee) != 1 or not isinstance(callee[0], Known):
+        return False
+    function = callee[0].object
+    if function is range:
+        is_open = any(_varies(executor, argument) for argument in arguments)
+    else:
+        is_open = function in (enumerate, zip) and all(
+            _has_items(executor, argument) for argument in arguments[:1]
+        )
+    if not is_open:
         return False
     executor.recorder.use(callee[0])
-    return _is_tried(executor, frame, Loop(frame.index + 2, base, arguments))
+    return _is_tried(executor, frame, Loop(frame.index + 2, base, arguments, None, function))
+
+
+def _has_items(executor: "Executor", value: Any) -> bool:
+    """Whether a value is an array whose items are some turns of a loop."""
+    if not is_array(value):
+        return False
+    shape = tensor_type(executor, memory_in(executor, value)).shape
+    return bool(shape) and not (isinstance(shape[0], int) and shape[0] < FEWEST_TURNS)
+
+
+def at_while(executor: "Executor", frame: Frame, instruction: Instruction) -> bool:
+    """The executor is in front of a turn of a `while`, or of its first test, on an array's number:
+    perhaps all turns are one node.
+
+    Returns:
+        Whether they are; the loop is over then.
+    """
+    heads = frame.body.while_loops
+    if frame.index in heads:
+        loop = Loop(frame.index, len(frame.stack), (), heads[frame.index])
+        return _is_tried(executor, frame, loop)
+    is_test = instruction.operation in ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE")
+    if not is_test or frame.index + 1 not in heads or not is_array(frame.stack[-1]):
+        return False
+    last = heads[frame.index + 1]
+    base = len(frame.stack) - 1
+    return _is_tried(executor, frame, Loop(frame.index, base, (frame.stack[-1],), last))
 
 
 def _varies(executor: "Executor", value: Any) -> bool:
@@ -134,14 +174,18 @@ class Loop:
     """A loop in a frame.
 
     Args:
-        head: its `FOR_ITER`.
-        base: the depth of the stack below it.
-        arguments: of the range that it goes over.
+        head: its `FOR_ITER`, or where a `while` begins: its first turn, or its first test.
+        base: the depth of the stack below what it has there.
+        arguments: of the range that it goes over, or the truth that is tested first.
+        last: instruction of a `while`; None: it is none.
+        function: of those arguments; None: it goes over the only one.
     """
 
     head: int
     base: int
     arguments: tuple[Value, ...]
+    last: int | None = None
+    function: Any = range
 
 
 class _Nest:
@@ -159,7 +203,9 @@ class _Nest:
         self._operands: list[graph.Value] = []
         self._arrays: dict[int, tuple[int, Value, TensorValue]] = {}
         self._numbers: list[tuple[int, Register]] = []
-        self._flow = Flow(executor, frame, loop.head, loop.base, self._given, self._convert)
+        self._flow = Flow(
+            executor, frame, loop.head, loop.base, loop.last, self._given, self._convert
+        )
 
     def make(self) -> None:
         """Record the nest, and go on behind it.
@@ -168,7 +214,11 @@ class _Nest:
             NotNest, GraphBreak, ...: it is none.
         """
         flow = self._flow
-        flow.run(flow.range_of([self._convert(value) for value in self._loop.arguments]))
+        given = [self._convert(value) for value in self._loop.arguments]
+        if self._loop.last is None:
+            flow.run(flow.over(self._loop.function, given))
+        else:
+            flow.run(*given)
         if not self._arrays and not any(not step.is_python for step in self._of_numpy()):
             raise NotNest
         index, live = self._end()
@@ -191,6 +241,7 @@ class _Nest:
             data = data_of(self._executor, target)  # no tensor of this memory counts the write
             assert isinstance(data, TensorValue)
             store_whole(self._executor, data, value)
+        self._check_left(results)
         self._go_on(index, dict(zip(results, values[len(written) :], strict=True)), exit)
 
     # -- what the nest is given
@@ -319,6 +370,37 @@ class _Nest:
                 return exit, names
         raise NotNest
 
+    def _check_left(self, results: Sequence[str]) -> None:
+        """
+        Raises:
+            NotNest: numbers of Python's are left by a loop that may be unrolled, which knows them.
+        """
+        numbers = [name for name in results if self._chosen.locals[name].is_python]
+        turns = self._turns()
+        if turns is not None and turns < FEWEST_LEFT and set(numbers) - {self._counter()}:
+            raise NotNest
+
+    def _turns(self) -> int | None:
+        """How many turns there are; None: it is not known."""
+        if self._loop.last is not None or self._loop.function is not range:
+            return None
+        ends = [value.value for value in self._loop.arguments if isinstance(value, Constant)]
+        return len(range(*ends)) if len(ends) == len(self._loop.arguments) else None
+
+    def _counter(self) -> str | None:
+        """The variable that holds the last item of the range behind the loop, all turns run."""
+        if not self._turns() or not all(exit.is_over for exit in self._flow.exits):
+            return None
+        body, head = self._frame.body, self._loop.head
+        first = body[head + 1]
+        stores = [
+            item
+            for item in body.instructions[head : body[head].argument]
+            if item.operation == "STORE_FAST" and item.argument == first.argument
+        ]
+        is_only = first.operation == "STORE_FAST" and len(stores) == 1
+        return str(first.argument) if is_only else None
+
     def _has_changed(self, exit: Exit, name: str) -> bool:
         found = exit.locals.get(name)
         return found is None or key_of(found) != ("given", name)
@@ -395,6 +477,9 @@ class _Nest:
             made = self._recorder.new_tensor(value)
             kind = _class_of(exit.locals[name])
             frame.locals[name] = self._made(made, kind)
+        if (counter := self._counter()) in results:
+            ends = [value.value for value in self._loop.arguments if isinstance(value, Constant)]
+            frame.locals[str(counter)] = constant(range(*ends)[-1])
         del frame.stack[self._loop.base :]
         frame.index = index
 
@@ -427,4 +512,4 @@ def _key_of_exit(exit: Exit) -> Any:
     return [(name, key_of(exit.locals[name])) for name in sorted(exit.locals)]
 
 
-__all__ = ["at_loop", "at_range"]
+__all__ = ["at_loop", "at_start", "at_while"]

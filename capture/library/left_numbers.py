@@ -30,7 +30,10 @@ def _left(original: type, name: str) -> Callable[..., Any]:
 
 def _form_of(original: type) -> Any:
     names = [name for name in dir(original) if name not in _OF_OBJECTS]
-    members = {"__module__": __name__, **{name: _left(original, name) for name in names}}
+    members: dict[str, Any] = {
+        "__module__": __name__,
+        **{name: _left(original, name) for name in names},
+    }
     for name in ("real", "imag", "numerator", "denominator"):
         if name in members:
             members[name] = property(members[name])
