@@ -60,6 +60,10 @@ if TYPE_CHECKING:
 MOST_BLOCKS: Final = 600
 MOST_STEPS: Final = 6000
 
+#: Turns of a `while`, and of the outermost loop around others, between two looks for signals.
+POLLED_TURNS: Final = 1 << 16
+POLLED_ROOTS: Final = 1 << 8
+
 #: Calls within each other, at most.
 MOST_DEPTH: Final = 8
 
@@ -143,6 +147,7 @@ class Flow(Operators):
         self._outer: dict[Any, Any] = {}
         self._places: dict[tuple[int, str], int] = {}
         self._inlined: dict[int, Frame] = {}
+        self._has_loops = False
         self._block = 0
         self._count_of_steps = 0
         self.blocks: list[list[Step]] = [[]]
@@ -164,7 +169,11 @@ class Flow(Operators):
             for instruction in self._frame.body
             if instruction.operation in ("STORE_FAST", "DELETE_FAST")
         }
-        live = self._frame.body.live[self._head]
+        body = self._frame.body
+        live = body.live[self._head]
+        end = body[self._head].argument if self._last is None else self._last
+        inner = body.instructions[self._head + 1 : end]
+        self._has_loops = any(item.operation in ("FOR_ITER", "CALL") for item in inner)
         locals = {name: Given(name) for name in self._frame.locals if name in live | stored}
         stack = [None] * self._base
         if isinstance(given, (Range, Elements)):
@@ -473,10 +482,21 @@ class Flow(Operators):
     # -- jumps
 
     def _jump(self, state: State, instruction: Instruction) -> bool:
+        self._poll_at(state, instruction)
         state[-1].index = instruction.argument
         if not self._leaves(state):
             self._goto(state)
         return True
+
+    def _poll_at(self, state: State, instruction: Instruction) -> None:
+        """Ask for signals in turns of a `while`, which may never end, and of a nest's root."""
+        target, body = instruction.argument, state[-1].body
+        if target >= instruction.index:
+            return
+        if target in body.while_loops:
+            self.steps.append(Step("poll", name=POLLED_TURNS))
+        elif len(state) == 1 and target == self._head and self._has_loops:
+            self.steps.append(Step("poll", name=POLLED_ROOTS))
 
     def _jump_if(self, state: State, instruction: Instruction) -> bool:
         """`POP_JUMP_IF_...` and `JUMP_IF_..._OR_POP`."""
@@ -488,6 +508,7 @@ class Flow(Operators):
             truth = Literal(is_none is ("NOT" not in operation))
         else:
             truth = self.inverted(value) if "FALSE" in operation else self.truth(value)
+        self._poll_at(state, instruction)
         jumping = [activation.copy() for activation in state]
         jumping[-1].index = instruction.argument
         if not is_kept:

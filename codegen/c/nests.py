@@ -22,6 +22,8 @@ from dynajit.ops.table.scalar import spell
 
 REFUSED: Final = "status[0] = 1;"
 """Code 1 is an index out of range: the plain function runs, and says what is wrong."""
+INTERRUPTED: Final = "status[0] = 4;"
+"""A signal has raised an exception, which is that of the call."""
 NO_MEMORY: Final = "status[0] = 3;"
 
 _ARITHMETIC: Final = {
@@ -70,6 +72,9 @@ class _Printer:
 
     def lines(self) -> Iterator[str]:
         """All lines."""
+        used = {step.operation for steps in self._nest.blocks for step in steps}
+        if "poll" in used:
+            yield "uint32_t polled = 0;"
         for register in self._registers():
             yield f"{register.dtype.c} {register.name} = 0;"
         for slot in self._unread:
@@ -87,7 +92,10 @@ class _Printer:
             yield f"block{number}:;"
             for step in steps:
                 yield from (INDENT + line for line in self._step(step))
-        if any(step.operation in _REFUSING for steps in self._nest.blocks for step in steps):
+        if "poll" in used:
+            yield "interrupted:;"
+            yield f"{INDENT}{INTERRUPTED} goto done;"
+        if used & _REFUSING:
             yield "refused:;"
             yield INDENT + REFUSED
         yield "done:;"
@@ -239,6 +247,10 @@ class _Printer:
     def _require(self, step: Step) -> Iterator[str]:
         yield f"if ({_unlikely(f'!{self._text(step.operands[0])}')}) goto refused;"
 
+    def _poll(self, step: Step) -> Iterator[str]:
+        due = _unlikely(f"++polled % {step.name} == 0")
+        yield f"if ({due} && runtime->is_interrupted()) goto interrupted;"
+
     def _goto(self, step: Step) -> Iterator[str]:
         yield f"goto block{step.name};"
 
@@ -262,6 +274,7 @@ _OTHERS: Final[dict[str, Callable[[_Printer, Step], Iterator[str]]]] = {
     "index": _Printer._index,
     "store": _Printer._store,
     "require": _Printer._require,
+    "poll": _Printer._poll,
     "goto": _Printer._goto,
     "branch": _Printer._branch,
     "leave": _Printer._leave,

@@ -55,6 +55,7 @@ class Step:
             "index": an index along dim `name` of array `slot`, counted from the front; refuses one
             that is out of range.
             "load": an element of array `slot`. "store": the last operand, into that element.
+            "poll": asks for signals now and then; once in `name` times.
             "require": refuses where the operand is false.
             "goto": block `name`. "branch": the first of the blocks `name` where the operand is
             true, else the second. "leave": the end. "refuse".
@@ -113,6 +114,11 @@ class Nest:
 
     def __repr__(self) -> str:
         return f"<nest of {len(self.blocks)} blocks, writes {list(self.written)}>"
+
+    @property
+    def is_polled(self) -> bool:
+        """Whether it may run long enough to ask for signals."""
+        return any(step.operation == "poll" for block in self.blocks for step in block)
 
     @property
     def text(self) -> str:
