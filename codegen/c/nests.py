@@ -38,7 +38,9 @@ _TRUTHS: Final = {"both": "&", "either": "|"}
 
 def print_nest(kernel: NestKernel) -> Function:
     """The C function of a loop nest."""
-    reads = list(dict.fromkeys(operand.buffer for operand in kernel.operands))
+    same = {source for source, _ in kernel.in_place}
+    found = dict.fromkeys(operand.buffer for operand in kernel.operands)
+    reads = [buffer for buffer in found if buffer not in same]
     writes = [buffer for buffer in kernel.writes if buffer is not None]
     parameters = [f"const {buffer.dtype.c} *restrict {buffer.name}" for buffer in reads]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in writes]
@@ -112,6 +114,8 @@ class _Printer:
     def _copied(self, slot: int) -> Iterator[str]:
         """Lines that fill the copy of an array that is written."""
         place, own = self._kernel.operands[slot], self._own[slot]
+        if any(source == place.buffer for source, _ in self._kernel.in_place):
+            return
         shape = place.shape
         names = [f"c{dim}" for dim in range(len(shape))]
         to, source = (

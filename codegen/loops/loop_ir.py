@@ -630,12 +630,14 @@ class NestKernel:
         nest: what it does.
         operands: of the row.
         writes: the results, row-major; None for one that nobody needs.
+        in_place: (operand, result) that are one array.
     """
 
     name: str
     nest: Nest
     operands: tuple[NestOperand, ...]
     writes: tuple[Buffer | None, ...]
+    in_place: tuple[tuple[Buffer, Buffer], ...] = ()
 
 
 @record
