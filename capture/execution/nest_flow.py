@@ -131,6 +131,7 @@ class Flow(Operators):
     Attributes:
         blocks: the steps of each.
         exits: paths out of the loop.
+        has_loops: there are loops within it, or calls.
         written: slots of the arrays that are written.
     """
 
@@ -147,7 +148,7 @@ class Flow(Operators):
         self._outer: dict[Any, Any] = {}
         self._places: dict[tuple[int, str], int] = {}
         self._inlined: dict[int, Frame] = {}
-        self._has_loops = False
+        self.has_loops = False
         self._block = 0
         self._count_of_steps = 0
         self.blocks: list[list[Step]] = [[]]
@@ -173,7 +174,7 @@ class Flow(Operators):
         live = body.live[self._head]
         end = body[self._head].argument if self._last is None else self._last
         inner = body.instructions[self._head + 1 : end]
-        self._has_loops = any(item.operation in ("FOR_ITER", "CALL") for item in inner)
+        self.has_loops = any(item.operation in ("FOR_ITER", "CALL") for item in inner)
         locals = {name: Given(name) for name in self._frame.locals if name in live | stored}
         stack = [None] * self._base
         if isinstance(given, (Range, Elements)):
@@ -495,7 +496,7 @@ class Flow(Operators):
             return
         if target in body.while_loops:
             self.steps.append(Step("poll", name=POLLED_TURNS))
-        elif len(state) == 1 and target == self._head and self._has_loops:
+        elif len(state) == 1 and target == self._head and self.has_loops:
             self.steps.append(Step("poll", name=POLLED_ROOTS))
 
     def _jump_if(self, state: State, instruction: Instruction) -> bool:
@@ -624,11 +625,13 @@ class Flow(Operators):
 
     def _called(self, target: Any, arguments: list[Any]) -> Any:
         """What a function gives that Python or NumPy has."""
-        name = getattr(target, "__name__", "")
+        if type(target) not in _CALLED:
+            raise NotNest
+        name = target.__name__
         if target is builtins.range:
             return self.range_of(arguments)
-        if target in _ITERATION:
-            return _ITERATION[target](arguments)
+        if id(target) in _ITERATION:
+            return _ITERATION[id(target)](arguments)
         if target is builtins.len and len(arguments) == 1:
             (array,) = arguments
             if isinstance(array, Array) and array.rest:
@@ -636,10 +639,10 @@ class Flow(Operators):
             if isinstance(array, Group):
                 return Literal(len(array.items))
             raise NotNest
-        if target in _CONVERSIONS and len(arguments) == 1:
-            return _CONVERSIONS[target](self, arguments[0])
-        if isinstance(target, type) and issubclass(target, np.generic) and len(arguments) == 1:
-            return self.to_numpy(arguments[0], _dtype_of(target))
+        if id(target) in _CONVERSIONS and len(arguments) == 1:
+            return _CONVERSIONS[id(target)](self, arguments[0])
+        if id(target) in _NUMBERS and len(arguments) == 1:
+            return self.to_numpy(arguments[0], _NUMBERS[id(target)])
         if name in FUNCTIONS and isinstance(target, np.ufunc) and getattr(np, name) is target:
             return self.of_numpy(name, arguments)
         if name in MATHEMATICS and getattr(math, name) is target:
@@ -657,7 +660,7 @@ class Flow(Operators):
             return Elements(as_number(Literal(0)), (_with_dims(array),))
         if function is builtins.range:
             return self.range_of(arguments)
-        found: Elements = _ITERATION[function](arguments)
+        found: Elements = _ITERATION[id(function)](arguments)
         return found
 
     def range_of(self, arguments: Sequence[Any]) -> Range:
@@ -781,16 +784,6 @@ def _kept(value: Any, is_counter: bool) -> Any:
     return value
 
 
-def _dtype_of(kind: Any) -> DType:
-    try:
-        found = dtypes.from_numpy(np.dtype(kind))
-    except TypeError:
-        raise NotNest from None
-    if found.name not in SUFFIX:
-        raise NotNest
-    return found
-
-
 def _is_module(value: Outer) -> bool:
     return isinstance(value.value, Known) and isinstance(value.value.object, ModuleType)
 
@@ -869,17 +862,25 @@ def _with_dims(value: Any) -> Array:
     return value
 
 
-_ITERATION: Final[dict[Any, Callable[[Sequence[Any]], Any]]] = {
-    builtins.enumerate: _enumerated,
-    builtins.zip: _zipped,
+#: Classes of what is called and is no function of the program's.
+_CALLED: Final = frozenset({type, np.ufunc, type(len)})
+
+# By id: a class may hash by code of the program's.
+_ITERATION: Final[dict[int, Callable[[Sequence[Any]], Any]]] = {
+    id(builtins.enumerate): _enumerated,
+    id(builtins.zip): _zipped,
 }
 
-_CONVERSIONS: Final[dict[Any, Callable[[Operators, Any], Any]]] = {
-    builtins.abs: Operators.absolute,
-    np.abs: lambda own, value: own.of_numpy("absolute", [value]),
-    builtins.float: Operators.to_float,
-    builtins.int: Operators.to_int,
-    builtins.bool: Operators.truth,
+_CONVERSIONS: Final[dict[int, Callable[[Operators, Any], Any]]] = {
+    id(builtins.abs): Operators.absolute,
+    id(builtins.float): Operators.to_float,
+    id(builtins.int): Operators.to_int,
+    id(builtins.bool): Operators.truth,
+}
+
+#: Classes of NumPy's numbers, and their dtypes.
+_NUMBERS: Final[dict[int, DType]] = {
+    id(dtype.numpy.type): dtype for dtype in map(dtypes.by_name, SUFFIX)
 }
 
 _UNARY: Final = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}

@@ -45,14 +45,22 @@ from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import store_whole
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn
-from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
+from dynajit.capture.values.containers import (
+    DictValue,
+    IteratorValue,
+    ListValue,
+    RangeIterator,
+    SetValue,
+    TupleValue,
+)
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
-from dynajit.capture.values.tensors import MemoryContents, TensorValue
+from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
 from dynajit.ir.nests import NEST, Nest, Register, Size, Step, Window
 from dynajit.ops.table.op_table import TABLE
@@ -63,6 +71,10 @@ if TYPE_CHECKING:
 
 #: Turns of a loop without loops in it from which a nest is made: fewer are unrolled.
 FEWEST_TURNS: Final = 4
+
+#: Elements that are copied whatever a loop does, and how many for each turn of one without others.
+MOST_COPIED: Final = 1 << 14
+MOST_TIMES: Final = 16
 
 #: Turns of a loop that leaves numbers of Python's: fewer are unrolled, and the numbers known.
 FEWEST_LEFT: Final = 17
@@ -158,6 +170,9 @@ def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
     place = id(frame.body), frame.index
     if place in executor.loops.no_nests or not may_try(executor, frame) or not frame.is_user:
         return False
+    if not _may_be_nest(frame, loop):
+        executor.loops.no_nests.add(place)
+        return False
     mark, stack = executor.recorder.mark(), list(frame.stack)
     try:
         _Nest(executor, frame, loop).make()
@@ -167,6 +182,27 @@ def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
         executor.loops.no_nests.add(place)
         return False
     return True
+
+
+def _may_be_nest(frame: Frame, loop: "Loop") -> bool:
+    """Whether a loop reads an array of some kind, and no variable that is no number or array."""
+    body = frame.body
+    end = body[loop.head].argument if loop.last is None else loop.last + 1
+    inside = body.instructions[loop.head : end]
+    names = dict.fromkeys(item.argument for item in inside if item.operation == "LOAD_FAST")
+    held = [value for name in names if (value := dict.get(frame.locals, name)) is not None]
+    if any(isinstance(value, _NEVER) for value in held):
+        return False
+    if any(map(is_array, (*held, *loop.arguments))):
+        return True
+    operations = {item.operation for item in inside}
+    return bool(operations & _SUBSCRIPTS) and bool(operations & _FROM_ELSEWHERE)
+
+
+#: What a nest neither computes with nor looks into.
+_NEVER: Final = (TensorValue, ListValue, DictValue, SetValue, IteratorValue)
+_SUBSCRIPTS: Final = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR"})
+_FROM_ELSEWHERE: Final = frozenset({"LOAD_ATTR", "LOAD_DEREF", "LOAD_GLOBAL"})
 
 
 @record(eq=False)
@@ -444,8 +480,10 @@ class _Nest:
             memory = heap[tensor.identity].memory
             groups.setdefault(memory or -1 - slot, []).append((slot, tensor))
         for memory, group in groups.items():
-            if not any(slot in written for slot, _ in group):
+            changed = [tensor for slot, tensor in group if slot in written]
+            if not changed:
                 continue
+            self._check_costs(changed)
             if len(group) == 1:
                 found[group[0][0]] = group[0][1]
                 continue
@@ -455,6 +493,28 @@ class _Nest:
             found[base] = contents.base
             windows += [self._window(slot, base, tensor) for slot, tensor in group]
         return found, tuple(windows)
+
+    def _check_costs(self, tensors: Sequence[TensorValue]) -> None:
+        """Arrays that are written are copied: that is not worth it for a few elements of many.
+
+        Raises:
+            NotNest: it is not.
+        """
+        turns = self._turns()
+        if turns is None or self._flow.has_loops:
+            return
+        for tensor in tensors:
+            size = numel(tensor_type(self._executor, tensor).shape)
+            is_large = isinstance(size, int) and size > max(MOST_COPIED, MOST_TIMES * turns)
+            if is_large and self._existed(tensor):
+                raise NotNest
+
+    def _existed(self, tensor: TensorValue) -> bool:
+        """Whether the memory of a tensor is older than the graph."""
+        contents: TensorContents = self._recorder.heap[tensor.identity]
+        memory = contents.memory
+        base = self._recorder.heap[memory].base if memory else tensor
+        return self._recorder.existing(base) is not None
 
     def _window(self, slot: int, base: int, tensor: TensorValue) -> Window:
         place = tensor_memory.window(self._recorder, tensor)
