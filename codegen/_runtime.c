@@ -464,8 +464,17 @@ static void record_kernels(ProgramObject *self, int64_t begin) {
     }
 }
 
+/* `dj_runtime.is_interrupted`; called with or without the GIL. */
+static int is_interrupted(void) {
+    PyGILState_STATE state = PyGILState_Ensure();
+    int found = PyErr_CheckSignals() < 0;
+    PyGILState_Release(state);
+    return found;
+}
+
 /* Raise what a program's status means. */
 static void raise_failure(ProgramObject *self, const int64_t *status) {
+    if (PyErr_Occurred()) return;  /* by a signal */
     PyObject *ignored = PyObject_CallFunction(self->fail, "LLLL", (long long)status[0],
                                               (long long)status[1], (long long)status[2],
                                               (long long)status[3]);
@@ -737,6 +746,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->runtime.sum_columns_f64 = (void *)(uintptr_t)sums_f64;
     self->pool.get_threads = (int (*)(void))(uintptr_t)get_threads;
     self->pool.set_threads = (void (*)(int))(uintptr_t)set_threads;
+    self->runtime.is_interrupted = is_interrupted;
     self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;
     self->arguments = read_specs(arguments, &self->argument_count);
     if (self->arguments) self->outputs = read_specs(outputs, &self->output_count);

@@ -58,6 +58,7 @@ from dynajit.core.types.value_types import ScalarType, TensorType, ValueType, co
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Graph
 from dynajit.ir.loops import bodies_of, loops_of
+from dynajit.ir.nests import NEST
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.passes.split_complex_numbers import (
@@ -612,6 +613,8 @@ def _work(graph: Graph) -> int:
     """Elements that the graph's nodes have together: whether a call is worth a GIL release."""
     total = 0
     for node in graph.nodes:
+        if node.op is NEST and node.attributes["nest"].is_polled:
+            total += PARALLEL_WORK
         size = node.type.numel if isinstance(node.type, TensorType) else 1
         total += size if isinstance(size, int) else 0
     return total

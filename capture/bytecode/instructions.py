@@ -182,6 +182,17 @@ class Body:
         return dataflow.stops(self)
 
     @cached_property
+    def while_loops(self) -> dict[int, int]:
+        """Where the turns of loops begin that are no `for`: the last jump back to there."""
+        return {
+            item.argument: index
+            for index, item in enumerate(self.instructions)
+            if item.operation in JUMPS
+            and item.argument <= index
+            and self.instructions[item.argument].operation not in ("FOR_ITER", "SEND")
+        }
+
+    @cached_property
     def kept(self) -> tuple[frozenset[str], ...]:
         """Plain locals that nothing reads before each instruction and that may have a value."""
         return dataflow.kept(self)

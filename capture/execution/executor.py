@@ -21,7 +21,7 @@ from dynajit.capture.breaks import BreakRecord, GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Body, decode
 from dynajit.capture.bytecode.resume import start_of
 from dynajit.capture.bytecode.versions import IS_311, POSITION_IS_NULL
-from dynajit.capture.execution import branches, tested_loops
+from dynajit.capture.execution import branches, nests, tested_loops
 from dynajit.capture.execution.ending_arguments import quiet_ends, watch_arguments
 from dynajit.capture.execution.forced import ForcedBreaks
 from dynajit.capture.execution.loops import Watcher
@@ -80,6 +80,9 @@ NEVER: Final = sys.maxsize
 
 #: Instructions that may end a loop, or choose between two ways through a turn.
 _TESTS: Final = frozenset({"POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "TO_BOOL"})
+
+#: What a loop begins with.
+_STARTS: Final = frozenset({"CALL", "GET_ITER"})
 
 #: Frames of the library's own code point at the user's line that called them.
 _LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/", "capture/library/")
@@ -250,11 +253,15 @@ class Executor(Machine):
         if self.trial is not None:
             self.trial.step()
         watched = len(self.recorder.watched)
+        if nests.at_while(self, frame, instruction):
+            return
         if instruction.operation in _TESTS and (
             branches.at_branch(self, frame) or tested_loops.at_test(self, frame)
         ):
             return
         if instruction.operation == "FOR_ITER" and self.loops.at_head(self, frame):
+            return
+        if instruction.operation in _STARTS and nests.at_start(self, frame, instruction):
             return
         if frame.can_end or (watched and frame.can_restart):
             point = Point(len(self.frames) - 1, frame.save(), self.recorder.mark())

@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.execution import nests
 from dynajit.capture.execution.collected import Appended, NotCollected
 from dynajit.capture.execution.memories import Memories, NotCarried
 from dynajit.capture.execution.tried_turns import (
@@ -121,6 +122,7 @@ class Watcher:
     Attributes:
         tried: how often the loop of a test was tried, by code object and place.
         refused: how often the arms of a jump were tried in vain, likewise.
+        no_nests: loops that are no nests over single elements, by body and place.
     """
 
     def __init__(self) -> None:
@@ -129,6 +131,7 @@ class Watcher:
         self.count = 0
         self.tried: Counter[tuple[int, int]] = Counter()
         self.refused: Counter[tuple[int, int]] = Counter()
+        self.no_nests: set[tuple[int, int]] = set()
 
     @property
     def depth(self) -> int:
@@ -166,6 +169,8 @@ class Watcher:
         if not isinstance(iterator, IteratorValue):
             return False
         if self._open and self._open[-1].next_item(frame, iterator):
+            return True
+        if nests.at_loop(executor, frame):
             return True
         self._at_items(executor, frame, iterator)
         return False

@@ -22,7 +22,7 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.records import record
 from dynajit.core.types.dtypes import bool_, int64
 from dynajit.core.types.symint import Number
-from dynajit.core.types.value_types import Shape, TensorType
+from dynajit.core.types.value_types import Shape, TensorType, contiguous_strides
 from dynajit.eager import Tensor
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
 from dynajit.ir import graph
@@ -503,6 +503,22 @@ def _image_of(recorder: "Recorder", contents: TensorContents) -> _Image | None:
             moved = {start + place * by for start in moved for place in range(size)}
             array = array[(slice(None),) * dim + (0, ...)]
     return _Image(array, frozenset(moved))
+
+
+def window(recorder: "Recorder", value: TensorValue) -> tuple[int, tuple[int, ...]] | None:
+    """Where a tensor lies in the memory that it shares with others: the offset of its first element
+    and its strides, both in elements of a base that lies row by row; None: it is not known."""
+    contents: TensorContents = recorder.heap[value.identity]
+    memory: MemoryContents = recorder.heap[contents.memory]
+    kind: Any = memory.value.node.type
+    image = _image_of(recorder, contents)
+    if image is None or image.moved != {0} or memory.is_uncertain or not kind.rank:
+        return None
+    if memory.strides != contiguous_strides(kind.shape):
+        return None
+    size = image.array.itemsize
+    first = image.array.__array_interface__["data"][0] - _IMAGE.__array_interface__["data"][0]
+    return first // size, tuple(stride // size for stride in image.array.strides)
 
 
 def _is_recorded(steps: tuple[Step, ...], old_needs: bool, part_needs: bool) -> bool:

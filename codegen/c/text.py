@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from dynajit.codegen.c import columns as c_columns
 from dynajit.codegen.c import natives as c_natives
+from dynajit.codegen.c import nests as c_nests
 from dynajit.codegen.c import panels as c_panels
 from dynajit.codegen.c import prelude as c_prelude
 from dynajit.codegen.c import products as c_products
@@ -26,6 +27,7 @@ from dynajit.codegen.loops.loop_ir import (
     ColumnKernel,
     Kernel,
     NativeKernel,
+    NestKernel,
     PanelKernel,
     RowKernel,
     ScanKernel,
@@ -52,6 +54,8 @@ def print_kernel(kernel: Kernel) -> Function:
         return c_scatter.print_scatter(kernel)
     if isinstance(kernel, NativeKernel):
         return c_natives.print_native(kernel)
+    if isinstance(kernel, NestKernel):
+        return c_nests.print_nest(kernel)
     if isinstance(kernel, PanelKernel):
         return c_panels.print_panels(kernel)
     return c_products.print_matmul(kernel)

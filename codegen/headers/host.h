@@ -8,6 +8,7 @@ typedef struct {
     void *sum_columns_f32, *sum_columns_f64;
     int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
     void (*stamp)(int kernel); /* told of the end of each kernel while a profile is recorded; or NULL */
+    int (*is_interrupted)(void); /* whether a signal of Python's has raised an exception */
 } dj_runtime;
 
 /* What follows the call of a kernel. */

@@ -16,6 +16,7 @@ from dynajit.codegen.loops.loop_ir import (
     Load,
     MatmulKernel,
     NativeKernel,
+    NestKernel,
     PanelKernel,
     Phase,
     RowKernel,
@@ -38,6 +39,8 @@ def read(kernel: Kernel) -> set[Buffer]:
         return {kernel.left.buffer, kernel.right.buffer, *bias}
     if isinstance(kernel, NativeKernel):
         return {buffer for buffer in kernel.reads if buffer is not None}
+    if isinstance(kernel, NestKernel):
+        return {operand.buffer for operand in kernel.operands}
     if isinstance(kernel, PanelKernel):
         return set().union(*map(read, kernel.steps))
     return {load.buffer for load in loads(kernel)}
@@ -47,7 +50,7 @@ def written(kernel: Kernel) -> set[Buffer]:
     """Buffers that a kernel writes."""
     if isinstance(kernel, MatmulKernel):
         return {kernel.result.buffer}
-    if isinstance(kernel, NativeKernel):
+    if isinstance(kernel, (NativeKernel, NestKernel)):
         return {buffer for buffer in kernel.writes if buffer is not None}
     if isinstance(kernel, PanelKernel):
         return set().union(*map(written, kernel.steps))
@@ -61,7 +64,7 @@ def loads(kernel: Kernel) -> list[Load]:
 
 def indices(kernel: Kernel) -> tuple[DataIndex, ...]:
     """The data indices of a kernel."""
-    if isinstance(kernel, (MatmulKernel, NativeKernel, PanelKernel)):
+    if isinstance(kernel, (MatmulKernel, NativeKernel, NestKernel, PanelKernel)):
         return ()
     return kernel.indices
 

@@ -20,6 +20,7 @@ from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import numel
+from dynajit.ir.nests import Nest
 from dynajit.ops.table.scalar import SCALARS, Effort
 
 _interned: Final["WeakValueDictionary[tuple[Any, ...], Any]"] = WeakValueDictionary()
@@ -611,6 +612,35 @@ class NativeKernel:
 
 
 @record
+class NestOperand:
+    """An operand of a loop nest by its strides, in elements."""
+
+    buffer: Buffer
+    offset: Number
+    strides: tuple[Number, ...]
+    shape: tuple[Number, ...]
+
+
+@record
+class NestKernel:
+    """A loop nest over single elements.
+
+    Args:
+        name: the C function's name.
+        nest: what it does.
+        operands: of the row.
+        writes: the results, row-major; None for one that nobody needs.
+        in_place: (operand, result) that are one array.
+    """
+
+    name: str
+    nest: Nest
+    operands: tuple[NestOperand, ...]
+    writes: tuple[Buffer | None, ...]
+    in_place: tuple[tuple[Buffer, Buffer], ...] = ()
+
+
+@record
 class PanelKernel:
     """Products and row kernels over the same rows: all of them for one panel of rows, while it is
     cached, then for the next.
@@ -638,6 +668,7 @@ Kernel: TypeAlias = (
     | ScatterKernel
     | MatmulKernel
     | NativeKernel
+    | NestKernel
     | PanelKernel
 )
 

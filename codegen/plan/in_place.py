@@ -16,6 +16,7 @@ from dynajit.codegen.loops.loop_ir import (
     Expression,
     Kernel,
     Load,
+    NestKernel,
     RowKernel,
     ScatterKernel,
     Select,
@@ -23,7 +24,7 @@ from dynajit.codegen.loops.loop_ir import (
 )
 from dynajit.codegen.plan.fusion import Plan
 from dynajit.codegen.plan.narrowing import narrowed, never_meet
-from dynajit.core.types.value_types import TensorType
+from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.ir.node import Node, NodeKind
 
 
@@ -131,7 +132,7 @@ def _with_pairs(kernel: Kernel, pairs: list[tuple[Buffer, Buffer]] | None) -> Ke
     """The kernel, another one where some of its outputs are written into inputs."""
     if pairs is None:
         return kernel
-    assert isinstance(kernel, (RowKernel, ScatterKernel))
+    assert isinstance(kernel, (NestKernel, RowKernel, ScatterKernel))
     if isinstance(kernel, RowKernel):
         for source, _ in pairs:
             kernel = narrowed(kernel, source)
@@ -167,6 +168,8 @@ def _kernel(
     kernel = kernels[first]
     if isinstance(kernel, ScatterKernel):
         return first if takes_scatters and _only_fills(kernel, source) else None
+    if isinstance(kernel, NestKernel):
+        return first if _is_copied(kernel, output, source) else None
     return first if isinstance(kernel, RowKernel) and _is_safe(kernel, output, source) else None
 
 
@@ -178,6 +181,16 @@ def _only_fills(kernel: ScatterKernel, source: Buffer) -> bool:
     values = (kernel.write.value, *(index.value for index in kernel.indices))
     is_read = any(True for _ in _loads(walk(values), source))
     return initial.value == Load(source, initial.offset) and not is_read
+
+
+def _is_copied(kernel: NestKernel, output: Buffer, source: Buffer) -> bool:
+    """True for a nest that reads the source for nothing but to begin its result with."""
+    results = dict(zip(kernel.nest.results, kernel.writes, strict=True))
+    users = [slot for slot, operand in enumerate(kernel.operands) if operand.buffer == source]
+    if len(users) != 1 or results.get(users[0]) != output:
+        return False
+    operand = kernel.operands[users[0]]
+    return operand.offset == 0 and operand.strides == contiguous_strides(operand.shape)
 
 
 def _is_safe(kernel: RowKernel, output: Buffer, source: Buffer) -> bool:

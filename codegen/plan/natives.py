@@ -1,11 +1,12 @@
-"""Rows that have kernels of their own: convolutions, pools, attention and sorting orders.
+"""Rows that have kernels of their own: convolutions, pools, attention, sorting orders, and loop
+nests over single elements.
 
 Contract: `why_not_native` decides from a call's operand types and attributes alone, so passes leave
 exactly those composites whole that a kernel is printed for; every other call is expanded into rows
-that code generation fuses. A kernel reads and writes row-major memory (those of attention and of
-orders read any strides); a ReLU that alone reads a convolution is computed by its kernel, and a
-pool's values and choices by one. Dims of windows are three in kernels: rows over fewer have leading
-ones.
+that code generation fuses. A kernel reads and writes row-major memory (those of attention, of
+orders and of nests read any strides); a ReLU that alone reads a convolution is computed by its
+kernel, and a pool's values and choices by one. Dims of windows are three in kernels: rows over
+fewer have leading ones.
 """
 
 import math
@@ -13,12 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dynajit.codegen.loops.loop_ir import Buffer, NativeKernel
+from dynajit.codegen.loops.loop_ir import Buffer, NativeKernel, NestKernel, NestOperand
 from dynajit.codegen.plan import native_attention, native_ordering
 from dynajit.codegen.plan.matrices import Strided
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import TensorType, ValueType, numel
+from dynajit.ir.nests import NEST
 from dynajit.ir.node import Node, type_of
 from dynajit.ops.table.op_table import Kind
 
@@ -71,7 +73,9 @@ class Native:
 
 
 def is_native(node: Node) -> bool:
-    """True for a composite that was left whole for its kernel, or an order that has one."""
+    """True for a composite that was left whole for its kernel, an order that has one, or a nest."""
+    if node.op is NEST:
+        return True
     if node.op is None or node.op.name not in ORDERINGS:
         is_composite = node.op is not None and node.op.kind is Kind.COMPOSITE
         return is_composite and not stays_whole(node)
@@ -88,7 +92,7 @@ def stays_whole(node: Node) -> bool:
 
 def reads_strides(node: Node) -> bool:
     """True for a call whose kernel reads operands where they lie, whatever their strides."""
-    return node.op is not None and node.op.name in (*ATTENTION, *ORDERINGS)
+    return node.op is NEST or (node.op is not None and node.op.name in (*ATTENTION, *ORDERINGS))
 
 
 def why_not_native(
@@ -152,6 +156,8 @@ def _why_not_convolution(
 def partner_of(node: Node, units: Iterable[Any]) -> Native | None:
     """The planned kernel that also computes `node`: another row over the same operands."""
     assert node.op is not None
+    if node.op is NEST:
+        return next((unit for unit in units if _is_same_nest(node, unit)), None)
     pair = POOLS[:2] if node.op.name in POOLS[:2] else native_attention.family_of(node.op.name)
     for unit in units if pair else ():
         if isinstance(unit, Native):
@@ -162,6 +168,15 @@ def partner_of(node: Node, units: Iterable[Any]) -> Native | None:
             if other.op.name in pair and is_same and node.op.name not in taken:
                 return unit
     return None
+
+
+def _is_same_nest(node: Node, unit: Any) -> bool:
+    """Whether a planned kernel is the run of a nest that gives a further result of it."""
+    if not isinstance(unit, Native) or unit.node.op is not NEST or unit.node.args != node.args:
+        return False
+    nest, result = (node.attributes[name] for name in ("nest", "result"))
+    taken = [call.attributes["result"] for call in unit.results]
+    return unit.node.attributes["nest"] is nest and result not in taken
 
 
 def folded_user(node: Node, users: Sequence[Node], outputs: Sequence[Node]) -> Node | None:
@@ -177,10 +192,12 @@ def folded_user(node: Node, users: Sequence[Node], outputs: Sequence[Node]) -> N
 # as kernels
 
 
-def lower_native(name: str, unit: Native) -> NativeKernel:
+def lower_native(name: str, unit: Native) -> NativeKernel | NestKernel:
     """The kernel of a planned call."""
     node = unit.node
     assert node.op is not None
+    if node.op is NEST:
+        return _lower_nest(name, unit)
     row = node.op.name
     if row in ATTENTION:
         return native_attention.lower_attention(name, node, unit.places, unit.results)
@@ -196,6 +213,18 @@ def lower_native(name: str, unit: Native) -> NativeKernel:
         writes = (by_row.get("max_pool"), by_row.get("max_pool_choice"))
         row = "max_pool"
     return NativeKernel(name, row, unit.reads, writes, tuple(numbers.items()))
+
+
+def _lower_nest(name: str, unit: Native) -> NestKernel:
+    operands = []
+    for argument, place in zip(unit.node.args, unit.places, strict=True):
+        assert place is not None
+        shape = _shape(argument)
+        operands.append(NestOperand(place.buffer, place.offset, place.strides, shape))
+    nest = unit.node.attributes["nest"]
+    found = {call.attributes["result"]: buffer for call, buffer in unit.results.items()}
+    writes = tuple(found.get(result) for result in range(len(nest.results)))
+    return NestKernel(name, nest, tuple(operands), writes)
 
 
 def _three(sizes: Iterable[Number], lead: int) -> tuple[Number, ...]:

@@ -17,6 +17,7 @@ from dynajit.core.errors import InternalError
 from dynajit.core.quoting import on_a_line
 from dynajit.ir.graph import Graph
 from dynajit.ir.loops import LOOP
+from dynajit.ir.nests import NEST
 from dynajit.ir.printing import large_constants, own_rows, print_graph
 from dynajit.ir.written_derivative import WrittenDerivative
 
@@ -55,6 +56,7 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
     namespace["array"] = lambda data, dtype: constant(np.array(data, dtype=dtype))
     namespace["rows"] = own_rows(graph)
     namespace["loops"] = {n.name: n.attributes["loop"] for n in graph.calls if n.op is LOOP}
+    namespace["nests"] = {n.name: n.attributes["nest"] for n in graph.calls if n.op is NEST}
     namespace["constants"] = {
         name: constant(array) for name, array in large_constants(graph).items()
     }

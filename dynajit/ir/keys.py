@@ -18,6 +18,7 @@ from dynajit.core.types.symint import Atom, SymInt
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.graph import Graph
 from dynajit.ir.loops import Listed, Loop, Steps
+from dynajit.ir.nests import Nest
 from dynajit.ir.node import Node
 from dynajit.ir.written_derivative import WrittenDerivative
 from dynajit.ops.table.op_table import Op, is_named
@@ -102,6 +103,8 @@ class _Printer:
             return f"steps {value.start} {value.step}"
         if kind is Listed:
             return f"listed {self.items(value.values)}"
+        if kind is Nest:
+            return f"nest [{value.text}]"
         if kind is Loop:
             return self.loop(value)
         raise Unkeyed(f"a {kind.__name__} has no text")

@@ -5,7 +5,8 @@ order on whatever operands it is given. Comments say the type of each value and 
 Constants too large to print are read from a dict named `constants` (`large_constants`), rows that
 are not in the table (operators of the program's own, loops) from one named `rows` (`own_rows`). The
 graph of a derivative that a user wrote (`ir.written_derivative`), or of a turn of a loop
-(`ir.loops`), is a function in front of the other; loops are read from a dict named `loops`.
+(`ir.loops`), is a function in front of the other; loops are read from a dict named `loops`, and
+programs of scalars (`ir.nests`) from one named `nests`.
 """
 
 import os
@@ -20,6 +21,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import Shape
+from dynajit.ir.nests import Nest
 from dynajit.ir.node import Argument, Node, NodeKind, literal_key
 from dynajit.ir.sizes import symbol_places
 from dynajit.ops.table.op_table import TABLE, Op
@@ -29,7 +31,8 @@ PRINTED_ELEMENTS: Final = 16
 
 # Names that mean something else in the printed module: no node may be called so.
 RESERVED: Final = frozenset(
-    {"ops", "constants", "rows", "array", "inf", "nan", "Device", "complex", "derivative", "loops"}
+    {"ops", "constants", "rows", "array", "inf", "nan", "Device", "complex", "derivative", "loops",
+     "nests"}
 ) | {dtype.name for dtype in dtypes.ALL} | {"bool_"}  # fmt: skip
 
 
@@ -204,6 +207,8 @@ def _attributes(node: Node) -> list[str]:
 
 def _attribute(node: Node, value: Any) -> str:
     graph = _inner_graph(value)
+    if isinstance(value, Nest):
+        return f"nests[{node.name!r}]"
     if graph is None:
         return print_literal(value)
     if _body(value) is not None:

@@ -31,6 +31,7 @@ from dynajit.capture.python.errors import check_count, refuse
 from dynajit.capture.python.iteration import iterate
 from dynajit.capture.python.objects.instances import super_value
 from dynajit.capture.python.results import call_special, has_attribute, hash_by_method
+from dynajit.capture.python.tensors.arrays import selected_number
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
@@ -328,7 +329,12 @@ def _extremum(symbol: str, function: Any) -> Handler:
                 best, best_key = item, measure
                 continue
             verdict = yield from machine.compare(symbol, measure, best_key)
-            if (yield from truth(machine, verdict)):
+            either = (
+                None if has_key or best is None else selected_number(machine, verdict, item, best)
+            )
+            if either is not None:
+                best = best_key = either
+            elif (yield from truth(machine, verdict)):
                 best, best_key = item, measure
         assert best is not None
         return best

@@ -148,6 +148,25 @@ def made_like(machine: Machine, value: Value, tensor: TensorValue) -> Value:
     return ObjectValue(machine.heap.allocate(contents), value.cls)
 
 
+def selected_number(machine: Machine, truth: Value, a: Value, b: Value) -> Value | None:
+    """One of two numbers of NumPy's of one class: `a` where a bool of NumPy's is true, else `b`.
+
+    None: they are something else, or of two classes.
+    """
+    numbers = [value for value in (truth, a, b) if is_array(value) and not is_odd(value)]
+    if len(numbers) < 3 or type(a) is not type(b):
+        return None
+    assert isinstance(a, ObjectValue) and isinstance(b, ObjectValue)
+    if a.cls is not b.cls or a.cls is forms.FORMS[np.ndarray]:
+        return None
+    tensors = [memory_in(machine, value) for value in numbers]
+    if tensor_type(machine, tensors[0]).rank or needs_gradient(machine, tensors[1]):
+        return None
+    made = native_call(machine, TABLE.where, list(tensors), {})
+    assert isinstance(made, TensorValue)
+    return made_like(machine, a, made)
+
+
 def strides_of_tensor(machine: Machine, value: TensorValue) -> Any:
     """Strides in elements that eager execution would give; None if not known."""
     contents: TensorContents = machine.heap[value.identity]

@@ -299,6 +299,12 @@ def tensor_store(machine: Machine, receiver: TensorValue, index: Value, item: Va
     _write(machine, receiver, result, "tensor[...] = value", False)
 
 
+def store_whole(machine: Machine, receiver: TensorValue, part: graph.Value) -> None:
+    """`receiver[...] = part`, of its shape and dtype, which no tensor holds."""
+    _check_writable(machine, receiver)
+    _write(machine, receiver, part, "tensor[...] = value", False)
+
+
 def refuse_older_key(machine: Machine, index: Value) -> None:
     """Every use of a list that stands for a tuple warns: the real call does.
 

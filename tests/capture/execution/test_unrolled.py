@@ -133,19 +133,20 @@ def test_a_deep_model_is_one_graph() -> None:
 def checksum(data: Any) -> int:
     """Bits of numbers decide: every turn would break."""
     found = 0xFFFF
-    for byte in data:
+    for byte in list(data):
         for _ in range(8):
             found = (found >> 1) ^ 0x8408 if (found ^ byte) & 1 else found >> 1
             byte >>= 1
     return int(found)
 
 
-def largest(data: Any) -> tuple[Any, int]:
-    best, place = data[0], 0
+def largest(data: Any) -> tuple[Any, list[int]]:
+    best, places = data[0], []
     for i in range(1, len(data)):
         if data[i] > best:
-            best, place = data[i], i
-    return best, place
+            best = data[i]
+            places.append(i)
+    return best, places
 
 
 @pytest.mark.parametrize("function", [checksum, largest])

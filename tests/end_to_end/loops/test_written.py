@@ -181,8 +181,8 @@ def swapped(u, n):
 def a_larger_one_than_turns_compute(u, n):
     kept = np.zeros((n, 3000))
     for i in range(n):
-        kept[i, 0] = i
-        kept[0, i] = i
+        kept[i, :2] = i
+        kept[:2, i] = i
     return kept
 
 

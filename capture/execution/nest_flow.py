@@ -1,0 +1,925 @@
+"""The blocks of a loop nest over single elements, made of the bytecode of a loop.
+
+Contract: `Flow.run` follows every path of a loop, and of functions that it calls, on values of
+which only numbers vary (`nest_values`). Where paths meet in one place with values of equal keys
+there is one block; with others there are several, so that the class and the dtype of every variable
+is known in each: `s = 0.0` is Python's float in a first turn, and NumPy's in those that follow. A
+path that raises refuses. What is not numbers, elements and tuples of them raises `NotNest`: nothing
+has happened then.
+"""
+
+import builtins
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from dynajit.capture import control
+from dynajit.capture.bytecode.instructions import Body, Instruction, decode
+from dynajit.capture.execution.nest_operators import FUNCTIONS, MATHEMATICS, Operators
+from dynajit.capture.execution.nest_values import (
+    LARGEST_SMALL,
+    SMALL,
+    WHOLE,
+    Array,
+    Elements,
+    Given,
+    Group,
+    Literal,
+    NotNest,
+    Number,
+    Outer,
+    Range,
+    as_number,
+    extent_of,
+    key_of,
+    numbers_in,
+    with_numbers,
+)
+from dynajit.capture.guards.parts import place_of, rely_on_code
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.namespaces import Namespace
+from dynajit.capture.opcodes import HANDLERS as OPCODES
+from dynajit.capture.python.calls import is_library
+from dynajit.capture.python.tensors.tensors import is_library_function, why_not_inlined
+from dynajit.capture.values.symbolic import Known
+from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+from dynajit.ir.nests import Register, Step
+from dynajit.ops.table.scalar import SUFFIX
+
+if TYPE_CHECKING:
+    from dynajit.capture.execution.executor import Executor
+
+#: Blocks of one nest, at most, and steps: what takes a compiler a second or two.
+MOST_BLOCKS: Final = 600
+MOST_STEPS: Final = 6000
+
+#: Turns of a `while`, and of the outermost loop around others, between two looks for signals.
+POLLED_TURNS: Final = 1 << 16
+POLLED_ROOTS: Final = 1 << 8
+
+#: Calls within each other, at most.
+MOST_DEPTH: Final = 8
+
+#: Places of a `break` or of the end of a turn that may stand behind each other.
+MOST_JUMPS: Final = 16
+
+
+class Activation:
+    """One function that runs in a nest. Mutable.
+
+    Args:
+        frame: its code, and where its globals are.
+        locals: by name.
+        stack: the deepest first.
+        index: of the next instruction.
+    """
+
+    __slots__ = ("frame", "index", "locals", "stack")
+
+    def __init__(self, frame: Frame, locals: dict[str, Any], stack: list[Any], index: int) -> None:
+        self.frame, self.locals, self.stack, self.index = frame, locals, stack, index
+
+    @property
+    def body(self) -> Body:
+        """The instructions."""
+        return self.frame.body
+
+    def copy(self) -> "Activation":
+        """The same, to go on by itself."""
+        return Activation(self.frame, dict(self.locals), list(self.stack), self.index)
+
+
+State = list[Activation]
+"""The functions that run, the outermost first."""
+
+
+@record(eq=False)
+class Exit:
+    """A path out of the loop.
+
+    Args:
+        block: that ends there, but for its last step.
+        index: of the instruction that comes next.
+        is_over: the range of the loop is used up.
+        locals: what is live there.
+    """
+
+    block: int
+    index: int
+    locals: dict[str, Any]
+    is_over: bool = False
+
+
+class Flow(Operators):
+    """See the module's text. Mutable; used once.
+
+    Args:
+        machine: at the head of the loop.
+        frame: in which the loop runs.
+        head: its `FOR_ITER`, or the first instruction of a `while`.
+        last: of the instructions of a `while`; None: it is none.
+        base: the depth of the stack below what the loop has there.
+        given: name -> what the local holds in front of the loop, as a value of nests.
+
+    Attributes:
+        blocks: the steps of each.
+        exits: paths out of the loop.
+        has_loops: there are loops within it, or calls.
+        written: slots of the arrays that are written.
+    """
+
+    def __init__(
+        self, machine: "Executor", frame: Frame, head: int, base: int, last: int | None,
+        given: Callable[[str], Any], convert: Callable[[Any], Any],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._machine, self._frame = machine, frame
+        self._head, self._base, self._last = head, base, last
+        self._given, self._convert = given, convert
+        self._known: dict[Any, int] = {}
+        self._waiting: list[tuple[int, State]] = []
+        self._outer: dict[Any, Any] = {}
+        self._places: dict[tuple[int, str], int] = {}
+        self._inlined: dict[int, Frame] = {}
+        self.has_loops = False
+        self._block = 0
+        self._count_of_steps = 0
+        self.blocks: list[list[Step]] = [[]]
+        self.steps = self.blocks[0]
+        self.exits: list[Exit] = []
+        self.written: dict[int, None] = {}
+
+    def run(self, given: Any = None) -> None:
+        """Make all blocks.
+
+        Args:
+            given: what the loop goes over, or the truth that a `while` begins with; None: nothing.
+
+        Raises:
+            NotNest: it is no nest.
+        """
+        stored = {
+            instruction.argument
+            for instruction in self._frame.body
+            if instruction.operation in ("STORE_FAST", "DELETE_FAST")
+        }
+        body = self._frame.body
+        live = body.live[self._head]
+        end = body[self._head].argument if self._last is None else self._last
+        inner = body.instructions[self._head + 1 : end]
+        self.has_loops = any(item.operation in ("FOR_ITER", "CALL") for item in inner)
+        locals = {name: Given(name) for name in self._frame.locals if name in live | stored}
+        stack = [None] * self._base
+        if isinstance(given, (Range, Elements)):
+            given = replace(given, is_iterator=True, is_root=True)
+        own = [] if given is None else [given]
+        first = Activation(self._frame, locals, [*stack, *own], self._head)
+        self._goto([first])
+        while self._waiting:
+            self._block, state = self._waiting.pop()
+            self.steps = self.blocks[self._block]
+            self._follow(state)
+            self._count_of_steps += len(self.steps)
+            if self._count_of_steps > MOST_STEPS:
+                raise NotNest
+
+    # -- blocks
+
+    def _new_block(self) -> int:
+        if len(self.blocks) >= MOST_BLOCKS:
+            raise NotNest
+        self.blocks.append([])
+        return len(self.blocks) - 1
+
+    def _goto(self, state: State) -> None:
+        """End the block: go on in that of a state."""
+        moves: list[tuple[Register, Any]] = []
+        keys: list[Any] = []
+        for depth, activation in enumerate(state):
+            live = activation.body.live[activation.index]
+            activation.locals = {n: v for n, v in activation.locals.items() if n in live}
+            for name, value in activation.locals.items():
+                place = f"d{depth}_{self._place_of(activation, name)}"
+                activation.locals[name] = self._settled(place, value, moves)
+            for number, value in enumerate(activation.stack):
+                activation.stack[number] = self._settled(f"d{depth}t{number}", value, moves)
+            named = sorted(activation.locals.items())
+            keys.append((
+                id(activation.body), activation.index,
+                tuple((name, key_of(value)) for name, value in named),
+                tuple(map(key_of, activation.stack)),
+            ))  # fmt: skip
+        key = tuple(keys)
+        if key not in self._known:
+            self._known[key] = self._new_block()
+            self._waiting.append((self._known[key], state))
+        self._move(moves)
+        self.steps.append(Step("goto", name=self._known[key]))
+
+    def _place_of(self, activation: Activation, name: str) -> int:
+        return self._places.setdefault((id(activation.body), name), len(self._places))
+
+    def _settled(self, place: str, value: Any, moves: list[tuple[Register, Any]]) -> Any:
+        """The value with its numbers in the registers that they have between blocks."""
+        found = []
+        for number, given in enumerate(numbers_in(value)):
+            register = Register(f"{place}_{number}_{given.dtype.name}", given.dtype)
+            if given.operand != register:
+                moves.append((register, given.operand))
+            found.append(replace(given, operand=register))
+        return with_numbers(value, iter(found))
+
+    def _move(self, moves: Sequence[tuple[Register, Any]]) -> None:
+        """Set registers, all at once."""
+        targets = {target for target, _ in moves}
+        held = {
+            source: self.emit("set", source.dtype, source)
+            for _, source in moves
+            if isinstance(source, Register) and source in targets
+        }
+        for target, source in moves:
+            known = held.get(source, source) if isinstance(source, Register) else source
+            self.steps.append(Step("set", target, (known,), target.dtype))
+
+    def _apart(self, state: State, is_over: bool = False) -> int:
+        """A block of its own that goes on in a state: one side of a branch."""
+        own, block = self.steps, self._block
+        number = self._new_block()
+        self._block, self.steps = number, self.blocks[number]
+        if not self._leaves(state, is_over):
+            self._goto(state)
+        self._block, self.steps = block, own
+        return number
+
+    def _branch(self, truth: Any, first: State, second: State) -> None:
+        """End the block: go on in one of two states."""
+        if isinstance(truth, Literal):
+            chosen = first if truth.value else second
+            if not self._leaves(chosen):
+                self._goto(chosen)
+            return
+        sides = self._apart(first), self._apart(second)
+        self.steps.append(Step("branch", operands=(truth.operand,), name=sides))
+
+    def _leaves(self, state: State, is_over: bool = False) -> bool:
+        """Whether a state is out of the loop; the block ends then."""
+        top = state[-1]
+        if len(state) > 1:
+            return False
+        if self._last is not None and self._head <= top.index <= self._last:
+            return False
+        has_root = (
+            self._last is None
+            and len(top.stack) > self._base
+            and isinstance(top.stack[self._base], (Range, Elements))
+        )
+        if has_root and top.stack[self._base].is_root:
+            return False
+        if len(top.stack) != self._base:
+            raise NotNest  # a value is returned, or what is no end of a turn
+        index = top.index
+        for _ in range(MOST_JUMPS):
+            instruction = top.body[index]
+            if instruction.operation != "JUMP" or self._is_inside(instruction.argument):
+                break
+            index = instruction.argument
+        live = top.body.live[index]
+        found = {name: value for name, value in top.locals.items() if name in live}
+        self.exits.append(Exit(self._block, index, found, is_over))
+        return True
+
+    def _is_inside(self, index: int) -> bool:
+        """Whether a place may be in the loop, or one that another loop goes on at."""
+        return index <= (self._head if self._last is None else self._last)
+
+    # -- instructions
+
+    def _follow(self, state: State) -> None:
+        """Make the steps of a block, up to its end."""
+        is_first = True
+        while True:
+            top = state[-1]
+            instruction = top.body[top.index]
+            if not is_first and self._is_target(top):
+                self._goto(state)
+                return
+            if _raises(top.body, top.index):
+                self.steps.append(Step("refuse"))
+                return
+            is_first = False
+            top.index += 1
+            handler = _HANDLERS.get(instruction.operation)
+            if handler is None:
+                raise NotNest
+            if handler(self, state, instruction):
+                return
+            if self._leaves(state):
+                return
+
+    def _is_target(self, activation: Activation) -> bool:
+        return activation.index in _targets(activation.body)
+
+    def _load_const(self, state: State, instruction: Instruction) -> None:
+        state[-1].stack.append(_literal(instruction.argument))
+
+    def _load_fast(self, state: State, instruction: Instruction) -> None:
+        found = state[-1].locals.get(instruction.argument, None)
+        if found is None:
+            raise NotNest  # unbound
+        if isinstance(found, Given):
+            found = self._given(found.name)
+        state[-1].stack.append(found)
+
+    def _store_fast(self, state: State, instruction: Instruction) -> None:
+        top = state[-1]
+        previous = top.body[top.index - 2].operation
+        top.locals[instruction.argument] = _kept(top.stack.pop(), previous == "FOR_ITER")
+
+    def _load_name(self, state: State, instruction: Instruction) -> None:
+        """A global or a cell: what it is is known as long as the nest is."""
+        top = state[-1]
+        key = id(top.body), instruction.operation, instruction.argument
+        if key not in self._outer:
+            frame = top.frame
+            OPCODES[instruction.operation](self._machine, frame, instruction.argument)
+            self._outer[key] = self._convert(frame.pop())
+        top.stack.append(self._outer[key])
+
+    def _push_null(self, state: State, instruction: Instruction) -> None:
+        state[-1].stack.append(None)
+
+    def _pop_top(self, state: State, instruction: Instruction) -> None:
+        state[-1].stack.pop()
+
+    def _copy(self, state: State, instruction: Instruction) -> None:
+        stack = state[-1].stack
+        stack.append(stack[-instruction.argument])
+
+    def _swap(self, state: State, instruction: Instruction) -> None:
+        stack, depth = state[-1].stack, instruction.argument
+        stack[-1], stack[-depth] = stack[-depth], stack[-1]
+
+    def _unary(self, state: State, instruction: Instruction) -> None:
+        stack = state[-1].stack
+        match instruction.operation:
+            case "UNARY_NOT":
+                stack.append(self.inverted(stack.pop()))
+            case "TO_BOOL":
+                stack.append(self.truth(stack.pop()))
+            case operation:
+                stack.append(self.unary(_UNARY[operation], stack.pop()))
+
+    def _binary(self, state: State, instruction: Instruction) -> None:
+        stack = state[-1].stack
+        b, a = stack.pop(), stack.pop()
+        stack.append(self.binary(instruction.argument, a, b))
+
+    def _compare(self, state: State, instruction: Instruction) -> None:
+        stack = state[-1].stack
+        b, a = stack.pop(), stack.pop()
+        stack.append(self.compare(instruction.argument, a, b))
+
+    def _build_tuple(self, state: State, instruction: Instruction) -> None:
+        stack, count = state[-1].stack, instruction.argument
+        items = stack[len(stack) - count :]
+        del stack[len(stack) - count :]
+        stack.append(Group(tuple(items)))
+
+    def _unpack(self, state: State, instruction: Instruction) -> None:
+        found = state[-1].stack.pop()
+        if not isinstance(found, Group) or len(found.items) != instruction.argument:
+            raise NotNest
+        state[-1].stack.extend(reversed(found.items))
+
+    # -- elements
+
+    def _indices(self, array: Array, key: Any) -> Array:
+        """The part of an array at an index, or at a tuple of them."""
+        keys = key.items if isinstance(key, Group) else (key,)
+        if not 0 < len(keys) <= len(array.rest):
+            raise NotNest
+        found = list(array.indices)
+        for given in keys:
+            number = as_number(given)
+            if number.dtype.category is not dtypes.int64.category:
+                raise NotNest
+            dim = len(found)
+            index = self.emit(
+                "index", dtypes.int64, self.cast(number, dtypes.int64), slot=array.slot, name=dim
+            )
+            if dim in array.flipped:
+                last = self.emit("sub", dtypes.int64, as_number(array.sizes[dim]).operand, 1,
+                                 dtype=dtypes.int64)  # fmt: skip
+                index = self.emit("sub", dtypes.int64, last, index, dtype=dtypes.int64)
+            found.append(Number(index, dtypes.int64, True))
+        return replace(array, indices=tuple(found))
+
+    def _element(self, array: Array) -> Any:
+        """An element, or a part that has dims still."""
+        if array.rest:
+            return array
+        operands = (as_number(index).operand for index in array.indices)
+        found = self.emit("load", array.dtype, *operands, slot=array.slot)
+        return Number(found, array.dtype, False)
+
+    def _load_item(self, state: State, instruction: Instruction) -> None:
+        stack = state[-1].stack
+        key, target = stack.pop(), stack.pop()
+        if isinstance(target, Group):
+            if not isinstance(key, Literal) or type(key.value) is not int:
+                raise NotNest
+            if not -len(target.items) <= key.value < len(target.items):
+                raise NotNest
+            stack.append(target.items[key.value])
+            return
+        if not isinstance(target, Array):
+            raise NotNest
+        stack.append(self._element(self._indices(target, key)))
+
+    def _store_item(self, state: State, instruction: Instruction) -> None:
+        stack = state[-1].stack
+        key, target, value = stack.pop(), stack.pop(), stack.pop()
+        if not isinstance(target, Array):
+            raise NotNest
+        place = self._indices(target, key)
+        if place.rest:
+            raise NotNest
+        given = self.converted(as_number(value), place.dtype)
+        operands = (as_number(index).operand for index in place.indices)
+        self.written[place.slot] = None
+        self.steps.append(Step("store", operands=(*operands, given), slot=place.slot))
+
+    def _load_attribute(self, state: State, instruction: Instruction) -> None:
+        stack = state[-1].stack
+        target = stack.pop()
+        if instruction.operation == "LOAD_METHOD":
+            if not isinstance(target, Outer) or not _is_module(target):
+                raise NotNest
+            stack.append(None)
+        stack.append(self._attribute(target, instruction.argument))
+
+    def _attribute(self, target: Any, name: str) -> Any:
+        if isinstance(target, Array):
+            if name == "shape":
+                return Group(tuple(target.rest))
+            if name == "ndim":
+                return Literal(len(target.rest))
+            raise NotNest
+        if not isinstance(target, Outer):
+            raise NotNest
+        key = id(target.value), name
+        if key not in self._outer:
+            found = _at_once(self._machine.get_attribute(target.value, name))
+            self._outer[key] = self._convert(found)
+        return self._outer[key]
+
+    # -- jumps
+
+    def _jump(self, state: State, instruction: Instruction) -> bool:
+        self._poll_at(state, instruction)
+        state[-1].index = instruction.argument
+        if not self._leaves(state):
+            self._goto(state)
+        return True
+
+    def _poll_at(self, state: State, instruction: Instruction) -> None:
+        """Ask for signals in turns of a `while`, which may never end, and of a nest's root."""
+        target, body = instruction.argument, state[-1].body
+        if target >= instruction.index:
+            return
+        if target in body.while_loops:
+            self.steps.append(Step("poll", name=POLLED_TURNS))
+        elif len(state) == 1 and target == self._head and self.has_loops:
+            self.steps.append(Step("poll", name=POLLED_ROOTS))
+
+    def _jump_if(self, state: State, instruction: Instruction) -> bool:
+        """`POP_JUMP_IF_...` and `JUMP_IF_..._OR_POP`."""
+        operation = instruction.operation
+        is_kept = operation.endswith("OR_POP")
+        value = state[-1].stack[-1]
+        if "NONE" in operation:
+            is_none = isinstance(value, Literal) and value.value is None
+            truth = Literal(is_none is ("NOT" not in operation))
+        else:
+            truth = self.inverted(value) if "FALSE" in operation else self.truth(value)
+        self._poll_at(state, instruction)
+        jumping = [activation.copy() for activation in state]
+        jumping[-1].index = instruction.argument
+        if not is_kept:
+            jumping[-1].stack.pop()
+        state[-1].stack.pop()
+        self._branch(truth, jumping, state)
+        return True
+
+    def _get_iter(self, state: State, instruction: Instruction) -> None:
+        stack = state[-1].stack
+        found = stack.pop()
+        if isinstance(found, Range):
+            stack.append(replace(found, is_iterator=True))
+        elif isinstance(found, Array) and found.rest:
+            stack.append(Elements(as_number(Literal(0)), (found,), is_iterator=True))
+        elif isinstance(found, Elements):
+            stack.append(replace(found, is_iterator=True))
+        else:
+            raise NotNest
+
+    def _for_iter(self, state: State, instruction: Instruction) -> bool:
+        found = state[-1].stack[-1]
+        if isinstance(found, Range) and found.is_iterator:
+            truth = self._has_next(found)
+        elif isinstance(found, Elements) and found.is_iterator:
+            truth = self.compare("<", found.at, found.arrays[0].rest[0])
+            for array in found.arrays[1:]:
+                other = self.compare("<", found.at, array.rest[0])
+                truth = self._both(truth, other)
+        else:
+            raise NotNest
+        over = [activation.copy() for activation in state]
+        over[-1].stack.pop()
+        over[-1].index = instruction.argument
+        is_root = found.is_root
+        inside = self._new_block()
+        block, steps = self._block, self.steps
+        self._block, self.steps = inside, self.blocks[inside]
+        state[-1].stack[-1:] = self._next_of(found)
+        if isinstance(truth, Literal) and not truth.value:
+            self.steps.append(Step("refuse"))  # never reached
+        else:
+            self._goto(state)
+        self._block, self.steps = block, steps
+        if isinstance(truth, Literal):
+            if truth.value:
+                self.steps.append(Step("goto", name=inside))
+            elif not self._leaves(over, is_root):
+                self._goto(over)
+            return True
+        outside = self._apart(over, is_root)
+        self.steps.append(Step("branch", operands=(truth.operand,), name=(inside, outside)))
+        return True
+
+    def _has_next(self, found: Range) -> Any:
+        """Whether a range is not over."""
+        if isinstance(found.step, Literal):
+            return self.compare("<" if found.step.value > 0 else ">", found.start, found.stop)
+        is_upwards = self.compare(">", found.step, Literal(0))
+        below, above = (as_number(self.compare(s, found.start, found.stop)) for s in "<>")
+        return self.selected(is_upwards.operand, below, above)
+
+    def _both(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Literal):
+            return b if a.value else a
+        if isinstance(b, Literal):
+            return a if b.value else b
+        found = self.emit("both", dtypes.bool_, a.operand, b.operand)
+        return Number(found, dtypes.bool_, True)
+
+    def _next_of(self, found: Any) -> list[Any]:
+        """The iterator behind its next item, and the item."""
+        if isinstance(found, Range):
+            item = replace(as_number(found.start), extent=SMALL)
+            step = as_number(found.step)
+            after = self.emit("add", dtypes.int64, item.operand, step.operand, dtype=dtypes.int64)
+            start = Number(after, dtypes.int64, True, SMALL)
+            return [replace(found, start=start), item]
+        at = replace(as_number(found.at), extent=SMALL)
+        items: list[Any] = []
+        for array in found.arrays:
+            items.append(self._element(self._indices(array, at)))
+        given: Any = Group(tuple(items)) if found.is_group else items[0]
+        if found.first is not None:
+            count = self.binary("+", at, Literal(found.first)) if found.first else at
+            given = Group((count, given))
+        after = self.emit("add", dtypes.int64, at.operand, 1, dtype=dtypes.int64)
+        return [replace(found, at=Number(after, dtypes.int64, True, SMALL)), given]
+
+    # -- calls
+
+    def _call(self, state: State, instruction: Instruction) -> bool:
+        count, names = instruction.argument
+        stack = state[-1].stack
+        if names:
+            raise NotNest
+        arguments = stack[len(stack) - count :]
+        del stack[len(stack) - count :]
+        second, first = stack.pop(), stack.pop()
+        callee = second if first is None else first
+        if first is not None and second is not None:
+            raise NotNest
+        if not isinstance(callee, Outer) or not isinstance(callee.value, Known):
+            raise NotNest
+        self._machine.recorder.use(callee.value)
+        target = callee.value.object
+        if isinstance(target, FunctionType):
+            return self._inline(state, callee.value, arguments)
+        if target is builtins.min or target is builtins.max:
+            return self._extreme(state, target is builtins.min, arguments)
+        stack.append(self._called(target, arguments))
+        return False
+
+    def _called(self, target: Any, arguments: list[Any]) -> Any:
+        """What a function gives that Python or NumPy has."""
+        if type(target) not in _CALLED:
+            raise NotNest
+        name = target.__name__
+        if target is builtins.range:
+            return self.range_of(arguments)
+        if id(target) in _ITERATION:
+            return _ITERATION[id(target)](arguments)
+        if target is builtins.len and len(arguments) == 1:
+            (array,) = arguments
+            if isinstance(array, Array) and array.rest:
+                return array.rest[0]
+            if isinstance(array, Group):
+                return Literal(len(array.items))
+            raise NotNest
+        if id(target) in _CONVERSIONS and len(arguments) == 1:
+            return _CONVERSIONS[id(target)](self, arguments[0])
+        if id(target) in _NUMBERS and len(arguments) == 1:
+            return self.to_numpy(arguments[0], _NUMBERS[id(target)])
+        if name in FUNCTIONS and isinstance(target, np.ufunc) and getattr(np, name) is target:
+            return self.of_numpy(name, arguments)
+        if name in MATHEMATICS and getattr(math, name) is target:
+            return self.of_python(name, arguments)
+        raise NotNest
+
+    def over(self, function: Any, arguments: Sequence[Any]) -> Range | Elements:
+        """What a loop goes over: an array, where there is no function, or what one gives of some.
+
+        Raises:
+            NotNest: it is something else.
+        """
+        if function is None:
+            (array,) = arguments
+            return Elements(as_number(Literal(0)), (_with_dims(array),))
+        if function is builtins.range:
+            return self.range_of(arguments)
+        found: Elements = _ITERATION[id(function)](arguments)
+        return found
+
+    def range_of(self, arguments: Sequence[Any]) -> Range:
+        """`range(*arguments)`."""
+        if not 1 <= len(arguments) <= 3:
+            raise NotNest
+        step = arguments[2] if len(arguments) == 3 else Literal(1)
+        step = self._end_of_range(step)
+        if isinstance(step, Literal) and not step.value:
+            raise NotNest
+        if isinstance(step, Number):
+            self.require_compared("ne", dtypes.int64, step.operand, 0)
+        ends = arguments[:2] if len(arguments) > 1 else [Literal(0), *arguments]
+        start, stop = map(self._end_of_range, ends)
+        return Range(as_number(start), stop, step)
+
+    def _end_of_range(self, value: Any) -> Any:
+        """An int that is small, so that counters need no checks."""
+        if isinstance(value, Literal):
+            if type(value.value) is not int or extent_of(value.value) != SMALL:
+                raise NotNest
+            return value
+        number = as_number(value)
+        if number.dtype.category is not dtypes.int64.category:
+            raise NotNest
+        found = self.to_int(number)
+        if found.extent != SMALL:
+            self._require_between(found, -LARGEST_SMALL, LARGEST_SMALL)
+        return replace(found, extent=SMALL)
+
+    def _extreme(self, state: State, is_least: bool, arguments: list[Any]) -> bool:
+        """`min` and `max`: the first of those than which none is less."""
+        if len(arguments) == 1 and isinstance(arguments[0], Group):
+            arguments = list(arguments[0].items)
+        if len(arguments) < 2:
+            raise NotNest
+        best, *others = arguments
+        for other in others:
+            truth, a, b = self.extreme(is_least, best, other)
+            if a.dtype is b.dtype and a.is_python is b.is_python:
+                best = self.selected(truth, b, a)
+                continue
+            if len(others) > 1:
+                raise NotNest
+            second = [activation.copy() for activation in state]
+            second[-1].stack.append(b)
+            state[-1].stack.append(a)
+            self._branch(Number(truth, dtypes.bool_, True), second, state)
+            return True
+        state[-1].stack.append(best)
+        return False
+
+    def _inline(self, state: State, callee: Known, arguments: list[Any]) -> bool:
+        """A function of the program's: its blocks are those of the nest."""
+        frame = self._frame_of(callee)
+        code = frame.code
+        if len(arguments) != code.co_argcount or len(state) > MOST_DEPTH:
+            raise NotNest
+        stored = {item.argument for item in frame.body if item.operation == "STORE_FAST"}
+        locals = {
+            name: _kept(value, False) if name in stored else value
+            for name, value in zip(code.co_varnames, arguments, strict=False)
+        }
+        state.append(Activation(frame, locals, [], 0))
+        return False
+
+    def _frame_of(self, callee: Known) -> Frame:
+        function = callee.object
+        found = self._inlined.get(id(function))
+        if found is not None:
+            return found
+        machine = self._machine
+        if is_library(function) or is_library_function(machine, function):
+            raise NotNest
+        if control.is_disabled(function) or why_not_inlined(machine, function) is not None:
+            raise NotNest
+        rely_on_code(machine, callee)
+        code, body = function.__code__, decode(function.__code__)
+        flags = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR
+        flags |= inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+        if code.co_flags & flags or code.co_kwonlyargcount or body.unsupported is not None:
+            raise NotNest
+        base = place_of(machine, callee)
+        namespace = machine.root.namespace
+        if function.__globals__ is not namespace.globals:
+            namespace = Namespace.of(function, base)
+        cells = machine.recorder.cells_of(function, base)
+        found = self._inlined[id(function)] = Frame(body, code, namespace, {}, cells)
+        found.bind_free_cells()
+        return found
+
+    def _return(self, state: State, instruction: Instruction) -> bool:
+        if len(state) == 1:
+            raise NotNest
+        value = state.pop().stack.pop()
+        state[-1].stack.append(value)
+        return False
+
+
+def _literal(value: Any) -> Any:
+    if type(value) is tuple:
+        return Group(tuple(map(_literal, value)))
+    if type(value) in (bool, int, float, str, type(None)):
+        return Literal(value)
+    raise NotNest
+
+
+def _kept(value: Any, is_counter: bool) -> Any:
+    """A value as a variable holds it: a number of which only the class is known.
+
+    Ints that are no counters may be any: there would be blocks for each size of `k` in `k += 1`.
+    """
+    if isinstance(value, Literal) and not isinstance(value.value, (str, type(None))):
+        value = as_number(value)
+    if isinstance(value, Number) and value.is_python and not is_counter:
+        return replace(value, extent=WHOLE)
+    if isinstance(value, Group):
+        return Group(tuple(_kept(item, is_counter) for item in value.items))
+    if isinstance(value, (Range, Elements)) or value is None:
+        raise NotNest
+    return value
+
+
+def _is_module(value: Outer) -> bool:
+    return isinstance(value.value, Known) and isinstance(value.value.object, ModuleType)
+
+
+def _at_once(steps: Any) -> Any:
+    """What an operation gives that runs no frame.
+
+    Raises:
+        NotNest: it runs one.
+    """
+    try:
+        next(steps)
+    except StopIteration as end:
+        return end.value
+    raise NotNest
+
+
+def _targets(body: Body) -> frozenset[int]:
+    """Where jumps lead."""
+    found = _TARGETS.get(body)
+    if found is None:
+        found = frozenset(
+            successor
+            for index in range(len(body))
+            for successor in body.successors(index)
+            if successor != index + 1
+        )
+        if len(_TARGETS) > _MOST_BODIES:
+            _TARGETS.clear()
+        _TARGETS[body] = found
+    return found
+
+
+_MOST_BODIES: Final = 100
+_TARGETS: Final[dict[Body, frozenset[int]]] = {}
+
+_QUIET: Final = frozenset(
+    ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_COMMON_CONSTANT", "PUSH_NULL", "CALL",
+     "LOAD_ATTR", "LOAD_METHOD", "BINARY_OP", "BUILD_STRING", "FORMAT_VALUE", "CONVERT_VALUE",
+     "BUILD_TUPLE", "BINARY_SUBSCR")
+)  # fmt: skip
+
+
+def _raises(body: Body, index: int) -> bool:
+    """Whether instructions do nothing but raise an exception, from one on."""
+    first = body[index]
+    is_start = first.operation in ("LOAD_GLOBAL", "LOAD_COMMON_CONSTANT", "PUSH_NULL")
+    while is_start and index < len(body) and body[index].operation in _QUIET:
+        index += 1
+    return is_start and index < len(body) and body[index].operation == "RAISE_VARARGS"
+
+
+def _enumerated(arguments: Sequence[Any]) -> Elements:
+    if len(arguments) not in (1, 2):
+        raise NotNest
+    first = arguments[1] if len(arguments) == 2 else Literal(0)
+    if not isinstance(first, Literal) or type(first.value) is not int:
+        raise NotNest
+    if extent_of(first.value) != SMALL:
+        raise NotNest
+    (inner, *_) = arguments
+    if isinstance(inner, Elements) and not inner.is_iterator and inner.first is None:
+        return replace(inner, first=first.value)
+    return Elements(as_number(Literal(0)), (_with_dims(inner),), first.value)
+
+
+def _zipped(arguments: Sequence[Any]) -> Elements:
+    if not arguments:
+        raise NotNest
+    return Elements(as_number(Literal(0)), tuple(map(_with_dims, arguments)), is_group=True)
+
+
+def _with_dims(value: Any) -> Array:
+    if not isinstance(value, Array) or not value.rest:
+        raise NotNest
+    return value
+
+
+#: Classes of what is called and is no function of the program's.
+_CALLED: Final = frozenset({type, np.ufunc, type(len)})
+
+# By id: a class may hash by code of the program's.
+_ITERATION: Final[dict[int, Callable[[Sequence[Any]], Any]]] = {
+    id(builtins.enumerate): _enumerated,
+    id(builtins.zip): _zipped,
+}
+
+_CONVERSIONS: Final[dict[int, Callable[[Operators, Any], Any]]] = {
+    id(builtins.abs): Operators.absolute,
+    id(builtins.float): Operators.to_float,
+    id(builtins.int): Operators.to_int,
+    id(builtins.bool): Operators.truth,
+}
+
+#: Classes of NumPy's numbers, and their dtypes.
+_NUMBERS: Final[dict[int, DType]] = {
+    id(dtype.numpy.type): dtype for dtype in map(dtypes.by_name, SUFFIX)
+}
+
+_UNARY: Final = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}
+
+_Handler = Callable[[Flow, State, Instruction], "bool | None"]
+"""Gives True where the block has ended."""
+
+
+def _each(names: Iterable[str], handler: _Handler) -> dict[str, _Handler]:
+    return dict.fromkeys(names, handler)
+
+
+_HANDLERS: Final[dict[str, _Handler]] = {
+    "LOAD_CONST": Flow._load_const,
+    "LOAD_FAST": Flow._load_fast,
+    "STORE_FAST": Flow._store_fast,
+    **_each(("LOAD_GLOBAL", "LOAD_DEREF"), Flow._load_name),
+    "PUSH_NULL": Flow._push_null,
+    "POP_TOP": Flow._pop_top,
+    "COPY": Flow._copy,
+    "SWAP": Flow._swap,
+    **_each((*_UNARY, "UNARY_NOT", "TO_BOOL"), Flow._unary),
+    "BINARY_OP": Flow._binary,
+    "COMPARE_OP": Flow._compare,
+    "BUILD_TUPLE": Flow._build_tuple,
+    "UNPACK_SEQUENCE": Flow._unpack,
+    "BINARY_SUBSCR": Flow._load_item,
+    "STORE_SUBSCR": Flow._store_item,
+    **_each(("LOAD_ATTR", "LOAD_METHOD"), Flow._load_attribute),
+    "JUMP": Flow._jump,
+    **_each(
+        ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_NONE", "POP_JUMP_IF_NOT_NONE",
+         "JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"), Flow._jump_if,
+    ),
+    "GET_ITER": Flow._get_iter,
+    "FOR_ITER": Flow._for_iter,
+    "CALL": Flow._call,
+    "RETURN_VALUE": Flow._return,
+}  # fmt: skip
+
+
+__all__ = ["Exit", "Flow"]

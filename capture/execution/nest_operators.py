@@ -1,0 +1,549 @@
+"""Operators and functions of numbers in a loop nest: Python's and NumPy's rules, as steps.
+
+Contract: what a function here gives has the class, the dtype and the value that Python and NumPy
+give; where they raise, or give what no register holds (an int beyond int64, a complex number), the
+steps refuse. Numbers of Python's beside NumPy's are weak (NEP 50). Nothing warns.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from dynajit.capture.execution.nest_values import (
+    MEDIUM,
+    PYTHON_DTYPES,
+    SMALL,
+    WHOLE,
+    Literal,
+    NotNest,
+    Number,
+    as_number,
+)
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.ir.nests import Register, Step
+from dynajit.ops.table.scalar import SUFFIX
+
+_SYMBOLS: Final = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%": "mod",
+    "&": "bitand", "|": "bitor", "^": "bitxor", "<<": "shl", ">>": "shr",
+}  # fmt: skip
+_COMPARISONS: Final = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
+_BITWISE: Final = frozenset("&|^")
+_FOLDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": operator.floordiv, "%": operator.mod, "&": operator.and_, "|": operator.or_,
+    "^": operator.xor, "<": operator.lt, "<=": operator.le, "==": operator.eq,
+    "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+#: Ints up to here are floats: a quotient of two such is rounded once.
+_EXACT: Final = 1 << 53
+
+#: Functions of `math` that give ints.
+_TO_WHOLE: Final = ("floor", "ceil", "trunc")
+
+#: Exponents that are multiplied out.
+_MOST_FACTORS: Final = 4
+
+
+class Operators:
+    """Steps of the block that is being made. Mutable.
+
+    Attributes:
+        steps: of the block at hand; whoever makes blocks puts an empty list here.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._count = 0
+
+    # -- steps
+
+    def register(self, dtype: DType) -> Register:
+        """A fresh register."""
+        self._count += 1
+        return Register(f"v{self._count}", dtype)
+
+    def emit(self, operation: str, result: DType, *operands: Any, **facts: Any) -> Register:
+        """Append a step with a result."""
+        target = self.register(result)
+        self.steps.append(Step(operation, target, operands, **facts))
+        return target
+
+    def require(self, truth: Any) -> None:
+        """Refuse where a truth is false."""
+        self.steps.append(Step("require", operands=(truth,)))
+
+    def compared(self, operation: str, dtype: DType, a: Any, b: Any) -> Register:
+        """A truth."""
+        return self.emit(operation, dtypes.bool_, a, b, dtype=dtype)
+
+    def require_compared(self, operation: str, dtype: DType, a: Any, b: Any) -> None:
+        """Refuse where two operands do not compare so."""
+        self.require(self.compared(operation, dtype, a, b))
+
+    def cast(self, number: Number, dtype: DType) -> Any:
+        """The operand in another dtype, as C converts it: never a float in an integer's."""
+        if number.dtype is dtype:
+            return number.operand
+        return self.emit("set", dtype, number.operand, dtype=number.dtype)
+
+    # -- arithmetic
+
+    def binary(self, symbol: str, a: Any, b: Any) -> Any:
+        """`a symbol b`."""
+        symbol = symbol.removesuffix("=") if symbol not in _COMPARISONS else symbol
+        if isinstance(a, Literal) and isinstance(b, Literal) and symbol in _FOLDED:
+            return _folded(symbol, a.value, b.value)
+        if symbol == "**":
+            return self.power(as_number(a), b)
+        if symbol not in _SYMBOLS:
+            raise NotNest
+        a, b = as_number(a), as_number(b)
+        if a.is_python and b.is_python:
+            return self._of_python(symbol, a, b)
+        return self._of_numpy(symbol, a, b)
+
+    def _of_python(self, symbol: str, a: Number, b: Number) -> Number:
+        is_bools = a.dtype is b.dtype is dtypes.bool_
+        if symbol in _BITWISE and is_bools:
+            found = self.emit(_SYMBOLS[symbol], dtypes.bool_, a.operand, b.operand,
+                              dtype=dtypes.bool_)  # fmt: skip
+            return Number(found, dtypes.bool_, True)
+        is_float = dtypes.float64 in (a.dtype, b.dtype)
+        if not is_float:
+            return self._of_ints(symbol, _as_int(a), _as_int(b))
+        if symbol in ("/", "//", "%"):
+            self._require_divisor(b)
+        elif symbol not in "+-*":
+            raise NotNest
+        operation = _SYMBOLS[symbol]
+        found = self.emit(operation, dtypes.float64, a.operand, b.operand, dtype=dtypes.float64)
+        return Number(found, dtypes.float64, True)
+
+    def _require_divisor(self, b: Number) -> None:
+        if isinstance(b.operand, (int, float)):
+            if not b.operand:
+                raise NotNest
+            return
+        self.require_compared("ne", b.dtype, b.operand, 0)
+
+    def _of_ints(self, symbol: str, a: Number, b: Number) -> Number:
+        extents = a.extent, b.extent
+        if symbol in ("+", "-", "*"):
+            is_product = symbol == "*"
+            most = SMALL if is_product else MEDIUM
+            operation = _SYMBOLS[symbol]
+            if max(extents) > most:
+                operation += "_whole"
+            found = self.emit(operation, dtypes.int64, a.operand, b.operand, dtype=dtypes.int64)
+            is_medium = not is_product and extents == (SMALL, SMALL)
+            return Number(found, dtypes.int64, True, MEDIUM if is_medium else WHOLE)
+        if symbol == "/":
+            return self._quotient_of_ints(a, b)
+        if symbol in ("//", "%"):
+            self._require_divisor(b)
+            self._require_no_overflow(a, b)
+            found = self.emit(_SYMBOLS[symbol], dtypes.int64, a.operand, b.operand,
+                              dtype=dtypes.int64)  # fmt: skip
+            return Number(found, dtypes.int64, True, b.extent if symbol == "%" else a.extent)
+        if symbol in _BITWISE:
+            found = self.emit(_SYMBOLS[symbol], dtypes.int64, a.operand, b.operand,
+                              dtype=dtypes.int64)  # fmt: skip
+            return Number(found, dtypes.int64, True)
+        self._require_between(b, 0, 62)
+        if symbol == ">>":
+            found = self.emit("shr", dtypes.int64, a.operand, b.operand, dtype=dtypes.int64)
+            return Number(found, dtypes.int64, True, a.extent)
+        factor = self.emit("shl", dtypes.int64, 1, b.operand, dtype=dtypes.int64)
+        found = self.emit("mul_whole", dtypes.int64, a.operand, factor)
+        return Number(found, dtypes.int64, True)
+
+    def _require_no_overflow(self, a: Number, b: Number) -> None:
+        """The smallest integer by -1 is no integer of the dtype."""
+        if a.extent is not WHOLE or (isinstance(b.operand, int) and b.operand != -1):
+            return
+        other = self.compared("ne", b.dtype, b.operand, -1)
+        low = -(1 << (8 * a.dtype.itemsize - 1))
+        found = self.emit("either", dtypes.bool_, other,
+                          self.compared("ne", a.dtype, a.operand, low))  # fmt: skip
+        self.require(found)
+
+    def _require_between(self, number: Number, low: int, high: int) -> None:
+        if isinstance(number.operand, int):
+            if not low <= number.operand <= high:
+                raise NotNest
+            return
+        self.require_compared("ge", number.dtype, number.operand, low)
+        self.require_compared("le", number.dtype, number.operand, high)
+
+    def _quotient_of_ints(self, a: Number, b: Number) -> Number:
+        self._require_divisor(b)
+        for number in (a, b):
+            if number.extent is WHOLE:
+                self._require_between(number, -_EXACT, _EXACT)
+        found = self.emit("div", dtypes.float64, a.operand, b.operand, dtype=dtypes.float64)
+        return Number(found, dtypes.float64, True)
+
+    def _of_numpy(self, symbol: str, a: Number, b: Number) -> Number:
+        dtype = common_dtype(a, b)
+        if symbol == "/" and dtype.category < Category.FLOATING:
+            dtype = dtypes.float64
+        is_float = dtype.category >= Category.FLOATING
+        is_bitwise = symbol in _BITWISE or symbol in ("<<", ">>")
+        is_bool = dtype is dtypes.bool_
+        if (is_float and is_bitwise) or (is_bool and symbol not in _BITWISE):
+            raise NotNest
+        self._require_weak(a, dtype)
+        self._require_weak(b, dtype)
+        x, y = self.cast(a, dtype), self.cast(b, dtype)
+        if symbol in ("//", "%") and not is_float:
+            self.require_compared("ne", dtype, y, 0)
+            if dtype.is_signed:
+                self._require_no_overflow(Number(x, dtype, False), Number(y, dtype, False))
+        if symbol in ("<<", ">>"):
+            self._require_between(Number(y, dtype, False), 0, 8 * dtype.itemsize - 1)
+        found = self.emit(_SYMBOLS[symbol], dtype, x, y, dtype=dtype)
+        return Number(found, dtype, False)
+
+    def _require_weak(self, number: Number, dtype: DType) -> None:
+        """An int of Python's beside a number of NumPy's fits its dtype."""
+        is_int = number.is_python and number.dtype is dtypes.int64
+        if not is_int or dtype.category is not Category.INTEGER:
+            return
+        self._require_fit(number, dtype)
+
+    def _require_fit(self, number: Number, dtype: DType) -> None:
+        """An integer that another integer dtype holds. NumPy's versions differ in what they do
+        with one that does not fit, and between dtypes."""
+        low, high = bounds_of(dtype)
+        least, most = bounds_of(number.dtype)
+        if isinstance(number.operand, int):
+            least = most = number.operand
+            if not low <= least <= high:
+                raise NotNest
+        if least < low:
+            self.require_compared("ge", number.dtype, number.operand, low)
+        if most > high:
+            self.require_compared("le", number.dtype, number.operand, high)
+
+    def power(self, a: Number, exponent: Any) -> Number:
+        """`a ** exponent`, of floats, or by a small whole number."""
+        b = as_number(exponent)
+        literal = exponent.value if isinstance(exponent, Literal) else None
+        is_factor = type(literal) is int and 1 <= literal <= _MOST_FACTORS
+        is_known = not a.is_python or a.dtype is dtypes.int64 or literal == 1
+        if literal is not None and is_factor and is_known and a.dtype is not dtypes.bool_:
+            return self._multiplied(a, int(literal))
+        dtype = dtypes.float64 if a.is_python and b.is_python else common_dtype(a, b)
+        is_float = dtypes.float64 in (a.dtype, b.dtype) or dtypes.float32 in (a.dtype, b.dtype)
+        if not is_float or dtype.category < Category.FLOATING:
+            raise NotNest
+        x, y = self.cast(a, dtype), self.cast(b, dtype)
+        if a.is_python and b.is_python:  # complex, or an error
+            self.require_compared("gt", dtype, x, 0.0)
+        found = self.emit("call", dtype, x, y, dtype=dtype, name="pow")
+        if a.is_python and b.is_python:
+            self._require_finite(found, dtype)
+        return Number(found, dtype, a.is_python and b.is_python)
+
+    def _require_finite(self, operand: Any, dtype: DType) -> None:
+        self.require(self.emit("call", dtypes.bool_, operand, dtype=dtype, name="isfinite"))
+
+    def _multiplied(self, a: Number, times: int) -> Number:
+        found = a
+        for _ in range(times - 1):
+            found = self.binary("*", found, a)
+        return found
+
+    # -- one operand
+
+    def unary(self, symbol: str, value: Any) -> Any:
+        """`-x`, `+x` or `~x`."""
+        if isinstance(value, Literal) and type(value.value) in PYTHON_DTYPES:
+            return _folded_unary(symbol, value.value)
+        a = as_number(value)
+        if a.dtype is dtypes.bool_:
+            if not a.is_python:
+                raise NotNest
+            a = _as_int(a)
+        if symbol == "+":
+            return a
+        if symbol == "~":
+            if a.dtype.category is not Category.INTEGER:
+                raise NotNest
+            return replace(a, operand=self.emit("invert", a.dtype, a.operand, dtype=a.dtype))
+        if a.is_python and a.dtype is dtypes.int64 and a.extent is WHOLE:
+            return replace(a, operand=self.emit("sub_whole", dtypes.int64, 0, a.operand))
+        return replace(a, operand=self.emit("neg", a.dtype, a.operand, dtype=a.dtype))
+
+    def absolute(self, value: Any) -> Any:
+        """`abs(x)`."""
+        if isinstance(value, Literal) and type(value.value) in PYTHON_DTYPES:
+            return Literal(abs(value.value))
+        a = as_number(value)
+        if a.dtype is dtypes.bool_:
+            return _as_int(a) if a.is_python else a
+        if a.is_python and a.dtype is dtypes.int64 and a.extent is WHOLE:
+            self.require_compared("ne", dtypes.int64, a.operand, -(1 << 63))
+        return replace(a, operand=self.emit("call", a.dtype, a.operand, dtype=a.dtype, name="abs"))
+
+    def truth(self, value: Any) -> Any:
+        """Whether a number is true: a Literal, or a Number that is a bool of Python's."""
+        if isinstance(value, Literal):
+            return Literal(bool(value.value))
+        a = as_number(value)
+        if a.dtype is dtypes.bool_:
+            return Number(a.operand, dtypes.bool_, True)
+        return Number(self.compared("ne", a.dtype, a.operand, 0), dtypes.bool_, True)
+
+    def inverted(self, value: Any) -> Any:
+        """`not x`."""
+        found = self.truth(value)
+        if isinstance(found, Literal):
+            return Literal(not found.value)
+        return Number(self.emit("not", dtypes.bool_, found.operand), dtypes.bool_, True)
+
+    # -- two operands
+
+    def compare(self, symbol: str, a: Any, b: Any) -> Any:
+        """`a symbol b`."""
+        if symbol not in _COMPARISONS:
+            raise NotNest
+        if isinstance(a, Literal) and isinstance(b, Literal):
+            return _folded(symbol, a.value, b.value)
+        a, b = as_number(a), as_number(b)
+        is_python = a.is_python and b.is_python
+        return Number(self._compared(_COMPARISONS[symbol], a, b), dtypes.bool_, is_python)
+
+    def _compared(self, operation: str, a: Number, b: Number) -> Register:
+        is_whole = all(n.dtype.category < Category.FLOATING for n in (a, b))
+        if is_whole:  # all of them fit: Python's ints are compared by value
+            return self.compared(operation, dtypes.int64, a.operand, b.operand)
+        if a.is_python and b.is_python:
+            for number in (a, b):  # Python compares an int with a float exactly
+                if number.dtype is dtypes.int64 and number.extent is WHOLE:
+                    self._require_between(number, -_EXACT, _EXACT)
+            return self.compared(operation, dtypes.float64, a.operand, b.operand)
+        dtype = common_dtype(a, b)
+        return self.compared(operation, dtype, self.cast(a, dtype), self.cast(b, dtype))
+
+    def extreme(self, is_least: bool, a: Any, b: Any) -> tuple[Any, Number, Number]:
+        """(whether `min(a, b)` is b, a, b); for `max` likewise."""
+        x, y = as_number(a), as_number(b)
+        return self._compared("lt" if is_least else "gt", y, x), x, y
+
+    def selected(self, truth: Any, a: Number, b: Number) -> Number:
+        """Either of two numbers of one class and dtype."""
+        extent = max(a.extent, b.extent)
+        found = self.emit("select", a.dtype, truth, a.operand, b.operand, dtype=a.dtype)
+        return Number(found, a.dtype, a.is_python, extent)
+
+    # -- conversions
+
+    def to_float(self, value: Any) -> Any:
+        """`float(x)`."""
+        if isinstance(value, Literal) and type(value.value) in PYTHON_DTYPES:
+            return Literal(float(value.value))
+        a = as_number(value)
+        return Number(self.cast(a, dtypes.float64), dtypes.float64, True)
+
+    def to_int(self, value: Any) -> Any:
+        """`int(x)`."""
+        a = as_number(value)
+        if a.dtype.category < Category.FLOATING:
+            extent = a.extent if a.is_python and a.dtype is dtypes.int64 else _extent_of(a.dtype)
+            return Number(self.cast(a, dtypes.int64), dtypes.int64, True, extent)
+        found = self.emit("truncate", dtypes.int64, a.operand, dtype=dtypes.int64)
+        return Number(found, dtypes.int64, True)
+
+    def to_numpy(self, value: Any, dtype: DType) -> Number:
+        """`np.float32(x)` and the like."""
+        return Number(self.converted(as_number(value), dtype), dtype, False)
+
+    def converted(self, a: Number, dtype: DType) -> Any:
+        """What an element of a dtype holds after `array[...] = a`."""
+        is_float = a.dtype.category >= Category.FLOATING
+        if dtype.category is Category.INTEGER and is_float:
+            return self.emit("truncate", dtype, a.operand, dtype=dtype)
+        is_whole = dtype.category is a.dtype.category is Category.INTEGER
+        if is_whole and a.dtype is not dtype:
+            self._require_fit(a, dtype)
+        return self.cast(a, dtype)
+
+    # -- functions
+
+    def of_python(self, name: str, values: Sequence[Any]) -> Number:
+        """`math.name(*values)`."""
+        function, arity, is_fine, ends_finite = MATHEMATICS[name]
+        if len(values) != arity:
+            raise NotNest
+        if name in _TO_WHOLE and as_number(values[0]).dtype.category < Category.FLOATING:
+            return self.to_int(values[0])  # type: ignore[no-any-return]
+        given = [self.cast(as_number(value), dtypes.float64) for value in values]
+        for operation, bound in is_fine:
+            self.require_compared(operation, dtypes.float64, given[0], bound)
+        result = dtypes.bool_ if name.startswith("is") else dtypes.float64
+        found = self.emit("call", result, *given, dtype=dtypes.float64, name=function)
+        if ends_finite:
+            self._require_finite(found, dtypes.float64)
+        if name in _TO_WHOLE:
+            whole = self.emit("truncate", dtypes.int64, found, dtype=dtypes.int64)
+            return Number(whole, dtypes.int64, True)
+        return Number(found, result, True)
+
+    def of_numpy(self, name: str, values: Sequence[Any]) -> Number:
+        """`np.name(*values)`."""
+        function, arity, keeps = FUNCTIONS[name]
+        if len(values) != arity:
+            raise NotNest
+        given = [as_number(value) for value in values]
+        dtype = given[0].dtype
+        if arity == 2:
+            a, b = given
+            dtype = _python_common(a, b) if a.is_python and b.is_python else common_dtype(a, b)
+        is_float = dtype.category >= Category.FLOATING
+        if not is_float and not keeps:
+            if dtype.itemsize < 4 or dtype is dtypes.bool_:
+                raise NotNest  # float16
+            dtype = dtypes.float64
+            is_float = True
+        if keeps is FLOATS_ONLY and not is_float:
+            raise NotNest  # NumPy's versions differ
+        if dtype is dtypes.bool_:
+            raise NotNest
+        for number in given:
+            self._require_weak(number, dtype)
+        operands = [self.cast(number, dtype) for number in given]
+        if name == "square":
+            return Number(self.emit("mul", dtype, *operands, *operands, dtype=dtype), dtype, False)
+        if not is_float and function in ("maximum", "minimum"):
+            truth = self.compared("gt" if function == "maximum" else "lt", dtype, *operands)
+            found = self.emit("select", dtype, truth, *operands, dtype=dtype)
+            return Number(found, dtype, False)
+        result = dtypes.bool_ if name.startswith("is") else dtype
+        found = self.emit("call", result, *operands, dtype=dtype, name=function)
+        return Number(found, result, False)
+
+
+def _as_int(number: Number) -> Number:
+    """An int or a bool of Python's as an int."""
+    if number.dtype is dtypes.int64:
+        return number
+    operand = number.operand
+    if isinstance(operand, bool):
+        operand = int(operand)
+    return Number(operand, dtypes.int64, True, SMALL)
+
+
+def _extent_of(dtype: DType) -> int:
+    return SMALL if dtype.itemsize <= 4 else WHOLE
+
+
+def _folded(symbol: str, a: Any, b: Any) -> Literal:
+    if type(a) not in PYTHON_DTYPES or type(b) not in PYTHON_DTYPES:
+        raise NotNest
+    try:
+        return Literal(_FOLDED[symbol](a, b))
+    except ArithmeticError:
+        raise NotNest from None
+
+
+def _folded_unary(symbol: str, value: Any) -> Literal:
+    if symbol == "~" and type(value) is not int:
+        raise NotNest
+    if symbol == "~":
+        return Literal(~value)
+    return Literal(-value if symbol == "-" else +value)
+
+
+def common_dtype(a: Number, b: Number) -> DType:
+    """The dtype of a result of two numbers, one of which is NumPy's at least.
+
+    Raises:
+        NotNest: no register has it.
+    """
+    if a.is_python or b.is_python:
+        weak, strong = (a, b) if a.is_python else (b, a)
+        if strong.dtype.category >= weak.dtype.category:
+            return strong.dtype
+        return PYTHON_DTYPES[float if weak.dtype is dtypes.float64 else int]
+    found = np.result_type(a.dtype.numpy, b.dtype.numpy)
+    dtype = dtypes.from_numpy(found)
+    if dtype.name not in SUFFIX:
+        raise NotNest
+    return dtype
+
+
+def _python_common(a: Number, b: Number) -> DType:
+    """The dtype that NumPy takes two numbers of Python's for."""
+    return max((a.dtype, b.dtype), key=lambda dtype: dtype.category)
+
+
+def bounds_of(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest number of an integer dtype."""
+    bits = 8 * dtype.itemsize
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+
+
+#: Function of `math` -> (scalar function, operands, what operand 0 is to be, whether the result is
+#: finite where Python does not raise). Where it would raise, the nest refuses.
+_NOT_INFINITE: Final = (("gt", -math.inf), ("lt", math.inf))
+MATHEMATICS: Final[dict[str, tuple[str, int, tuple[tuple[str, float], ...], bool]]] = {
+    "sqrt": ("sqrt", 1, (("ge", 0.0),), False),
+    "exp": ("exp", 1, (), True),
+    "log": ("log", 1, (("gt", 0.0),), False),
+    "log2": ("log2", 1, (("gt", 0.0),), False),
+    "log10": ("log10", 1, (("gt", 0.0),), False),
+    "log1p": ("log1p", 1, (("gt", -1.0),), False),
+    "sin": ("sin", 1, _NOT_INFINITE, False),
+    "cos": ("cos", 1, _NOT_INFINITE, False),
+    "tan": ("tan", 1, _NOT_INFINITE, False),
+    "asin": ("asin", 1, (("ge", -1.0), ("le", 1.0)), False),
+    "acos": ("acos", 1, (("ge", -1.0), ("le", 1.0)), False),
+    "atan": ("atan", 1, (), False),
+    "atan2": ("atan2", 2, (), False),
+    "tanh": ("tanh", 1, (), False),
+    "fabs": ("abs", 1, (), False),
+    "floor": ("floor", 1, (), True),
+    "ceil": ("ceil", 1, (), True),
+    "trunc": ("trunc", 1, (), True),
+    "isnan": ("isnan", 1, (), False),
+    "isinf": ("isinf", 1, (), False),
+    "isfinite": ("isfinite", 1, (), False),
+}
+
+FLOATS_ONLY: Final = "floats"
+
+#: Function of NumPy -> (scalar function, operands, whether integers keep their dtype; FLOATS_ONLY:
+#: it is asked with floats only).
+FUNCTIONS: Final[dict[str, tuple[str, int, Any]]] = {
+    **{
+        name: (name, 1, False)
+        for name in ("sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "exp2", "sin", "cos",
+                     "tan", "sinh", "cosh", "tanh")
+    },
+    "arcsin": ("asin", 1, False),
+    "arccos": ("acos", 1, False),
+    "arctan": ("atan", 1, False),
+    "arctan2": ("atan2", 2, False),
+    "fabs": ("abs", 1, False),
+    "absolute": ("abs", 1, True),
+    "square": ("square", 1, True),
+    "floor": ("floor", 1, FLOATS_ONLY),
+    "ceil": ("ceil", 1, FLOATS_ONLY),
+    "trunc": ("trunc", 1, FLOATS_ONLY),
+    "maximum": ("maximum", 2, True),
+    "minimum": ("minimum", 2, True),
+    "isnan": ("isnan", 1, False),
+    "isinf": ("isinf", 1, False),
+    "isfinite": ("isfinite", 1, False),
+}  # fmt: skip
+
+
+__all__ = ["FUNCTIONS", "MATHEMATICS", "Operators", "bounds_of", "common_dtype"]

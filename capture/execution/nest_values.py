@@ -1,0 +1,268 @@
+"""What a loop nest over single elements computes with: values of which only registers vary.
+
+Contract: `key_of` tells values apart for which different code is right; values with equal keys
+differ in what their numbers are at most, and `with_numbers` puts others in their place.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from dynajit.capture.values.symbolic import Value
+from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.dtypes import DType
+
+
+class NotNest(Exception):
+    """A loop is no nest over single elements; it is captured in other ways."""
+
+
+#: How large an int of Python's may be: SMALL ones and their products need no check, nor do MEDIUM
+#: ones and their sums; others are any that int64 holds.
+SMALL, MEDIUM, WHOLE = range(3)
+LARGEST_SMALL: Final = 1 << 31
+LARGEST_MEDIUM: Final = 1 << 40
+
+
+@record(eq=False)
+class Literal:
+    """A number, a text or None that is known."""
+
+    value: Any
+
+
+@record(eq=False)
+class Number:
+    """A number.
+
+    Args:
+        operand: the register, size or literal that it is.
+        dtype: of NumPy's, or that of Python's bool, int or float.
+        is_python: it is Python's.
+        extent: of an int of Python's: SMALL, MEDIUM or WHOLE.
+    """
+
+    operand: Any
+    dtype: DType
+    is_python: bool
+    extent: int = WHOLE
+
+
+@record(eq=False)
+class Array:
+    """An array, or a part of it that the first indices choose.
+
+    Args:
+        slot: of the operand.
+        dtype: of its elements.
+        sizes: a Literal or a Number for each dim.
+        flipped: dims that go from the end of memory to the start.
+        indices: those that are known, counted from the front.
+    """
+
+    slot: int
+    dtype: DType
+    sizes: tuple["Literal | Number", ...]
+    flipped: tuple[int, ...] = ()
+    indices: tuple["Literal | Number", ...] = ()
+
+    @property
+    def rest(self) -> tuple["Literal | Number", ...]:
+        """The sizes of the part."""
+        return self.sizes[len(self.indices) :]
+
+
+@record(eq=False)
+class Group:
+    """A tuple."""
+
+    items: tuple[Any, ...]
+
+
+@record(eq=False)
+class Range:
+    """`range(start, stop, step)`, or the iterator over it.
+
+    Args:
+        start: what comes next.
+        step: a literal, or a number that is not 0.
+        is_iterator: `iter` was called.
+        is_root: it is the iterator of the whole nest.
+    """
+
+    start: "Literal | Number"
+    stop: "Literal | Number"
+    step: "Literal | Number"
+    is_iterator: bool = False
+    is_root: bool = False
+
+
+@record(eq=False)
+class Elements:
+    """The iterator over the first dim of an array, or `enumerate` or `zip` of such.
+
+    Args:
+        at: the number of the next item.
+        arrays: one for `iter`, some for `zip`.
+        first: what `enumerate` counts from; None: it is none.
+        is_group: items are tuples, as those of `zip` are.
+        is_root: it is the iterator of the whole nest.
+    """
+
+    at: "Literal | Number"
+    arrays: tuple[Array, ...]
+    first: int | None = None
+    is_group: bool = False
+    is_iterator: bool = False
+    is_root: bool = False
+
+
+@record(eq=False)
+class Outer:
+    """What only its name in the program is known by: a function, a module, a class."""
+
+    value: Value
+
+
+@record(eq=False)
+class Given:
+    """What a local holds in front of the nest."""
+
+    name: str
+
+
+NestValue: TypeAlias = (
+    Literal | Number | Array | Group | Range | Elements | Outer | Given | None
+)  # None: an empty slot of the stack
+
+
+def key_of(value: Any) -> Any:
+    """See the module."""
+    match value:
+        case None:
+            return None
+        case Literal(value=literal):
+            return "literal", type(literal).__name__, repr(literal)
+        case Number():
+            return "number", value.dtype.name, value.is_python, value.extent
+        case Array():
+            return "array", value.slot, value.flipped, tuple(map(key_of, value.indices))
+        case Group():
+            return "group", tuple(map(key_of, value.items))
+        case Range():
+            parts = key_of(value.start), key_of(value.stop), key_of(value.step)
+            return "range", *parts, value.is_iterator, value.is_root
+        case Elements():
+            arrays = tuple(map(key_of, value.arrays))
+            return (
+                "elements",
+                key_of(value.at),
+                arrays,
+                value.first,
+                value.is_group,
+                value.is_iterator,
+                value.is_root,
+            )
+        case Outer():
+            return "outer", id(value.value)
+        case Given():
+            return "given", value.name
+    raise NotNest
+
+
+def numbers_in(value: Any) -> Iterator[Number]:
+    """The numbers in a value, in the order of `with_numbers`."""
+    match value:
+        case Number():
+            yield value
+        case Array():
+            yield from _numbers_of(value.indices)
+        case Group():
+            yield from _numbers_of(value.items)
+        case Range():
+            yield from _numbers_of((value.start, value.stop, value.step))
+        case Elements():
+            yield from _numbers_of((value.at, *value.arrays))
+
+
+def _numbers_of(values: tuple[Any, ...]) -> Iterator[Number]:
+    for value in values:
+        yield from numbers_in(value)
+
+
+def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
+    """The same value with other numbers."""
+    match value:
+        case Number():
+            return next(numbers)
+        case Array():
+            return replace(value, indices=_with(value.indices, numbers))
+        case Group():
+            return replace(value, items=_with(value.items, numbers))
+        case Range():
+            start, stop, step = _with((value.start, value.stop, value.step), numbers)
+            return replace(value, start=start, stop=stop, step=step)
+        case Elements():
+            at, *arrays = _with((value.at, *value.arrays), numbers)
+            return replace(value, at=at, arrays=tuple(arrays))
+    return value
+
+
+def _with(values: tuple[Any, ...], numbers: Iterator[Number]) -> tuple[Any, ...]:
+    return tuple(with_numbers(value, numbers) for value in values)
+
+
+#: Class of Python's -> the dtype that registers have for it.
+PYTHON_DTYPES: Final[dict[type, DType]] = {
+    bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64
+}  # fmt: skip
+
+
+def as_number(value: Any) -> Number:
+    """A number, also for a literal one.
+
+    Raises:
+        NotNest: it is something else, or an int that int64 does not hold.
+    """
+    if isinstance(value, Number):
+        return value
+    if not isinstance(value, Literal) or type(value.value) not in PYTHON_DTYPES:
+        raise NotNest
+    literal = value.value
+    if type(literal) is int and not -(1 << 63) <= literal < 1 << 63:
+        raise NotNest
+    return Number(literal, PYTHON_DTYPES[type(literal)], True, extent_of(literal))
+
+
+def extent_of(literal: Any) -> int:
+    """How large an int is; of other numbers WHOLE."""
+    if type(literal) is not int:
+        return WHOLE
+    if abs(literal) <= LARGEST_SMALL:
+        return SMALL
+    return MEDIUM if abs(literal) <= LARGEST_MEDIUM else WHOLE
+
+
+__all__ = [
+    "LARGEST_SMALL",
+    "MEDIUM",
+    "PYTHON_DTYPES",
+    "SMALL",
+    "WHOLE",
+    "Array",
+    "Elements",
+    "Given",
+    "Group",
+    "Literal",
+    "NestValue",
+    "NotNest",
+    "Number",
+    "Outer",
+    "Range",
+    "as_number",
+    "extent_of",
+    "key_of",
+    "numbers_in",
+    "with_numbers",
+]

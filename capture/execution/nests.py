@@ -1,0 +1,575 @@
+"""Loops over single elements of NumPy's arrays: the whole nest is one node of the graph.
+
+A `for` over a range whose body computes with numbers and elements of arrays is not captured turn by
+turn: its bytecode is made into a program of scalars (`nest_flow`), with the loops within it and the
+functions that it calls, which generated code runs (`ir.nests`). Behind it the arrays that it has
+written hold what it has left, and variables are numbers of NumPy's. Where the program cannot say
+what Python does (an exception, a variable that would be a number of Python's behind the loop), it
+refuses its values, and the function runs plainly. A loop that is no such nest is captured in other
+ways, as if it had not been looked at.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from dynajit.capture.breaks import GraphBreak, SkipFrame
+from dynajit.capture.bytecode.instructions import Instruction
+from dynajit.capture.execution.nest_flow import Exit, Flow
+from dynajit.capture.execution.nest_values import (
+    PYTHON_DTYPES,
+    WHOLE,
+    Array,
+    Group,
+    Literal,
+    NotNest,
+    Number,
+    Outer,
+    key_of,
+)
+from dynajit.capture.execution.tried_turns import may_try
+from dynajit.capture.library import arrays as forms
+from dynajit.capture.library.left_numbers import LEFT_NUMBERS
+from dynajit.capture.machine.exceptions import NotKnown, Raised
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.python.tensors.arrays import (
+    flipped_dims,
+    is_array,
+    is_writeable,
+    memory_in,
+    new_array,
+)
+from dynajit.capture.python.tensors.autograd import data_of
+from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
+from dynajit.capture.python.tensors.mutation import store_whole
+from dynajit.capture.tensors import memory as tensor_memory
+from dynajit.capture.tensors.turns import Varies, is_of_a_turn
+from dynajit.capture.values.containers import (
+    DictValue,
+    IteratorValue,
+    ListValue,
+    RangeIterator,
+    SetValue,
+    TupleValue,
+)
+from dynajit.capture.values.objects import ObjectContents, ObjectValue
+from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
+from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.core.records import record
+from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import numel
+from dynajit.ir import graph
+from dynajit.ir.nests import NEST, Nest, Register, Size, Step, Window
+from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.scalar import SUFFIX
+
+if TYPE_CHECKING:
+    from dynajit.capture.execution.executor import Executor
+
+#: Turns of a loop without loops in it from which a nest is made: fewer are unrolled.
+FEWEST_TURNS: Final = 4
+
+#: Elements that are copied whatever a loop does, and how many for each turn of one without others.
+MOST_COPIED: Final = 1 << 14
+MOST_TIMES: Final = 16
+
+#: Turns of a loop that leaves numbers of Python's: fewer are unrolled, and the numbers known.
+FEWEST_LEFT: Final = 17
+
+
+def at_loop(executor: "Executor", frame: Frame) -> bool:
+    """The executor is in front of a `FOR_ITER`: perhaps all of its turns are one node.
+
+    Returns:
+        Whether they are; the loop is over then.
+    """
+    iterator = frame.stack[-1]
+    state = executor.heap[iterator.identity] if isinstance(iterator, IteratorValue) else None
+    if not isinstance(state, RangeIterator) or len(state.rest) < FEWEST_TURNS:
+        return False
+    if state.last is not None:
+        return False
+    ends: list[Value] = [constant(state.rest.start), constant(state.rest.stop)]
+    if state.stop is not None:
+        ends[1] = state.stop
+    loop = Loop(frame.index, len(frame.stack) - 1, (*ends, constant(state.rest.step)))
+    return _is_tried(executor, frame, loop)
+
+
+def at_start(executor: "Executor", frame: Frame, instruction: Instruction) -> bool:
+    """The executor is in front of a call or of `GET_ITER`: perhaps of `range`, by numbers that
+    vary, or of an array, or of `enumerate` or `zip` of such, for a loop that is a nest.
+
+    Returns:
+        Whether it is; the loop is over then.
+    """
+    following = frame.body.instructions[frame.index + 1 : frame.index + 3]
+    if instruction.operation == "GET_ITER":
+        array = frame.stack[-1]
+        if following[0].operation != "FOR_ITER" or not _has_items(executor, array):
+            return False
+        loop = Loop(frame.index + 1, len(frame.stack) - 1, (array,), None, None)
+        return _is_tried(executor, frame, loop)
+    count, names = instruction.argument
+    if names or [row.operation for row in following] != ["GET_ITER", "FOR_ITER"]:
+        return False
+    base = len(frame.stack) - count - 2
+    arguments = tuple(frame.stack[base + 2 :])
+    callee = [value for value in frame.stack[base : base + 2] if value is not None]
+    if len(callee) != 1 or not isinstance(callee[0], Known):
+        return False
+    function = callee[0].object
+    if function is range:
+        is_open = any(_varies(executor, argument) for argument in arguments)
+    else:
+        is_open = function in (enumerate, zip) and all(
+            _has_items(executor, argument) for argument in arguments[:1]
+        )
+    if not is_open:
+        return False
+    executor.recorder.use(callee[0])
+    return _is_tried(executor, frame, Loop(frame.index + 2, base, arguments, None, function))
+
+
+def _has_items(executor: "Executor", value: Any) -> bool:
+    """Whether a value is an array whose items are some turns of a loop."""
+    if not is_array(value):
+        return False
+    shape = tensor_type(executor, memory_in(executor, value)).shape
+    return bool(shape) and not (isinstance(shape[0], int) and shape[0] < FEWEST_TURNS)
+
+
+def at_while(executor: "Executor", frame: Frame, instruction: Instruction) -> bool:
+    """The executor is in front of a turn of a `while`, or of its first test, on an array's number:
+    perhaps all turns are one node.
+
+    Returns:
+        Whether they are; the loop is over then.
+    """
+    heads = frame.body.while_loops
+    if frame.index in heads:
+        loop = Loop(frame.index, len(frame.stack), (), heads[frame.index])
+        return _is_tried(executor, frame, loop)
+    is_test = instruction.operation in ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE")
+    if not is_test or frame.index + 1 not in heads or not is_array(frame.stack[-1]):
+        return False
+    last = heads[frame.index + 1]
+    base = len(frame.stack) - 1
+    return _is_tried(executor, frame, Loop(frame.index, base, (frame.stack[-1],), last))
+
+
+def _varies(executor: "Executor", value: Any) -> bool:
+    is_int = isinstance(value, Scalar) and value.python_type is int
+    return is_int and not is_of_a_turn(value) and bool(executor.recorder.sizes.varies(value))
+
+
+def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
+    place = id(frame.body), frame.index
+    if place in executor.loops.no_nests or not may_try(executor, frame) or not frame.is_user:
+        return False
+    if not _may_be_nest(frame, loop):
+        executor.loops.no_nests.add(place)
+        return False
+    mark, stack = executor.recorder.mark(), list(frame.stack)
+    try:
+        _Nest(executor, frame, loop).make()
+    except (NotNest, GraphBreak, NotKnown, SkipFrame, Varies, Raised, RecursionError):
+        executor.recorder.restore(mark)
+        frame.stack[:] = stack
+        executor.loops.no_nests.add(place)
+        return False
+    return True
+
+
+def _may_be_nest(frame: Frame, loop: "Loop") -> bool:
+    """Whether a loop reads an array of some kind, and no variable that is no number or array."""
+    body = frame.body
+    end = body[loop.head].argument if loop.last is None else loop.last + 1
+    inside = body.instructions[loop.head : end]
+    names = dict.fromkeys(item.argument for item in inside if item.operation == "LOAD_FAST")
+    held = [value for name in names if (value := dict.get(frame.locals, name)) is not None]
+    if any(isinstance(value, _NEVER) for value in held):
+        return False
+    if any(map(is_array, (*held, *loop.arguments))):
+        return True
+    operations = {item.operation for item in inside}
+    return bool(operations & _SUBSCRIPTS) and bool(operations & _FROM_ELSEWHERE)
+
+
+#: What a nest neither computes with nor looks into.
+_NEVER: Final = (TensorValue, ListValue, DictValue, SetValue, IteratorValue)
+_SUBSCRIPTS: Final = frozenset({"BINARY_SUBSCR", "STORE_SUBSCR"})
+_FROM_ELSEWHERE: Final = frozenset({"LOAD_ATTR", "LOAD_DEREF", "LOAD_GLOBAL"})
+
+
+@record(eq=False)
+class Loop:
+    """A loop in a frame.
+
+    Args:
+        head: its `FOR_ITER`, or where a `while` begins: its first turn, or its first test.
+        base: the depth of the stack below what it has there.
+        arguments: of the range that it goes over, or the truth that is tested first.
+        last: instruction of a `while`; None: it is none.
+        function: of those arguments; None: it goes over the only one.
+    """
+
+    head: int
+    base: int
+    arguments: tuple[Value, ...]
+    last: int | None = None
+    function: Any = range
+
+
+class _Nest:
+    """A loop that is tried. Mutable; used once.
+
+    Args:
+        executor, frame: in front of it.
+        loop: where it is.
+    """
+
+    def __init__(self, executor: "Executor", frame: Frame, loop: Loop) -> None:
+        self._executor, self._frame, self._loop = executor, frame, loop
+        self._recorder = executor.recorder
+        self._converted: dict[int, tuple[Value, Any]] = {}
+        self._operands: list[graph.Value] = []
+        self._arrays: dict[int, tuple[int, Value, TensorValue]] = {}
+        self._numbers: list[tuple[int, Register]] = []
+        self._flow = Flow(
+            executor, frame, loop.head, loop.base, loop.last, self._given, self._convert
+        )
+
+    def make(self) -> None:
+        """Record the nest, and go on behind it.
+
+        Raises:
+            NotNest, GraphBreak, ...: it is none.
+        """
+        flow = self._flow
+        given = [self._convert(value) for value in self._loop.arguments]
+        if self._loop.last is None:
+            flow.run(flow.over(self._loop.function, given))
+        else:
+            flow.run(*given)
+        if not self._arrays and not any(not step.is_python for step in self._of_numpy()):
+            raise NotNest
+        index, live = self._end()
+        exit, results = self._left(live)
+        if not results and not flow.written:
+            raise NotNest
+        self._finish(exit)
+        targets, windows = self._targets()
+        written = tuple(targets)
+        nest = Nest(
+            tuple(map(tuple, flow.blocks)),
+            tuple(self._numbers),
+            written,
+            (*written, *(self._register_of(name) for name in results)),
+            windows,
+        )
+        nest.check()
+        values = [self._run(nest, number) for number in range(len(nest.results))]
+        for target, value in zip(targets.values(), values, strict=False):
+            data = data_of(self._executor, target)  # no tensor of this memory counts the write
+            assert isinstance(data, TensorValue)
+            store_whole(self._executor, data, value)
+        self._check_left(results)
+        self._go_on(index, dict(zip(results, values[len(written) :], strict=True)), exit)
+
+    # -- what the nest is given
+
+    def _of_numpy(self) -> list[Number]:
+        return [value for _, value in self._converted.values() if isinstance(value, Number)]
+
+    def _given(self, name: str) -> Any:
+        value = self._frame.locals.get(name)
+        if value is None:
+            raise NotNest
+        return self._convert(value)
+
+    def _convert(self, value: Value) -> Any:
+        """A value of the capture as one of nests."""
+        known = self._converted.get(id(value))
+        if known is None:
+            known = self._converted[id(value)] = value, self._made_of(value)
+        return known[1]
+
+    def _made_of(self, value: Value) -> Any:
+        recorder = self._recorder
+        if isinstance(value, Constant):
+            recorder.use(value)
+            return self._literal(value.value, value)
+        if isinstance(value, Scalar):
+            is_int = value.python_type is int
+            if is_int and not is_of_a_turn(value) and not recorder.sizes.varies(value):
+                return Literal(recorder.specialise(value))
+            return self._number(value)
+        if isinstance(value, TupleValue) and value.cls is tuple:
+            recorder.use(value)
+            return Group(tuple(map(self._convert, value.items)))
+        if isinstance(value, ObjectValue) and value.cls in LEFT_NUMBERS.values():
+            return self._left_number(value)
+        return self._array(value) if is_array(value) else Outer(value)
+
+    def _literal(self, literal: Any, value: Value) -> Any:
+        if type(literal) in (bool, int, float, str, type(None)):
+            return Literal(literal)
+        if type(literal) is tuple:
+            return Group(tuple(self._literal(item, constant(item)) for item in literal))
+        return Outer(value)
+
+    def _left_number(self, value: ObjectValue) -> Number:
+        """A number of Python's that another nest has left."""
+        tensor = self._executor.heap[value.identity].written["tensor"]
+        dtype = PYTHON_DTYPES[value.python_type]
+        held = self._recorder.graph_value(tensor)
+        return Number(self._loaded(held, dtype), dtype, True, WHOLE)
+
+    def _number(self, scalar: Scalar) -> Number:
+        """A run-time number of Python's."""
+        if scalar.python_type not in (int, float):
+            raise NotNest
+        dtype = dtypes.int64 if scalar.python_type is int else dtypes.float64
+        lifted = self._recorder.lift_scalar(scalar)
+        held = TABLE.full(lifted, shape=(), dtype=dtype, device=CPU)
+        return Number(self._loaded(held, dtype), dtype, True, WHOLE)
+
+    def _loaded(self, held: graph.Value, dtype: DType) -> Register:
+        """The register of an operand without dims."""
+        self._operands.append(held)
+        slot = len(self._operands) - 1
+        register = Register(f"given{slot}", dtype)
+        self._numbers.append((slot, register))
+        return register
+
+    def _array(self, value: Any) -> Any:
+        """An array, or a number of NumPy's."""
+        machine = self._executor
+        tensor = memory_in(machine, value)
+        kind = tensor_type(machine, tensor)
+        if kind.dtype.name not in SUFFIX or kind.device != CPU or needs_gradient(machine, tensor):
+            raise NotNest
+        is_one = value.cls in (forms.FORMS[np.ndarray], forms.ODD_FORM)
+        if not kind.rank:
+            if is_one:
+                raise NotNest
+            held = self._recorder.graph_value(tensor)
+            return Number(self._loaded(held, kind.dtype), kind.dtype, False)
+        found = self._arrays.get(tensor.identity)
+        if found is None:
+            self._operands.append(self._recorder.graph_value(tensor))
+            found = len(self._operands) - 1, value, tensor
+            self._arrays[tensor.identity] = found
+        slot = found[0]
+        sizes = tuple(
+            Literal(size)
+            if isinstance(size, int)
+            else Number(Size(slot, dim), dtypes.int64, True, WHOLE)
+            for dim, size in enumerate(kind.shape)
+        )
+        return Array(slot, kind.dtype, sizes, flipped_dims(machine, value))
+
+    # -- how it ends
+
+    def _end(self) -> tuple[int, Sequence[str]]:
+        """Where paths lead that leave the loop, and what is live there."""
+        exits = self._flow.exits
+        indices = {exit.index for exit in exits}
+        if len(indices) != 1:
+            raise NotNest
+        (index,) = indices
+        stored = {
+            instruction.argument
+            for instruction in self._frame.body
+            if instruction.operation == "STORE_FAST"
+        }
+        live = self._frame.body.live[index]
+        return index, sorted(live & stored)
+
+    def _left(self, live: Sequence[str]) -> tuple[Exit, list[str]]:
+        """The end that is served, and which variables are results; other ends refuse.
+
+        An end that has set the most variables is that of most calls: others are of no turn.
+        """
+        changed = {
+            exit: [name for name in live if self._has_changed(exit, name)]
+            for exit in self._flow.exits
+        }
+        most = max(map(len, changed.values()))
+        for exit, names in changed.items():
+            is_served = all(_class_of(exit.locals.get(name)) for name in names)
+            if is_served and len(names) == most:
+                return exit, names
+        raise NotNest
+
+    def _check_left(self, results: Sequence[str]) -> None:
+        """
+        Raises:
+            NotNest: numbers of Python's are left by a loop that may be unrolled, which knows them.
+        """
+        numbers = [name for name in results if self._chosen.locals[name].is_python]
+        turns = self._turns()
+        if turns is not None and turns < FEWEST_LEFT and set(numbers) - {self._counter()}:
+            raise NotNest
+
+    def _turns(self) -> int | None:
+        """How many turns there are; None: it is not known."""
+        if self._loop.last is not None or self._loop.function is not range:
+            return None
+        ends = [value.value for value in self._loop.arguments if isinstance(value, Constant)]
+        return len(range(*ends)) if len(ends) == len(self._loop.arguments) else None
+
+    def _counter(self) -> str | None:
+        """The variable that holds the last item of the range behind the loop, all turns run."""
+        if not self._turns() or not all(exit.is_over for exit in self._flow.exits):
+            return None
+        body, head = self._frame.body, self._loop.head
+        first = body[head + 1]
+        stores = [
+            item
+            for item in body.instructions[head : body[head].argument]
+            if item.operation == "STORE_FAST" and item.argument == first.argument
+        ]
+        is_only = first.operation == "STORE_FAST" and len(stores) == 1
+        return str(first.argument) if is_only else None
+
+    def _has_changed(self, exit: Exit, name: str) -> bool:
+        found = exit.locals.get(name)
+        return found is None or key_of(found) != ("given", name)
+
+    def _finish(self, chosen: Exit) -> None:
+        """Let every path out of the loop end."""
+        flow, wanted = self._flow, _key_of_exit(chosen)
+        for exit in flow.exits:
+            steps = flow.blocks[exit.block]
+            if _key_of_exit(exit) != wanted:
+                steps.append(Step("refuse"))
+                continue
+            for name, value in exit.locals.items():
+                if isinstance(value, Number) and _class_of(value) is not None:
+                    target = Register(f"left_{self._place(name)}", value.dtype)
+                    steps.append(Step("set", target, (value.operand,), value.dtype))
+            steps.append(Step("leave"))
+        self._chosen = chosen
+
+    def _place(self, name: str) -> int:
+        return sorted(self._frame.code.co_varnames).index(name)
+
+    def _register_of(self, name: str) -> Register:
+        return Register(f"left_{self._place(name)}", self._chosen.locals[name].dtype)
+
+    # -- the graph
+
+    def _targets(self) -> tuple[dict[int, TensorValue], tuple[Window, ...]]:
+        """What is written, by slots, and arrays that share memory with what is written.
+
+        Raises:
+            NotNest: one may not be written, or it is not known how memory is shared.
+        """
+        heap, written = self._recorder.heap, self._flow.written
+        found: dict[int, TensorValue] = {}
+        windows: list[Window] = []
+        groups: dict[int, list[tuple[int, TensorValue]]] = {}
+        for slot, value, tensor in self._arrays.values():
+            if slot in written and not is_writeable(self._executor, value):
+                raise NotNest
+            memory = heap[tensor.identity].memory
+            groups.setdefault(memory or -1 - slot, []).append((slot, tensor))
+        for memory, group in groups.items():
+            changed = [tensor for slot, tensor in group if slot in written]
+            if not changed:
+                continue
+            self._check_costs(changed)
+            if len(group) == 1:
+                found[group[0][0]] = group[0][1]
+                continue
+            contents: MemoryContents = heap[memory]
+            self._operands.append(contents.value)
+            base = len(self._operands) - 1
+            found[base] = contents.base
+            windows += [self._window(slot, base, tensor) for slot, tensor in group]
+        return found, tuple(windows)
+
+    def _check_costs(self, tensors: Sequence[TensorValue]) -> None:
+        """Arrays that are written are copied: that is not worth it for a few elements of many.
+
+        Raises:
+            NotNest: it is not.
+        """
+        turns = self._turns()
+        if turns is None or self._flow.has_loops:
+            return
+        for tensor in tensors:
+            size = numel(tensor_type(self._executor, tensor).shape)
+            is_large = isinstance(size, int) and size > max(MOST_COPIED, MOST_TIMES * turns)
+            if is_large and self._existed(tensor):
+                raise NotNest
+
+    def _existed(self, tensor: TensorValue) -> bool:
+        """Whether the memory of a tensor is older than the graph."""
+        contents: TensorContents = self._recorder.heap[tensor.identity]
+        memory = contents.memory
+        base = self._recorder.heap[memory].base if memory else tensor
+        return self._recorder.existing(base) is not None
+
+    def _window(self, slot: int, base: int, tensor: TensorValue) -> Window:
+        place = tensor_memory.window(self._recorder, tensor)
+        if place is None:
+            raise NotNest
+        return Window(slot, base, *place)
+
+    def _run(self, nest: Nest, result: int) -> graph.Value:
+        builder = self._recorder.builder
+        operands = [builder.without_gradient(value) for value in self._operands]
+        return builder.call(NEST, operands, {"nest": nest, "result": result})
+
+    def _go_on(self, index: int, results: dict[str, graph.Value], exit: Exit) -> None:
+        """The frame behind the loop."""
+        frame, live = self._frame, self._frame.body.live[index]
+        for name in [*frame.locals]:
+            if name not in live and self._is_stored(name):
+                dict.pop(frame.locals, name)
+        for name, value in results.items():
+            made = self._recorder.new_tensor(value)
+            kind = _class_of(exit.locals[name])
+            frame.locals[name] = self._made(made, kind)
+        if (counter := self._counter()) in results:
+            ends = [value.value for value in self._loop.arguments if isinstance(value, Constant)]
+            frame.locals[str(counter)] = constant(range(*ends)[-1])
+        del frame.stack[self._loop.base :]
+        frame.index = index
+
+    def _made(self, tensor: TensorValue, kind: Any) -> Value:
+        """A number of a class over a tensor."""
+        form = LEFT_NUMBERS.get(kind)
+        if form is None:
+            return new_array(self._executor, tensor, kind)
+        contents = ObjectContents(None, {"tensor": tensor})
+        return ObjectValue(self._executor.heap.allocate(contents), form)
+
+    def _is_stored(self, name: str) -> bool:
+        first, last = self._loop.head, len(self._frame.body)
+        return any(
+            item.operation == "STORE_FAST" and item.argument == name
+            for item in self._frame.body.instructions[first:last]
+        )
+
+
+def _class_of(value: Any) -> Any:
+    """The class of a number that the graph can leave; None: it cannot."""
+    if not isinstance(value, Number):
+        return None
+    if not value.is_python:
+        return value.dtype.numpy.type
+    return {dtypes.int64: int, dtypes.float64: float}.get(value.dtype)
+
+
+def _key_of_exit(exit: Exit) -> Any:
+    return [(name, key_of(exit.locals[name])) for name in sorted(exit.locals)]
+
+
+__all__ = ["at_loop", "at_start", "at_while"]

@@ -1,0 +1,327 @@
+"""Loop nests over single elements in C: one function, blocks by labels, registers by variables.
+
+Contract: steps are printed one by one, in their order and in the dtype that they name, so that
+results are those of Python's own order of operations. Arrays that the program writes are copied
+first: where it refuses its values, what it was given is as it was. Element by element, all arrays
+are read by their strides; those that are written lie row by row.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from dynajit.codegen.c.expressions import INDENT
+from dynajit.codegen.c.support import Function, block, function_text, size_parameters, sizes_used
+from dynajit.codegen.loops.loop_ir import NestKernel
+from dynajit.core.types import dtypes, symint
+from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.symint import Number
+from dynajit.core.types.value_types import numel
+from dynajit.ir.nests import Register, Size, Step
+from dynajit.ops.table.scalar import spell
+
+REFUSED: Final = "status[0] = 1;"
+"""Code 1 is an index out of range: the plain function runs, and says what is wrong."""
+INTERRUPTED: Final = "status[0] = 4;"
+"""A signal has raised an exception, which is that of the call."""
+NO_MEMORY: Final = "status[0] = 3;"
+
+_ARITHMETIC: Final = {
+    "add": "+", "sub": "-", "mul": "*", "bitand": "&", "bitor": "|", "bitxor": "^",
+    "shl": "<<", "shr": ">>",
+}  # fmt: skip
+_COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">="}
+_WHOLE: Final = {"add_whole": "add", "sub_whole": "sub", "mul_whole": "mul"}
+_COPYSIGN: Final = {dtypes.float32: "copysignf", dtypes.float64: "copysign"}
+_TRUTHS: Final = {"both": "&", "either": "|"}
+
+
+def print_nest(kernel: NestKernel) -> Function:
+    """The C function of a loop nest."""
+    same = {source for source, _ in kernel.in_place}
+    found = dict.fromkeys(operand.buffer for operand in kernel.operands)
+    reads = [buffer for buffer in found if buffer not in same]
+    writes = [buffer for buffer in kernel.writes if buffer is not None]
+    parameters = [f"const {buffer.dtype.c} *restrict {buffer.name}" for buffer in reads]
+    parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in writes]
+    body = [*_Printer(kernel).lines()]
+    sizes = sizes_used(body)
+    text = function_text(kernel.name, [*parameters, *size_parameters(sizes)], body)
+    return Function(kernel.name, kernel, text, (*reads, *writes), True, sizes)
+
+
+class _Printer:
+    """The body of one function. Immutable.
+
+    Args:
+        kernel: what is printed.
+    """
+
+    def __init__(self, kernel: NestKernel) -> None:
+        self._kernel, self._nest = kernel, kernel.nest
+        results = kernel.nest.results
+        self._own: dict[int, str] = {
+            result: f"own{result}" if buffer is None else buffer.name
+            for result, buffer in zip(results, kernel.writes, strict=True)
+            if isinstance(result, int)
+        }
+        self._windows = {window.slot: window for window in kernel.nest.windows}
+        self._unread = [
+            result
+            for result, buffer in zip(results, kernel.writes, strict=True)
+            if isinstance(result, int) and buffer is None
+        ]
+
+    def lines(self) -> Iterator[str]:
+        """All lines."""
+        used = {step.operation for steps in self._nest.blocks for step in steps}
+        if "poll" in used:
+            yield "uint32_t polled = 0;"
+        for register in self._registers():
+            yield f"{register.dtype.c} {register.name} = 0;"
+        for slot in self._unread:
+            place = self._kernel.operands[slot]
+            count = f"sizeof({place.buffer.dtype.c}) * ({symint.c(numel(place.shape))}) + 1"
+            yield f"{place.buffer.dtype.c} *own{slot} = malloc({count});"
+        for slot in self._unread:
+            yield f"if (!own{slot}) {{ {NO_MEMORY} goto done; }}"
+        for slot in self._nest.written:
+            yield from self._copied(slot)
+        for slot, register in self._nest.numbers:
+            place = self._kernel.operands[slot]
+            yield f"{register.name} = {place.buffer.name}[{symint.c(place.offset)}];"
+        for number, steps in enumerate(self._nest.blocks):
+            yield f"block{number}:;"
+            for step in steps:
+                yield from (INDENT + line for line in self._step(step))
+        if "poll" in used:
+            yield "interrupted:;"
+            yield f"{INDENT}{INTERRUPTED} goto done;"
+        if used & _REFUSING:
+            yield "refused:;"
+            yield INDENT + REFUSED
+        yield "done:;"
+        yield from (f"{INDENT}free(own{slot});" for slot in self._unread)
+
+    def _registers(self) -> list[Register]:
+        found = [register for _, register in self._nest.numbers]
+        for steps in self._nest.blocks:
+            found += [step.target for step in steps if step.target is not None]
+        return [*dict.fromkeys(found)]
+
+    # -- arrays
+
+    def _copied(self, slot: int) -> Iterator[str]:
+        """Lines that fill the copy of an array that is written."""
+        place, own = self._kernel.operands[slot], self._own[slot]
+        if any(source == place.buffer for source, _ in self._kernel.in_place):
+            return
+        shape = place.shape
+        names = [f"c{dim}" for dim in range(len(shape))]
+        to, source = (
+            _linear(names, strides, offset)
+            for strides, offset in ((_row_major(shape), 0), (place.strides, place.offset))
+        )
+        if to == source:
+            count = symint.c(numel(shape))
+            yield f"memcpy({own}, {place.buffer.name}, sizeof(*{own}) * ({count}));"
+            return
+        lines = [f"{own}[{to}] = {place.buffer.name}[{source}];"]
+        for name, size in zip(reversed(names), reversed(shape), strict=True):
+            head = f"for (int64_t {name} = 0; {name} < {symint.c(size)}; {name}++)"
+            lines = block(head, lines)
+        yield from lines
+
+    def _element(self, slot: int, indices: Sequence[Any]) -> str:
+        names = [self._text(index) for index in indices]
+        window = self._windows.get(slot)
+        if window is not None:
+            linear = _linear(names, window.strides, window.offset)
+            return f"{self._own[window.base]}[{linear}]"
+        own, place = self._own.get(slot), self._kernel.operands[slot]
+        if own is not None:
+            return f"{own}[{_linear(names, _row_major(place.shape), 0)}]"
+        return f"{place.buffer.name}[{_linear(names, place.strides, place.offset)}]"
+
+    # -- steps
+
+    def _text(self, operand: Any) -> str:
+        """A register, a size or a literal."""
+        if isinstance(operand, Register):
+            return operand.name
+        if isinstance(operand, Size):
+            return f"(int64_t){symint.c(self._kernel.operands[operand.slot].shape[operand.dim])}"
+        if isinstance(operand, float):
+            return _float(operand)
+        return f"INT64_C({int(operand)})" if operand > -(1 << 63) else "INT64_MIN"
+
+    def _as(self, dtype: DType | None, operand: Any) -> str:
+        """An operand, converted."""
+        given = operand.dtype if isinstance(operand, Register) else None
+        text = self._text(operand)
+        if dtype is None or given is dtype:
+            return text
+        if dtype is dtypes.bool_:
+            return f"(uint8_t)({text} != 0)"
+        return f"({dtype.c}){text}"
+
+    def _step(self, step: Step) -> Iterator[str]:
+        target = "" if step.target is None else f"{step.target.name} = "
+        text = self._value(step)
+        if text is not None:
+            yield f"{target}{text};"
+            if step.operation == "mod" and step.dtype in _COPYSIGN and step.target is not None:
+                sign = f"{_COPYSIGN[step.dtype]}(0, {self._as(step.dtype, step.operands[1])})"
+                yield f"if ({step.target.name} == 0) {target}{sign};"  # that of the divisor
+            return
+        yield from _OTHERS[step.operation](self, step)
+
+    def _value(self, step: Step) -> str | None:
+        """The value of a step that only computes; None for all others."""
+        name, dtype, target = step.operation, step.dtype, step.target
+        if name == "set":
+            assert target is not None
+            given = self._as(dtype, step.operands[0])
+            return given if dtype is target.dtype else self._converted(given, step)
+        if name in _COMPARISONS or name in _ARITHMETIC or name == "div":
+            assert dtype is not None
+            a, b = (self._as(dtype, operand) for operand in step.operands)
+            if name in _COMPARISONS:
+                return f"{a} {_COMPARISONS[name]} {b}"
+            return f"({dtype.c})({a} {_ARITHMETIC.get(name, '/')} {b})"
+        if name in ("neg", "invert"):
+            assert dtype is not None
+            return (
+                f"({dtype.c})({'-' if name == 'neg' else '~'}{self._as(dtype, step.operands[0])})"
+            )
+        if name == "not":
+            return f"{self._text(step.operands[0])} == 0"
+        if name in _TRUTHS:
+            a, b = (self._text(operand) for operand in step.operands)
+            return f"{a} {_TRUTHS[name]} {b}"
+        if name == "select":
+            truth, a, b = step.operands
+            return f"{self._text(truth)} ? {self._as(dtype, a)} : {self._as(dtype, b)}"
+        if name in ("call", "floordiv", "mod"):
+            assert dtype is not None
+            texts = [self._as(dtype, operand) for operand in step.operands]
+            function = {"floordiv": "floor_divide", "mod": "remainder"}.get(name, step.name)
+            return spell(function, dtype, "c", *texts)
+        if name == "load":
+            return self._element(step.slot, step.operands)
+        return None
+
+    def _converted(self, text: str, step: Step) -> str:
+        assert step.target is not None
+        (operand,) = step.operands
+        given = step.dtype or (operand.dtype if isinstance(operand, Register) else None)
+        if given is step.target.dtype:
+            return text
+        if step.target.dtype is dtypes.bool_:
+            return f"({text}) != 0"
+        return f"({step.target.dtype.c})({text})"
+
+    def _whole(self, step: Step) -> Iterator[str]:
+        assert step.target is not None
+        a, b = (self._as(dtypes.int64, operand) for operand in step.operands)
+        function = f"__builtin_{_WHOLE[step.operation]}_overflow"
+        yield f"if ({_unlikely(f'{function}({a}, {b}, &{step.target.name})')}) goto refused;"
+
+    def _truncate(self, step: Step) -> Iterator[str]:
+        assert step.target is not None and step.dtype is not None
+        (operand,) = step.operands
+        low, high = _bounds(step.dtype)
+        given = self._as(dtypes.float64, operand)
+        inside = f"{given} > {_float(low)} && {given} < {_float(high)}"
+        yield f"if (!({inside})) goto refused;"
+        yield f"{step.target.name} = ({step.dtype.c}){given};"
+
+    def _index(self, step: Step) -> Iterator[str]:
+        assert step.target is not None
+        name, size = step.target.name, self._text(Size(step.slot, step.name))
+        yield f"{name} = {self._as(dtypes.int64, step.operands[0])};"
+        yield f"if ({name} < 0) {name} += {size};"
+        yield f"if ({_unlikely(f'(uint64_t){name} >= (uint64_t){size}')}) goto refused;"
+
+    def _store(self, step: Step) -> Iterator[str]:
+        *indices, value = step.operands
+        dtype = self._kernel.operands[step.slot].buffer.dtype
+        yield f"{self._element(step.slot, indices)} = {self._as(dtype, value)};"
+
+    def _require(self, step: Step) -> Iterator[str]:
+        yield f"if ({_unlikely(f'!{self._text(step.operands[0])}')}) goto refused;"
+
+    def _poll(self, step: Step) -> Iterator[str]:
+        due = _unlikely(f"++polled % {step.name} == 0")
+        yield f"if ({due} && runtime->is_interrupted()) goto interrupted;"
+
+    def _goto(self, step: Step) -> Iterator[str]:
+        yield f"goto block{step.name};"
+
+    def _branch(self, step: Step) -> Iterator[str]:
+        first, second = step.name
+        yield f"if ({self._text(step.operands[0])}) goto block{first}; else goto block{second};"
+
+    def _leave(self, step: Step) -> Iterator[str]:
+        for result, buffer in zip(self._nest.results, self._kernel.writes, strict=True):
+            if isinstance(result, Register) and buffer is not None:
+                yield f"{buffer.name}[0] = {result.name};"
+        yield "goto done;"
+
+    def _refuse(self, step: Step) -> Iterator[str]:
+        yield "goto refused;"
+
+
+_OTHERS: Final[dict[str, Callable[[_Printer, Step], Iterator[str]]]] = {
+    **dict.fromkeys(_WHOLE, _Printer._whole),
+    "truncate": _Printer._truncate,
+    "index": _Printer._index,
+    "store": _Printer._store,
+    "require": _Printer._require,
+    "poll": _Printer._poll,
+    "goto": _Printer._goto,
+    "branch": _Printer._branch,
+    "leave": _Printer._leave,
+    "refuse": _Printer._refuse,
+}
+_REFUSING: Final = frozenset({*_WHOLE, "truncate", "index", "require", "refuse"})
+
+
+def _unlikely(condition: str) -> str:
+    return f"__builtin_expect({condition}, 0)"
+
+
+def _float(number: float) -> str:
+    if math.isnan(number):
+        return "((double)NAN)"
+    return repr(number) if math.isfinite(number) else f"{'-' * (number < 0)}((double)INFINITY)"
+
+
+def _bounds(dtype: DType) -> tuple[float, float]:
+    """Between which floats all are that an integer dtype holds, and no others but for int64."""
+    bits = 8 * dtype.itemsize
+    if not dtype.is_signed:
+        return -1.0, float(2**bits)
+    half = float(2 ** (bits - 1))
+    return (-half if dtype.category is Category.INTEGER and bits == 64 else -half - 1.0), half
+
+
+def _row_major(shape: Sequence[Number]) -> list[Number]:
+    found: list[Number] = []
+    step: Number = 1
+    for size in reversed(shape):
+        found.append(step)
+        step = step * size
+    return found[::-1]
+
+
+def _linear(names: Sequence[str], strides: Sequence[Number], offset: Number) -> str:
+    """The place of an element."""
+    parts = [
+        name if stride == 1 else f"{name} * {symint.c(stride)}"
+        for name, stride in zip(names, strides, strict=True)
+        if stride != 0
+    ]
+    if offset != 0 or not parts:
+        parts.append(symint.c(offset))
+    return " + ".join(parts)

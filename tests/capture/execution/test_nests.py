@@ -1,0 +1,194 @@
+"""Which loops are nests over single elements, and what is left alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+from dynajit.capture.execution import nest_flow
+from tests.end_to_end.loops.test_nests import fresh, outcome, same
+
+pytestmark = pytest.mark.one_python
+
+X = np.random.default_rng(5).random(40)
+
+
+def nests_of(function: Callable[..., Any], *args: Any) -> int:
+    """How many nests the graphs of one call have."""
+    return sum(str(g).count("rows['nest']") for g in dj.explain(function)(*fresh(args)).graphs)
+
+
+def by_rows(x):
+    a = np.zeros((len(x), 3))
+    for i in range(len(x)):
+        a[i] = x[i]
+    return a
+
+
+def by_slices(x):
+    for i in range(2, len(x)):
+        x[i] = x[i - 2 : i].sum()
+
+
+def with_a_list(x):
+    seen = []
+    for i in range(len(x)):
+        seen.append(x[i])
+    return seen
+
+
+def of_numbers_only(x):
+    total = 0
+    for i in range(30):
+        total += i
+    return total, x
+
+
+def of_tensors(x):
+    y = dj.zeros(5)
+    for i in range(5):
+        y[i] = i
+    return y, x
+
+
+def with_a_truth_that_stays(x):
+    found = False
+    for i in range(len(x)):
+        if x[i] > 0.5:
+            found = True
+    return found
+
+
+def with_few_turns(x):
+    for i in range(3):
+        x[i] = i
+
+
+def with_a_return(x):
+    for i in range(len(x)):
+        if x[i] > 0.9:
+            return i
+    return -1
+
+
+def with_complex_numbers(x):
+    z = x * 1j
+    for i in range(len(x)):
+        z[i] = z[i] * 2
+    return z
+
+
+OTHERS = (
+    by_rows, by_slices, with_a_list, of_numbers_only, of_tensors, with_a_truth_that_stays,
+    with_few_turns, with_a_return, with_complex_numbers,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", OTHERS)
+def test_other_loops_are_no_nests(function: Callable[..., Any]) -> None:
+    assert nests_of(function, X) == 0
+    found, expected = outcome(dj.compile(function), (X,)), outcome(function, (X,))
+    if function is not of_tensors:
+        assert same(expected, found)
+
+
+def helper(a, b):
+    if b > 0.5:
+        return a * b
+    return a - b
+
+
+def with_calls(x):
+    s = x[0]
+    for i in range(len(x)):
+        s += helper(x[i], x[-i])
+    return s
+
+
+def recursive(a, n):
+    return a if n == 0 else recursive(a * 0.5, n - 1)
+
+
+def with_recursion(x):
+    for i in range(len(x)):
+        x[i] = recursive(x[i], 20)
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.values = np.arange(30.0)
+
+
+def of_an_attribute(holder, n):
+    for i in range(1, n):
+        holder.values[i] += holder.values[i - 1]
+    return holder.values
+
+
+def test_functions_of_the_program_are_part_of_the_nest() -> None:
+    assert nests_of(with_calls, X) == 1
+    assert same(outcome(with_calls, (X,)), outcome(dj.compile(with_calls), (X,)))
+
+
+def test_a_function_of_the_nest_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = dj.compile(with_calls)
+    compiled(X)
+    monkeypatch.setitem(globals(), "helper", lambda a, b: a + b)
+    assert same(with_calls(X), compiled(X))
+
+
+def test_recursion_that_is_deep_is_no_nest() -> None:
+    assert nests_of(with_recursion, X) == 0
+    assert same(outcome(with_recursion, (X,)), outcome(dj.compile(with_recursion), (X,)))
+
+
+def test_arrays_of_attributes_are_written() -> None:
+    own, other = Holder(), Holder()
+    compiled = dj.compile(of_an_attribute, fullgraph=True)
+    for _ in range(2):
+        expected, found = of_an_attribute(own, 30), compiled(other, 30)
+        assert found is other.values
+        np.testing.assert_array_equal(expected, found)
+
+
+def test_an_array_that_may_only_be_read_is_not_written() -> None:
+    def write(x):
+        y = np.broadcast_to(x, (2, len(x)))
+        for i in range(len(x)):
+            y[0, i] = 1.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        dj.compile(write)(X.copy())
+
+
+def test_a_nest_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nest_flow, "MOST_BLOCKS", 5)
+    assert nests_of(with_calls, X) == 0
+
+
+def test_what_is_known_of_the_last_turn_stays_known() -> None:
+    """The counter behind the loop is a number of the program, and decides."""
+
+    def last(x):
+        for i in range(5):
+            x[i] = i
+        return x[i] if i > 3 else x
+
+    assert same(outcome(last, (X,)), outcome(dj.compile(last, fullgraph=True), (X,)))
+
+
+def test_a_nest_within_turns_that_are_captured_is_part_of_them() -> None:
+    def steps(x, n):
+        for _ in range(n):
+            x = np.sin(x)
+            y = np.zeros(len(x))
+            for i in range(1, len(x)):
+                y[i] = x[i - 1] - x[i] + y[i - 1]
+            x = y * 0.5
+        return x
+
+    compiled = dj.compile(steps, fullgraph=True)
+    for n in (3, 40):
+        np.testing.assert_allclose(compiled(X, n), steps(X, n), rtol=1e-12)

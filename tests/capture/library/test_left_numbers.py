@@ -1,0 +1,87 @@
+"""Numbers of Python's that a graph computes are Python's own behind it, whatever is done then."""
+
+import linecache
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+
+pytestmark = pytest.mark.one_python
+
+X = np.array([0.1, 0.9, 0.2, 0.7, 0.8, 0.55, 0.6, 0.3] * 4)
+
+SOURCE = """\
+def program(x):
+    count, where, big = 0, -1, 0.5
+    for i in range(len(x)):
+        if x[i] > 0.5:
+            count += 1
+            where = i
+            big = float(x[i])
+    return {use}
+"""
+
+ONE_GRAPH = (
+    "count", "(count, where, big)", "(count, [where], {'k': big})", "type(count) is int",
+    "isinstance(count, int)", "isinstance(big, np.floating)", "count is None",
+    "(lambda q: q)(count)",
+)  # fmt: skip
+BREAK = (
+    "count + 1", "1 + count", "2 ** count", "count if count > 2 else where", "f'{count} {big}'",
+    "list(range(count))", "x[count]", "x[:count]", "[0] * count", "{count: 1}[20]",
+    "max(count, 3)", "max(3, where)", "np.zeros(count).shape", "sum([count, 1])", "str(big)",
+    "int(big)", "float(count)", "count == 20", "20 == count", "3 < count", "-count", "abs(where)",
+    "math.sqrt(count)", "divmod(count, 2)", "bool(count)", "not count", "x * count", "count * x",
+    "x[0] + count", "count in (1, 20)", "count in [20]", "sorted([count, where])",
+    "np.float64(big)", "np.array([count, where])", "hash(count)", "round(big, 1)",
+    "big.is_integer()", "count.real", "np.sqrt(big)", "'%d' % count", "set([count, 20]) == {20}",
+    "count & 1", "x.sum() if count else x", "any([count])", "np.minimum(x, big)",
+    "dj.tensor(count) + 1", "[v for v in range(3) if v < count]", "count == where", "count < big",
+)  # fmt: skip
+
+
+def program(use: str) -> Callable[[Any], Any]:
+    text, name = SOURCE.format(use=use), f"<{use}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"np": np, "dj": dj, "math": math}
+    exec(compile(text, name, "exec"), names)
+    found: Callable[[Any], Any] = names["program"]
+    return found
+
+
+@pytest.mark.parametrize("use", ONE_GRAPH)
+def test_they_are_returned_and_kept(use: str) -> None:
+    function = program(use)
+    compiled = dj.compile(function, fullgraph=True)
+    for _ in range(2):
+        found = compiled(X)
+        assert repr(found) == repr(function(X)) and type(found) is type(function(X))
+
+
+@pytest.mark.parametrize("use", BREAK)
+def test_what_is_computed_with_them_is_pythons(use: str) -> None:
+    function = program(use)
+    compiled = dj.compile(function)
+    for _ in range(2):
+        found = compiled(X)
+        assert repr(found) == repr(function(X)) and type(found) is type(function(X))
+
+
+def test_another_loop_over_elements_takes_them() -> None:
+    def chain(x):
+        count = 0
+        for i in range(len(x)):
+            if x[i] > 0.5:
+                count += 1
+        s = x[0]
+        for i in range(len(x)):
+            s += x[i] * count
+            if i > count:
+                s -= 1
+        return s, count
+
+    assert dj.compile(chain, fullgraph=True)(X) == chain(X)
