@@ -47,6 +47,7 @@ from dynajit.capture.python.builtins import arrays as builtins_arrays
 from dynajit.capture.python.builtins import backward as builtins_backward
 from dynajit.capture.python.builtins import containers as builtins_containers
 from dynajit.capture.python.builtins import copies as builtins_copies
+from dynajit.capture.python.builtins import counts as builtins_counts
 from dynajit.capture.python.builtins import forward_mode, mapped_calls, written_derivatives
 from dynajit.capture.python.builtins import functions as builtins_functions
 from dynajit.capture.python.builtins import generic as builtins_generic
@@ -509,6 +510,7 @@ _TABLES: Final = (
     builtins_containers,
     builtins_objects,
     builtins_copies,
+    builtins_counts,
     builtins_output,
     builtins_signatures,
     builtins_functions,

@@ -7,19 +7,20 @@ carried, until nothing else changes. The turn ends at the same test, or at one t
 the same instructions. In front of its first effect it may ask for what counts turns (`k < n`, the
 next item of a range): the number of turns for which the answer stays the same is the loop's limit.
 
-Behind the loop only tensors are known that a turn leaves: a number that depends on how many turns
-ran is refused if anything may read it, and so is a variable of which nobody knows whether a turn
-ran that sets it. What is read behind the loop must be a tensor that nobody else has before it:
+Behind the loop a number that depends on how many turns ran is one that the launch computes
+(`series`). A variable of which nobody knows whether a turn ran that sets it is refused if anything
+may read it. What is read behind the loop must be a tensor that nobody else has before it:
 where no turn runs, Python leaves that very object.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from dynajit.capture.bytecode.instructions import Body, live_locals
 from dynajit.capture.execution.arms import JUMPS, both_ways, jump_at
+from dynajit.capture.execution.series import Series
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
@@ -38,7 +39,13 @@ from dynajit.capture.python.iteration import settled_range
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.python.tensors.facts import number_in
-from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
+from dynajit.capture.tensors.turns import (
+    MOST_LISTED,
+    Varies,
+    goes_in_steps,
+    is_of_a_turn,
+    numbers_of,
+)
 from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
 from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
@@ -449,7 +456,7 @@ class _Test(Tried):
         pairs = [(stand, self._elements_after(path)) for path, (_, stand) in self._tensors.items()]
         after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
         goes_on = self._truth(again)
-        limit, numbers = self._limit_and_numbers()
+        limit, numbers, series = self._limit_and_numbers()
         taken = self._take()
         stands = [value_in(self._recorder, stand).node for stand, _ in pairs]
         inputs = [value.node for _, value in self._turns.taken.values()]
@@ -462,12 +469,13 @@ class _Test(Tried):
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
         operands = self._operands((*given, *fixed))
         loop = Loop(body, tuple(numbers), len(pairs), tests=True)
-        results = append(builder, loop, limit, go, operands)
+        *results, turns = append(builder, loop, limit, go, operands)
         made = {
             path: made_like(self._executor, self._first(path), recorder.new_tensor(result))
-            for path, result in zip(self._tensors, results, strict=False)
+            for path, result in zip(self._tensors, results, strict=True)
         }
-        gone = {path[0] for path in self._numbers} | self._dropped
+        made |= {path: each.behind(self._executor, turns, limit) for path, each in series.items()}
+        gone = {path[0] for path in self._numbers if path[0] not in self._live} | self._dropped
         found = {
             name: _with_results((name,), value, made)
             for name, value in self._start.locals.items()
@@ -497,8 +505,6 @@ class _Test(Tried):
         Raises:
             Differs: there is such a thing.
         """
-        if any(path[0] in self._live for path in self._numbers):
-            raise Differs
         if self._rest is not None:
             iterator = self._start.stack[-1]
             if any(value is iterator for value in self._start.locals.values()):
@@ -542,8 +548,9 @@ class _Test(Tried):
         is_new = recorder.existing(value) is None and recorder.existing(base) is None
         return is_new and node.kind is graph.NodeKind.CALL
 
-    def _limit_and_numbers(self) -> tuple[int, Sequence[Any]]:
-        """How many turns there are at most, and the numbers of turns."""
+    def _limit_and_numbers(self) -> tuple[int, Sequence[Any], dict[Path, Series]]:
+        """How many turns there are at most, the numbers of turns, and of numbers that are read
+        behind the loop what they are after each turn."""
         counter = range(ENDLESS) if self._rest is None else self._rest
         carried = {}
         for path, (first, _) in self._numbers.items():
@@ -551,15 +558,30 @@ class _Test(Tried):
             if isinstance(after, Scalar) and not is_of_a_turn(after):
                 raise Differs
             carried[repr(path)] = first, after
-        asked = [number for _, a, b, _ in self._asked for number in (a, b)]
+        limit = self._limit(counter, carried)
+        shown = [path for path in self._numbers if path[0] in self._live]
         wanted = [scalar for scalar, _ in self._turns.taken.values()]
-        numbers, _ = numbers_of(counter, carried, [*wanted, *asked])
-        sides = iter(numbers[len(wanted) :])
+        behind = [self._numbers[path][1] for path in shown]
+        numbers, ends = numbers_of(counter[:limit], carried, [*wanted, *behind])
+        before = numbers[len(wanted) :]
+        series = {
+            path: Series(each, ends[repr(path)]) for path, each in zip(shown, before, strict=True)
+        }
+        return limit, numbers[: len(wanted)], series
+
+    def _limit(self, counter: range, carried: Mapping[str, tuple[int | float, Any]]) -> int:
+        """How many turns there are at most, by what they have asked."""
+        if not self._asked:
+            return len(counter)
+        if len(counter) > MOST_LISTED:  # what does not go up in steps is known for fewer turns
+            carried = {name: pair for name, pair in carried.items() if goes_in_steps(name, pair)}
+        asked = [number for _, a, b, _ in self._asked for number in (a, b)]
+        sides = iter(numbers_of(counter, carried, asked)[0])
         limit = len(counter)
         for symbol, _, _, answer in self._asked:
             a, b = next(sides), next(sides)
             limit = min(limit, _turns_with(symbol, a, b, answer, limit))
-        return limit, numbers[: len(wanted)]
+        return limit
 
 
 def _with_results(path: Path, value: Value, made: dict[Path, Value]) -> Value:

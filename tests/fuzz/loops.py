@@ -82,6 +82,7 @@ HEADS = [
     ["for x, i in zip(ys[:{n}], range({m}, 2, -3)):"], ["for i in reversed(range({n})):"],
     ["for i, (x, y) in enumerate(zip(ys, reversed(list(w[:{n}])))):"],
     ["a = a + 1", "while a.abs().sum() > 2.0 and q < 40:", " a = a * 0.7; q += 1"],
+    ["c = c + 1", "while c.abs().sum() > 0.5:", " c = c * 0.7; q += 2"],
     ["b = b.clone()", "while q < 40 and b.abs().sum() > 0.5:", " b = b * 0.7; q += 1"],
 ]  # fmt: skip
 
@@ -136,7 +137,7 @@ def text(seed: int) -> str:
     if chosen.random() < 0.3 and not has_branches:
         lines.append(" if a.abs().sum() < 0.5: break")
     names = chosen.sample(
-        ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x"], chosen.randint(2, 5)
+        ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x", "q"], chosen.randint(2, 5)
     )
     names += ["u", "m"] * has_branches
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
