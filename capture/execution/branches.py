@@ -42,6 +42,13 @@ from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.arrays import elements_of, made_like, new_array
+from dynajit.capture.python.tensors.counts import (
+    fits,
+    handed_on,
+    held_number,
+    is_number,
+    new_count,
+)
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
@@ -76,7 +83,7 @@ def at_branch(executor: "Executor", frame: Frame) -> bool:
     """
     if not frame.stack or jump_at(frame.body, frame.index) is None:
         return False
-    tested = elements_of(executor, frame.stack[-1])
+    tested = handed_on(executor, frame.stack[-1])
     if tested is None or number_in(executor, tested) is not None or not may_try(executor, frame):
         return False
     key = id(frame.code), frame.index
@@ -309,7 +316,7 @@ class _Branch:
         """Whether nobody notices the end of a value that nothing reads."""
         if isinstance(value, (Constant, Scalar)) or _number(value) is not None:
             return True
-        return elements_of(self._executor, value) is not None
+        return handed_on(self._executor, value) is not None
 
     def _selected(self, condition: graph.Value, a: Value, b: Value) -> Value:
         """What either arm leaves at one place.
@@ -323,6 +330,8 @@ class _Branch:
         if _is_tuple(a) and _is_tuple(b) and len(a.items) == len(b.items):
             items = zip(a.items, b.items, strict=True)
             return TupleValue(tuple(self._selected(condition, *pair) for pair in items))
+        if is_number(a) and is_number(b) and a.python_type is b.python_type:
+            return self._selected_number(condition, a, b)
         forms = {getattr(value, "cls", None) for value in (a, b) if _number(value) is None}
         if a.python_type is not b.python_type or len(forms) > 1:
             raise Differs
@@ -336,6 +345,20 @@ class _Branch:
         if None not in numbers:
             return new_array(self._executor, made, a.python_type)
         return made_like(self._executor, a if numbers[0] is None else b, made)
+
+    def _selected_number(self, condition: graph.Value, a: Value, b: Value) -> Value:
+        """The number of Python's that either arm leaves, which the launch computes.
+
+        Raises:
+            Differs: it may not fit an int64, or is not known to the graph.
+        """
+        first, second = (held_number(self._executor, value) for value in (a, b))
+        if first is None or second is None:
+            raise Differs
+        found = TABLE.where(condition, first, second)
+        if not fits(self._executor, found):
+            raise Differs
+        return new_count(self._executor, self._recorder.new_tensor(found), a.python_type)
 
     def _leaves_of(self, value: graph.Value) -> set[graph.Node]:
         """The nodes at which gradients that pass to a value end."""
@@ -384,7 +407,11 @@ class _Branch:
         """
         sides = [[value for pair in pairs for value in _parts(pair[side])] for side in (1, 2)]
         sides = [
-            [value for value in side if not issubclass(value.python_type, np.generic)]
+            [
+                value
+                for value in side
+                if not is_number(value) and not issubclass(value.python_type, np.generic)
+            ]
             for side in sides
         ]
         if not any(sides):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynajit.capture.execution.tried_turns import Differs
-from dynajit.capture.python.tensors.counts import LARGEST_COUNT, new_count, new_float
+from dynajit.capture.python.tensors.counts import fits, new_count
+from dynajit.capture.tensors.intervals import LARGEST
 from dynajit.capture.values.symbolic import Value, constant
 from dynajit.core.records import record
 from dynajit.ir import graph
@@ -50,25 +51,26 @@ class Series:
         if not all(type(value) is type(end) for value in values):
             raise Differs
         is_int = type(end) is int
-        if is_int and any(abs(value) > LARGEST_COUNT for value in values):
+        if is_int and any(abs(value) > LARGEST for value in values):
             raise Differs
-        builder = executor.recorder.builder
-        whole = builder.constant(np.array(values, np.int64 if is_int else np.float64))
-        tensor = executor.recorder.new_tensor(TABLE.reshape(whole[turns], shape=()))
-        if not isinstance(end, int):
-            return new_float(executor, tensor)
-        return new_count(executor, tensor, int(min(values)), int(max(values)))
+        recorder = executor.recorder
+        whole = recorder.builder.constant(np.array(values, np.int64 if is_int else np.float64))
+        found = TABLE.reshape(whole[turns], shape=())
+        if is_int:
+            recorder.intervals.note(found.node, map(int, values))
+        return new_count(executor, recorder.new_tensor(found), type(end))
 
 
 def _of_steps(executor: "Executor", steps: Steps, turns: graph.Value, limit: int) -> Value:
     if not steps.step:
         return constant(steps.start)
-    ends = steps.start, steps.at(limit)
-    if any(abs(end) > LARGEST_COUNT for end in (*ends, steps.step)):
+    if any(abs(end) > LARGEST for end in (steps.start, steps.step)):
         raise Differs
     found = turns if steps.step == 1 else TABLE.mul(turns, steps.step)
     found = TABLE.add(found, steps.start) if steps.start else found
-    return new_count(executor, executor.recorder.new_tensor(found), min(ends), max(ends))
+    if not fits(executor, found):
+        raise Differs
+    return new_count(executor, executor.recorder.new_tensor(found), int)
 
 
 __all__ = ["Series"]

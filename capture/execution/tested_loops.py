@@ -38,6 +38,15 @@ from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import settled_range
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
+from dynajit.capture.python.tensors.counts import (
+    counted_in,
+    handed_on,
+    held_number,
+    is_count,
+    is_number,
+    like,
+    new_count,
+)
 from dynajit.capture.python.tensors.facts import number_in
 from dynajit.capture.tensors.turns import (
     MOST_LISTED,
@@ -103,7 +112,7 @@ def _tested(executor: "Executor", frame: Frame) -> TensorValue | None:
     """What the next instruction jumps by, a tensor or NumPy's, if nothing tells its truth."""
     if not frame.stack or jump_at(frame.body, frame.index) is None:
         return None
-    tested = elements_of(executor, frame.stack[-1])
+    tested = handed_on(executor, frame.stack[-1])
     return None if tested is None or number_in(executor, tested) is not None else tested
 
 
@@ -232,11 +241,14 @@ class _Test(Tried):
         self._exit = _settled(frame.body, self._leave_at, len(self._start.stack))
         self._live = live_locals(frame.body, self._exit[0])
         self._carried: set[Path] = set()
+        #: Those that hold numbers of Python's which the launch computes.
+        self._counted: set[Path] = set()
         self._dropped: set[str] = set()
         self._clear()
 
     def _clear(self) -> None:
         self._tensors: dict[Path, tuple[TensorValue, TensorValue]] = {}
+        self._counts: dict[Path, TensorValue] = {}
         self._numbers: dict[Path, tuple[int | float, Scalar]] = {}
         self._asked: list[tuple[str, Any, Any, bool]] = []
         self._rest: range | None = None
@@ -271,6 +283,9 @@ class _Test(Tried):
             )
         if path not in self._carried:
             return value
+        if path in self._counted:
+            self._counts[path] = self._stand_in_of_number(value.python_type)
+            return new_count(self._executor, self._counts[path], value.python_type)
         held = elements_of(self._executor, value)
         if held is not None:
             made = self._stand_in("carried", held)
@@ -368,7 +383,7 @@ class _Test(Tried):
 
     def _carries_more(self) -> bool:
         """Whether the turn has changed what was not known to change."""
-        before = len(self._carried) + len(self._dropped)
+        before = len(self._carried) + len(self._counted) + len(self._dropped)
         now = self._now
         for name, given in self._given.items():
             after = dict.get(now, name)
@@ -382,7 +397,7 @@ class _Test(Tried):
             raise Differs
         if (now.fresh - self._start.locals.keys()) & self._live:
             raise Differs  # nobody knows whether a turn has set it
-        return len(self._carried) + len(self._dropped) > before
+        return len(self._carried) + len(self._counted) + len(self._dropped) > before
 
     def _drop(self, name: str, now: Reads) -> None:
         """Nobody reads what a local holds in front of a turn, or behind the loop."""
@@ -392,6 +407,11 @@ class _Test(Tried):
 
     def _is_followed(self, path: Path, first: Value, given: Value, after: Value) -> bool:
         """Whether a value is the same after the turn, or carried from now on; False: neither."""
+        is_number_of_both = is_number(first) and first.python_type is after.python_type
+        if is_number_of_both and is_count(after) and not is_same(given, after):
+            self._carried.add(path)
+            self._counted.add(path)
+            return True
         if path in self._carried or is_same(given, after):
             return True
         parts = first, given, after
@@ -447,14 +467,30 @@ class _Test(Tried):
             raise Differs
         return held
 
+    def _number_after(self, path: Path) -> TensorValue:
+        """The tensor of a number of Python's after the turn."""
+        found = self._after(path)
+        if found is None or found.python_type is not self._first(path).python_type:
+            raise Differs
+        held = counted_in(self._executor, found)
+        return self._recorder.new_tensor(self._held_number(found)) if held is None else held
+
+    def _held_number(self, value: Value) -> graph.Value:
+        """A number of Python's as one of the graph."""
+        found = held_number(self._executor, value)
+        if found is None:
+            raise Differs
+        return found
+
     def _finish(self) -> None:
         """Put the loop in the place of its turns."""
-        again = elements_of(self._executor, self._frame.pop())
+        again = handed_on(self._executor, self._frame.pop())
         assert again is not None
         self._check_effects()
         self._check_behind()
         pairs = [(stand, self._elements_after(path)) for path, (_, stand) in self._tensors.items()]
-        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        pairs += [(stand, self._number_after(path)) for path, stand in self._counts.items()]
+        after = self._held_after(pairs, [stand for stand, _ in pairs])
         goes_on = self._truth(again)
         limit, numbers, series = self._limit_and_numbers()
         taken = self._take()
@@ -467,12 +503,20 @@ class _Test(Tried):
         recorder.heap.restore(self._mark.heap)
         go = self._truth(self._tested)
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
+        given += [self._held_number(self._first(path)).node for path in self._counts]
         operands = self._operands((*given, *fixed))
         loop = Loop(body, tuple(numbers), len(pairs), tests=True)
         *results, turns = append(builder, loop, limit, go, operands)
+        paths = (*self._tensors, *self._counts)
+        ints = {
+            stand: result.node
+            for path, stand, result in zip(paths, stands, results, strict=True)
+            if self._first(path).python_type is int
+        }
+        self._prove(ints, numbers, limit)
         made = {
-            path: made_like(self._executor, self._first(path), recorder.new_tensor(result))
-            for path, result in zip(self._tensors, results, strict=True)
+            path: like(self._executor, self._first(path), recorder.new_tensor(result))
+            for path, result in zip(paths, results, strict=True)
         }
         made |= {path: each.behind(self._executor, turns, limit) for path, each in series.items()}
         gone = {path[0] for path in self._numbers if path[0] not in self._live} | self._dropped

@@ -38,6 +38,7 @@ from dynajit.capture.python.tensors.arrays import (
     written_in_python,
 )
 from dynajit.capture.python.tensors.autograd import data_of
+from dynajit.capture.python.tensors.counts import as_float_of, is_count
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
@@ -127,9 +128,38 @@ def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given"
 Given: TypeAlias = dict[int, ObjectValue]
 
 
+#: Functions by elements that take a number of Python's which the launch computes.
+_BESIDE_NUMBERS: Final = frozenset(
+    FUNCTIONS[f] for f in (np.add, np.subtract, np.multiply, np.divide)
+)
+
+
+def _with_own_numbers(machine: Machine, name: str, args: list[Value]) -> list[Value]:
+    """Two operands, of which one is a number that the launch computes: as one of the other's.
+
+    Raises:
+        GraphBreak: the other one does not hold floats.
+    """
+    own = [is_count(value) for value in args]
+    if not any(own):
+        return args
+    place = own.index(True)
+    other = args[1 - place] if len(args) == 2 else args[place]
+    if not is_array(other):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"numpy.{name} of what a loop has counted")
+    dtype = tensor_type(machine, memory_in(machine, other)).dtype
+    number = as_float_of(machine, args[place], dtype)
+    if number is None:
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"numpy.{name} of what a loop has counted")
+    made = new_array(machine, number, dtype.numpy.type)
+    return [made, other] if not place else [other, made]
+
+
 def _call(
     machine: Machine, name: str, function: Any, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
+    if function in _BESIDE_NUMBERS:
+        args = _with_own_numbers(machine, name, args)
     target = _only_target(keywords.pop("out", NONE))
     is_of_elements = function in ELEMENTWISE
     condition = keywords.pop("where", NONE) if is_of_elements else NONE
@@ -187,6 +217,11 @@ def _call(
         made = native_call(machine, _named(shapes.chosen_value, name), chosen, {})
     _write(machine, target, constant(...), made, shapes.value_of_loop)
     return target
+
+
+def call_of_arrays(machine: Machine, original: Any, args: list[Value]) -> Value:
+    """A function of NumPy's, called with arrays and numbers of its own."""
+    return _call(machine, name_of(original), FUNCTIONS[original], args, {})
 
 
 def _only_target(target: Value) -> Value:

@@ -5,29 +5,39 @@ operands of other classes, end the graph.
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
+
+import numpy as np
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.library import counts as forms
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, at_once
+from dynajit.capture.python.builtins.arrays import call_of_arrays
 from dynajit.capture.python.builtins.table import special
+from dynajit.capture.python.tensors.arrays import is_array
 from dynajit.capture.python.tensors.counts import (
-    LARGEST_COUNT,
-    bounds_of,
-    counted_in,
+    as_float_of,
+    fits,
+    held_number,
+    is_count,
     new_count,
-    new_truth,
 )
+from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.values.symbolic import Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.operators import COMPARISONS
+from dynajit.ops import TABLE
 
-_ARITHMETIC: Final[dict[str, Callable[..., int]]] = {
-    name: getattr(operator, name) for name in ("add", "sub", "mul", "neg", "pos", "abs")
+_ARITHMETIC: Final[dict[str, Callable[..., Any]]] = {
+    "add": TABLE.add, "sub": TABLE.sub, "mul": TABLE.mul, "neg": TABLE.neg, "abs": TABLE.abs,
+    "pos": lambda x: x,
+}  # fmt: skip
+_COMPARISONS: Final[dict[str, Callable[..., Any]]] = {
+    name: getattr(TABLE, name) for name in COMPARISONS
 }
 
 
@@ -46,50 +56,39 @@ def _ask(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Val
 @at_once
 def _compute(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     name, operands = as_python(machine, args[0]), args[1:]
-    bounds = [bounds_of(machine, value) for value in operands]
-    known = [pair for pair in bounds if pair is not None]
-    is_modelled = name in _ARITHMETIC or name in COMPARISONS
-    if not is_modelled or len(known) < len(bounds):
+    if any(isinstance(value, TensorValue) or is_array(value) for value in operands):
+        return _beside_elements(machine, name, operands)
+    function = _ARITHMETIC.get(name) or _COMPARISONS.get(name)
+    kinds = {value.python_type for value in operands}
+    if function is None or len(kinds) > 1 or not kinds <= {int, float}:
         raise _refused(name)
-    _check(name, [number for pair in known for number in pair])
-    given = [_operand(machine, value) for value in operands]
-    if name in COMPARISONS:
-        return new_truth(machine, _called(machine, getattr(operator, name), given))
-    low, high = _bounds_after(name, known)
-    _check(name, (low, high))
-    return new_count(machine, _called(machine, _ARITHMETIC[name], given), low, high)
-
-
-def _operand(machine: Machine, value: Value) -> Value:
-    """A tensor, or a constant, which is relied on."""
-    found = counted_in(machine, value)
-    if found is None:
-        machine.recorder.use(value)
-        return value
-    return found
-
-
-def _called(machine: Machine, function: Any, given: list[Value]) -> TensorValue:
-    found = native_call(machine, function, given, {})
-    assert isinstance(found, TensorValue)
-    return found
-
-
-def _bounds_after(name: str, bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The least and the largest result: those of operands at their ends, or, of `abs`, zero."""
-    function = _ARITHMETIC[name]
-    if len(bounds) == 1:
-        found = [function(number) for number in bounds[0]]
-        is_folded = name == "abs" and bounds[0][0] < 0 < bounds[0][1]
-        return (0 if is_folded else min(found)), max(found)
-    found = [function(a, b) for a in bounds[0] for b in bounds[1]]
-    return min(found), max(found)
-
-
-def _check(name: str, numbers: Sequence[int]) -> None:
-    """
-    Raises:
-        GraphBreak: a number may not fit an int64.
-    """
-    if any(abs(number) > LARGEST_COUNT for number in numbers):
+    (kind,) = kinds
+    given = [held_number(machine, value) for value in operands]
+    held = [value for value in given if value is not None]
+    if len(held) < len(given) or not all(fits(machine, value) for value in held):
         raise _refused(name)
+    found = function(*held)
+    if not fits(machine, found):
+        raise _refused(name)
+    tensor = machine.recorder.new_tensor(found)
+    return new_count(machine, tensor, bool if name in _COMPARISONS else kind)
+
+
+def _beside_elements(machine: Machine, name: str, operands: list[Value]) -> Value:
+    """An operator of a number, and a tensor or an array of floats: the number is one of theirs."""
+    own = next(place for place, value in enumerate(operands) if is_count(value))
+    other = operands[1 - own]
+    if name not in _OF_ARRAYS or (name == "truediv" and not own):
+        raise _refused(name)
+    if not isinstance(other, TensorValue):
+        return call_of_arrays(machine, _OF_ARRAYS[name], operands)
+    number = as_float_of(machine, operands[own], tensor_type(machine, other).dtype)
+    if number is None:
+        raise _refused(name)
+    given: list[Value] = [number, other] if not own else [other, number]
+    return native_call(machine, getattr(operator, name), given, {})
+
+
+_OF_ARRAYS: Final = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide
+}  # fmt: skip
