@@ -1,15 +1,16 @@
-"""Jumps on a tensor within the turns of a loop, whose arms only compute: both are captured.
+"""Jumps on a tensor within the turns of a loop, whose arms compute or write: both are captured.
 
 Where an arm of `if u > t: ...` has changed nothing but locals (and what it leaves on the stack), a
 break in every turn costs more than computing both arms: each is captured from the jump to the place
-where they meet, and what differs there is selected by the tensor (`where`). Contract: the results
-are those of the arm that Python runs. An arm that has an effect, raises, or draws random numbers
+where they meet, and what differs there is selected by the tensor (`where`). What an arm writes to
+memory is selected as it is written (`capture.tensors.memory.write`). Contract: the results are
+those of the arm that Python runs. An arm that has another effect, raises, or draws random numbers
 stands for nothing: everything is as if it had not been tried, and the jump breaks. What refuses its
 operands in the arm that Python leaves out (an index out of range, a division by zero) makes the
 launch refuse its values, and the function runs plainly (`capture.emit.plain_run`).
 
-What is selected are tensors, and arrays and numbers of NumPy's, of one type in both arms, without
-gradients. Nobody may be able to tell the selected one from the one that an arm has left: what
+What is selected are tensors, arrays and numbers of NumPy's, and numbers of Python's, of one type in
+both arms. Nobody may be able to tell the selected one from the one that an arm has left: what
 is known elsewhere too, or shares memory with what is, is not selected.
 """
 
@@ -52,7 +53,7 @@ from dynajit.capture.python.tensors.counts import (
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
-from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import bool_, from_numpy
@@ -244,17 +245,17 @@ class _Branch:
             raise Differs
         for identity, old in heap.written_since(mark.heap).items():
             now = heap[identity]
-            if now is not old and not is_read_again(old, now) and not self._is_met(mark, old, now):
+            is_known = now is old or is_read_again(old, now) or _is_written(old, now)
+            if not is_known and not self._is_met(mark, old, now):
                 raise Differs
 
     def _is_met(self, mark: Mark, old: Any, now: Any) -> bool:
-        """Whether a tensor is what it was: it was read or viewed for the first time."""
+        """Whether a tensor is what it was: it was read, written or viewed for the first time."""
         if not isinstance(old, TensorContents) or not isinstance(now, TensorContents):
             return False
         heap = self._recorder.heap
         if now.memory != old.memory and (
             old.memory
-            or heap[now.memory].version
             or heap[now.memory].is_uncertain
             or not heap.is_made_since(mark.heap, now.memory)
         ):
@@ -307,9 +308,9 @@ class _Branch:
         outer = self._outer
         if not isinstance(outer, Reads):
             return kept
-        read = first.read | second.read | (first.fresh ^ second.fresh)
-        found = outer.after_inner(kept, read)
-        found.fresh.update(first.fresh & second.fresh, first.fresh ^ second.fresh)
+        set_by_one = (first.fresh ^ second.fresh) & kept.keys()
+        found = outer.after_inner(kept, first.read | second.read | set_by_one)
+        found.fresh.update((first.fresh | second.fresh) & kept.keys())
         return found
 
     def _is_plain_value(self, value: Value) -> bool:
@@ -442,6 +443,14 @@ class _Branch:
                 base = heap[contents.memory].base if contents.memory else tensor
                 if any(self._recorder.existing(entry) is not None for entry in (tensor, base)):
                     raise Differs
+
+
+def _is_written(old: Any, now: Any) -> bool:
+    """Whether memory is what it was, but for what it holds: see `tensors.memory.write`."""
+    if not isinstance(old, MemoryContents) or not isinstance(now, MemoryContents):
+        return False
+    is_same = now.base is old.base and now.strides == old.strides
+    return is_same and not now.is_uncertain and now.has_history == old.has_history
 
 
 def _is_tuple(value: Any) -> TypeGuard[TupleValue]:

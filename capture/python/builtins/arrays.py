@@ -38,7 +38,7 @@ from dynajit.capture.python.tensors.arrays import (
     written_in_python,
 )
 from dynajit.capture.python.tensors.autograd import data_of
-from dynajit.capture.python.tensors.counts import as_float_of, is_count
+from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_count
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
@@ -96,6 +96,15 @@ def _as_tensors(machine: Machine, value: Value, name: str, given: "Given") -> Va
         parts = (value.start, value.stop, value.step)
         return SliceValue(*(_as_tensors(machine, part, name, given) for part in parts))
     return value
+
+
+def _as_key_of_tensors(machine: Machine, key: Value) -> Value:
+    """A key with tensors for arrays and numbers, those that the launch computes included."""
+    if isinstance(key, TupleValue) and key.cls is tuple:
+        return TupleValue(tuple(_as_key_of_tensors(machine, item) for item in key.items))
+    if is_count(key) and key.python_type is int:
+        return as_index(machine, key)
+    return _as_tensors(machine, key, "ndarray.__getitem__", {})
 
 
 def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given") -> Value:
@@ -416,7 +425,7 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
         view = _read_odd(machine, array, key)
         if view is not None:
             return view
-    wanted = place_in_turn(machine, _as_tensors(machine, key, "ndarray.__getitem__", {}))
+    wanted = place_in_turn(machine, _as_key_of_tensors(machine, key))
     tensor = tensor_in(machine, array)
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})
@@ -537,7 +546,7 @@ def _store(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> V
         part = _read_odd(machine, array, key)
         assert part is not None
         array, key = part, constant(...)
-    wanted = _as_tensors(machine, key, name, {})
+    wanted = _as_key_of_tensors(machine, key)
     _write(machine, array, wanted, _as_tensors(machine, value, name, {}), cast)
     return NONE
 

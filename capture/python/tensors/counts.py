@@ -6,6 +6,8 @@ end, those of the graph do: what may be too large is not computed.
 
 from typing import Any, Final, TypeGuard
 
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.library import counts as forms
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
@@ -99,6 +101,19 @@ def as_float_of(machine: Machine, value: Value, dtype: Any) -> TensorValue | Non
         return None
     made: TensorValue = machine.recorder.new_tensor(cast(cast(held, float64), dtype))
     return made
+
+
+def as_index(machine: Machine, value: Value) -> TensorValue:
+    """An int that the launch computes, as what chooses a place.
+
+    Raises:
+        GraphBreak: it may not fit an int64.
+    """
+    found = counted_in(machine, value)
+    assert found is not None
+    if not fits(machine, machine.recorder.graph_value(found)):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "an index that a loop has counted")
+    return found
 
 
 def handed_on(machine: Machine, value: Value) -> TensorValue | None:
