@@ -28,6 +28,7 @@ from dynajit.capture.execution.arms import (
     jump_at,
     lies_in_loop,
     meeting,
+    meeting_behind_loops,
 )
 from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.execution.tried_turns import (
@@ -98,6 +99,41 @@ def at_branch(executor: "Executor", frame: Frame) -> bool:
         return True
     if not executor.loops.depth:  # in a turn that is tried it is no number, perhaps
         executor.loops.refused[key] += 1
+    return False
+
+
+def around_loop(executor: "Executor", frame: Frame) -> bool:
+    """In front of a jump on a tensor behind which a loop goes on, or begins: perhaps both of its
+    arms are captured.
+
+    The turn after the jump may differ from all others (`old = 0.0` in front of the loop is one of
+    NumPy's after it): it is one arm, with the loop that follows.
+
+    Returns:
+        True: they are, and the frame goes on where they meet.
+    """
+    if not frame.stack or jump_at(frame.body, frame.index) is None:
+        return False
+    tested = handed_on(executor, frame.stack[-1])
+    if tested is None or number_in(executor, tested) is not None or not may_try(executor, frame):
+        return False
+    key = id(frame.code), frame.index
+    watcher = executor.loops
+    if watcher.refused[key] >= MOST_TRIED or key in watcher.around or not _is_in_turn(executor):
+        return False
+    if meeting(frame.body, frame.index) is not None:
+        return False
+    end = meeting_behind_loops(frame.body, frame.index)
+    if end is None:
+        return False
+    branch = _Branch(executor, frame, tested, end)
+    watcher.around.add(key)
+    try:
+        if watcher.attempt(branch, branch.make):
+            return True
+    finally:
+        watcher.around.discard(key)
+    watcher.refused[key] += 1
     return False
 
 
@@ -243,11 +279,21 @@ class _Branch:
         recorder, heap = self._recorder, self._recorder.heap
         if recorder.random_blocks != mark.random_blocks or len(recorder.watched) != self._watched:
             raise Differs
+        gone = self._iterators()
         for identity, old in heap.written_since(mark.heap).items():
             now = heap[identity]
+            if identity in gone:
+                continue
             is_known = now is old or is_read_again(old, now) or _is_written(old, now)
             if not is_known and not self._is_met(mark, old, now):
                 raise Differs
+
+    def _iterators(self) -> set[int]:
+        """Heap ids of the iterators of loops that the arms have left."""
+        start = self._start
+        left = start.stack[len(self._frame.stack) :]
+        found = {value.identity for value in left if isinstance(value, IteratorValue)}
+        return found - {value.object_id for value in start.locals.values()}
 
     def _is_met(self, mark: Mark, old: Any, now: Any) -> bool:
         """Whether a tensor is what it was: it was read, written or viewed for the first time."""

@@ -252,7 +252,9 @@ class Executor(Machine):
             self.trial.step()
         watched = len(self.recorder.watched)
         if instruction.operation in _TESTS and (
-            branches.at_branch(self, frame) or tested_loops.at_test(self, frame)
+            branches.at_branch(self, frame)
+            or tested_loops.at_test(self, frame)
+            or branches.around_loop(self, frame)
         ):
             return
         if instruction.operation == "FOR_ITER" and self.loops.at_head(self, frame):

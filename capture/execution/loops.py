@@ -121,6 +121,7 @@ class Watcher:
     Attributes:
         tried: how often the loop of a test was tried, by code object and place.
         refused: how often the arms of a jump were tried in vain, likewise.
+        around: jumps of which an arm is being tried that has a loop in it, likewise.
     """
 
     def __init__(self) -> None:
@@ -129,6 +130,7 @@ class Watcher:
         self.count = 0
         self.tried: Counter[tuple[int, int]] = Counter()
         self.refused: Counter[tuple[int, int]] = Counter()
+        self.around: set[tuple[int, int]] = set()
 
     @property
     def depth(self) -> int:
@@ -335,6 +337,8 @@ class _Turn(Tried):
         """Put a loop in the place of the turn and of all that follow it but the last."""
         self._check_effects()
         self._check_locals()
+        if self._memories.carried and self._builder.arm is not None:
+            raise Differs  # what it leaves would be there whichever arm Python runs
         kept = [name for name in self._tensors if name in self._now.read]
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs

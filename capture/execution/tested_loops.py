@@ -102,6 +102,7 @@ def at_test(executor: "Executor", frame: Frame) -> bool:
     frame.index = arms[0]
     turn = _Test(executor, frame, place, arms, tested)
     if executor.loops.attempt(turn, turn.make):
+        executor.loops.tried[key] -= 1
         return True
     frame.index = place
     frame.push(value)
@@ -501,12 +502,14 @@ class _Test(Tried):
         recorder, builder = self._recorder, self._builder
         builder.take(self._mark.nodes, self._stand_ins)
         recorder.heap.restore(self._mark.heap)
-        go = self._truth(self._tested)
+        go, arm = self._truth(self._tested), builder.arm
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
         given += [self._held_number(self._first(path)).node for path in self._counts]
         operands = self._operands((*given, *fixed))
         loop = Loop(body, tuple(numbers), len(pairs), tests=True)
-        *results, turns = append(builder, loop, limit, go, operands)
+        with builder.outside_arm():
+            go = go if arm is None else TABLE.logical_and(arm, go)  # else it might never end
+            *results, turns = append(builder, loop, limit, go, operands)
         paths = (*self._tensors, *self._counts)
         ints = {
             stand: result.node

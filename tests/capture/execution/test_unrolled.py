@@ -141,8 +141,8 @@ def checksum(data: Any) -> int:
 
 
 def largest(data: Any) -> tuple[Any, int]:
-    best, place = data[0], 0
-    for i in range(1, len(data)):
+    best, place = 0, 0  # of another class than what it becomes
+    for i in range(len(data)):
         if data[i] > best:
             best, place = data[i], i
     return best, place
