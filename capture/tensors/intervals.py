@@ -11,7 +11,7 @@ computed of it, and proves it when there is a loop that says what it may be.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from dynajit.core.types.dtypes import int64
+from dynajit.core.types.dtypes import bool_, int64
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.loops import LOOP, PART, Listed, Loop, Steps
 from dynajit.ir.node import Node, NodeKind
@@ -125,12 +125,26 @@ def _of_node(node: Node, known: dict[Any, Interval]) -> Interval:
     assert node.op is not None
     if node.op is PART:
         return _of_part(node, known)
+    if node.op.name == "sum":
+        return _of_truths(node.args[0])
     rule = _RULES.get(node.op.name)
     if rule is None:
         raise TooLarge
     if node.op.name == "where":
         return _hull(interval(argument, known) for argument in node.args[1:])
     return rule(*(interval(argument, known) for argument in node.args[:2]))
+
+
+def _of_truths(added: Any) -> Interval:
+    """How many truths there may be."""
+    is_cast = isinstance(added, Node) and added.op is not None and added.op.name == "cast"
+    truths = added.args[0] if is_cast else None
+    kind = getattr(truths, "type", None)
+    if not isinstance(kind, TensorType) or kind.dtype is not bool_:
+        raise TooLarge
+    if not isinstance(kind.numel, int):
+        raise TooLarge
+    return 0, kind.numel
 
 
 def _hull(intervals: Iterable[Interval]) -> Interval:

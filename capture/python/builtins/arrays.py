@@ -19,7 +19,8 @@ from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import NUMPY_NUMBERS, is_numpy_number
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, at_once, is_known, is_none, type_of
-from dynajit.capture.python.builtins.table import special
+from dynajit.capture.python.builtins import chosen as masks
+from dynajit.capture.python.builtins.table import SPECIAL, special
 from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.tensors.arrays import (
     flip,
@@ -38,6 +39,7 @@ from dynajit.capture.python.tensors.arrays import (
     written_in_python,
 )
 from dynajit.capture.python.tensors.autograd import data_of
+from dynajit.capture.python.tensors.chosen import is_by_mask
 from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_count
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
@@ -167,6 +169,9 @@ def _with_own_numbers(machine: Machine, name: str, args: list[Value]) -> list[Va
 def _call(
     machine: Machine, name: str, function: Any, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
+    if any(map(is_by_mask, (*args, *keywords.values()))):
+        keywords = {key: value for key, value in keywords.items() if not is_absent(value)}
+        return masks.called(machine, _call, name, function, args, keywords)
     if function in _BESIDE_NUMBERS:
         args = _with_own_numbers(machine, name, args)
     target = _only_target(keywords.pop("out", NONE))
@@ -421,6 +426,11 @@ def _refuse(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
 def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     array, key = args
     assert isinstance(array, ObjectValue)
+    if is_by_mask(array) or is_by_mask(key):
+        raise masks.refused("ndarray.__getitem__")
+    by_mask = masks.chosen_by(machine, array, key)
+    if by_mask is not None:
+        return by_mask
     if is_odd(array) or _goes_back(key):
         view = _read_odd(machine, array, key)
         if view is not None:
@@ -541,6 +551,15 @@ def _store(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> V
     array, key, value, *rest = args
     name = "ndarray.__setitem__"
     cast = shapes.value_of_loop if rest else shapes.value_for
+    if is_by_mask(array):
+        if not rest:
+            raise masks.refused(name)
+        masks.update(machine, array, value)
+        return NONE
+    if is_by_mask(value):
+        if rest:
+            raise masks.refused(name)
+        key, value = constant(...), masks.put_back(machine, array, key, value)
     if _goes_back(key):
         assert isinstance(array, ObjectValue)
         part = _read_odd(machine, array, key)
@@ -611,6 +630,8 @@ _VIEWS: Final[dict[str, Any]] = {"T": _transposed, "real": _part("real"), "imag"
 def _fact(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     name, array = as_python(machine, args[0]), args[1]
     assert isinstance(array, ObjectValue)
+    if is_by_mask(array):
+        return masks.fact(machine, name, array)
     is_number = DISGUISED[array.cls] is not np.ndarray
     if name == "T" and is_number:
         return array
@@ -650,6 +671,37 @@ for _original, _function in FUNCTIONS.items():
     _behind = getattr(_original, "_implementation", None)
     if isinstance(_behind, BuiltinFunctionType) and _behind not in FUNCTIONS:
         _enter(_behind, _function)
+
+
+_count_by_axis: Final = SPECIAL[np.count_nonzero]
+
+#: What NumPy counts in: an int in older versions, a number of its own in others.
+_COUNTS: Final[type] = type(np.count_nonzero(np.zeros(1)))
+
+
+@special(np.count_nonzero)
+def _count_nonzero(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
+    if len(args) == 1 and not keywords and is_array(args[0]):
+        counted = masks.counted(machine, tensor_in(machine, args[0]))
+        if _COUNTS is int:
+            return counted
+        return new_array(machine, as_index(machine, counted), _COUNTS)
+    return (yield from _count_by_axis(machine, args, keywords))
+
+
+def _enter_places(original: Any) -> None:
+    """A function that gives places, of which there are as many as the data say."""
+
+    @special(original)
+    @at_once
+    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+        raise GraphBreak(
+            breaks.DATA_DEPENDENT_VALUE, f"numpy.{name_of(original)}: how many there are"
+        )
+
+
+for _original in (np.nonzero, np.flatnonzero, np.argwhere, np.unique):
+    _enter_places(_original)
 
 
 # --------------------------------------------------------------- dtypes, and what NumPy asks itself
