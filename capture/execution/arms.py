@@ -58,6 +58,50 @@ def meeting(body: Body, place: int) -> int | None:
     return next((end for end in seen if all(_all_lead(body, s, end, place) for s in starts)), None)
 
 
+def meeting_behind_loops(body: Body, place: int) -> int | None:
+    """The same where ways may go round, and by the jump again, as long as they come to an end.
+
+    The first instruction there that does something but to drop what is on the stack.
+    """
+    jump = jump_at(body, place)
+    assert jump is not None
+    starts = both_ways(body, jump)
+    seen = list(starts)
+    for index in seen:
+        if len(seen) > MOST_INSTRUCTIONS:
+            return None
+        following = _after(body, index) if index != RETURN else ()
+        seen += [other for other in dict.fromkeys(following) if other not in seen]
+    end = next((end for end in seen if all(_ends_at(body, s, end) for s in starts)), None)
+    while end is not None and end != RETURN and body[end].operation in _PASSING:
+        (end,) = _after(body, end)
+    return end
+
+
+#: Instructions that only lead on.
+_PASSING: Final = frozenset({"JUMP", "NOP", "POP_TOP"})
+
+
+def _ends_at(body: Body, start: int, end: int) -> bool:
+    """Whether whatever way is taken from `start`, it may come to `end` and ends nowhere else."""
+    ways: dict[int, tuple[int, ...]] = {}
+    work = [start]
+    for index in work:
+        if index == end or index in ways:
+            continue
+        ways[index] = _after(body, index) if index != RETURN else ()
+        if not ways[index]:
+            return False
+        work += ways[index]
+    reaching = {end}
+    grown = True
+    while grown:
+        more = {index for index, others in ways.items() if not reaching.isdisjoint(others)}
+        grown = not more <= reaching
+        reaching |= more
+    return reaching >= ways.keys()
+
+
 def _after(body: Body, index: int) -> tuple[int, ...]:
     if body.instructions[index].operation == "RETURN_VALUE":
         return (RETURN,)
@@ -116,4 +160,5 @@ def is_before(body: Body, index: int, end: int) -> bool:
     return index == end
 
 
-__all__ = ["JUMPS", "RETURN", "both_ways", "is_before", "jump_at", "lies_in_loop", "meeting"]
+__all__ = ["JUMPS", "RETURN", "both_ways", "is_before", "jump_at", "lies_in_loop", "meeting",
+           "meeting_behind_loops"]  # fmt: skip

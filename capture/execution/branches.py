@@ -1,15 +1,16 @@
-"""Jumps on a tensor within the turns of a loop, whose arms only compute: both are captured.
+"""Jumps on a tensor within the turns of a loop, whose arms compute or write: both are captured.
 
 Where an arm of `if u > t: ...` has changed nothing but locals (and what it leaves on the stack), a
 break in every turn costs more than computing both arms: each is captured from the jump to the place
-where they meet, and what differs there is selected by the tensor (`where`). Contract: the results
-are those of the arm that Python runs. An arm that has an effect, raises, or draws random numbers
+where they meet, and what differs there is selected by the tensor (`where`). What an arm writes to
+memory is selected as it is written (`capture.tensors.memory.write`). Contract: the results are
+those of the arm that Python runs. An arm that has another effect, raises, or draws random numbers
 stands for nothing: everything is as if it had not been tried, and the jump breaks. What refuses its
 operands in the arm that Python leaves out (an index out of range, a division by zero) makes the
 launch refuse its values, and the function runs plainly (`capture.emit.plain_run`).
 
-What is selected are tensors, and arrays and numbers of NumPy's, of one type in both arms, without
-gradients. Nobody may be able to tell the selected one from the one that an arm has left: what
+What is selected are tensors, arrays and numbers of NumPy's, and numbers of Python's, of one type in
+both arms. Nobody may be able to tell the selected one from the one that an arm has left: what
 is known elsewhere too, or shares memory with what is, is not selected.
 """
 
@@ -27,6 +28,7 @@ from dynajit.capture.execution.arms import (
     jump_at,
     lies_in_loop,
     meeting,
+    meeting_behind_loops,
 )
 from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.execution.tried_turns import (
@@ -42,10 +44,17 @@ from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.arrays import elements_of, made_like, new_array
+from dynajit.capture.python.tensors.counts import (
+    fits,
+    handed_on,
+    held_number,
+    is_number,
+    new_count,
+)
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
 from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
-from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import bool_, from_numpy
@@ -76,7 +85,7 @@ def at_branch(executor: "Executor", frame: Frame) -> bool:
     """
     if not frame.stack or jump_at(frame.body, frame.index) is None:
         return False
-    tested = elements_of(executor, frame.stack[-1])
+    tested = handed_on(executor, frame.stack[-1])
     if tested is None or number_in(executor, tested) is not None or not may_try(executor, frame):
         return False
     key = id(frame.code), frame.index
@@ -90,6 +99,41 @@ def at_branch(executor: "Executor", frame: Frame) -> bool:
         return True
     if not executor.loops.depth:  # in a turn that is tried it is no number, perhaps
         executor.loops.refused[key] += 1
+    return False
+
+
+def around_loop(executor: "Executor", frame: Frame) -> bool:
+    """In front of a jump on a tensor behind which a loop goes on, or begins: perhaps both of its
+    arms are captured.
+
+    The turn after the jump may differ from all others (`old = 0.0` in front of the loop is one of
+    NumPy's after it): it is one arm, with the loop that follows.
+
+    Returns:
+        True: they are, and the frame goes on where they meet.
+    """
+    if not frame.stack or jump_at(frame.body, frame.index) is None:
+        return False
+    tested = handed_on(executor, frame.stack[-1])
+    if tested is None or number_in(executor, tested) is not None or not may_try(executor, frame):
+        return False
+    key = id(frame.code), frame.index
+    watcher = executor.loops
+    if watcher.refused[key] >= MOST_TRIED or key in watcher.around or not _is_in_turn(executor):
+        return False
+    if meeting(frame.body, frame.index) is not None:
+        return False
+    end = meeting_behind_loops(frame.body, frame.index)
+    if end is None:
+        return False
+    branch = _Branch(executor, frame, tested, end)
+    watcher.around.add(key)
+    try:
+        if watcher.attempt(branch, branch.make):
+            return True
+    finally:
+        watcher.around.discard(key)
+    watcher.refused[key] += 1
     return False
 
 
@@ -235,19 +279,29 @@ class _Branch:
         recorder, heap = self._recorder, self._recorder.heap
         if recorder.random_blocks != mark.random_blocks or len(recorder.watched) != self._watched:
             raise Differs
+        gone = self._iterators()
         for identity, old in heap.written_since(mark.heap).items():
             now = heap[identity]
-            if now is not old and not is_read_again(old, now) and not self._is_met(mark, old, now):
+            if identity in gone:
+                continue
+            is_known = now is old or is_read_again(old, now) or _is_written(old, now)
+            if not is_known and not self._is_met(mark, old, now):
                 raise Differs
 
+    def _iterators(self) -> set[int]:
+        """Heap ids of the iterators of loops that the arms have left."""
+        start = self._start
+        left = start.stack[len(self._frame.stack) :]
+        found = {value.identity for value in left if isinstance(value, IteratorValue)}
+        return found - {value.object_id for value in start.locals.values()}
+
     def _is_met(self, mark: Mark, old: Any, now: Any) -> bool:
-        """Whether a tensor is what it was: it was read or viewed for the first time."""
+        """Whether a tensor is what it was: it was read, written or viewed for the first time."""
         if not isinstance(old, TensorContents) or not isinstance(now, TensorContents):
             return False
         heap = self._recorder.heap
         if now.memory != old.memory and (
             old.memory
-            or heap[now.memory].version
             or heap[now.memory].is_uncertain
             or not heap.is_made_since(mark.heap, now.memory)
         ):
@@ -300,16 +354,16 @@ class _Branch:
         outer = self._outer
         if not isinstance(outer, Reads):
             return kept
-        read = first.read | second.read | (first.fresh ^ second.fresh)
-        found = outer.after_inner(kept, read)
-        found.fresh.update(first.fresh & second.fresh, first.fresh ^ second.fresh)
+        set_by_one = (first.fresh ^ second.fresh) & kept.keys()
+        found = outer.after_inner(kept, first.read | second.read | set_by_one)
+        found.fresh.update((first.fresh | second.fresh) & kept.keys())
         return found
 
     def _is_plain_value(self, value: Value) -> bool:
         """Whether nobody notices the end of a value that nothing reads."""
         if isinstance(value, (Constant, Scalar)) or _number(value) is not None:
             return True
-        return elements_of(self._executor, value) is not None
+        return handed_on(self._executor, value) is not None
 
     def _selected(self, condition: graph.Value, a: Value, b: Value) -> Value:
         """What either arm leaves at one place.
@@ -323,6 +377,8 @@ class _Branch:
         if _is_tuple(a) and _is_tuple(b) and len(a.items) == len(b.items):
             items = zip(a.items, b.items, strict=True)
             return TupleValue(tuple(self._selected(condition, *pair) for pair in items))
+        if is_number(a) and is_number(b) and a.python_type is b.python_type:
+            return self._selected_number(condition, a, b)
         forms = {getattr(value, "cls", None) for value in (a, b) if _number(value) is None}
         if a.python_type is not b.python_type or len(forms) > 1:
             raise Differs
@@ -336,6 +392,20 @@ class _Branch:
         if None not in numbers:
             return new_array(self._executor, made, a.python_type)
         return made_like(self._executor, a if numbers[0] is None else b, made)
+
+    def _selected_number(self, condition: graph.Value, a: Value, b: Value) -> Value:
+        """The number of Python's that either arm leaves, which the launch computes.
+
+        Raises:
+            Differs: it may not fit an int64, or is not known to the graph.
+        """
+        first, second = (held_number(self._executor, value) for value in (a, b))
+        if first is None or second is None:
+            raise Differs
+        found = TABLE.where(condition, first, second)
+        if not fits(self._executor, found):
+            raise Differs
+        return new_count(self._executor, self._recorder.new_tensor(found), a.python_type)
 
     def _leaves_of(self, value: graph.Value) -> set[graph.Node]:
         """The nodes at which gradients that pass to a value end."""
@@ -384,7 +454,11 @@ class _Branch:
         """
         sides = [[value for pair in pairs for value in _parts(pair[side])] for side in (1, 2)]
         sides = [
-            [value for value in side if not issubclass(value.python_type, np.generic)]
+            [
+                value
+                for value in side
+                if not is_number(value) and not issubclass(value.python_type, np.generic)
+            ]
             for side in sides
         ]
         if not any(sides):
@@ -415,6 +489,14 @@ class _Branch:
                 base = heap[contents.memory].base if contents.memory else tensor
                 if any(self._recorder.existing(entry) is not None for entry in (tensor, base)):
                     raise Differs
+
+
+def _is_written(old: Any, now: Any) -> bool:
+    """Whether memory is what it was, but for what it holds: see `tensors.memory.write`."""
+    if not isinstance(old, MemoryContents) or not isinstance(now, MemoryContents):
+        return False
+    is_same = now.base is old.base and now.strides == old.strides
+    return is_same and not now.is_uncertain and now.has_history == old.has_history
 
 
 def _is_tuple(value: Any) -> TypeGuard[TupleValue]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from dynajit.capture.machine.machine import Machine
-from dynajit.capture.python.tensors.arrays import elements_of, made_like
+from dynajit.capture.python.tensors.counts import handed_on, like
 from dynajit.capture.tensors.rows import new_row
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import (
@@ -83,7 +83,7 @@ class Appended:
 
     def _tensor(self, value: Value) -> int:
         """Heap id of a tensor, or of that of an array."""
-        found = elements_of(self._machine, value)
+        found = handed_on(self._machine, value)
         if found is None:
             raise NotCollected
         return found.identity
@@ -146,7 +146,7 @@ class Appended:
             key = self._key(self._places[value.identity], turn)
             if key not in known and isinstance(key, tuple):
                 row = new_row(machine.recorder, stacks[key[0]], key[1])
-                known[key] = made_like(machine, value, row)
+                known[key] = like(machine, value, row)
             return known.get(key, value)
 
         for target, items in self._lists:

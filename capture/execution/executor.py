@@ -47,6 +47,7 @@ from dynajit.capture.python.builtins import arrays as builtins_arrays
 from dynajit.capture.python.builtins import backward as builtins_backward
 from dynajit.capture.python.builtins import containers as builtins_containers
 from dynajit.capture.python.builtins import copies as builtins_copies
+from dynajit.capture.python.builtins import counts as builtins_counts
 from dynajit.capture.python.builtins import forward_mode, mapped_calls, written_derivatives
 from dynajit.capture.python.builtins import functions as builtins_functions
 from dynajit.capture.python.builtins import generic as builtins_generic
@@ -256,7 +257,9 @@ class Executor(Machine):
         if nests.at_while(self, frame, instruction):
             return
         if instruction.operation in _TESTS and (
-            branches.at_branch(self, frame) or tested_loops.at_test(self, frame)
+            branches.at_branch(self, frame)
+            or tested_loops.at_test(self, frame)
+            or branches.around_loop(self, frame)
         ):
             return
         if instruction.operation == "FOR_ITER" and self.loops.at_head(self, frame):
@@ -516,6 +519,7 @@ _TABLES: Final = (
     builtins_containers,
     builtins_objects,
     builtins_copies,
+    builtins_counts,
     builtins_output,
     builtins_signatures,
     builtins_functions,

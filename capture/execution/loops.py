@@ -41,7 +41,7 @@ from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import MOST_ITEMS, settled_range
-from dynajit.capture.python.tensors.arrays import elements_of, made_like
+from dynajit.capture.python.tensors.counts import handed_on, held_number, is_count, like
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of, steps_of
 from dynajit.capture.values.containers import (
     Collected,
@@ -123,6 +123,7 @@ class Watcher:
         tried: how often the loop of a test was tried, by code object and place.
         refused: how often the arms of a jump were tried in vain, likewise.
         no_nests: loops that are no nests over single elements, by body and place.
+        around: jumps of which an arm is being tried that has a loop in it, likewise.
     """
 
     def __init__(self) -> None:
@@ -132,6 +133,7 @@ class Watcher:
         self.tried: Counter[tuple[int, int]] = Counter()
         self.refused: Counter[tuple[int, int]] = Counter()
         self.no_nests: set[tuple[int, int]] = set()
+        self.around: set[tuple[int, int]] = set()
 
     @property
     def depth(self) -> int:
@@ -296,10 +298,10 @@ class _Turn(Tried):
                 found[name] = value
                 continue
             self._changed.add(name)
-            held = elements_of(self._executor, value)
+            held = handed_on(self._executor, value)
             if held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
-                found[name] = made_like(self._executor, value, self._tensors[name][1])
+                found[name] = like(self._executor, value, self._tensors[name][1])
             elif is_number(old) and is_number(value) and type(old.value) is type(value.value):
                 scalar = Scalar(value.value, sources.Turn(self._number, name))
                 self._numbers[name] = value.value, scalar
@@ -340,6 +342,8 @@ class _Turn(Tried):
         """Put a loop in the place of the turn and of all that follow it but the last."""
         self._check_effects()
         self._check_locals()
+        if self._memories.carried and self._builder.arm is not None:
+            raise Differs  # what it leaves would be there whichever arm Python runs
         kept = [name for name in self._tensors if name in self._now.read]
         if any(self._memories.has(self._tensors[name][0].identity) for name in kept):
             raise Differs
@@ -375,21 +379,35 @@ class _Turn(Tried):
             given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
             operands = (*nodes_of(given), *memories.given(), *map(memories.in_front, fixed))
             results = self._record(body, numbers[:count], len(counter), operands, after, rows)
+        self._prove(self._ints(kept, stands, results), numbers[:count], len(counter))
         found = dict(self._start.locals)
         for name in self._changed:
             found.pop(name, None)
         found |= {name: constant(value) for name, value in ends.items()}
         left: dict[int, Value] = {}
         for name, result, (_, last) in zip(kept, results, pairs, strict=False):
-            made = recorder.new_tensor(result)
-            left[last.identity] = made_like(self._executor, self._start.locals[name], made)
-            found[name] = left[last.identity]
+            left[last.identity] = found[name] = self._result(name, result)
         self._leave(found)
         stacks = dict(zip(collected, results[len(after) :], strict=False))
         written = results[len(after) + len(collected) :]
         memories.end(results[len(kept) : len(after)], written, len(counter))
         appended.place(len(counter), stacks, numbers[count:], left)
         self._items.skip(len(counter))
+
+    def _result(self, name: str, result: graph.Value) -> Value:
+        """What a variable holds behind the loop."""
+        made = self._recorder.new_tensor(result)
+        return like(self._executor, self._start.locals[name], made)
+
+    def _ints(
+        self, kept: Sequence[str], stands: Sequence[graph.Node], results: Sequence[graph.Value]
+    ) -> dict[graph.Node, graph.Node]:
+        """What stands for ints of Python's that are handed on -> what the loop gives."""
+        return {
+            stand: result.node
+            for name, stand, result in zip(kept, stands, results, strict=False)
+            if self._start.locals[name].python_type is int
+        }
 
     def _followed(self) -> Collection[int]:
         return {*self._grown(), *self._memories.carried}
@@ -418,6 +436,8 @@ class _Turn(Tried):
             for name in kept
         }
         lists = [(target, heap[key].appended) for key, target in self._grown().items()]
+        if not lists:
+            stands = {}
         try:
             return Appended(self._executor, lists, stands, self._is_made_by_turn)
         except NotCollected:
@@ -520,9 +540,14 @@ class _Turn(Tried):
         return value
 
     def _after(self, name: str) -> TensorValue:
-        value = self._now_in(name)
-        held = elements_of(self._executor, value)
-        if held is None or value.python_type is not self._start.locals[name].python_type:
+        value, first = self._now_in(name), self._start.locals[name]
+        if value.python_type is not first.python_type:
+            raise Differs
+        held = handed_on(self._executor, value)
+        if held is None and is_count(first):
+            number = held_number(self._executor, value)
+            held = None if number is None else self._recorder.new_tensor(number)
+        if held is None:
             raise Differs
         return held
 
@@ -602,14 +627,14 @@ class _CountedTurn(_Turn):
         given = [value_in(recorder, self._tensors[name][0]).node for name in kept]
         loop = Loop(body, tuple(numbers), len(kept), tests=True)
         results = append(builder, loop, MOST_ITEMS, True, self._operands((*given, *fixed)))
+        self._prove(self._ints(kept, stands, results), numbers, MOST_ITEMS)
         found = dict(self._start.locals)
         for name in self._changed:
             found.pop(name, None)
         for name, change in changes.items():
             found[name] = self._end_of(self._numbers[name][0], change)
         for name, result in zip(kept, results, strict=False):
-            made = recorder.new_tensor(result)
-            found[name] = made_like(self._executor, self._start.locals[name], made)
+            found[name] = self._result(name, result)
         self._leave(found)
         self._items.skip(len(self._items.counter) - 1)
 

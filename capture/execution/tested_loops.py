@@ -7,19 +7,20 @@ carried, until nothing else changes. The turn ends at the same test, or at one t
 the same instructions. In front of its first effect it may ask for what counts turns (`k < n`, the
 next item of a range): the number of turns for which the answer stays the same is the loop's limit.
 
-Behind the loop only tensors are known that a turn leaves: a number that depends on how many turns
-ran is refused if anything may read it, and so is a variable of which nobody knows whether a turn
-ran that sets it. What is read behind the loop must be a tensor that nobody else has before it:
+Behind the loop a number that depends on how many turns ran is one that the launch computes
+(`series`). A variable of which nobody knows whether a turn ran that sets it is refused if anything
+may read it. What is read behind the loop must be a tensor that nobody else has before it:
 where no turn runs, Python leaves that very object.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from dynajit.capture.bytecode.instructions import Body, live_locals
 from dynajit.capture.execution.arms import JUMPS, both_ways, jump_at
+from dynajit.capture.execution.series import Series
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
     Differs,
@@ -37,8 +38,23 @@ from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import settled_range
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
+from dynajit.capture.python.tensors.counts import (
+    counted_in,
+    handed_on,
+    held_number,
+    is_count,
+    is_number,
+    like,
+    new_count,
+)
 from dynajit.capture.python.tensors.facts import number_in
-from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of
+from dynajit.capture.tensors.turns import (
+    MOST_LISTED,
+    Varies,
+    goes_in_steps,
+    is_of_a_turn,
+    numbers_of,
+)
 from dynajit.capture.values.containers import IteratorValue, RangeIterator, TupleValue
 from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
@@ -86,6 +102,7 @@ def at_test(executor: "Executor", frame: Frame) -> bool:
     frame.index = arms[0]
     turn = _Test(executor, frame, place, arms, tested)
     if executor.loops.attempt(turn, turn.make):
+        executor.loops.tried[key] -= 1
         return True
     frame.index = place
     frame.push(value)
@@ -96,7 +113,7 @@ def _tested(executor: "Executor", frame: Frame) -> TensorValue | None:
     """What the next instruction jumps by, a tensor or NumPy's, if nothing tells its truth."""
     if not frame.stack or jump_at(frame.body, frame.index) is None:
         return None
-    tested = elements_of(executor, frame.stack[-1])
+    tested = handed_on(executor, frame.stack[-1])
     return None if tested is None or number_in(executor, tested) is not None else tested
 
 
@@ -225,11 +242,14 @@ class _Test(Tried):
         self._exit = _settled(frame.body, self._leave_at, len(self._start.stack))
         self._live = live_locals(frame.body, self._exit[0])
         self._carried: set[Path] = set()
+        #: Those that hold numbers of Python's which the launch computes.
+        self._counted: set[Path] = set()
         self._dropped: set[str] = set()
         self._clear()
 
     def _clear(self) -> None:
         self._tensors: dict[Path, tuple[TensorValue, TensorValue]] = {}
+        self._counts: dict[Path, TensorValue] = {}
         self._numbers: dict[Path, tuple[int | float, Scalar]] = {}
         self._asked: list[tuple[str, Any, Any, bool]] = []
         self._rest: range | None = None
@@ -264,6 +284,9 @@ class _Test(Tried):
             )
         if path not in self._carried:
             return value
+        if path in self._counted:
+            self._counts[path] = self._stand_in_of_number(value.python_type)
+            return new_count(self._executor, self._counts[path], value.python_type)
         held = elements_of(self._executor, value)
         if held is not None:
             made = self._stand_in("carried", held)
@@ -361,7 +384,7 @@ class _Test(Tried):
 
     def _carries_more(self) -> bool:
         """Whether the turn has changed what was not known to change."""
-        before = len(self._carried) + len(self._dropped)
+        before = len(self._carried) + len(self._counted) + len(self._dropped)
         now = self._now
         for name, given in self._given.items():
             after = dict.get(now, name)
@@ -375,7 +398,7 @@ class _Test(Tried):
             raise Differs
         if (now.fresh - self._start.locals.keys()) & self._live:
             raise Differs  # nobody knows whether a turn has set it
-        return len(self._carried) + len(self._dropped) > before
+        return len(self._carried) + len(self._counted) + len(self._dropped) > before
 
     def _drop(self, name: str, now: Reads) -> None:
         """Nobody reads what a local holds in front of a turn, or behind the loop."""
@@ -385,6 +408,11 @@ class _Test(Tried):
 
     def _is_followed(self, path: Path, first: Value, given: Value, after: Value) -> bool:
         """Whether a value is the same after the turn, or carried from now on; False: neither."""
+        is_number_of_both = is_number(first) and first.python_type is after.python_type
+        if is_number_of_both and is_count(after) and not is_same(given, after):
+            self._carried.add(path)
+            self._counted.add(path)
+            return True
         if path in self._carried or is_same(given, after):
             return True
         parts = first, given, after
@@ -440,16 +468,32 @@ class _Test(Tried):
             raise Differs
         return held
 
+    def _number_after(self, path: Path) -> TensorValue:
+        """The tensor of a number of Python's after the turn."""
+        found = self._after(path)
+        if found is None or found.python_type is not self._first(path).python_type:
+            raise Differs
+        held = counted_in(self._executor, found)
+        return self._recorder.new_tensor(self._held_number(found)) if held is None else held
+
+    def _held_number(self, value: Value) -> graph.Value:
+        """A number of Python's as one of the graph."""
+        found = held_number(self._executor, value)
+        if found is None:
+            raise Differs
+        return found
+
     def _finish(self) -> None:
         """Put the loop in the place of its turns."""
-        again = elements_of(self._executor, self._frame.pop())
+        again = handed_on(self._executor, self._frame.pop())
         assert again is not None
         self._check_effects()
         self._check_behind()
         pairs = [(stand, self._elements_after(path)) for path, (_, stand) in self._tensors.items()]
-        after = self._held_after(pairs, [stand for _, stand in self._tensors.values()])
+        pairs += [(stand, self._number_after(path)) for path, stand in self._counts.items()]
+        after = self._held_after(pairs, [stand for stand, _ in pairs])
         goes_on = self._truth(again)
-        limit, numbers = self._limit_and_numbers()
+        limit, numbers, series = self._limit_and_numbers()
         taken = self._take()
         stands = [value_in(self._recorder, stand).node for stand, _ in pairs]
         inputs = [value.node for _, value in self._turns.taken.values()]
@@ -458,16 +502,27 @@ class _Test(Tried):
         recorder, builder = self._recorder, self._builder
         builder.take(self._mark.nodes, self._stand_ins)
         recorder.heap.restore(self._mark.heap)
-        go = self._truth(self._tested)
+        go, arm = self._truth(self._tested), builder.arm
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
+        given += [self._held_number(self._first(path)).node for path in self._counts]
         operands = self._operands((*given, *fixed))
         loop = Loop(body, tuple(numbers), len(pairs), tests=True)
-        results = append(builder, loop, limit, go, operands)
-        made = {
-            path: made_like(self._executor, self._first(path), recorder.new_tensor(result))
-            for path, result in zip(self._tensors, results, strict=False)
+        with builder.outside_arm():
+            go = go if arm is None else TABLE.logical_and(arm, go)  # else it might never end
+            *results, turns = append(builder, loop, limit, go, operands)
+        paths = (*self._tensors, *self._counts)
+        ints = {
+            stand: result.node
+            for path, stand, result in zip(paths, stands, results, strict=True)
+            if self._first(path).python_type is int
         }
-        gone = {path[0] for path in self._numbers} | self._dropped
+        self._prove(ints, numbers, limit)
+        made = {
+            path: like(self._executor, self._first(path), recorder.new_tensor(result))
+            for path, result in zip(paths, results, strict=True)
+        }
+        made |= {path: each.behind(self._executor, turns, limit) for path, each in series.items()}
+        gone = {path[0] for path in self._numbers if path[0] not in self._live} | self._dropped
         found = {
             name: _with_results((name,), value, made)
             for name, value in self._start.locals.items()
@@ -497,8 +552,6 @@ class _Test(Tried):
         Raises:
             Differs: there is such a thing.
         """
-        if any(path[0] in self._live for path in self._numbers):
-            raise Differs
         if self._rest is not None:
             iterator = self._start.stack[-1]
             if any(value is iterator for value in self._start.locals.values()):
@@ -542,8 +595,9 @@ class _Test(Tried):
         is_new = recorder.existing(value) is None and recorder.existing(base) is None
         return is_new and node.kind is graph.NodeKind.CALL
 
-    def _limit_and_numbers(self) -> tuple[int, Sequence[Any]]:
-        """How many turns there are at most, and the numbers of turns."""
+    def _limit_and_numbers(self) -> tuple[int, Sequence[Any], dict[Path, Series]]:
+        """How many turns there are at most, the numbers of turns, and of numbers that are read
+        behind the loop what they are after each turn."""
         counter = range(ENDLESS) if self._rest is None else self._rest
         carried = {}
         for path, (first, _) in self._numbers.items():
@@ -551,15 +605,30 @@ class _Test(Tried):
             if isinstance(after, Scalar) and not is_of_a_turn(after):
                 raise Differs
             carried[repr(path)] = first, after
-        asked = [number for _, a, b, _ in self._asked for number in (a, b)]
+        limit = self._limit(counter, carried)
+        shown = [path for path in self._numbers if path[0] in self._live]
         wanted = [scalar for scalar, _ in self._turns.taken.values()]
-        numbers, _ = numbers_of(counter, carried, [*wanted, *asked])
-        sides = iter(numbers[len(wanted) :])
+        behind = [self._numbers[path][1] for path in shown]
+        numbers, ends = numbers_of(counter[:limit], carried, [*wanted, *behind])
+        before = numbers[len(wanted) :]
+        series = {
+            path: Series(each, ends[repr(path)]) for path, each in zip(shown, before, strict=True)
+        }
+        return limit, numbers[: len(wanted)], series
+
+    def _limit(self, counter: range, carried: Mapping[str, tuple[int | float, Any]]) -> int:
+        """How many turns there are at most, by what they have asked."""
+        if not self._asked:
+            return len(counter)
+        if len(counter) > MOST_LISTED:  # what does not go up in steps is known for fewer turns
+            carried = {name: pair for name, pair in carried.items() if goes_in_steps(name, pair)}
+        asked = [number for _, a, b, _ in self._asked for number in (a, b)]
+        sides = iter(numbers_of(counter, carried, asked)[0])
         limit = len(counter)
         for symbol, _, _, answer in self._asked:
             a, b = next(sides), next(sides)
             limit = min(limit, _turns_with(symbol, a, b, answer, limit))
-        return limit, numbers[: len(wanted)]
+        return limit
 
 
 def _with_results(path: Path, value: Value, made: dict[Path, Value]) -> Value:

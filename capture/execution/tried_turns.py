@@ -12,6 +12,8 @@ from dynajit.capture.execution.memories import is_read_again
 from dynajit.capture.execution.row_writes import NO_CHANGES, Changes
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.recording import Mark
+from dynajit.capture.python.tensors.counts import DTYPES
+from dynajit.capture.tensors.intervals import ints_in
 from dynajit.capture.tensors.turns import Turns
 from dynajit.capture.values.containers import (
     HeapValue,
@@ -127,6 +129,12 @@ class Tried:
         self._builder.lay_out(value_in(self._recorder, made), contiguous_strides(held.shape))
         return made
 
+    def _stand_in_of_number(self, kind: type) -> TensorValue:
+        """A tensor like those that hold numbers of Python's of a class."""
+        given = self._input("carried", TensorType((), DTYPES[kind], CPU))
+        self._builder.lay_out(given, ())
+        return self._recorder.new_tensor(given)
+
     def _enter(self, found: Mapping[str, Value]) -> None:
         """Begin the turn, with these locals."""
         self._recorder.turns.append(self._turns)
@@ -218,6 +226,28 @@ class Tried:
             seen.add(place)
             found.append(held.node)
         return found
+
+    def _prove(
+        self, stands: Mapping[graph.Node, graph.Node], numbers: Sequence[Any], limit: int
+    ) -> None:
+        """Refuse ints of Python's that may not fit an int64 in some turn.
+
+        Args:
+            stands: of what is handed on, what stands for an int in the turn -> what the loop gives.
+            numbers: those of the turn, in all turns.
+            limit: how many there are at most.
+
+        Raises:
+            Differs: there is such an int.
+        """
+        intervals = self._recorder.intervals
+        for (_, given), number in zip(self._turns.taken.values(), numbers, strict=True):
+            ints = ints_in(number, limit)
+            if ints:
+                intervals.note(given.node, ints)
+        is_tried = any(turns is not self._turns for turns in self._recorder.turns)
+        if not intervals.prove(stands, self._mark.unproven, is_tried):
+            raise Differs
 
     def _check_nodes(self, taken: list[graph.Node]) -> None:
         """Refuse what the body of a loop cannot do.

@@ -13,6 +13,7 @@ from dynajit.capture.library import (
     backward,
     collecting,
     combinatorics,
+    counts,
     forward_mode,
     functional,
     heaps,
@@ -22,4 +23,4 @@ from dynajit.capture.library import (
 from dynajit.capture.library.table import REBUILT, REPLACED
 
 __all__ = ["REBUILT", "REPLACED", "arrays", "autograd", "backward", "collecting", "combinatorics",
-           "forward_mode", "functional", "heaps", "iteration", "transforms"]  # fmt: skip
+           "counts", "forward_mode", "functional", "heaps", "iteration", "transforms"]  # fmt: skip

@@ -121,15 +121,6 @@ def _attribute(name: str) -> property:
     return property(get)
 
 
-def _read_one_by_one(self):
-    for index in range(len(self)):
-        yield self[index]
-
-
-def _both_of_division(self, other, /):
-    return self // other, self % other
-
-
 def _left(name: str) -> Callable[..., Any]:
     def call(self, /, *args):
         return refuse(name, self)
@@ -162,30 +153,41 @@ def _shared() -> dict[str, Any]:
     }
 
 
-def _getitem(self, key, /):
-    return read(self, key)
+def _of_arrays() -> dict[str, Any]:
+    """What arrays have beyond that."""
 
+    def read_item(self, key, /):
+        return read(self, key)
 
-def _setitem(self, key, value, /):
-    store(self, key, value)
+    def store_item(self, key, value, /):
+        store(self, key, value)
 
+    def length(self, /):
+        return fact("len", self)
 
-def _length(self, /):
-    return fact("len", self)
+    def items(self):
+        for index in range(len(self)):
+            yield self[index]
 
+    def both_of_division(self, other, /):
+        return self // other, self % other
 
-_OF_ARRAYS: Final = {
-    "__getitem__": _getitem, "__setitem__": _setitem, "__len__": _length,
-    "__iter__": _read_one_by_one, "__hash__": None, "__divmod__": _both_of_division,
-    **{f"__i{name}__": _in_place(function) for name, function in _BINARY.items()},
-}  # fmt: skip
+    return {
+        "__getitem__": read_item,
+        "__setitem__": store_item,
+        "__len__": length,
+        "__iter__": items,
+        "__hash__": None,
+        "__divmod__": both_of_division,
+        **{f"__i{name}__": _in_place(function) for name, function in _BINARY.items()},
+    }
 
 
 def _made_of(original: type) -> Any:
     """The form of a class of NumPy's; nobody calls the form of arrays by its name."""
     members = {"__module__": __name__, **_shared()}
     if original is np.ndarray:
-        members |= _OF_ARRAYS
+        members |= _of_arrays()
     members = {name: item for name, item in members.items() if hasattr(original, name)}
     for name, member in members.items():
         if isinstance(member, FunctionType):
@@ -224,6 +226,16 @@ FORMS: Final = {original: _existing(original) for original in ARRAYS}
 #: (`flipped`), or which may not be written to (not `is_writeable`).
 ODD_FORM: Final = _made_of(np.ndarray)
 rebuilds(ODD_FORM)(_odd_of)
+
+
+def _chosen_of(tensor: Any, mask: Any) -> Any:
+    return tensor.array[mask.array]
+
+
+#: The form of the elements of an array that a mask chooses: how many only the data say. `tensor`
+#: holds an element for each of the mask, of which those count that it chooses.
+CHOSEN_FORM: Final = _made_of(np.ndarray)
+rebuilds(CHOSEN_FORM)(_chosen_of)
 
 
 @replaces(np.errstate)

@@ -31,6 +31,7 @@ from dynajit.capture.tensors import turns
 from dynajit.capture.tensors.backward import Tape
 from dynajit.capture.tensors.expressions import expression_of
 from dynajit.capture.tensors.graph_building import Builder
+from dynajit.capture.tensors.intervals import Intervals
 from dynajit.capture.tensors.size_memory import SizeMemory
 from dynajit.capture.tensors.sizes import Sizes
 from dynajit.capture.tensors.spans import Spans
@@ -134,6 +135,7 @@ class Mark:
     inputs: int
     random_blocks: Mapping[Device, Number]
     lines: int
+    unproven: int
 
 
 def _reads_as_module(kind: type) -> bool:
@@ -186,6 +188,7 @@ class Recorder:
         self.writes = tensor_memory.Writes()
         #: What is known of the turns of the loops that are being captured, innermost last.
         self.turns: list[turns.Turns] = []
+        self.intervals = Intervals()
         self.asks_compiling = False
         #: Arrays of NumPy's are read as tensors: not in functions of this library.
         self.reads_arrays = True
@@ -419,6 +422,7 @@ class Recorder:
             len(self._inputs),
             self.random_blocks,
             len(self._lines),
+            len(self.intervals.unproven),
         )
 
     def restore(self, mark: Mark) -> None:
@@ -435,6 +439,7 @@ class Recorder:
         self.random_blocks = mark.random_blocks
         while len(self._lines) > mark.lines:
             self._lines.popitem()
+        del self.intervals.unproven[mark.unproven :]
 
     # -- guards ----------------------------------------------------------------------------
 

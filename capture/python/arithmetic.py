@@ -322,7 +322,8 @@ def _special_binary(
     type_of(machine, b)
     attempts = [(a, f"__i{name}__", b)] if in_place else []
     forward, backward = (a, f"__{name}__", b), (b, f"__r{name}__", a)
-    is_asked_backward = isinstance(a, Known) and isinstance(b, ObjectValue)  # NumPy's numbers
+    is_plain = isinstance(a, (Known, Constant, Scalar))
+    is_asked_backward = is_plain and isinstance(b, ObjectValue)  # a form of numbers
     if a.python_type is b.python_type and not is_asked_backward:
         attempts.append(forward)
     elif _is_derived(b, a) and _overloads(b, a, f"__r{name}__"):

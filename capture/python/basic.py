@@ -233,6 +233,8 @@ def is_same(machine: Machine, a: Value, b: Value) -> bool:
     if isinstance(a, DictViewValue) or isinstance(b, DictViewValue):
         return False
     if a.object_id is not None or b.object_id is not None:
+        if not _have_identities(a, b):
+            raise unsupported("is", a, b)
         return _is_same_object(machine, a, b)
     for value in (a, b):
         type_of(machine, value)
@@ -263,6 +265,14 @@ def is_same(machine: Machine, a: Value, b: Value) -> bool:
                 return False
         raise unsupported("is", a, b)
     return False
+
+
+def _have_identities(a: Value, b: Value) -> bool:
+    """False for two numbers of Python's of one class: equal ones may be one object."""
+    if a.object_id is not None and a.object_id == b.object_id:
+        return True
+    kinds = a.python_type, b.python_type
+    return kinds[0] is not kinds[1] or not any(kinds[0] is kind for kind in (int, float, bool))
 
 
 def _are_told_apart(machine: Machine, *values: Value) -> bool:

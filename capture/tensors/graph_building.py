@@ -5,7 +5,8 @@ that they are called with.
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dynajit.capture import breaks
@@ -60,6 +61,15 @@ class Builder(graph.Builder):
         """From now on an arm of a jump is captured; None: it is no arm."""
         self.arm = arm
         self._of_arm = set()
+
+    @contextmanager
+    def outside_arm(self) -> Iterator[None]:
+        """What is recorded here is computed whichever arm Python runs."""
+        arm, self.arm = self.arm, None
+        try:
+            yield
+        finally:
+            self.arm = arm
 
     def lift(self, operand: Any) -> Any:
         """Eager tensors and sizes become graph inputs."""

@@ -324,6 +324,8 @@ def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bo
     builder = recorder.builder
     if memory.is_uncertain:
         raise GraphBreak(breaks.TENSOR_MUTATION, "its layout is not known")
+    if builder.arm is not None:
+        part = _in_arm(recorder, value, memory, part)
     needs = builder.needs_gradient(memory.value), builder.needs_gradient(part)
     is_recorded = recorder.grad_enabled
     if is_recorded and not any(step.op is TABLE.detach for step in steps):
@@ -342,7 +344,8 @@ def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bo
         recorder.move_retained(memory.base, memory.value.node, changed.node)
     else:
         old = builder.without_gradient(memory.elements)
-        elements = changed = _own(recorder, _put(builder, old, steps, part))
+        with builder.outside_arm():  # the place suits everything, and so must what is put there
+            elements = changed = _own(recorder, _put(builder, old, steps, part))
         if needs[0]:
             changed = builder.with_history_of(memory.value, elements)
     builder.lay_out(changed, memory.strides)
@@ -364,6 +367,25 @@ def write(recorder: "Recorder", value: TensorValue, part: graph.Value, hides: bo
     _count_for_moved(recorder, steps)
     if is_recorded and steps and recorder.tape.retained:
         read(recorder, value)  # it retains the gradient of what it holds now
+
+
+def _in_arm(
+    recorder: "Recorder", value: TensorValue, memory: MemoryContents, part: graph.Value
+) -> graph.Value:
+    """What is written in an arm of a jump: where Python runs the other one, what was there.
+
+    Raises:
+        GraphBreak: gradients pass, or a tensor that existed counts its writes.
+    """
+    builder = recorder.builder
+    arm, old = builder.arm, read(recorder, value)
+    if any(map(builder.needs_gradient, (part, old, memory.value))) or memory.has_history:
+        raise GraphBreak(breaks.TENSOR_MUTATION, "a gradient passes through an arm that writes")
+    is_counted = not any(step.is_data for step in recorder.heap[value.identity].steps)
+    if is_counted and recorder.existing(memory.base) is not None:
+        raise GraphBreak(breaks.TENSOR_MUTATION, "an arm writes to a tensor of the caller's")
+    found: graph.Value = TABLE.where(arm, part, old)
+    return found
 
 
 def _refuse_kept(written: Any) -> None:

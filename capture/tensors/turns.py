@@ -186,6 +186,15 @@ def numbers_of(
     return [_shortest(row) for row in rows], now
 
 
+def goes_in_steps(name: str, pair: tuple[int | float, Any]) -> bool:
+    """Whether a variable holds an int that goes up in equal steps.
+
+    Args:
+        pair: what it holds in the first turn, and what it holds after a turn.
+    """
+    return _in_steps(range(1), {name: pair}, ()) is not None
+
+
 def _in_steps(
     counter: range, carried: Mapping[str, tuple[int | float, Any]], wanted: Sequence[Scalar]
 ) -> tuple[list[Steps | Listed], dict[str, int | float]] | None:

@@ -256,6 +256,11 @@ np.errstate(divide='ignore') and x | V
 np.isfinite(x).all() | V
 x.dot(y) | V W
 np.matmul(x, x, out=np.zeros((4, 4))) | S
+x[x > 0] | V
+x[x > 0].mean() | V
+np.vander(x, 3) | V
+np.count_nonzero(x > 0) | V
+x[x > 0].max() + np.sum(x[x < 0]) | V
 """
 
 #: Where contents of arrays choose sizes or Python values, and what NumPy alone can do.
@@ -278,8 +283,6 @@ np.nonzero(x > 0) | V
 np.argwhere(x > 0) | V
 np.flatnonzero(x > 0) | V
 np.where(x > 0) | V
-x[x > 0] | V
-x[x > 0].mean() | V
 np.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: v]) | V
 np.choose(x > 0, [x, y]) | V W
 np.argsort(x) | V
@@ -298,7 +301,6 @@ np.delete(x, 0) | V
 np.cbrt(x) | V
 np.modf(x) | V
 np.polyfit(np.arange(8.0), x, 2) | V
-np.vander(x, 3) | V
 np.isin(x, [1, 2]) | I
 np.put(x, [0, 1], 5.0) | V
 x.tolist() | V
@@ -314,7 +316,6 @@ x + np.random.default_rng(0).normal(size=8) | V
 np.power(2, x) | I
 2 ** x | I
 x ** x | I
-np.count_nonzero(x > 0) | V
 bool(np.any(x > 0)) | V
 np.lexsort((x, y)) | V W
 max(x) | V

@@ -69,6 +69,9 @@ BRANCHES = [
     "if u != 0: u = 12 // u\n else: u = u + 2", "if $c: u = u + 1", "$a = pick($a, $i)",
     "if $c: u = ns[u % 7]", "if u < 7: u = ns[u] + 1", "m = $a.sum(); m = m if m < 2 else m * 0.5",
     "if $c:\n  if $c: $s\n  else: $s\n else: $s", "if $c: d = $a * 0.5; $a = d + 1",
+    "if $c: n += 1", "if $c: n += 2\n else: n = $i", "if $c: n = n * 2 - $i; f = not f",
+    "if n > 5: $a = $a * 0.5", "if $c: w[n % 5, 1] += 1", "$a = $a + n * 0.5 if $c else $a",
+    "if $c:\n  for h in range(3): w[h] += $a",
 ]  # fmt: skip
 HELPER = """
 def pick(x, i):
@@ -82,6 +85,7 @@ HEADS = [
     ["for x, i in zip(ys[:{n}], range({m}, 2, -3)):"], ["for i in reversed(range({n})):"],
     ["for i, (x, y) in enumerate(zip(ys, reversed(list(w[:{n}])))):"],
     ["a = a + 1", "while a.abs().sum() > 2.0 and q < 40:", " a = a * 0.7; q += 1"],
+    ["c = c + 1", "while c.abs().sum() > 0.5:", " c = c * 0.7; q += 2", " if q > 60: break"],
     ["b = b.clone()", "while q < 40 and b.abs().sum() > 0.5:", " b = b * 0.7; q += 1"],
 ]  # fmt: skip
 
@@ -127,7 +131,7 @@ def text(seed: int) -> str:
     has_branches = seed % 4 == 2
     if has_branches:
         number = ("np.int64({})" if is_of_arrays(seed) else "dj.tensor({})").format
-        lines.insert(2, f"u = {number(3)} + 0; m = a.sum(); ns = xs[:, 0] * 7")
+        lines.insert(2, f"n = 0; f = False; u = {number(3)} + 0; m = a.sum(); ns = xs[:, 0] * 7")
         lines.insert(3, "ns = ns.astype(np.int64)" if is_of_arrays(seed) else "ns = ns.long()")
         for _ in range(chosen.randint(1, 3)):
             lines += (" " + branch(chosen, statement)).split("\n")
@@ -136,9 +140,9 @@ def text(seed: int) -> str:
     if chosen.random() < 0.3 and not has_branches:
         lines.append(" if a.abs().sum() < 0.5: break")
     names = chosen.sample(
-        ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x"], chosen.randint(2, 5)
+        ["a", "b", "c", "k", "t", "i", "d", "p", "lst", "v", "x", "q"], chosen.randint(2, 5)
     )
-    names += ["u", "m"] * has_branches
+    names += ["u", "m", "n", "f"] * has_branches
     names += [chosen.choice(JOINED)] * any("append" in line for line in lines)
     names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")

@@ -19,7 +19,8 @@ from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.immutables import NUMPY_NUMBERS, is_numpy_number
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.basic import as_python, at_once, is_known, is_none, type_of
-from dynajit.capture.python.builtins.table import special
+from dynajit.capture.python.builtins import chosen as masks
+from dynajit.capture.python.builtins.table import SPECIAL, special
 from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.tensors.arrays import (
     flip,
@@ -38,6 +39,8 @@ from dynajit.capture.python.tensors.arrays import (
     written_in_python,
 )
 from dynajit.capture.python.tensors.autograd import data_of
+from dynajit.capture.python.tensors.chosen import is_by_mask
+from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_count
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
@@ -97,6 +100,15 @@ def _as_tensors(machine: Machine, value: Value, name: str, given: "Given") -> Va
     return value
 
 
+def _as_key_of_tensors(machine: Machine, key: Value) -> Value:
+    """A key with tensors for arrays and numbers, those that the launch computes included."""
+    if isinstance(key, TupleValue) and key.cls is tuple:
+        return TupleValue(tuple(_as_key_of_tensors(machine, item) for item in key.items))
+    if is_count(key) and key.python_type is int:
+        return as_index(machine, key)
+    return _as_tensors(machine, key, "ndarray.__getitem__", {})
+
+
 def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given") -> Value:
     """A result: an argument itself, or an array or a number over a tensor."""
     if isinstance(made, TupleValue):
@@ -127,9 +139,41 @@ def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given"
 Given: TypeAlias = dict[int, ObjectValue]
 
 
+#: Functions by elements that take a number of Python's which the launch computes.
+_BESIDE_NUMBERS: Final = frozenset(
+    FUNCTIONS[f] for f in (np.add, np.subtract, np.multiply, np.divide)
+)
+
+
+def _with_own_numbers(machine: Machine, name: str, args: list[Value]) -> list[Value]:
+    """Two operands, of which one is a number that the launch computes: as one of the other's.
+
+    Raises:
+        GraphBreak: the other one does not hold floats.
+    """
+    own = [is_count(value) for value in args]
+    if not any(own):
+        return args
+    place = own.index(True)
+    other = args[1 - place] if len(args) == 2 else args[place]
+    if not is_array(other):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"numpy.{name} of what a loop has counted")
+    dtype = tensor_type(machine, memory_in(machine, other)).dtype
+    number = as_float_of(machine, args[place], dtype)
+    if number is None:
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, f"numpy.{name} of what a loop has counted")
+    made = new_array(machine, number, dtype.numpy.type)
+    return [made, other] if not place else [other, made]
+
+
 def _call(
     machine: Machine, name: str, function: Any, args: list[Value], keywords: dict[str, Value]
 ) -> Value:
+    if any(map(is_by_mask, (*args, *keywords.values()))):
+        keywords = {key: value for key, value in keywords.items() if not is_absent(value)}
+        return masks.called(machine, _call, name, function, args, keywords)
+    if function in _BESIDE_NUMBERS:
+        args = _with_own_numbers(machine, name, args)
     target = _only_target(keywords.pop("out", NONE))
     is_of_elements = function in ELEMENTWISE
     condition = keywords.pop("where", NONE) if is_of_elements else NONE
@@ -187,6 +231,11 @@ def _call(
         made = native_call(machine, _named(shapes.chosen_value, name), chosen, {})
     _write(machine, target, constant(...), made, shapes.value_of_loop)
     return target
+
+
+def call_of_arrays(machine: Machine, original: Any, args: list[Value]) -> Value:
+    """A function of NumPy's, called with arrays and numbers of its own."""
+    return _call(machine, name_of(original), FUNCTIONS[original], args, {})
 
 
 def _only_target(target: Value) -> Value:
@@ -377,11 +426,16 @@ def _refuse(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
 def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     array, key = args
     assert isinstance(array, ObjectValue)
+    if is_by_mask(array) or is_by_mask(key):
+        raise masks.refused("ndarray.__getitem__")
+    by_mask = masks.chosen_by(machine, array, key)
+    if by_mask is not None:
+        return by_mask
     if is_odd(array) or _goes_back(key):
         view = _read_odd(machine, array, key)
         if view is not None:
             return view
-    wanted = place_in_turn(machine, _as_tensors(machine, key, "ndarray.__getitem__", {}))
+    wanted = place_in_turn(machine, _as_key_of_tensors(machine, key))
     tensor = tensor_in(machine, array)
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})
@@ -497,12 +551,21 @@ def _store(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> V
     array, key, value, *rest = args
     name = "ndarray.__setitem__"
     cast = shapes.value_of_loop if rest else shapes.value_for
+    if is_by_mask(array):
+        if not rest:
+            raise masks.refused(name)
+        masks.update(machine, array, value)
+        return NONE
+    if is_by_mask(value):
+        if rest:
+            raise masks.refused(name)
+        key, value = constant(...), masks.put_back(machine, array, key, value)
     if _goes_back(key):
         assert isinstance(array, ObjectValue)
         part = _read_odd(machine, array, key)
         assert part is not None
         array, key = part, constant(...)
-    wanted = _as_tensors(machine, key, name, {})
+    wanted = _as_key_of_tensors(machine, key)
     _write(machine, array, wanted, _as_tensors(machine, value, name, {}), cast)
     return NONE
 
@@ -567,6 +630,8 @@ _VIEWS: Final[dict[str, Any]] = {"T": _transposed, "real": _part("real"), "imag"
 def _fact(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
     name, array = as_python(machine, args[0]), args[1]
     assert isinstance(array, ObjectValue)
+    if is_by_mask(array):
+        return masks.fact(machine, name, array)
     is_number = DISGUISED[array.cls] is not np.ndarray
     if name == "T" and is_number:
         return array
@@ -606,6 +671,37 @@ for _original, _function in FUNCTIONS.items():
     _behind = getattr(_original, "_implementation", None)
     if isinstance(_behind, BuiltinFunctionType) and _behind not in FUNCTIONS:
         _enter(_behind, _function)
+
+
+_count_by_axis: Final = SPECIAL[np.count_nonzero]
+
+#: What NumPy counts in: an int in older versions, a number of its own in others.
+_COUNTS: Final[type] = type(np.count_nonzero(np.zeros(1)))
+
+
+@special(np.count_nonzero)
+def _count_nonzero(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Steps[Value]:
+    if len(args) == 1 and not keywords and is_array(args[0]):
+        counted = masks.counted(machine, tensor_in(machine, args[0]))
+        if _COUNTS is int:
+            return counted
+        return new_array(machine, as_index(machine, counted), _COUNTS)
+    return (yield from _count_by_axis(machine, args, keywords))
+
+
+def _enter_places(original: Any) -> None:
+    """A function that gives places, of which there are as many as the data say."""
+
+    @special(original)
+    @at_once
+    def handler(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Value:
+        raise GraphBreak(
+            breaks.DATA_DEPENDENT_VALUE, f"numpy.{name_of(original)}: how many there are"
+        )
+
+
+for _original in (np.nonzero, np.flatnonzero, np.argwhere, np.unique):
+    _enter_places(_original)
 
 
 # --------------------------------------------------------------- dtypes, and what NumPy asks itself

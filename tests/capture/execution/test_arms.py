@@ -3,7 +3,13 @@
 from types import FunctionType
 
 from dynajit.capture.bytecode.instructions import Body, decode
-from dynajit.capture.execution.arms import RETURN, jump_at, lies_in_loop, meeting
+from dynajit.capture.execution.arms import (
+    RETURN,
+    jump_at,
+    lies_in_loop,
+    meeting,
+    meeting_behind_loops,
+)
 
 
 def body_and_jumps(function: FunctionType) -> tuple[Body, list[int]]:
@@ -68,3 +74,36 @@ def test_an_arm_that_raises_or_has_a_loop_meets_nothing():
     for function in (raises, has_a_loop):
         body, places = body_and_jumps(function)
         assert meeting(body, places[0]) is None
+
+
+def test_arms_with_loops_meet_behind_them():
+    def has_loops(x, y):
+        if x > 1:
+            for i in range(3):
+                x = x + i
+        else:
+            while x < y:
+                x = x * 2
+        return x + y
+
+    def goes_round(x):
+        while True:
+            y = x * 2
+            if x > 1:
+                break
+            x = x + 1
+        return y
+
+    def raises(x):
+        if x > 1:
+            raise ValueError
+        return x
+
+    for function in (has_loops, goes_round):
+        body, places = body_and_jumps(function)
+        assert meeting(body, places[0]) is None
+        end = meeting_behind_loops(body, places[0])
+        assert end == RETURN or body[end].operation in ("LOAD_FAST", "RETURN_VALUE")
+
+    body, places = body_and_jumps(raises)
+    assert meeting_behind_loops(body, places[0]) is None

@@ -111,18 +111,6 @@ def power_iteration(a, tolerance):
     return x @ (a @ x)
 
 
-#: Programs, arguments, and how many graphs and loops a call has.
-LOOPS = [
-    (halve, (X, 0.1), 2, 1), (halve_sum, (X, 0.1), 1, 1), (halve_sum, (X, 1e9), 1, 1),
-    (halve_at_most, (X, 0.1, 5), 1, 1), (halve_at_most, (X, 0.1, 500), 1, 1),
-    (conjugate_gradient, (SYMMETRIC, X, 1e-8), 1, 1), (newton, (X + 1,), 1, 1),
-    (range_with_break, (X, 0.1, 3), 1, 1), (range_with_break, (X, 0.1, 500), 1, 1),
-    (pairs, (X, 0.1), 1, 1), (leaves_in_the_middle, (X, 0.1), 1, 1), (negated, (X, 0.1), 1, 1),
-    (with_else, (X, 0.1), 1, 1), (power_iteration, (SYMMETRIC, 1e-4), 1, 1),
-    (halve_sum, (X * float("nan"), 0.1), 1, 1), (negated, (X * float("-inf"), 0.1), 1, 1),
-]  # fmt: skip
-
-
 def counts_turns(x, tolerance, n):
     k = 0
     while x.sum() > tolerance and k < n:
@@ -137,6 +125,79 @@ def counter_of_the_break(x, tolerance, n):
         if x.sum() < tolerance:
             break
     return x, i
+
+
+def counts_down(x, tolerance):
+    x, k = x + 1, 3
+    while x.sum() > tolerance:
+        x = x * 0.5
+        k -= 2
+    return {"x": x, "left": [k, (k,)]}
+
+
+def counts_in_a_tuple(x, tolerance):
+    state = (x + 1, 0)
+    while state[0].sum() > tolerance:
+        state = (state[0] * 0.5, state[1] + 3)
+    return state
+
+
+def numbers_of_all_kinds(x, tolerance, n):
+    x, k, t, p = x + 1, 0, 0.0, 1
+    while x.sum() > tolerance and k < n:
+        x = x * 0.5 + t
+        t += 0.001
+        p = p * 3 % 7
+        k += 1
+    return x, k, t, p
+
+
+def arithmetic_with_a_count(x, tolerance):
+    x, k = x + 1, 0
+    while x.sum() > tolerance:
+        x = x * 0.5
+        k += 1
+    return k + 1, 2 * k - 7, -k, k * k, abs(3 - k), k > 3, 5 == k, 100 >= k, k != 0, x
+
+
+def count_in_an_error(x, tolerance):
+    x, k = x + 1, 0
+    while x.sum() > tolerance:
+        x = x * 0.5
+        k += 1
+    try:
+        raise ValueError(k)
+    except ValueError as error:
+        return x, error.args
+
+
+def leaves_with_the_count(x, tolerance):
+    x, k = x + 1, 0
+    while True:
+        x = x * 0.5
+        k += 1
+        if x.sum() < tolerance:
+            return x, k
+
+
+#: Programs, arguments, and how many graphs and loops a call has.
+LOOPS = [
+    (halve, (X, 0.1), 2, 1), (halve_sum, (X, 0.1), 1, 1), (halve_sum, (X, 1e9), 1, 1),
+    (halve_at_most, (X, 0.1, 5), 1, 1), (halve_at_most, (X, 0.1, 500), 1, 1),
+    (conjugate_gradient, (SYMMETRIC, X, 1e-8), 1, 1), (newton, (X + 1,), 1, 1),
+    (range_with_break, (X, 0.1, 3), 1, 1), (range_with_break, (X, 0.1, 500), 1, 1),
+    (pairs, (X, 0.1), 1, 1), (leaves_in_the_middle, (X, 0.1), 1, 1), (negated, (X, 0.1), 1, 1),
+    (with_else, (X, 0.1), 1, 1), (power_iteration, (SYMMETRIC, 1e-4), 1, 1),
+    (counts_turns, (X, 0.1, 5), 2, 1), (counts_turns, (X + 0, 0.1, 500), 2, 1),
+    (counter_of_the_break, (X, 0.1, 500), 1, 1), (counter_of_the_break, (X, 0.1, 2), 1, 1),
+    (counts_down, (X, 0.1), 1, 1), (counts_down, (X, 1e9), 1, 1),
+    (counts_in_a_tuple, (X, 0.1), 1, 1), (counts_in_a_tuple, (X, 1e9), 1, 1),
+    (numbers_of_all_kinds, (X, 0.5, 500), 1, 1), (numbers_of_all_kinds, (X, 0.5, 3), 1, 1),
+    (numbers_of_all_kinds, (X, 1e9, 500), 1, 1),
+    (arithmetic_with_a_count, (X, 0.1), 1, 1), (arithmetic_with_a_count, (X, 1e9), 1, 1),
+    (count_in_an_error, (X, 0.1), 1, 1), (leaves_with_the_count, (X, 0.1), 1, 1),
+    (halve_sum, (X * float("nan"), 0.1), 1, 1), (negated, (X * float("-inf"), 0.1), 1, 1),
+]  # fmt: skip
 
 
 def two_names(x, tolerance):
@@ -183,6 +244,35 @@ def other_dtype_later(x, tolerance):
     return x
 
 
+def counts_beyond_an_int64(x, tolerance):
+    x, k = x + 1, 1 << 61
+    while x.sum() > tolerance:
+        x = x * 0.5
+        k += 1 << 60
+    return x, k
+
+
+def asks_for_the_count(x, tolerance):
+    x, k = x + 1, 0
+    while x.sum() > tolerance:
+        x = x * 0.5
+        k += 1
+    texts = f"{k:03d}", f"{k} {k:.1f}", str(k), repr(k), bool(k), "ab" * k
+    numbers = k / 2, k // 2, k % 3, k**2, 1.5 * k, k + True, divmod(k, 3), max(k, 3), sum([k, 1])
+    others = {k: 1}, [k] == [8], k in (1, 8), [0] * k, list(range(k)), hash(k), k.bit_length()
+    kinds = type(k), isinstance(k, int), k is None, int(k), float(k), round(k), k.real, k & 1
+    return texts, numbers, others, kinds, x * k, x[:k], k * x
+
+
+def identity_of_the_count(x, tolerance):
+    x, k = x + 1, 0
+    while x.sum() > tolerance:
+        x = x * 0.5
+        k += 1
+    eight, true = int("8"), bool(x.shape)
+    return x, k is eight, k is k, (k > 3) is true
+
+
 def set_in_turns_only(x, tolerance):
     x = x + 1
     y = None
@@ -193,8 +283,10 @@ def set_in_turns_only(x, tolerance):
 
 
 OTHERS = [
-    (counts_turns, (X, 0.1, 5)), (counts_turns, (X, 0.1, 500)), (counts_turns, (X, 0.1, 0)),
-    (counter_of_the_break, (X, 0.1, 500)), (counter_of_the_break, (X, 0.1, 1)),
+    (counts_turns, (X, 0.1, 0)), (numbers_of_all_kinds, (X, 0.5, 0)),
+    (counter_of_the_break, (X, 0.1, 1)),
+    (counts_beyond_an_int64, (X, 0.1)), (asks_for_the_count, (X, 0.1)),
+    (identity_of_the_count, (X, 0.1)),
     (two_names, (X, 0.1)), (two_names, (X, 1e9)), (decides_by_data, (X, 0.1)), (writes, (X, 0.1)),
     (collects, (X, 0.1)), (grows, (X, 60.0)), (other_dtype_later, (X, 0.1)),
     (set_in_turns_only, (X, 0.1)), (set_in_turns_only, (X, 1e9)),
@@ -204,7 +296,9 @@ OTHERS = [
 def assert_same(expected: Any, found: Any) -> None:
     """Equal in values, types, dtypes, shapes and strides."""
     assert type(expected) is type(found)
-    if isinstance(expected, (tuple, list)):
+    if isinstance(expected, dict):
+        assert_same([*expected.items()], [*found.items()])
+    elif isinstance(expected, (tuple, list)):
         assert len(expected) == len(found)
         for a, b in zip(expected, found, strict=True):
             assert_same(a, b)

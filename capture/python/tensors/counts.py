@@ -1,0 +1,130 @@
+"""Numbers and truths of Python's that the launch computes, as values.
+
+They are instances of forms that hold a tensor (`capture.library.counts`). Python's ints have no
+end, those of the graph do: what may be too large is not computed.
+"""
+
+from typing import Any, Final, TypeGuard
+
+from dynajit.capture import breaks
+from dynajit.capture.breaks import GraphBreak
+from dynajit.capture.library import counts as forms
+from dynajit.capture.machine.machine import Machine
+from dynajit.capture.python.tensors.arrays import elements_of, made_like
+from dynajit.capture.tensors.turns import is_of_a_turn
+from dynajit.capture.values.objects import ObjectContents, ObjectValue
+from dynajit.capture.values.symbolic import Constant, Scalar, Value
+from dynajit.capture.values.tensors import TensorValue
+from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import bool_, float32, float64, int64
+from dynajit.ir import graph
+from dynajit.ops import TABLE
+from dynajit.ops.calls.arguments import cast
+
+_FORMS: Final[dict[Any, Any]] = {int: forms.COUNT, float: forms.FLOAT, bool: forms.TRUTH}
+
+#: Class of a number -> the dtype of its tensor.
+DTYPES: Final[dict[Any, Any]] = {int: int64, float: float64, bool: bool_}
+
+
+def is_count(value: Value) -> TypeGuard[ObjectValue]:
+    """True for a number or a truth that the launch computes."""
+    return isinstance(value, ObjectValue) and any(value.cls is form for form in _FORMS.values())
+
+
+def is_number(value: Value) -> bool:
+    """True for an int, a float or a truth of Python's, computed or not."""
+    return any(value.python_type is kind for kind in _FORMS)
+
+
+def counted_in(machine: Machine, value: Value) -> TensorValue | None:
+    """The tensor of a number that the launch computes; None for all other values."""
+    if not is_count(value):
+        return None
+    machine.recorder.use(value)
+    found = machine.heap[value.identity].written["tensor"]
+    assert isinstance(found, TensorValue)
+    return found
+
+
+def new_count(machine: Machine, tensor: TensorValue, kind: Any) -> ObjectValue:
+    """The int, float or truth that a tensor of one element holds."""
+    contents = ObjectContents(None, {"tensor": tensor})
+    return ObjectValue(machine.heap.allocate(contents), _FORMS[kind])
+
+
+def held_number(machine: Machine, value: Value) -> graph.Value | None:
+    """A number of Python's as one of the graph, of one element; None: it cannot be.
+
+    Literals are relied on; of numbers that are known when the code runs only those of a turn are
+    taken, which are found for all turns ahead, and floats.
+    """
+    recorder, kind = machine.recorder, value.python_type
+    tensor = counted_in(machine, value)
+    if tensor is not None:
+        found: graph.Value = recorder.graph_value(tensor)
+        return found
+    given: Any
+    if isinstance(value, Constant) and any(type(value.value) is known for known in DTYPES):
+        if type(value.value) is int and abs(value.value) >= 1 << 61:
+            return None
+        recorder.use(value)
+        given = value.value
+    elif isinstance(value, Scalar) and kind is not bool:
+        if not is_of_a_turn(value):
+            return None
+        given = recorder.lift_scalar(value)
+    else:
+        return None
+    attributes = {"shape": (), "dtype": DTYPES[kind], "device": CPU}
+    made: graph.Value = recorder.builder.handle(TABLE.full, (given,), attributes)
+    return made
+
+
+def fits(machine: Machine, value: graph.Value) -> bool:
+    """Whether an int of the graph is the one that Python has, however large that is.
+
+    In a turn that is tried it may not be known yet: it is asked of the loop that becomes of it.
+    """
+    if value.dtype is not int64:
+        return True
+    recorder = machine.recorder
+    return bool(recorder.intervals.fits(value.node, bool(recorder.turns)))
+
+
+def as_float_of(machine: Machine, value: Value, dtype: Any) -> TensorValue | None:
+    """A number beside elements of a dtype of floats, as one of them; None: it is not known."""
+    held = held_number(machine, value)
+    if held is None or dtype not in (float32, float64) or held.dtype is bool_:
+        return None
+    if not fits(machine, held):
+        return None
+    made: TensorValue = machine.recorder.new_tensor(cast(cast(held, float64), dtype))
+    return made
+
+
+def as_index(machine: Machine, value: Value) -> TensorValue:
+    """An int that the launch computes, as what chooses a place.
+
+    Raises:
+        GraphBreak: it may not fit an int64.
+    """
+    found = counted_in(machine, value)
+    assert found is not None
+    if not fits(machine, machine.recorder.graph_value(found)):
+        raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "an index that a loop has counted")
+    return found
+
+
+def handed_on(machine: Machine, value: Value) -> TensorValue | None:
+    """The tensor that a value is, or that it is over: an array of NumPy's, or a number that the
+    launch computes; None for all other values."""
+    found = counted_in(machine, value)
+    return elements_of(machine, value) if found is None else found
+
+
+def like(machine: Machine, value: Value, tensor: TensorValue) -> Value:
+    """A tensor as it is, or what is over it, of the class that a value has."""
+    if is_number(value):
+        return new_count(machine, tensor, value.python_type)
+    return made_like(machine, value, tensor)
