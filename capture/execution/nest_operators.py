@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.capture.execution.nest_values import (
+    LARGEST_MEDIUM,
     MEDIUM,
     PYTHON_DTYPES,
     SMALL,
@@ -181,6 +182,11 @@ class Operators:
             return
         self.require_compared("ge", number.dtype, number.operand, low)
         self.require_compared("le", number.dtype, number.operand, high)
+
+    def require_medium(self, number: Number) -> None:
+        """Refuse an int of Python's that is not small enough for sums of a few."""
+        if number.extent is WHOLE:
+            self._require_between(number, -LARGEST_MEDIUM, LARGEST_MEDIUM)
 
     def _quotient_of_ints(self, a: Number, b: Number) -> Number:
         self._require_divisor(b)

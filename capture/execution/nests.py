@@ -18,6 +18,7 @@ from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution.nest_flow import Exit, Flow
 from dynajit.capture.execution.nest_values import (
+    LARGEST_MEDIUM,
     PYTHON_DTYPES,
     WHOLE,
     Array,
@@ -30,7 +31,6 @@ from dynajit.capture.execution.nest_values import (
 )
 from dynajit.capture.execution.tried_turns import may_try
 from dynajit.capture.library import arrays as forms
-from dynajit.capture.library.left_numbers import LEFT_NUMBERS
 from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.python.tensors.arrays import (
@@ -41,6 +41,7 @@ from dynajit.capture.python.tensors.arrays import (
     new_array,
 )
 from dynajit.capture.python.tensors.autograd import data_of
+from dynajit.capture.python.tensors.counts import counted_in, new_count
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import store_whole
 from dynajit.capture.tensors import memory as tensor_memory
@@ -53,7 +54,6 @@ from dynajit.capture.values.containers import (
     SetValue,
     TupleValue,
 )
-from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
@@ -311,8 +311,9 @@ class _Nest:
         if isinstance(value, TupleValue) and value.cls is tuple:
             recorder.use(value)
             return Group(tuple(map(self._convert, value.items)))
-        if isinstance(value, ObjectValue) and value.cls in LEFT_NUMBERS.values():
-            return self._left_number(value)
+        left = counted_in(self._executor, value)
+        if left is not None and value.python_type in (int, float):
+            return self._left_number(value.python_type, left)
         return self._array(value) if is_array(value) else Outer(value)
 
     def _literal(self, literal: Any, value: Value) -> Any:
@@ -322,10 +323,9 @@ class _Nest:
             return Group(tuple(self._literal(item, constant(item)) for item in literal))
         return Outer(value)
 
-    def _left_number(self, value: ObjectValue) -> Number:
-        """A number of Python's that another nest has left."""
-        tensor = self._executor.heap[value.identity].written["tensor"]
-        dtype = PYTHON_DTYPES[value.python_type]
+    def _left_number(self, kind: Any, tensor: TensorValue) -> Number:
+        """A number of Python's that another loop has left."""
+        dtype = PYTHON_DTYPES[kind]
         held = self._recorder.graph_value(tensor)
         return Number(self._loaded(held, dtype), dtype, True, WHOLE)
 
@@ -449,8 +449,11 @@ class _Nest:
             if _key_of_exit(exit) != wanted:
                 steps.append(Step("refuse"))
                 continue
+            flow.steps = steps
             for name, value in exit.locals.items():
                 if isinstance(value, Number) and _class_of(value) is not None:
+                    if value.is_python and value.dtype is dtypes.int64:
+                        flow.require_medium(value)  # what is computed of it behind the loop fits
                     target = Register(f"left_{self._place(name)}", value.dtype)
                     steps.append(Step("set", target, (value.operand,), value.dtype))
             steps.append(Step("leave"))
@@ -536,6 +539,8 @@ class _Nest:
         for name, value in results.items():
             made = self._recorder.new_tensor(value)
             kind = _class_of(exit.locals[name])
+            if kind is int:
+                self._recorder.intervals.note(value.node, (-LARGEST_MEDIUM, LARGEST_MEDIUM))
             frame.locals[name] = self._made(made, kind)
         if (counter := self._counter()) in results:
             ends = [value.value for value in self._loop.arguments if isinstance(value, Constant)]
@@ -545,11 +550,9 @@ class _Nest:
 
     def _made(self, tensor: TensorValue, kind: Any) -> Value:
         """A number of a class over a tensor."""
-        form = LEFT_NUMBERS.get(kind)
-        if form is None:
-            return new_array(self._executor, tensor, kind)
-        contents = ObjectContents(None, {"tensor": tensor})
-        return ObjectValue(self._executor.heap.allocate(contents), form)
+        if kind in PYTHON_DTYPES:
+            return new_count(self._executor, tensor, kind)
+        return new_array(self._executor, tensor, kind)
 
     def _is_stored(self, name: str) -> bool:
         first, last = self._loop.head, len(self._frame.body)

@@ -12,7 +12,6 @@ from typing import Any, Final, NoReturn, TypeGuard
 
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
-from dynajit.capture.library.left_numbers import LEFT_FORMS
 from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Steps
 from dynajit.capture.machine.machine import Machine
@@ -130,7 +129,6 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     in_place = symbol.endswith("=")
     plain = symbol.removesuffix("=") if in_place else symbol
     function, name = BINARY[plain]
-    _refuse_left_numbers(symbol, a, b)
     a, b = beside_tensors(machine, name, a, b)
     found = yield from _overridden(machine, name, in_place, a, b)
     if found is not None:
@@ -189,18 +187,6 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     if is_known(a) and is_known(b):
         return _fold_known(machine, _IN_PLACE[plain] if in_place else function, a, b)
     refuse(machine, symbol, _IN_PLACE[plain] if in_place else function, [a, b])
-
-
-def _refuse_left_numbers(symbol: str, a: Value, b: Value) -> None:
-    """Leave operators of numbers of Python's that the graph computes to Python.
-
-    Raises:
-        GraphBreak: there is one.
-    """
-    for value in (a, b):
-        if isinstance(value, ObjectValue) and type(value.cls) is type and value.cls in LEFT_FORMS:
-            detail = f"{value.python_type.__name__} {symbol}"
-            raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, detail)
 
 
 def _overridden(
@@ -438,7 +424,6 @@ def unary(machine: Machine, symbol: str, value: Value) -> Steps[Value]:
 
 def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
     """`a symbol b` for one of the six comparisons."""
-    _refuse_left_numbers(symbol, a, b)
     function, forward, backward = COMPARISONS[symbol]
     a, b = beside_tensors(machine, symbol, a, b)
     if isinstance(a, TensorValue) or isinstance(b, TensorValue):
