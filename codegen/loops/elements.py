@@ -261,12 +261,15 @@ def _pointwise(elements: Elements, node: Node, index: tuple[Number, ...]) -> Exp
     promoting = [
         type for name, type in zip(node.op.inputs, types, strict=True) if name not in rule.uncast
     ]
-    compute = rule.compute(promoted_dtype(promoting)) if promoting else None
+    promoted = promoted_dtype(promoting) if promoting else dtypes.bool_
+    compute = rule.compute(promoted) if promoting else None
     operands = []
     for name, argument, type in zip(node.op.inputs, node.args, types, strict=True):
         if type is None:
             raise InternalError(f"{node.name}: None is no operand of {node.op.name}")
         value = elements.at(argument, broadcast_index(index, type.shape))
+        if promoting and rule.rounds_to(type, promoted):
+            value = cast(value, promoted)
         own = dtypes.compute_dtype(value.dtype)
         target = own if name in rule.uncast or compute is None else compute
         operands.append(Scalar(cast(value, target)))

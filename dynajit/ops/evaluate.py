@@ -199,7 +199,27 @@ def _make_plan(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any], xp:
     result = _tensor_type(op, inputs, attributes)
     rule = op.rule
     function, namespace = (rule.body, _NUMPY) if rule.array is None else (rule.array, xp)
+    if op.kind is Kind.POINTWISE and rule.rounds:
+        function = _rounding(function, rule, [type_of_operand(x) for x in inputs])
     return Plan(function, namespace, _casts_of(op, inputs), result.dtype.numpy)
+
+
+def _rounding(function: Callable[..., Any], rule: Any, types: Sequence[Any]) -> Callable[..., Any]:
+    """The function, of operands that are rounded first as its rule says."""
+    promoted = promoted_dtype(types)
+    places = [i for i, type in enumerate(types) if rule.rounds_to(type, promoted)]
+    if not places:
+        return function
+
+    def rounded(namespace: Any, *operands: Any, **attributes: Any) -> Any:
+        given = list(operands)
+        for i in places:
+            given[i] = _converted(
+                _converted(given[i], promoted.numpy, False), given[i].dtype, False
+            )
+        return function(namespace, *given, **attributes)
+
+    return rounded
 
 
 def _tensor_type(op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:

@@ -83,6 +83,20 @@ L.ldexp(tensor([1.5, 2.0], dtype=L.float16), tensor([2, 3]))
 L.ldexp(tensor([1.5, 2.0], dtype=L.bfloat16), tensor([2, -3]))
 L.ldexp(tensor([1.5, 2.0], dtype=L.float16), tensor([2.0, 3.0]))
 L.ldexp(tensor([1, 2]), tensor([2, 3]))
+F.threshold(tensor([0.3, 7.3, -0.3], dtype=L.bfloat16), 0.3, 0.1)
+""",
+    "numbers beside floats of 16 bits": """
+x = tensor([0.3, 0.301, 7.3, 256.0], dtype=L.bfloat16); [x == 0.3, x != 0.3, x == 257]
+x = tensor([0.3, 0.301, 7.3, 256.0], dtype=L.bfloat16); [x < 0.3, x <= 0.3, x > 0.3, x >= 0.3]
+x = tensor([0.3, 0.301, 7.3, 256.0], dtype=L.bfloat16); [x + 0.3, x - 0.3, 0.3 - x, x + 257]
+x = tensor([0.3, 0.301, 7.3, 256.0], dtype=L.bfloat16); [x % 0.3, 0.3 % x, x.fmod(0.3)]
+x = tensor([0.3, 0.301, 7.3, 256.0], dtype=L.bfloat16); [x * 0.3, x / 0.3, x // 0.3]
+x = tensor([0.3, 0.301, 7.3], dtype=L.bfloat16); [x ** 0.3, 0.3 ** x, x ** 2, x ** 3]
+x = tensor([0.3, 0.301, 7.3], dtype=L.float16); [x == 0.3, x < 0.3, x + 0.3, x - 0.3, x % 0.3]
+x = tensor([0.3, 7.3], dtype=L.bfloat16); [x == tensor(0.3), x % tensor(0.3), x + tensor(0.3)]
+x = tensor([0.3, 7.3], dtype=L.bfloat16); x.sub_(0.3); x
+x = tensor([0.3, 7.3], dtype=L.bfloat16); x.remainder_(0.3); x
+x = tensor([1.7, 3.0], dtype=L.bfloat16, requires_grad=True); (0.3 ** x).sum().backward(); x.grad
 """,
     "where results lie": """
 by_channels(ones(4, 3, 8, 8)).add(ones(4, 3, 8, 8), alpha=3).stride()

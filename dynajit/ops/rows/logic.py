@@ -18,37 +18,37 @@ from dynajit.ops.table.families import (
 )
 
 
-@pointwise(dtype=COMPARISON, takes=dtypes.STORED)
+@pointwise(dtype=COMPARISON, takes=dtypes.STORED, rounds=True)
 def eq(m: Any, x: Any, y: Any) -> Any:
     """x == y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x == y
 
 
-@pointwise(dtype=COMPARISON, takes=dtypes.STORED)
+@pointwise(dtype=COMPARISON, takes=dtypes.STORED, rounds=True)
 def ne(m: Any, x: Any, y: Any) -> Any:
     """x != y; True with NaN. Shape: broadcast. Dtype: bool."""
     return x != y
 
 
-@pointwise(dtype=ORDERING)
+@pointwise(dtype=ORDERING, rounds=True)
 def lt(m: Any, x: Any, y: Any) -> Any:
     """x < y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x < y
 
 
-@pointwise(dtype=ORDERING)
+@pointwise(dtype=ORDERING, rounds=True)
 def le(m: Any, x: Any, y: Any) -> Any:
     """x <= y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x <= y
 
 
-@pointwise(dtype=ORDERING)
+@pointwise(dtype=ORDERING, rounds=True)
 def gt(m: Any, x: Any, y: Any) -> Any:
     """x > y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x > y
 
 
-@pointwise(dtype=ORDERING)
+@pointwise(dtype=ORDERING, rounds=True)
 def ge(m: Any, x: Any, y: Any) -> Any:
     """x >= y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x >= y

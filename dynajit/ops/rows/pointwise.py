@@ -83,7 +83,7 @@ def _is_number(operand: Any) -> bool:
 # arithmetic
 
 
-@pointwise(vjp={"x": lambda g: g, "y": lambda g: g}, analytic=False)
+@pointwise(vjp={"x": lambda g: g, "y": lambda g: g}, analytic=False, rounds=True)
 def add(m: Any, x: Any, y: Any) -> Any:
     """Sum. Shape: broadcast. Dtype: promoted; on bool it is logical or."""
     return x + y
@@ -106,7 +106,7 @@ def _sub_infer(x: ValueType, y: ValueType) -> TensorType:
     return TensorType(shape, promoted_dtype((x, y)), common_device((x, y), call))
 
 
-@pointwise(infer=_sub_infer, vjp={"x": lambda g: g, "y": lambda g: -g}, analytic=False)
+@pointwise(infer=_sub_infer, vjp={"x": lambda g: g, "y": lambda g: -g}, analytic=False, rounds=True)
 def sub(m: Any, x: Any, y: Any) -> Any:
     """Difference. Shape: broadcast. Dtype: promoted; bool operands are refused."""
     return x - y
@@ -239,6 +239,7 @@ def _pow_array(xp: Any, x: Any, y: Any) -> Any:
     vjp={"x": _pow_base_vjp, "y": _pow_exponent_vjp},
     domain=(0.3, 3.0),
     autocast=Autocast.FULL,
+    rounds=True,
 )
 def pow(m: Any, x: Any, y: Any) -> Any:
     """x to the power y. Shape: broadcast. Dtype: promoted; bool with bool is refused.
@@ -420,6 +421,7 @@ def round(m: Any, x: Any) -> Any:
     vjp={"x": lambda g: g, "y": lambda ops, g, x, y: -g * ops.floored_quotient(x, y)},
     domain=(0.6, 3.0),
     divides=True,
+    rounds=True,
 )
 def remainder(m: Any, x: Any, y: Any) -> Any:
     """x - floor(x / y) * y, sign of y; float by 0 is NaN, integer by 0 raises DivisionError.
@@ -434,6 +436,7 @@ def remainder(m: Any, x: Any, y: Any) -> Any:
     vjp={"x": lambda g: g, "y": lambda ops, g, x, y: -g * ops.trunc(ops.div(x, y))},
     domain=(0.6, 3.0),
     divides=True,
+    rounds=True,
 )
 def fmod(m: Any, x: Any, y: Any) -> Any:
     """x - trunc(x / y) * y, sign of x; float by 0 is NaN, integer by 0 raises DivisionError.

@@ -151,6 +151,7 @@ def pointwise(
     analytic: bool = True,
     bends: bool = False,
     native: Function | None = None,
+    rounds: bool = False,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
@@ -164,7 +165,7 @@ def pointwise(
             condition of `where`).
         vjp, domain: see `Op`.
         name: name of the row, if not the function's.
-        divides, native: see `Pointwise`.
+        divides, native, rounds: see `Pointwise`.
         analytic, bends: see `Op`.
     """
 
@@ -183,7 +184,7 @@ def pointwise(
                 inputs,
                 attributes,
                 pointwise_infer,
-                Pointwise(body, compute or rule.compute, array, kept, divides, native),
+                Pointwise(body, compute or rule.compute, array, kept, divides, native, rounds),
                 vjp or {},
                 domain=domain,
                 document=body.__doc__ or "",

@@ -129,6 +129,8 @@ class Pointwise:
             promotion: the condition of `where`, the input of `cast`.
         divides: integers are divided by input 1; zeros in it raise a DivisionError.
         native: see `Composite`.
+        rounds: a number beside floats of 16 bits is rounded to their dtype, as PyTorch does in all
+            rows but products and quotients, which take it as it is.
     """
 
     body: Callable[..., Any]
@@ -137,6 +139,13 @@ class Pointwise:
     uncast: frozenset[str] = frozenset()
     divides: bool = False
     native: Callable[..., Any] | None = None
+    rounds: bool = False
+
+    def rounds_to(self, type: Any, promoted: DType) -> bool:
+        """Whether an operand of this type is rounded to the promoted dtype, before it is computed
+        with in a wider one."""
+        is_short = dtypes.compute_dtype(promoted) is not promoted
+        return self.rounds and is_short and getattr(type, "dtype", None) is not promoted
 
 
 @record

@@ -195,11 +195,16 @@ def tanhshrink(input: Any) -> Any:
 def threshold(input: Any, threshold: float, value: float) -> Any:
     """x above the threshold, else value; NaN stays."""
     value = arguments.fitting(value, input.dtype, "threshold")
-    return TABLE.where(TABLE.le(input, threshold), value, input)
+    wide = cast(input, dtypes.compute_dtype(input.dtype))  # the threshold is not rounded
+    return TABLE.where(TABLE.le(wide, threshold), value, input)
 
 
 def _shrunk(name: str, input: Any, lambd: float, moved: Any) -> Any:
-    """0 within [-lambd, lambd], ends included, else `moved`."""
+    """0 within [-lambd, lambd], ends included, else `moved`.
+
+    Raises:
+        UnsupportedError: of a dtype that is not floating.
+    """
     if not input.dtype.is_floating_point:
         raise UnsupportedError(f'"{name}" not implemented for {input.dtype.name}.  Cast it first.')
     inside = TABLE.logical_and(TABLE.ge(input, -lambd), TABLE.le(input, lambd))
@@ -209,8 +214,6 @@ def _shrunk(name: str, input: Any, lambd: float, moved: Any) -> Any:
 @public(also=("nn.functional.hardshrink",), out=Out.SAME_DTYPE, method=True)
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x where |x| > lambd, else 0."""
-    if input.dtype.itemsize == 2:
-        lambd = TABLE.full(lambd, shape=(), dtype=input.dtype, device=input.device)
     return _shrunk("hardshrink", input, lambd, input)
 
 
@@ -226,7 +229,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     wide = cast(input, dtypes.compute_dtype(input.dtype))
     amount = TABLE.where(TABLE.gt(input, 0), lambd, -lambd)
     moved = cast(TABLE.sub(wide, cast(amount, wide.dtype)), input.dtype)
-    return _shrunk("softshrink", input, lambd, moved)
+    return _shrunk("softshrink", wide, lambd, moved)
 
 
 @public("nn.functional")
