@@ -47,6 +47,8 @@ def _number_of(tensor: Any) -> Any:
     return tensor.array.item()
 
 
-#: Class of Python's -> its form. Not bool, whose objects are known by identity.
+#: Class of Python's -> its form.
 LEFT_NUMBERS: Final[dict[type, Any]] = {original: _form_of(original) for original in (int, float)}
-LEFT_FORMS: Final = frozenset(LEFT_NUMBERS.values())
+#: That of bool is for what leaves the function at once: its objects are known by identity.
+RETURNED_BOOL: Final = _form_of(bool)
+LEFT_FORMS: Final = frozenset((*LEFT_NUMBERS.values(), RETURNED_BOOL))
