@@ -34,6 +34,7 @@ from dynajit.capture.library import arrays as forms
 from dynajit.capture.library.left_numbers import LEFT_NUMBERS, RETURNED_BOOL
 from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.immutables import is_numpy_number
 from dynajit.capture.python.tensors.arrays import (
     flipped_dims,
     is_array,
@@ -327,6 +328,9 @@ class _Nest:
         if isinstance(value, TupleValue) and value.cls is tuple:
             recorder.use(value)
             return Group(tuple(map(self._convert, value.items)))
+        if isinstance(value, Known) and is_numpy_number(value.object):
+            recorder.use(value)
+            return self._known_number(value.object)
         if isinstance(value, ObjectValue) and value.cls in LEFT_NUMBERS.values():
             return self._left_number(value)
         return self._array(value) if is_array(value) else Outer(value)
@@ -337,6 +341,13 @@ class _Nest:
         if type(literal) is tuple:
             return Group(tuple(self._literal(item, constant(item)) for item in literal))
         return Outer(value)
+
+    def _known_number(self, number: Any) -> Number:
+        """A number of NumPy's that is the same in other calls."""
+        dtype = dtypes.from_numpy(number.dtype)
+        if dtype.name not in SUFFIX:
+            raise NotNest
+        return Number(number.item(), dtype, False)
 
     def _left_number(self, value: ObjectValue) -> Number:
         """A number of Python's that another nest has left."""
