@@ -559,11 +559,8 @@ class _Nest:
         return builder.call(NEST, operands, {"nest": nest, "result": result})
 
     def _go_on(self, index: int, results: dict[str, graph.Value], exit: Exit) -> None:
-        """The frame behind the loop."""
-        frame, live = self._frame, self._frame.body.live[index]
-        for name in [*frame.locals]:
-            if name not in live and self._is_stored(name):
-                dict.pop(frame.locals, name)
+        """The frame behind the loop. What is not live there may be as it was in front of it."""
+        frame = self._frame
         for name, value in results.items():
             made = self._recorder.new_tensor(value)
             kind = self._class_of(exit.locals[name])
@@ -602,13 +599,6 @@ class _Nest:
             return new_array(self._executor, tensor, kind)
         contents = ObjectContents(None, {"tensor": tensor})
         return ObjectValue(self._executor.heap.allocate(contents), form)
-
-    def _is_stored(self, name: str) -> bool:
-        first, last = self._loop.head, len(self._frame.body)
-        return any(
-            item.operation == "STORE_FAST" and item.argument == name
-            for item in self._frame.body.instructions[first:last]
-        )
 
 
 def _key_of_exit(exit: Exit) -> Any:
