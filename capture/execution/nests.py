@@ -155,10 +155,11 @@ def at_while(executor: "Executor", frame: Frame, instruction: Instruction) -> bo
     if frame.index in heads:
         loop = Loop(frame.index, len(frame.stack), (), heads[frame.index])
         return _is_tried(executor, frame, loop)
-    is_test = instruction.operation in ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE")
-    if not is_test or frame.index + 1 not in heads or not is_array(frame.stack[-1]):
+    jump = frame.index + (instruction.operation == "TO_BOOL")
+    is_test = frame.body[jump].operation in ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE")
+    if not is_test or jump + 1 not in heads or not is_array(frame.stack[-1]):
         return False
-    last = heads[frame.index + 1]
+    last = heads[jump + 1]
     base = len(frame.stack) - 1
     return _is_tried(executor, frame, Loop(frame.index, base, (frame.stack[-1],), last))
 
