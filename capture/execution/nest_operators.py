@@ -238,10 +238,10 @@ class Operators:
         literal = exponent.value if isinstance(exponent, Literal) else None
         is_factor = type(literal) is int and 1 <= literal <= _MOST_FACTORS
         if literal is not None and is_factor and a.dtype is not dtypes.bool_:
-            found = self._multiplied(a, int(literal))
+            product = self._multiplied(a, int(literal))
             if a.is_python and a.dtype is dtypes.float64:  # Python raises where it overflows
-                self._require_finite(found.operand, dtypes.float64)
-            return found
+                self._require_finite(product.operand, dtypes.float64)
+            return product
         dtype = dtypes.float64 if a.is_python and b.is_python else common_dtype(a, b)
         is_float = dtypes.float64 in (a.dtype, b.dtype) or dtypes.float32 in (a.dtype, b.dtype)
         if not is_float or dtype.category < Category.FLOATING:
