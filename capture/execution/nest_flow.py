@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dynajit.capture import control
+from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.bytecode.instructions import Body, Instruction, decode
 from dynajit.capture.execution.nest_operators import FUNCTIONS, MATHEMATICS, Operators
 from dynajit.capture.execution.nest_values import (
@@ -34,6 +35,7 @@ from dynajit.capture.execution.nest_values import (
     Number,
     Outer,
     Range,
+    Returns,
     as_number,
     extent_of,
     key_of,
@@ -63,6 +65,10 @@ MOST_STEPS: Final = 6000
 #: Turns of a `while`, and of the outermost loop around others, between two looks for signals.
 POLLED_TURNS: Final = 1 << 16
 POLLED_ROOTS: Final = 1 << 8
+
+#: What results are called that are returned: no names of variables.
+RETURNED: Final = "return "
+RETURNED_ITEM: Final = "items returned "
 
 #: Calls within each other, at most.
 MOST_DEPTH: Final = 8
@@ -126,6 +132,7 @@ class Flow(Operators):
         head: its `FOR_ITER`, or the first instruction of a `while`.
         last: of the instructions of a `while`; None: it is none.
         base: the depth of the stack below what the loop has there.
+        is_rest: what follows the loop, up to the end of the function, is part of the nest.
         given: name -> what the local holds in front of the loop, as a value of nests.
 
     Attributes:
@@ -137,11 +144,12 @@ class Flow(Operators):
 
     def __init__(
         self, machine: "Executor", frame: Frame, head: int, base: int, last: int | None,
+        is_rest: bool,
         given: Callable[[str], Any], convert: Callable[[Any], Any],
     ) -> None:  # fmt: skip
         super().__init__()
         self._machine, self._frame = machine, frame
-        self._head, self._base, self._last = head, base, last
+        self._head, self._base, self._last, self._is_rest = head, base, last, is_rest
         self._given, self._convert = given, convert
         self._known: dict[Any, int] = {}
         self._waiting: list[tuple[int, State]] = []
@@ -271,7 +279,7 @@ class Flow(Operators):
     def _leaves(self, state: State, is_over: bool = False) -> bool:
         """Whether a state is out of the loop; the block ends then."""
         top = state[-1]
-        if len(state) > 1:
+        if len(state) > 1 or self._is_rest:
             return False
         if self._last is not None and self._head <= top.index <= self._last:
             return False
@@ -283,7 +291,7 @@ class Flow(Operators):
         if has_root and top.stack[self._base].is_root:
             return False
         if len(top.stack) != self._base:
-            raise NotNest  # a value is returned, or what is no end of a turn
+            raise Returns  # a value is returned, or what is no end of a turn
         index = top.index
         for _ in range(MOST_JUMPS):
             instruction = top.body[index]
@@ -291,7 +299,7 @@ class Flow(Operators):
                 break
             index = instruction.argument
         live = top.body.live[index]
-        found = {name: value for name, value in top.locals.items() if name in live}
+        found = {name: _left(value) for name, value in top.locals.items() if name in live}
         self.exits.append(Exit(self._block, index, found, is_over))
         return True
 
@@ -471,6 +479,11 @@ class Flow(Operators):
                 return Group(tuple(target.rest))
             if name == "ndim":
                 return Literal(len(target.rest))
+            if name == "size":
+                found = target.rest[0]
+                for size in target.rest[1:]:
+                    found = self.binary("*", found, size)
+                return found
             raise NotNest
         if not isinstance(target, Outer):
             raise NotNest
@@ -616,6 +629,8 @@ class Flow(Operators):
             raise NotNest
         self._machine.recorder.use(callee.value)
         target = callee.value.object
+        if isinstance(target, CompiledFunction):
+            return self._inline(state, Known(target.__wrapped__), arguments)
         if isinstance(target, FunctionType):
             return self._inline(state, callee.value, arguments)
         if target is builtins.min or target is builtins.max:
@@ -754,10 +769,29 @@ class Flow(Operators):
 
     def _return(self, state: State, instruction: Instruction) -> bool:
         if len(state) == 1:
-            raise NotNest
+            return self._end(state[-1].stack.pop(), instruction.index)
         value = state.pop().stack.pop()
         state[-1].stack.append(value)
         return False
+
+    def _end(self, value: Any, index: int) -> bool:
+        """The end of the function."""
+        if not self._is_rest:
+            raise Returns
+        items = value.items if isinstance(value, Group) else (value,)
+        if isinstance(value, Literal) and value.value is None:
+            items = ()
+        elif not items:
+            raise NotNest
+        prefix = RETURNED_ITEM if isinstance(value, Group) else RETURNED
+        found = {f"{prefix}{number}": _left(as_number(item)) for number, item in enumerate(items)}
+        self.exits.append(Exit(self._block, index, found))
+        return True
+
+
+def _left(value: Any) -> Any:
+    """A value as it is behind the nest, where it does not matter how large it is known to be."""
+    return replace(value, extent=WHOLE) if isinstance(value, Number) else value
 
 
 def _literal(value: Any) -> Any:
@@ -922,4 +956,4 @@ _HANDLERS: Final[dict[str, _Handler]] = {
 }  # fmt: skip
 
 
-__all__ = ["Exit", "Flow"]
+__all__ = ["RETURNED", "RETURNED_ITEM", "Exit", "Flow"]

@@ -243,16 +243,19 @@ class Operators:
         b = as_number(exponent)
         literal = exponent.value if isinstance(exponent, Literal) else None
         is_factor = type(literal) is int and 1 <= literal <= _MOST_FACTORS
-        is_known = not a.is_python or a.dtype is dtypes.int64 or literal == 1
-        if literal is not None and is_factor and is_known and a.dtype is not dtypes.bool_:
-            return self._multiplied(a, int(literal))
+        if literal is not None and is_factor and a.dtype is not dtypes.bool_:
+            product = self._multiplied(a, int(literal))
+            if a.is_python and a.dtype is dtypes.float64:  # Python raises where it overflows
+                self._require_finite(product.operand, dtypes.float64)
+            return product
         dtype = dtypes.float64 if a.is_python and b.is_python else common_dtype(a, b)
         is_float = dtypes.float64 in (a.dtype, b.dtype) or dtypes.float32 in (a.dtype, b.dtype)
         if not is_float or dtype.category < Category.FLOATING:
             raise NotNest
         x, y = self.cast(a, dtype), self.cast(b, dtype)
-        if a.is_python and b.is_python:  # complex, or an error
-            self.require_compared("gt", dtype, x, 0.0)
+        if a.is_python and b.is_python:  # else complex, or an error
+            is_root = isinstance(literal, float) and literal > 0
+            self.require_compared("ge" if is_root else "gt", dtype, x, 0.0)
         found = self.emit("call", dtype, x, y, dtype=dtype, name="pow")
         if a.is_python and b.is_python:
             self._require_finite(found, dtype)

@@ -18,6 +18,10 @@ class NotNest(Exception):
     """A loop is no nest over single elements; it is captured in other ways."""
 
 
+class Returns(NotNest):
+    """A loop is no nest, since it ends in several ways; all that follows it may be one with it."""
+
+
 #: How large an int of Python's may be: SMALL ones and their products need no check, nor do MEDIUM
 #: ones and their sums; others are any that int64 holds.
 SMALL, MEDIUM, WHOLE = range(3)
@@ -260,6 +264,7 @@ __all__ = [
     "Number",
     "Outer",
     "Range",
+    "Returns",
     "as_number",
     "extent_of",
     "key_of",

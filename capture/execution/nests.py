@@ -16,7 +16,7 @@ import numpy as np
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Instruction
-from dynajit.capture.execution.nest_flow import Exit, Flow
+from dynajit.capture.execution.nest_flow import RETURNED, Exit, Flow
 from dynajit.capture.execution.nest_values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
@@ -27,12 +27,14 @@ from dynajit.capture.execution.nest_values import (
     NotNest,
     Number,
     Outer,
+    Returns,
     key_of,
 )
 from dynajit.capture.execution.tried_turns import may_try
 from dynajit.capture.library import arrays as forms
 from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.immutables import is_numpy_number
 from dynajit.capture.python.tensors.arrays import (
     flipped_dims,
     is_array,
@@ -54,7 +56,7 @@ from dynajit.capture.values.containers import (
     SetValue,
     TupleValue,
 )
-from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value, constant
+from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value, constant
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
@@ -153,10 +155,11 @@ def at_while(executor: "Executor", frame: Frame, instruction: Instruction) -> bo
     if frame.index in heads:
         loop = Loop(frame.index, len(frame.stack), (), heads[frame.index])
         return _is_tried(executor, frame, loop)
-    is_test = instruction.operation in ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE")
-    if not is_test or frame.index + 1 not in heads or not is_array(frame.stack[-1]):
+    jump = frame.index + (instruction.operation == "TO_BOOL")
+    is_test = frame.body[jump].operation in ("POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE")
+    if not is_test or jump + 1 not in heads or not is_array(frame.stack[-1]):
         return False
-    last = heads[frame.index + 1]
+    last = heads[jump + 1]
     base = len(frame.stack) - 1
     return _is_tried(executor, frame, Loop(frame.index, base, (frame.stack[-1],), last))
 
@@ -173,14 +176,21 @@ def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
     if not _may_be_nest(frame, loop):
         executor.loops.no_nests.add(place)
         return False
+    if _is_made(executor, frame, loop):
+        return True
+    executor.loops.no_nests.add(place)
+    return False
+
+
+def _is_made(executor: "Executor", frame: Frame, loop: "Loop", is_rest: bool = False) -> bool:
     mark, stack = executor.recorder.mark(), list(frame.stack)
     try:
-        _Nest(executor, frame, loop).make()
-    except (NotNest, GraphBreak, NotKnown, SkipFrame, Varies, Raised, RecursionError):
+        _Nest(executor, frame, loop, is_rest).make()
+    except (NotNest, GraphBreak, NotKnown, SkipFrame, Varies, Raised, RecursionError) as reason:
         executor.recorder.restore(mark)
         frame.stack[:] = stack
-        executor.loops.no_nests.add(place)
-        return False
+        may_return = isinstance(reason, Returns) and not is_rest
+        return may_return and _is_made(executor, frame, loop, is_rest=True)
     return True
 
 
@@ -230,17 +240,21 @@ class _Nest:
     Args:
         executor, frame: in front of it.
         loop: where it is.
+        is_rest: what follows the loop, up to the end of the function, is part of the nest.
     """
 
-    def __init__(self, executor: "Executor", frame: Frame, loop: Loop) -> None:
+    def __init__(
+        self, executor: "Executor", frame: Frame, loop: Loop, is_rest: bool = False
+    ) -> None:
         self._executor, self._frame, self._loop = executor, frame, loop
         self._recorder = executor.recorder
         self._converted: dict[int, tuple[Value, Any]] = {}
         self._operands: list[graph.Value] = []
         self._arrays: dict[int, tuple[int, Value, TensorValue]] = {}
         self._numbers: list[tuple[int, Register]] = []
+        self._is_rest = is_rest
         self._flow = Flow(
-            executor, frame, loop.head, loop.base, loop.last, self._given, self._convert
+            executor, frame, loop.head, loop.base, loop.last, is_rest, self._given, self._convert
         )
 
     def make(self) -> None:
@@ -277,8 +291,12 @@ class _Nest:
             data = data_of(self._executor, target)  # no tensor of this memory counts the write
             assert isinstance(data, TensorValue)
             store_whole(self._executor, data, value)
+        found = dict(zip(results, values[len(written) :], strict=True))
+        if self._is_rest:
+            self._return(exit, found)
+            return
         self._check_left(results)
-        self._go_on(index, dict(zip(results, values[len(written) :], strict=True)), exit)
+        self._go_on(index, found, exit)
 
     # -- what the nest is given
 
@@ -311,6 +329,9 @@ class _Nest:
         if isinstance(value, TupleValue) and value.cls is tuple:
             recorder.use(value)
             return Group(tuple(map(self._convert, value.items)))
+        if isinstance(value, Known) and is_numpy_number(value.object):
+            recorder.use(value)
+            return self._known_number(value.object)
         left = counted_in(self._executor, value)
         if left is not None and value.python_type in (int, float):
             return self._left_number(value.python_type, left)
@@ -322,6 +343,13 @@ class _Nest:
         if type(literal) is tuple:
             return Group(tuple(self._literal(item, constant(item)) for item in literal))
         return Outer(value)
+
+    def _known_number(self, number: Any) -> Number:
+        """A number of NumPy's that is the same in other calls."""
+        dtype = dtypes.from_numpy(number.dtype)
+        if dtype.name not in SUFFIX:
+            raise NotNest
+        return Number(number.item(), dtype, False)
 
     def _left_number(self, kind: Any, tensor: TensorValue) -> Number:
         """A number of Python's that another loop has left."""
@@ -378,9 +406,11 @@ class _Nest:
     def _end(self) -> tuple[int, Sequence[str]]:
         """Where paths lead that leave the loop, and what is live there."""
         exits = self._flow.exits
+        if self._is_rest and exits:
+            return exits[0].index, sorted({name for exit in exits for name in exit.locals})
         indices = {exit.index for exit in exits}
         if len(indices) != 1:
-            raise NotNest
+            raise Returns
         (index,) = indices
         stored = {
             instruction.argument
@@ -396,15 +426,15 @@ class _Nest:
         An end that has set the most variables is that of most calls: others are of no turn.
         """
         changed = {
-            exit: [name for name in live if self._has_changed(exit, name)]
+            exit: [name for name in live if self._is_result(exit, name)]
             for exit in self._flow.exits
         }
         most = max(map(len, changed.values()))
         for exit, names in changed.items():
-            is_served = all(_class_of(exit.locals.get(name)) for name in names)
+            is_served = all(self._class_of(exit.locals.get(name)) for name in names)
             if is_served and len(names) == most:
                 return exit, names
-        raise NotNest
+        raise Returns
 
     def _check_left(self, results: Sequence[str]) -> None:
         """
@@ -437,12 +467,15 @@ class _Nest:
         is_only = first.operation == "STORE_FAST" and len(stores) == 1
         return str(first.argument) if is_only else None
 
-    def _has_changed(self, exit: Exit, name: str) -> bool:
+    def _is_result(self, exit: Exit, name: str) -> bool:
         found = exit.locals.get(name)
+        if self._is_rest:
+            return found is not None
         return found is None or key_of(found) != ("given", name)
 
     def _finish(self, chosen: Exit) -> None:
         """Let every path out of the loop end."""
+        self._chosen = chosen
         flow, wanted = self._flow, _key_of_exit(chosen)
         for exit in flow.exits:
             steps = flow.blocks[exit.block]
@@ -451,16 +484,15 @@ class _Nest:
                 continue
             flow.steps = steps
             for name, value in exit.locals.items():
-                if isinstance(value, Number) and _class_of(value) is not None:
+                if isinstance(value, Number) and self._class_of(value) is not None:
                     if value.is_python and value.dtype is dtypes.int64:
                         flow.require_medium(value)  # what is computed of it behind the loop fits
                     target = Register(f"left_{self._place(name)}", value.dtype)
                     steps.append(Step("set", target, (value.operand,), value.dtype))
             steps.append(Step("leave"))
-        self._chosen = chosen
 
     def _place(self, name: str) -> int:
-        return sorted(self._frame.code.co_varnames).index(name)
+        return sorted((*self._frame.code.co_varnames, *self._chosen.locals)).index(name)
 
     def _register_of(self, name: str) -> Register:
         return Register(f"left_{self._place(name)}", self._chosen.locals[name].dtype)
@@ -531,14 +563,11 @@ class _Nest:
         return builder.call(NEST, operands, {"nest": nest, "result": result})
 
     def _go_on(self, index: int, results: dict[str, graph.Value], exit: Exit) -> None:
-        """The frame behind the loop."""
-        frame, live = self._frame, self._frame.body.live[index]
-        for name in [*frame.locals]:
-            if name not in live and self._is_stored(name):
-                dict.pop(frame.locals, name)
+        """The frame behind the loop. What is not live there may be as it was in front of it."""
+        frame = self._frame
         for name, value in results.items():
             made = self._recorder.new_tensor(value)
-            kind = _class_of(exit.locals[name])
+            kind = self._class_of(exit.locals[name])
             if kind is int:
                 self._recorder.intervals.note(value.node, (-LARGEST_MEDIUM, LARGEST_MEDIUM))
             frame.locals[name] = self._made(made, kind)
@@ -548,27 +577,32 @@ class _Nest:
         del frame.stack[self._loop.base :]
         frame.index = index
 
+    def _return(self, exit: Exit, results: dict[str, graph.Value]) -> None:
+        """The frame in front of its end, with what it returns."""
+        values = [
+            self._made(self._recorder.new_tensor(value), self._class_of(exit.locals[name]))
+            for name, value in results.items()
+        ]
+        is_one = any(name.startswith(RETURNED) for name in results)
+        found = values[0] if is_one else TupleValue(tuple(values)) if values else NONE
+        self._frame.stack[:] = [found]
+        self._frame.index = exit.index
+
+    def _class_of(self, value: Any) -> Any:
+        """The class of a number that the graph can leave; None: it cannot."""
+        if not isinstance(value, Number):
+            return None
+        if not value.is_python:
+            return value.dtype.numpy.type
+        if value.dtype is dtypes.bool_:
+            return bool if self._is_rest and len(self._executor.frames) == 1 else None
+        return {dtypes.int64: int, dtypes.float64: float}.get(value.dtype)
+
     def _made(self, tensor: TensorValue, kind: Any) -> Value:
         """A number of a class over a tensor."""
         if kind in PYTHON_DTYPES:
             return new_count(self._executor, tensor, kind)
         return new_array(self._executor, tensor, kind)
-
-    def _is_stored(self, name: str) -> bool:
-        first, last = self._loop.head, len(self._frame.body)
-        return any(
-            item.operation == "STORE_FAST" and item.argument == name
-            for item in self._frame.body.instructions[first:last]
-        )
-
-
-def _class_of(value: Any) -> Any:
-    """The class of a number that the graph can leave; None: it cannot."""
-    if not isinstance(value, Number):
-        return None
-    if not value.is_python:
-        return value.dtype.numpy.type
-    return {dtypes.int64: int, dtypes.float64: float}.get(value.dtype)
 
 
 def _key_of_exit(exit: Exit) -> Any:

@@ -24,6 +24,8 @@ REFUSED: Final = "status[0] = 1;"
 """Code 1 is an index out of range: the plain function runs, and says what is wrong."""
 INTERRUPTED: Final = "status[0] = 4;"
 """A signal has raised an exception, which is that of the call."""
+OPAQUE: Final = '__asm__("" : "+r"({name}));'
+"""GCC 12 takes a float that was made an integer, and a float again, for `trunc`, which keeps -0."""
 NO_MEMORY: Final = "status[0] = 3;"
 
 _ARITHMETIC: Final = {
@@ -235,6 +237,7 @@ class _Printer:
         inside = f"{given} > {_float(low)} && {given} < {_float(high)}"
         yield f"if (!({inside})) goto refused;"
         yield f"{step.target.name} = ({step.dtype.c}){given};"
+        yield OPAQUE.format(name=step.target.name)
 
     def _index(self, step: Step) -> Iterator[str]:
         assert step.target is not None

@@ -565,9 +565,25 @@ def _store(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> V
         part = _read_odd(machine, array, key)
         assert part is not None
         array, key = part, constant(...)
+    if cast is shapes.value_for and _is_one_number(key, value):
+        cast = shapes.value_for_element
     wanted = _as_key_of_tensors(machine, key)
     _write(machine, array, wanted, _as_tensors(machine, value, name, {}), cast)
     return NONE
+
+
+def _is_one_number(key: Value, value: Value) -> bool:
+    """Whether a number of NumPy's is written to single elements, as far as the key says: each of
+    its entries is a number."""
+    entries = key.items if isinstance(key, TupleValue) else (key,)
+    return _is_number(value) and all(
+        _is_number(entry) or (isinstance(entry, (Constant, Scalar)) and entry.python_type is int)
+        for entry in entries
+    )
+
+
+def _is_number(value: Value) -> bool:
+    return is_array(value) and value.cls not in (forms.FORMS[np.ndarray], forms.ODD_FORM)  # type: ignore[attr-defined]
 
 
 def _shape(machine: Machine, tensor: TensorValue) -> Value:

@@ -58,7 +58,7 @@ def with_a_truth_that_stays(x):
     for i in range(len(x)):
         if x[i] > 0.5:
             found = True
-    return found
+    return [found]
 
 
 def with_few_turns(x):
@@ -70,7 +70,7 @@ def with_a_return(x):
     for i in range(len(x)):
         if x[i] > 0.9:
             return i
-    return -1
+    return x + 1
 
 
 def with_complex_numbers(x):
@@ -192,3 +192,18 @@ def test_a_nest_within_turns_that_are_captured_is_part_of_them() -> None:
     compiled = dj.compile(steps, fullgraph=True)
     for n in (3, 40):
         np.testing.assert_allclose(compiled(X, n), steps(X, n), rtol=1e-12)
+
+
+def test_powers_of_numbers_of_python_are_those_of_python() -> None:
+    def powers(x):
+        y = np.zeros((len(x), 4))
+        for i in range(len(x)):
+            v = float(x[i])
+            y[i, 0], y[i, 1], y[i, 2], y[i, 3] = v**2, v**3, (v * v) ** 0.5, (v + 2.0) ** -1.5
+        return y
+
+    x = np.array([0.0, -0.5, 1.0, 1.5, -1.25])
+    np.testing.assert_allclose(dj.compile(powers, fullgraph=True)(x), powers(x), rtol=1e-15)
+    large = np.array([1.0, 2.0, 1e200, 1.0])
+    with pytest.raises(OverflowError):
+        dj.compile(powers)(large)

@@ -119,6 +119,19 @@ def test_floats_lose_their_fraction_where_they_fit(value: float, dtype: DType, e
     assert found is REFUSED if expected is REFUSED else found == expected
 
 
+def test_a_float_that_was_an_integer_is_no_negative_zero() -> None:
+    x, whole, again = (Register(n, d) for n, d in (
+        ("x", dtypes.float64), ("whole", dtypes.int32), ("again", dtypes.float64)
+    ))  # fmt: skip
+    steps = (
+        Step("truncate", whole, (x,), dtypes.int32),
+        Step("set", again, (whole,), dtypes.int32),
+        Step("leave"),
+    )
+    (found,) = run(Nest((steps,), ((0, x),), (), (again,)), np.array(-0.5))
+    assert found == 0 and not np.signbit(found)
+
+
 def doubling(size: int) -> Nest:
     """`for i in range(size): x[i] = x[i] + x[i]`, which refuses where x is shorter."""
     i, place, value = (Register(n, dtypes.int64) for n in ("i", "place", "value"))

@@ -1,6 +1,9 @@
 """Loops over single elements are one nest, and give what plain Python gives, to the last bit."""
 
 import math
+import os
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -226,6 +229,96 @@ def wraps(a):
     return s
 
 
+def first_above(x, bound):
+    for i in range(len(x)):
+        if x[i] > bound:
+            return i
+    return -1
+
+
+def is_sorted(x):
+    for i in range(1, len(x)):  # noqa: SIM110
+        if x[i] < x[i - 1]:
+            return False
+    return True
+
+
+def has_large(x):
+    found = False
+    for value in x:
+        if value > 0.5:
+            found = True
+            break
+    return found
+
+
+def first_and_place(x):
+    for i in range(len(x)):
+        if x[i] > 0.7:
+            return i, x[i]
+    return -1, x[0]
+
+
+def binary_search(x, value):
+    low, high = 0, len(x) - 1
+    while low <= high:
+        middle = (low + high) // 2
+        if x[middle] == value:
+            return middle
+        if x[middle] < value:
+            low = middle + 1
+        else:
+            high = middle - 1
+    return -1
+
+
+def bubble_sort(x):
+    swapped = True
+    while swapped:
+        swapped = False
+        for i in range(1, x.size):
+            if x[i - 1] > x[i]:
+                x[i - 1], x[i] = x[i], x[i - 1]
+                swapped = True
+    return x
+
+
+def square_root(a):
+    x = a[0] * 1.0
+    while abs(x * x - a[0]) > 1e-12:
+        x = 0.5 * (x + a[0] / x)
+    return x
+
+
+def collatz(x):
+    steps = np.zeros(len(x), np.int64)
+    for i, value in enumerate(x):
+        k = 0
+        while value != 1:
+            value = value // 2 if value % 2 == 0 else 3 * value + 1
+            k += 1
+        steps[i] = k
+    return steps
+
+
+def checksum(data):
+    found = 0xFFFF
+    for byte in data:
+        for _ in range(8):
+            found = (found >> 1) ^ 0x8408 if (found ^ byte) & 1 else found >> 1
+            byte >>= 1
+    return found
+
+
+def counted(x):
+    count, place = 0, -1
+    for i in range(len(x)):
+        if x[i] > 0.5:
+            count += 1
+            place = i
+    return count, place
+
+
 R = np.random.default_rng(3)
 NESTS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (matrix_product, (R.random((7, 5)), R.random((5, 6)))),
@@ -250,6 +343,18 @@ NESTS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (checked, (R.random(6),)),
     (narrow, (R.random(9).astype(np.float32), R.random(9).astype(np.float32))),
     (whole, (R.integers(0, 99, 12), R.integers(0, 99, 12))),
+    (first_above, (R.random(40), 0.8)),
+    (first_above, (R.random(40), 3.0)),
+    (is_sorted, (np.sort(R.random(20)),)),
+    (is_sorted, (R.random(20),)),
+    (has_large, (R.random(20),)),
+    (first_and_place, (R.random(40),)),
+    (binary_search, (np.arange(50.0), 7.0)),
+    (bubble_sort, (R.random(20),)),
+    (square_root, (np.array([2.0]),)),
+    (collatz, (np.arange(1, 30),)),
+    (checksum, (R.integers(0, 255, 40),)),
+    (counted, (R.random(40),)),
     (wraps, (R.integers(0, 1 << 30, 20).astype(np.int32),)),
 ]
 
@@ -423,6 +528,49 @@ def test_numbers_of_turns_that_vary_need_few_versions() -> None:
     x = np.arange(100.0)
     for n in (20, 30, 40, 90):
         assert same(triangle(x, n), compiled(x, n))
+    assert compiled.entry_count == 2
+
+
+def test_sizes_that_vary_need_few_versions() -> None:
+    compiled = dj.compile(matrix_product)
+    for n in (5, 6, 9, 12, 20):
+        a, b = R.random((n, n + 1)), R.random((n + 1, n - 2))
+        assert same(matrix_product(a, b), compiled(a, b))
+    assert compiled.entry_count == 2
+
+
+def test_a_nest_that_never_ends_is_interrupted() -> None:
+    def endless(x):
+        y = x[0]
+        while y > 0:
+            y = y + x[1]
+        return y
+
+    compiled = dj.compile(endless)
+    assert compiled(np.array([1.0, -0.25])) == 0
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            compiled(np.array([1.0, 0.0]))
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+    assert compiled(np.array([1.0, -0.5])) == 0
+
+
+def test_extremes_of_numbers_are_selections() -> None:
+    """Outside of nests, too: which one it is is not asked."""
+
+    def extremes(x):
+        return min(x[0], x[1]), max(x[0], x[1], x[2]), abs(x[0]), min(x)
+
+    compiled = dj.compile(extremes, fullgraph=True)
+    for values in ([1.0, 2.0, 3.0], [3.0, np.nan, 1.0], [np.nan, 1.0, 2.0], [-0.0, 0.0, -0.0]):
+        for dtype in (np.float32, np.float64):
+            x = np.array(values, dtype)
+            assert repr(extremes(x)) == repr(compiled(x))
 
 
 def test_arrays_that_share_memory_are_read_as_python_reads_them() -> None:

@@ -12,6 +12,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import Category
 from dynajit.ops.calls.arguments import cast, constant, is_run_time_number, is_tensor
+from dynajit.ops.calls.contents import holds
 from dynajit.ops.functions.arrangement.arrangement import tensor_split
 from dynajit.ops.functions.arrangement.subscript import get_item, set_item
 from dynajit.ops.functions.arrays.table import Order, left, stands_for
@@ -740,6 +741,27 @@ def value_for(target: Any, value: Any) -> Any:
     value = as_tensor(value)
     refuse_lossy(value, target.dtype.numpy)
     return in_dtype(value, target.dtype.numpy)
+
+
+def value_for_element(target: Any, value: Any) -> Any:
+    """A number of NumPy's that is written into one element: an integer dtype must hold it.
+
+    Raises:
+        OverflowError: it does not, or it is NaN.
+    """
+    value = as_tensor(value)
+    given, wanted = value.dtype.numpy, target.dtype.numpy
+    if wanted.kind in "iu" and given.kind in "iuf" and not np.can_cast(given, wanted, "safe"):
+        low, high = np.iinfo(wanted).min, np.iinfo(wanted).max
+        if given.kind == "f":
+            wide = cast(value, dtypes.float64)
+            inside = TABLE.gt(wide, float(low) - 1.0), TABLE.lt(wide, float(high) + 1.0)
+        else:
+            wide = cast(value, dtypes.int64)
+            inside = TABLE.ge(wide, int(low)), TABLE.le(wide, int(high))
+        if not holds(TABLE.logical_and(*inside)):
+            raise OverflowError(f"{wanted} does not hold the number")
+    return value_for(target, value)
 
 
 def value_of_loop(target: Any, value: Any) -> Any:
