@@ -137,6 +137,21 @@ def around_loop(executor: "Executor", frame: Frame) -> bool:
     return False
 
 
+def join_arms(executor: "Executor", frame: Frame) -> None:
+    """In front of a jump on a tensor: capture both of its arms, and go on where they meet.
+
+    Raises:
+        Differs: they cannot be joined.
+    """
+    tested = handed_on(executor, frame.stack[-1])
+    end = meeting_behind_loops(frame.body, frame.index)
+    if tested is None or end is None:
+        raise Differs
+    branch = _Branch(executor, frame, tested, end)
+    if not executor.loops.attempt(branch, branch.make):
+        raise Differs
+
+
 def _is_in_turn(executor: "Executor") -> bool:
     """Whether what is executed belongs to a turn of a loop of the program, or is the library's
     function that says so."""
@@ -252,13 +267,13 @@ class _Branch:
             reads = self._reads()
         self._builder.enter_arm(None)
         self._check_effects(mark)
-        if frame.cells != cells or any(
-            a is not b for a, b in zip(frame.stack, below, strict=False)
-        ):
+        is_out = self._end == RETURN  # what lies below is let go of
+        is_changed = any(a is not b for a, b in zip(frame.stack, below, strict=False))
+        if frame.cells != cells or (is_changed and not is_out):
             raise Differs
         left = _Left(
             frame.index,
-            tuple(frame.stack),
+            tuple(frame.stack[-1:] if is_out else frame.stack),
             dict(frame.locals),
             frozenset(reads.read),
             frozenset(reads.fresh),
@@ -291,7 +306,7 @@ class _Branch:
     def _iterators(self) -> set[int]:
         """Heap ids of the iterators of loops that the arms have left."""
         start = self._start
-        left = start.stack[len(self._frame.stack) :]
+        left = start.stack[0 if self._end == RETURN else len(self._frame.stack) :]
         found = {value.identity for value in left if isinstance(value, IteratorValue)}
         return found - {value.object_id for value in start.locals.values()}
 
