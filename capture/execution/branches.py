@@ -137,8 +137,11 @@ def around_loop(executor: "Executor", frame: Frame) -> bool:
     return False
 
 
-def join_arms(executor: "Executor", frame: Frame) -> None:
+def join_arms(executor: "Executor", frame: Frame, known: tuple[int, Mapping[str, Value]]) -> None:
     """In front of a jump on a tensor: capture both of its arms, and go on where they meet.
+
+    Args:
+        known: where one of the arms begins, and what locals hold if Python runs it.
 
     Raises:
         Differs: they cannot be joined.
@@ -147,7 +150,7 @@ def join_arms(executor: "Executor", frame: Frame) -> None:
     end = meeting_behind_loops(frame.body, frame.index)
     if tested is None or end is None:
         raise Differs
-    branch = _Branch(executor, frame, tested, end)
+    branch = _Branch(executor, frame, tested, end, known)
     if not executor.loops.attempt(branch, branch.make):
         raise Differs
 
@@ -181,9 +184,17 @@ class _Branch:
         executor, frame: in front of the jump; what it tests is on the stack.
         tested: the tensor.
         end: where the arms meet (`arms.meeting`).
+        known: where one of the arms begins, and what locals hold if Python runs it.
     """
 
-    def __init__(self, executor: "Executor", frame: Frame, tested: TensorValue, end: int) -> None:
+    def __init__(
+        self,
+        executor: "Executor",
+        frame: Frame,
+        tested: TensorValue,
+        end: int,
+        known: tuple[int, Mapping[str, Value]] = (-1, {}),
+    ) -> None:
         self.depth = len(executor.frames)
         self._executor, self._frame, self._tested, self._end = executor, frame, tested, end
         self._recorder, self._builder = executor.recorder, executor.recorder.builder
@@ -193,6 +204,7 @@ class _Branch:
         self._mark: Mark = self._recorder.mark()
         self._watched = len(self._recorder.watched)
         self._left = MOST_INSTRUCTIONS
+        self._known = known
         self._around: graph.Value | None = self._builder.arm
 
     def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
@@ -255,7 +267,8 @@ class _Branch:
         below = tuple(frame.stack)
         cells = dict(frame.cells)
         frame.index = start
-        reads = frame.locals = Reads(frame.locals)
+        known = self._known[1] if start == self._known[0] else {}
+        reads = frame.locals = Reads({**frame.locals, **known})
         mark = self._recorder.mark()
         while len(executor.frames) > self.depth or not is_before(
             frame.body, frame.index, self._end

@@ -385,7 +385,7 @@ class _Test(Tried):
 
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to a comparison of what counts turns, which ends the loop when it changes."""
-        if frame is not self._frame or symbol not in FUNCTIONS or not self._is_untouched():
+        if frame is not self._frame or symbol not in FUNCTIONS:
             return None
         jump = jump_at(frame.body, frame.index)
         if jump is None or not all(isinstance(x, (Scalar, Constant)) for x in (a, b)):
@@ -394,8 +394,14 @@ class _Test(Tried):
         assert isinstance(a, (Scalar, Constant)) and isinstance(b, (Scalar, Constant))
         answer = FUNCTIONS[symbol](a.value, b.value)
         other = both_ways(frame.body, jump)[1 if answer else 0]
-        if type(answer) is not bool or not self._is_exit(other, len(frame.stack)):
+        if type(answer) is not bool:
             return None
+        if not self._is_untouched() or not self._is_exit(other, len(frame.stack)):
+            ends = (other, self._leave_at)
+            if any(_way(frame.body, end, self._place) is not None for end in ends):
+                return None
+            self._ends_late = True
+            self._live = live_locals(frame.body, self._place)
         self._asked.append((symbol, a, b, answer))
         return answer
 
@@ -515,7 +521,7 @@ class _Test(Tried):
         stays = self._stand_in_of_number(int) if self._ends_late else None
         if stays is not None:
             after.append(TABLE.cast(goes_on, dtype=int64).node)
-        limit, numbers, series = self._limit_and_numbers()
+        limit, numbers, series, ends = self._limit_and_numbers()
         taken = self._take()
         stands = [value_in(self._recorder, stand).node for stand, _ in pairs]
         stands += [value_in(self._recorder, stays).node] if stays is not None else []
@@ -555,29 +561,35 @@ class _Test(Tried):
         }
         self._leave(found)
         if stayed is not None:
-            self._leave_late(stayed)
+            self._leave_late(stayed, ends)
             return
         self._frame.index = self._exit[0]
         del self._frame.stack[self._exit[1] :]
 
-    def _leave_late(self, stayed: graph.Value) -> None:
-        """Go on at the test, by which the loop has ended, or behind which the range is over.
+    def _leave_late(self, stayed: graph.Value, ends: Mapping[Path, int | float]) -> None:
+        """Go on at the test, by which the loop has ended, or behind which the turns are over.
 
         Args:
-            stayed: whether it is the range, as an int.
+            stayed: whether they are, as an int.
+            ends: what numbers are then.
 
         Raises:
             Differs: what that leaves is not what the test leaves.
         """
         executor, frame = self._executor, self._frame
-        iterator = frame.stack[-1]
-        assert isinstance(iterator, IteratorValue)
-        state = settled_range(executor, iterator)
-        self._recorder.heap.write(iterator.identity, replace(state, rest=state.rest[:0]))
+        if self._rest is not None:
+            iterator = frame.stack[-1]
+            assert isinstance(iterator, IteratorValue)
+            state = settled_range(executor, iterator)
+            over = replace(state, rest=state.rest[:0])
+            self._recorder.heap.write(iterator.identity, over)
+        if any(len(path) > 1 for path in ends):
+            raise Differs
         truth = TABLE.ne(stayed, 0) if self._stays_if_true else TABLE.eq(stayed, 0)
         frame.index = self._place
         frame.push(self._recorder.new_tensor(truth))
-        join_arms(executor, frame)
+        known = {path[0]: constant(end) for path, end in ends.items()}
+        join_arms(executor, frame, (self._stay, known))
 
     def _truth(self, value: TensorValue) -> graph.Value:
         """Whether the loop goes on by a tensor of one element: of no dims."""
@@ -642,9 +654,11 @@ class _Test(Tried):
         is_new = recorder.existing(value) is None and recorder.existing(base) is None
         return is_new and node.kind is graph.NodeKind.CALL
 
-    def _limit_and_numbers(self) -> tuple[int, Sequence[Any], dict[Path, Series]]:
-        """How many turns there are at most, the numbers of turns, and of numbers that are read
-        behind the loop what they are after each turn."""
+    def _limit_and_numbers(
+        self,
+    ) -> tuple[int, Sequence[Any], dict[Path, Series], dict[Path, int | float]]:
+        """How many turns there are at most, the numbers of turns, of numbers that are read behind
+        the loop what they are after each turn, and what they are after the last."""
         counter = range(ENDLESS) if self._rest is None else self._rest
         carried = {}
         for path, (first, _) in self._numbers.items():
@@ -661,7 +675,8 @@ class _Test(Tried):
         series = {
             path: Series(each, ends[repr(path)]) for path, each in zip(shown, before, strict=True)
         }
-        return limit, numbers[: len(wanted)], series
+        last = {path: each.end for path, each in series.items()}
+        return limit, numbers[: len(wanted)], series, last
 
     def _limit(self, counter: range, carried: Mapping[str, tuple[int | float, Any]]) -> int:
         """How many turns there are at most, by what they have asked."""

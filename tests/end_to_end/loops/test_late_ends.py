@@ -81,7 +81,55 @@ def negated(a, b, tolerance, n):
     return x, it
 
 
+def counts_in_front_of_the_test(a, b, tolerance, n):
+    x, k = b * 1, 0
+    while k < n:
+        new = 0.5 * x + b * 0.01
+        k += 1
+        if abs(new - x).sum() < tolerance:
+            break
+        x = new
+    return x, k
+
+
+def two_ends_in_the_middle(a, b, tolerance, n):
+    x, k = b * 1, 0
+    while True:
+        new = 0.5 * x + b * 0.01
+        k += 1
+        if abs(new - x).sum() < tolerance:
+            break
+        if k >= n:
+            return x, k, False
+        x = new
+    return x, k, True
+
+
+def counts_behind_the_test(a, b, tolerance, n):
+    x, k, t = b * 1, 0, 0.0
+    while k <= n:
+        new = 0.5 * x + t
+        if abs(new - x).sum() < tolerance:
+            break
+        x = new
+        k += 2
+        t += 0.001
+    return x, k, t
+
+
+def decides_by_the_count(a, b, tolerance, n):
+    x, k = b * 1, n
+    while k > 0:
+        new = 0.5 * x
+        k -= 1
+        if abs(new - x).sum() < tolerance:
+            return x, k
+        x = new if k > 3 else new + 0.25
+    return x, -1
+
+
 PROGRAMS = [
+    counts_in_front_of_the_test, two_ends_in_the_middle, counts_behind_the_test,
     jacobi, says_whether_it_converged, with_else, returns_in_the_middle, counts_and_adds, negated
 ]  # fmt: skip
 
@@ -101,6 +149,14 @@ def test_the_range_may_be_over_in_the_middle_of_a_turn(function, n) -> None:
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_such_a_loop_is_one_loop(function) -> None:
     assert loops_of(function, MATRIX, B, 1e-9, 100) == (1, 1)
+
+
+def test_a_turn_that_decides_by_the_count_is_as_in_plain_python() -> None:
+    for n in (0, 1, 2, 100):
+        compiled = dj.compile(decides_by_the_count)
+        for tolerance in (1e-9, 0.1, 1e9):
+            args = MATRIX, B, tolerance, n
+            assert_same(decides_by_the_count(*args), compiled(*args))
 
 
 def test_no_turn_at_all_is_pythons_error() -> None:
