@@ -137,6 +137,24 @@ def around_loop(executor: "Executor", frame: Frame) -> bool:
     return False
 
 
+def join_arms(executor: "Executor", frame: Frame, known: tuple[int, Mapping[str, Value]]) -> None:
+    """In front of a jump on a tensor: capture both of its arms, and go on where they meet.
+
+    Args:
+        known: where one of the arms begins, and what locals hold if Python runs it.
+
+    Raises:
+        Differs: they cannot be joined.
+    """
+    tested = handed_on(executor, frame.stack[-1])
+    end = meeting_behind_loops(frame.body, frame.index)
+    if tested is None or end is None:
+        raise Differs
+    branch = _Branch(executor, frame, tested, end, known)
+    if not executor.loops.attempt(branch, branch.make):
+        raise Differs
+
+
 def _is_in_turn(executor: "Executor") -> bool:
     """Whether what is executed belongs to a turn of a loop of the program, or is the library's
     function that says so."""
@@ -166,9 +184,17 @@ class _Branch:
         executor, frame: in front of the jump; what it tests is on the stack.
         tested: the tensor.
         end: where the arms meet (`arms.meeting`).
+        known: where one of the arms begins, and what locals hold if Python runs it.
     """
 
-    def __init__(self, executor: "Executor", frame: Frame, tested: TensorValue, end: int) -> None:
+    def __init__(
+        self,
+        executor: "Executor",
+        frame: Frame,
+        tested: TensorValue,
+        end: int,
+        known: tuple[int, Mapping[str, Value]] = (-1, {}),
+    ) -> None:
         self.depth = len(executor.frames)
         self._executor, self._frame, self._tested, self._end = executor, frame, tested, end
         self._recorder, self._builder = executor.recorder, executor.recorder.builder
@@ -178,6 +204,7 @@ class _Branch:
         self._mark: Mark = self._recorder.mark()
         self._watched = len(self._recorder.watched)
         self._left = MOST_INSTRUCTIONS
+        self._known = known
         self._around: graph.Value | None = self._builder.arm
 
     def next_item(self, frame: Frame, iterator: IteratorValue) -> bool:
@@ -240,7 +267,8 @@ class _Branch:
         below = tuple(frame.stack)
         cells = dict(frame.cells)
         frame.index = start
-        reads = frame.locals = Reads(frame.locals)
+        known = self._known[1] if start == self._known[0] else {}
+        reads = frame.locals = Reads({**frame.locals, **known})
         mark = self._recorder.mark()
         while len(executor.frames) > self.depth or not is_before(
             frame.body, frame.index, self._end
@@ -252,13 +280,13 @@ class _Branch:
             reads = self._reads()
         self._builder.enter_arm(None)
         self._check_effects(mark)
-        if frame.cells != cells or any(
-            a is not b for a, b in zip(frame.stack, below, strict=False)
-        ):
+        is_out = self._end == RETURN  # what lies below is let go of
+        is_changed = any(a is not b for a, b in zip(frame.stack, below, strict=False))
+        if frame.cells != cells or (is_changed and not is_out):
             raise Differs
         left = _Left(
             frame.index,
-            tuple(frame.stack),
+            tuple(frame.stack[-1:] if is_out else frame.stack),
             dict(frame.locals),
             frozenset(reads.read),
             frozenset(reads.fresh),
@@ -291,7 +319,7 @@ class _Branch:
     def _iterators(self) -> set[int]:
         """Heap ids of the iterators of loops that the arms have left."""
         start = self._start
-        left = start.stack[len(self._frame.stack) :]
+        left = start.stack[0 if self._end == RETURN else len(self._frame.stack) :]
         found = {value.identity for value in left if isinstance(value, IteratorValue)}
         return found - {value.object_id for value in start.locals.values()}
 

@@ -6,6 +6,7 @@ turns do the same. From its arm that stays in the loop a turn is captured that s
 carried, until nothing else changes. The turn ends at the same test, or at one that is followed by
 the same instructions. In front of its first effect it may ask for what counts turns (`k < n`, the
 next item of a range): the number of turns for which the answer stays the same is the loop's limit.
+A range that may be over later in a turn limits the loop as well; behind it the two ends are arms.
 
 Behind the loop a number that depends on how many turns ran is one that the launch computes
 (`series`). A variable of which nobody knows whether a turn ran that sets it is refused if anything
@@ -14,12 +15,14 @@ where no turn runs, Python leaves that very object.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from dynajit.capture.bytecode.instructions import Body, live_locals
 from dynajit.capture.execution.arms import JUMPS, both_ways, jump_at
+from dynajit.capture.execution.branches import join_arms
 from dynajit.capture.execution.series import Series
 from dynajit.capture.execution.tried_turns import (
     MOST_INSTRUCTIONS,
@@ -59,7 +62,7 @@ from dynajit.capture.values.containers import IteratorValue, RangeIterator, Tupl
 from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorContents, TensorValue
-from dynajit.core.types.dtypes import bool_
+from dynajit.core.types.dtypes import bool_, int64
 from dynajit.ir import graph
 from dynajit.ir.loops import Loop, append
 from dynajit.ops import TABLE
@@ -245,6 +248,8 @@ class _Test(Tried):
         #: Those that hold numbers of Python's which the launch computes.
         self._counted: set[Path] = set()
         self._dropped: set[str] = set()
+        #: The range may be over where a turn has done something already.
+        self._ends_late = False
         self._clear()
 
     def _clear(self) -> None:
@@ -352,12 +357,26 @@ class _Test(Tried):
             raise Differs
         target = frame.body.instructions[frame.index].argument
         is_end = self._is_exit(target, len(frame.stack) - 1)
-        if not self._is_untouched() or frame.stack[-1] is not iterator or not is_end:
+        if frame.stack[-1] is not iterator:
             raise Differs
+        if not self._is_untouched() or not is_end:
+            if not self._leaves_for_good(frame.index):
+                raise Differs
+            self._ends_late = True
+            self._live = live_locals(frame.body, self._place)
         self._rest = settled_range(self._executor, iterator).rest
         frame.push(Scalar(state.rest[0], sources.Turn(self._number, "")))
         frame.index += 1
         return True
+
+    def _leaves_for_good(self, head: int) -> bool:
+        """Whether the arm of the test that leaves the loop has no further item of its range.
+
+        Args:
+            head: where the items are taken.
+        """
+        is_dropped = self._exit[1] < len(self._start.stack)
+        return is_dropped or _way(self._frame.body, self._leave_at, head) is None
 
     def _is_exit(self, index: int, depth: int) -> bool:
         """Whether the program is out of the loop there, as behind the test."""
@@ -366,7 +385,7 @@ class _Test(Tried):
 
     def _decide(self, frame: Frame, symbol: str, a: Value, b: Value) -> bool | None:
         """The answer to a comparison of what counts turns, which ends the loop when it changes."""
-        if frame is not self._frame or symbol not in FUNCTIONS or not self._is_untouched():
+        if frame is not self._frame or symbol not in FUNCTIONS:
             return None
         jump = jump_at(frame.body, frame.index)
         if jump is None or not all(isinstance(x, (Scalar, Constant)) for x in (a, b)):
@@ -375,8 +394,14 @@ class _Test(Tried):
         assert isinstance(a, (Scalar, Constant)) and isinstance(b, (Scalar, Constant))
         answer = FUNCTIONS[symbol](a.value, b.value)
         other = both_ways(frame.body, jump)[1 if answer else 0]
-        if type(answer) is not bool or not self._is_exit(other, len(frame.stack)):
+        if type(answer) is not bool:
             return None
+        if not self._is_untouched() or not self._is_exit(other, len(frame.stack)):
+            ends = (other, self._leave_at)
+            if any(_way(frame.body, end, self._place) is not None for end in ends):
+                return None
+            self._ends_late = True
+            self._live = live_locals(frame.body, self._place)
         self._asked.append((symbol, a, b, answer))
         return answer
 
@@ -493,9 +518,13 @@ class _Test(Tried):
         pairs += [(stand, self._number_after(path)) for path, stand in self._counts.items()]
         after = self._held_after(pairs, [stand for stand, _ in pairs])
         goes_on = self._truth(again)
-        limit, numbers, series = self._limit_and_numbers()
+        stays = self._stand_in_of_number(int) if self._ends_late else None
+        if stays is not None:
+            after.append(TABLE.cast(goes_on, dtype=int64).node)
+        limit, numbers, series, ends = self._limit_and_numbers()
         taken = self._take()
         stands = [value_in(self._recorder, stand).node for stand, _ in pairs]
+        stands += [value_in(self._recorder, stays).node] if stays is not None else []
         inputs = [value.node for _, value in self._turns.taken.values()]
         outputs = [*after, goes_on.node]
         body, fixed = body_of(self._builder.name, taken, inputs, stands, outputs)
@@ -505,15 +534,17 @@ class _Test(Tried):
         go, arm = self._truth(self._tested), builder.arm
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
         given += [self._held_number(self._first(path)).node for path in self._counts]
+        given += [TABLE.cast(go, dtype=int64).node] if stays is not None else []
         operands = self._operands((*given, *fixed))
-        loop = Loop(body, tuple(numbers), len(pairs), tests=True)
+        loop = Loop(body, tuple(numbers), len(stands), tests=True)
         with builder.outside_arm():
             go = go if arm is None else TABLE.logical_and(arm, go)  # else it might never end
             *results, turns = append(builder, loop, limit, go, operands)
+        stayed = results.pop() if stays is not None else None
         paths = (*self._tensors, *self._counts)
         ints = {
             stand: result.node
-            for path, stand, result in zip(paths, stands, results, strict=True)
+            for path, stand, result in zip(paths, stands, results, strict=False)
             if self._first(path).python_type is int
         }
         self._prove(ints, numbers, limit)
@@ -529,8 +560,36 @@ class _Test(Tried):
             if name not in gone
         }
         self._leave(found)
+        if stayed is not None:
+            self._leave_late(stayed, ends)
+            return
         self._frame.index = self._exit[0]
         del self._frame.stack[self._exit[1] :]
+
+    def _leave_late(self, stayed: graph.Value, ends: Mapping[Path, int | float]) -> None:
+        """Go on at the test, by which the loop has ended, or behind which the turns are over.
+
+        Args:
+            stayed: whether they are, as an int.
+            ends: what numbers are then.
+
+        Raises:
+            Differs: what that leaves is not what the test leaves.
+        """
+        executor, frame = self._executor, self._frame
+        if self._rest is not None:
+            iterator = frame.stack[-1]
+            assert isinstance(iterator, IteratorValue)
+            state = settled_range(executor, iterator)
+            over = replace(state, rest=state.rest[:0])
+            self._recorder.heap.write(iterator.identity, over)
+        if any(len(path) > 1 for path in ends):
+            raise Differs
+        truth = TABLE.ne(stayed, 0) if self._stays_if_true else TABLE.eq(stayed, 0)
+        frame.index = self._place
+        frame.push(self._recorder.new_tensor(truth))
+        known = {path[0]: constant(end) for path, end in ends.items()}
+        join_arms(executor, frame, (self._stay, known))
 
     def _truth(self, value: TensorValue) -> graph.Value:
         """Whether the loop goes on by a tensor of one element: of no dims."""
@@ -595,9 +654,11 @@ class _Test(Tried):
         is_new = recorder.existing(value) is None and recorder.existing(base) is None
         return is_new and node.kind is graph.NodeKind.CALL
 
-    def _limit_and_numbers(self) -> tuple[int, Sequence[Any], dict[Path, Series]]:
-        """How many turns there are at most, the numbers of turns, and of numbers that are read
-        behind the loop what they are after each turn."""
+    def _limit_and_numbers(
+        self,
+    ) -> tuple[int, Sequence[Any], dict[Path, Series], dict[Path, int | float]]:
+        """How many turns there are at most, the numbers of turns, of numbers that are read behind
+        the loop what they are after each turn, and what they are after the last."""
         counter = range(ENDLESS) if self._rest is None else self._rest
         carried = {}
         for path, (first, _) in self._numbers.items():
@@ -614,7 +675,8 @@ class _Test(Tried):
         series = {
             path: Series(each, ends[repr(path)]) for path, each in zip(shown, before, strict=True)
         }
-        return limit, numbers[: len(wanted)], series
+        last = {path: each.end for path, each in series.items()}
+        return limit, numbers[: len(wanted)], series, last
 
     def _limit(self, counter: range, carried: Mapping[str, tuple[int | float, Any]]) -> int:
         """How many turns there are at most, by what they have asked."""

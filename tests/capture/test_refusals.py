@@ -192,6 +192,7 @@ LEFT_OUT: Final = {
     "dynajit/distributions/geometric.py: _refuse_impossible_success": _DISTRIBUTIONS,
     "dynajit/distributions/uniform.py: __init__": _DISTRIBUTIONS,
     "dynajit/distributions/wishart.py: _check_freedom": _DISTRIBUTIONS,
+    "dynajit/ops/functions/arrays/masked.py: _require_some": "of arrays: NumPy refuses them",
     "dynajit/ops/functions/arrays/shapes.py: _pad_widths": "widths are numbers",
     "dynajit/ops/functions/arrays/statistics.py: digitize": "bins are numbers",
     "eager/tape/anomaly.py: check": "of backward, in eager execution",
