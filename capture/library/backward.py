@@ -89,7 +89,8 @@ def _travel(run, is_recorded):
                 answers(run, _seen_by(hooks, argument))
                 continue
             for hook in list(hooks.values()):
-                hook(argument)
+                if hook(argument) is not None:
+                    refuses("a hook behind accumulation that returns something")
             for watcher in WATCHERS.get(id(argument), ()):
                 watcher.arrived(argument)
     finally:
@@ -123,6 +124,8 @@ def backward(
     """See `eager.backward.engine.backward`."""
     if grad_variables is not None:
         refuses("backward(grad_variables=...)")
+    if BEGUN.accumulators:
+        refuses("hooks of nodes at leaves")
     keep = create_graph if retain_graph is None else retain_graph
     outputs = _several(tensors)
     gradients = (None,) * len(outputs) if grad_tensors is None else _several(grad_tensors)

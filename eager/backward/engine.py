@@ -33,11 +33,12 @@ from dynajit.eager._tensor import TensorBase
 from dynajit.eager.backward.arrivals import WATCHERS
 from dynajit.eager.backward.present import formulas_mode
 from dynajit.eager.tape import anomaly
-from dynajit.eager.tape.handles import BEGUN
+from dynajit.eager.tape.handles import BEGUN, HookOfSeveral
 from dynajit.eager.tape.node import (
     MSG_SPARSE,
     AccumulateGrad,
     Node,
+    hooks_at,
     made_by,
     require_arrays,
     resolved,
@@ -107,8 +108,11 @@ class _Run:
         create_graph: formulas are recorded.
         keep: saved tensors are not released.
         wanted: nodes that lead to a requested input; None where all do.
-        captures: node -> {output index -> None}, gradients asked for by `grad`.
-        accumulate: leaves whose `.grad` grows; None means every leaf.
+        captures: node -> outputs whose gradients are asked for.
+        leaves: identities of the leaves that gradients are sent to; None means every leaf.
+
+    Attributes:
+        accumulates: `.grad` grows; else gradients are results.
     """
 
     def __init__(
@@ -124,12 +128,19 @@ class _Run:
         self.wanted = wanted
         self.captures = captures
         self.leaves = leaves
+        self.accumulates = False
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Any]] = {}
         self.captured: dict[tuple[int, int], Any] = {}
         self.leaf_gradients: dict[int, list[Any]] = {}
         #: How many edges lead to leaves whose hooks wait for gradients, by id of the leaf.
         self.awaited: dict[int, int] = {}
+        #: What hooks that see several gradients know of this run; see `dynajit.autograd.graph`.
+        self.notes: dict[Any, Any] = {}
+        #: What they have to do at its end.
+        self.at_end: list[Callable[[], None]] = []
+        #: See `coming`; forgotten where the tape changes.
+        self.known_to_come: set[int] | None = None
         self.anomaly = anomaly.is_detecting()
         self.is_overriding = overriding.has_begun()
         #: Nothing is to be done around formulas.
@@ -183,7 +194,10 @@ class _Run:
         """Whether somebody waits for what an edge leads to."""
         if edge is None or isinstance(edge, Node) or not self.is_used(edge):
             return False
-        return id(edge) in WATCHERS or bool(edge.__dict__.get("_post_accumulate_hooks"))
+        if id(edge) in WATCHERS or edge.__dict__.get("_post_accumulate_hooks"):
+            return True
+        is_of_several = any(isinstance(h, HookOfSeveral) for h in (edge.hooks or {}).values())
+        return is_of_several or hooks_at(edge) is not None
 
     def run_node(self, node: Node, gradients: list[Any]) -> None:
         """Hooks, the formulas, hooks again; then send the results along the edges."""
@@ -197,6 +211,9 @@ class _Run:
         for index in self.captures.get(node, ()):
             self.captured[id(node), index] = gradients[index]
         if self.wanted is not None and node not in self.wanted:
+            if self.accumulates and extras is not None:  # the gradient of its result is chosen
+                gradients = _run_prehooks(extras, gradients)
+                _run_node_hooks(extras, [None] * len(node.edges), gradients)
             return
         if extras is not None and extras.prehooks:
             gradients = _run_prehooks(extras, gradients)
@@ -284,6 +301,7 @@ class _Run:
     def unfold(self, node: Node, gradients: list[Any]) -> None:
         """Send what has arrived to the nodes of the operations behind this node."""
         self.awaited = {}  # there are other edges now: leaves wait for the end
+        self.known_to_come = None
         node.unfold()
         for index in self.captures.pop(node, ()):
             target, place = resolved(node, index)
@@ -329,6 +347,32 @@ class _Run:
         """Leaf hooks, then accumulation into `.grad` (or capture, for `grad`)."""
         while self.leaf_gradients:
             self.finish_leaf(next(reversed(self.leaf_gradients)), accumulate)
+        while self.at_end:
+            self.at_end.pop(0)()
+
+    def coming(self, place: Any) -> set[int]:
+        """The nodes and leaves, by identity, that gradients may still come to, and `place`.
+
+        Args:
+            place: the node or leaf whose hooks run now.
+        """
+        if self.known_to_come is None:
+            self.known_to_come = {id(node) for node in self.pending} | set(self.leaf_gradients)
+            stack = [*self.pending, place] if isinstance(place, Node) else [*self.pending]
+            self._follow(stack, self.known_to_come)
+        return self.known_to_come | {id(place)}
+
+    def _follow(self, stack: list[Node], found: set[int]) -> None:
+        """Add what gradients of these nodes go to, directly and on."""
+        while stack:
+            node = stack.pop()
+            if self.wanted is not None and node not in self.wanted:
+                continue
+            for edge in _edges(node):
+                if self.is_used(edge) and id(edge) not in found:
+                    found.add(id(edge))
+                    if isinstance(edge, Node):
+                        stack.append(edge)
 
     def finish_leaf(self, key: int, accumulate: bool) -> None:
         """The end of one leaf, to which no further gradient comes."""
@@ -338,11 +382,19 @@ class _Run:
         if not accumulate:
             self.captured[id(leaf), -1] = gradient
             return
-        if leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
+        extras = hooks_at(leaf) if BEGUN.accumulators else None
+        if extras is not None:
+            (gradient,) = _run_prehooks(extras, [gradient])
+        is_first = leaf.requires_grad and leaf.grad is None
+        arrived = None if extras is None or is_first else [gradient]
+        if leaf.requires_grad and gradient is not None:  # else it was frozen after the forward pass
             accumulate_into(leaf, gradient, self.create_graph)
         del gradient
         for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
-            hook(leaf)
+            if hook(leaf) is not None:
+                raise AutogradError("Tensor post accumulate grad hooks should return None.")
+        if extras is not None:
+            _run_node_hooks(extras, (), arrived or [leaf.grad])  # the first one is `.grad` now
         for watcher in tuple(WATCHERS.get(key, ())):
             watcher.arrived(leaf)
 
@@ -461,6 +513,10 @@ def _run_tensor_hooks(extras: Any, gradients: list[Any]) -> None:
     for index, hooks in extras.tensor_hooks.items():
         if gradients[index] is not None:
             gradients[index] = _call_tensor_hooks(hooks.values(), gradients[index])
+            continue
+        for hook in list(hooks.values()):
+            if isinstance(hook, HookOfSeveral):
+                hook(None)
 
 
 def _retain(extras: Any, gradients: list[Any], create_graph: bool) -> None:
@@ -528,10 +584,11 @@ def backward(
     if chosen is not None and not chosen:
         raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
     run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
+    run.accumulates = True
     leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
     if WATCHERS or BEGUN.accumulation:
         run.await_leaves()
-    with formulas_mode(create_graph, chosen is not None) as mode:
+    with formulas_mode(create_graph, chosen is not None, run) as mode:
         run.run()
         run.finish(accumulate=True)
         for tensor in chosen or ():
@@ -610,7 +667,7 @@ def grad(
                 f"One of the differentiated Tensors does not require grad (inputs[{index}])."
             )
     run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
-    with formulas_mode(create_graph, True) as mode:
+    with formulas_mode(create_graph, True, run) as mode:
         run.run()
         run.finish(accumulate=False)
         mode.end()
@@ -743,7 +800,8 @@ def _may_write(edge: Any) -> bool:
     """Whether the program is called when the gradient of a leaf is complete."""
     if edge is None or isinstance(edge, Node):
         return False
-    return bool(edge.hooks or edge.__dict__.get("_post_accumulate_hooks"))
+    own = edge.hooks or edge.__dict__.get("_post_accumulate_hooks")
+    return bool(own) or hooks_at(edge) is not None
 
 
 def _below(roots: Iterable[Node | None]) -> set[Node]:

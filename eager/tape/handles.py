@@ -5,19 +5,29 @@ from typing import Any
 
 
 class Begun:
-    """What programs have asked for at least once: runs need not look for it before. Mutable.
+    """What programs have asked for: runs need not look for it before. Mutable.
 
     Attributes:
-        accumulation: a hook that is called after a gradient was accumulated.
+        accumulation: a hook that is called as soon as the gradient of a leaf is complete.
+        accumulators: a hook of an `AccumulateGrad`, as long as one with hooks is there.
         unfolding: a gradient within a compiled call, which others are computed from.
     """
 
     def __init__(self) -> None:
         self.accumulation = False
+        self.accumulators = False
         self.unfolding = False
 
 
 BEGUN = Begun()
+
+
+class HookOfSeveral:
+    """Base of hooks on a gradient that want to be called, with None, also where none arrives."""
+
+    def __call__(self, gradient: Any) -> None:
+        """See the class."""
+        raise NotImplementedError
 
 
 class Handle:

@@ -26,7 +26,7 @@ from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.eager.modes.forward_levels import Level, opened
 from dynajit.eager.tape import anomaly, saved_hooks
-from dynajit.eager.tape.handles import Handle
+from dynajit.eager.tape.handles import BEGUN, Handle
 from dynajit.ops.table.derivatives import (
     Need,
     Parameter,
@@ -66,9 +66,12 @@ _sequence = itertools.count(1)
 
 
 class Extras:
-    """What few nodes have: hooks and retained gradients. Mutable, made on first use."""
+    """What few nodes have: hooks and retained gradients. Mutable, made on first use.
 
-    __slots__ = ("hooks", "metadata", "prehooks", "retained", "tensor_hooks")
+    `accumulators` are those that somebody asked the node for: they live as long as it does.
+    """
+
+    __slots__ = ("accumulators", "hooks", "metadata", "prehooks", "retained", "tensor_hooks")
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, dict[Handle, Callable[[Any], Any]]] = {}
@@ -76,6 +79,7 @@ class Extras:
         self.prehooks: dict[Handle, Callable[..., Any]] = {}
         self.hooks: dict[Handle, Callable[..., Any]] = {}
         self.metadata: dict[Any, Any] = {}
+        self.accumulators: list[AccumulateGrad] = []
 
 
 class Node:
@@ -153,10 +157,11 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """(node or None, output index) per input; leaves appear as AccumulateGrad."""
-        return tuple(
-            (AccumulateGrad(edge) if isinstance(edge, TensorBase) else edge, index)
-            for edge, index in zip(self.edges, self.indices, strict=True)
-        )
+        found = [accumulator_of(e) if isinstance(e, TensorBase) else e for e in self.edges]
+        accumulators = [node for node in found if isinstance(node, AccumulateGrad)]
+        if accumulators:
+            self.more().accumulators = accumulators
+        return tuple(zip(found, self.indices, strict=True))
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -193,28 +198,70 @@ def made_by(tensor: Any) -> tuple[Any, int]:
     return resolved(tensor.grad_fn, tensor.output_index)
 
 
-class AccumulateGrad:
-    """Stands for the end of the tape at a leaf, where gradients are added to `.grad`."""
+class AccumulateGrad(Node):
+    """The end of the tape at a leaf, where gradients are added to `.grad`.
+
+    Edges lead to leaves themselves. Such a node is made for who asks for it, and there is one for a
+    leaf at a time: its hooks live as long as a node that was asked for it, or the program, holds
+    it.
+    """
 
     __slots__ = ("variable",)
 
     def __init__(self, variable: Any) -> None:
+        super().__init__((), ())
+        self.sequence = math.inf
         self.variable = variable
 
-    next_functions: tuple[Any, ...] = ()
-
     def name(self) -> str:
-        """`AccumulateGrad`."""
-        return "AccumulateGrad"
+        """As PyTorch names it."""
+        return "torch::autograd::AccumulateGrad"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> Handle:
+        """Call `hook((), grad_outputs)` after `.grad` has grown, behind the leaf's own hooks."""
+        _note_hooks(self)
+        return super().register_hook(hook)
 
-    def __hash__(self) -> int:
-        return id(self.variable)
+    def register_prehook(self, hook: Callable[[Any], Any]) -> Handle:
+        """Call `hook(grad_outputs)` before `.grad` grows, behind the hooks on the gradient."""
+        _note_hooks(self)
+        return super().register_prehook(hook)
 
     def __repr__(self) -> str:
-        return f"<AccumulateGrad object at {id(self.variable):#x}>"
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+
+_accumulators: "weakref.WeakValueDictionary[int, AccumulateGrad]" = weakref.WeakValueDictionary()
+"""Identity of a leaf -> its node, which keeps the leaf alive."""
+
+
+def accumulator_of(leaf: Any) -> AccumulateGrad:
+    """The node at a leaf, made if there is none."""
+    found = _accumulators.get(id(leaf))
+    if found is None:
+        found = _accumulators[id(leaf)] = AccumulateGrad(leaf)
+    return found
+
+
+_with_hooks: "set[weakref.ref[AccumulateGrad]]" = set()
+"""The nodes at leaves that have, or had, a hook."""
+
+
+def _note_hooks(node: AccumulateGrad) -> None:
+    _with_hooks.add(weakref.ref(node, _forget_hooks))
+    BEGUN.accumulators = BEGUN.accumulation = True
+
+
+def _forget_hooks(gone: "weakref.ref[AccumulateGrad]") -> None:
+    _with_hooks.discard(gone)
+    BEGUN.accumulators = bool(_with_hooks)
+
+
+def hooks_at(leaf: Any) -> Extras | None:
+    """The hooks of the node at a leaf, if it has any."""
+    found = _accumulators.get(id(leaf)) if BEGUN.accumulators else None
+    extras = None if found is None else found.extras
+    return extras if extras is not None and (extras.hooks or extras.prehooks) else None
 
 
 def edges_of(inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
