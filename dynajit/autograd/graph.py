@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dynajit.autograd.overwriting import allow_mutation_on_saved_tensors
 from dynajit.autograd.several import register_multi_grad_hook
 from dynajit.capture.control import disable
 from dynajit.core.errors import AutogradError
 from dynajit.core.process import late
-from dynajit.core.refusals import refused_class
 from dynajit.eager import _tensor
 from dynajit.eager.backward.engine import GradientEdge
 from dynajit.eager.tape import saved_hooks
@@ -110,11 +110,6 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
         return GradientEdge(accumulator_of(tensor), 0)
     return GradientEdge(node, tensor.output_index)
 
-
-_WHY = "not here.  Register a hook on each tensor, or write to clones."
-allow_mutation_on_saved_tensors = refused_class(
-    "autograd.graph.allow_mutation_on_saved_tensors", _WHY
-)
 
 __all__ = [
     "GradientEdge",

@@ -294,11 +294,6 @@ def test_increment_version_is_a_write() -> None:
     graph.increment_version(y)
 
 
-def test_what_is_not_here_is_refused_by_name() -> None:
-    with pytest.raises(NotImplementedError, match="allow_mutation_on_saved_tensors"):
-        graph.allow_mutation_on_saved_tensors()
-
-
 def test_numpy_of_a_tensor_that_requires_a_gradient() -> None:
     """Refused only where gradients are recorded."""
     x = dj.ones(2, requires_grad=True)
