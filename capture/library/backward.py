@@ -157,6 +157,8 @@ def grad(
     """See `eager.backward.engine.grad`."""
     if not only_inputs or is_grads_batched:
         refuses("grad(only_inputs=..., is_grads_batched=...)")
+    if materialize_grads and allow_unused is False:
+        refuses("grad(materialize_grads=True, allow_unused=False)")
     keep = create_graph if retain_graph is None else retain_graph
     given = _several(outputs)
     gradients = (None,) * len(given) if grad_outputs is None else _several(grad_outputs)

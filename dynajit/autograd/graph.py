@@ -108,6 +108,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     node = tensor.grad_fn
     if node is None:
         return GradientEdge(accumulator_of(tensor), 0)
+    node.more().kinds[tensor.output_index] = tuple(tensor.shape), tensor.dtype, tensor.device
     return GradientEdge(node, tensor.output_index)
 
 

@@ -20,11 +20,13 @@ from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
     AutogradError,
+    AutogradValueError,
     ShapeError,
     UnsupportedError,
 )
 from dynajit.core.process import _recorder
 from dynajit.core.process.recording import Kind, recorded
+from dynajit.core.process.warning import Once
 from dynajit.core.records import record
 from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import numel
@@ -64,7 +66,13 @@ MSG_HIDDEN_VIEW: Final = (
 )
 MSG_START_AT_EDGE: Final = (
     "backward from a GradientEdge: the gradient to start from is not implied, since the shape is "
-    "not known.  Give it, one per edge."
+    "not known.  Give it, one per edge, or take the edge from get_gradient_edge()."
+)
+CYCLES: Final = Once(
+    "Using backward() with create_graph=True will create a reference cycle between the parameter "
+    "and its gradient which can cause a memory leak. We recommend using autograd.grad when "
+    "creating the graph to avoid this. If you have to use this function, make sure to reset the "
+    ".grad fields of your parameters to None after use to break the cycle and avoid the leak."
 )
 MSG_UNUSED: Final = (
     "One of the differentiated Tensors appears to not have been used in the graph (inputs[{index}]"
@@ -88,9 +96,13 @@ class GradientEdge:
 
 
 class _Place:
-    """An edge in the place of a tensor among inputs and outputs. Immutable."""
+    """An edge in the place of a tensor among inputs and outputs. Immutable.
 
-    __slots__ = ("grad_fn", "output_index")
+    Attributes:
+        is_known: whether the node knows of what kind the tensor is that it made there.
+    """
+
+    __slots__ = ("device", "dtype", "grad_fn", "is_known", "output_index", "shape")
 
     requires_grad = True
     is_leaf = False
@@ -99,6 +111,9 @@ class _Place:
     def __init__(self, edge: GradientEdge) -> None:
         self.grad_fn = edge.node
         self.output_index = edge.output_nr
+        kind = edge.node.kind_of(edge.output_nr)
+        self.is_known = kind is not None
+        self.shape, self.dtype, self.device = kind or (None, None, None)
 
 
 class _Run:
@@ -567,36 +582,31 @@ def backward(
         retain_graph: keep saved tensors for another run; defaults to `create_graph`.
         create_graph: record the computation of the gradients.
         grad_variables: the older name of `grad_tensors`.
-        inputs: leaves to accumulate into; None means all.
+        inputs: tensors and edges whose gradients are computed, those of tensors into `.grad`; None
+            means all leaves. Results among them retain their gradients from now on.
 
     Raises:
         AutogradError: no graph, a second run without retain_graph, a saved tensor was overwritten.
     """
     if grad_variables is not None:
         grad_tensors = _renamed(grad_tensors, grad_variables)
+    if create_graph:
+        CYCLES.show()
     outputs = _tensors(tensors, "backward")
     chosen = None if inputs is None else _tensors(inputs, "backward(inputs=...)")
-    if any(isinstance(place, _Place) for place in chosen or ()):
-        raise ArgumentError(
-            "backward(inputs=...): a GradientEdge within the graph has no .grad to accumulate "
-            "into.  Expected leaves; use grad() for others."
-        )
     if chosen is not None and not chosen:
         raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
+    _require_gradients(chosen or ())
+    for tensor in chosen or ():
+        if not isinstance(tensor, _Place):  # which has no `.grad`
+            retain_grad(tensor)
     run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
     run.accumulates = True
-    leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
     if WATCHERS or BEGUN.accumulation:
         run.await_leaves()
     with formulas_mode(create_graph, chosen is not None, run) as mode:
         run.run()
         run.finish(accumulate=True)
-        for tensor in chosen or ():
-            if id(tensor) not in leaf_ids:
-                node, index = made_by(tensor)
-                gradient = run.captured.get((id(node), index))
-                if gradient is not None:
-                    accumulate_into(tensor, gradient, create_graph)
         mode.end()
 
 
@@ -655,26 +665,37 @@ def grad(
             outputs, inputs, grad_outputs, retain_graph, create_graph,
             allow_unused=allow_unused, materialize_grads=materialize_grads,
         )  # fmt: skip
+    if materialize_grads and allow_unused is False:
+        raise AutogradValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
     targets = _tensors(inputs, "grad")
+    if not targets:
+        raise AutogradValueError("grad requires non-empty inputs.")
     sources = _tensors(outputs, "grad")
     if materialize_grads and any(isinstance(target, _Place) for target in targets):
         raise AutogradError(
             "materialize_grads cannot be used when the given input is a GradientEdge"
         )
-    for index, tensor in enumerate(targets):
-        if not tensor.requires_grad:
-            raise AutogradError(
-                f"One of the differentiated Tensors does not require grad (inputs[{index}])."
-            )
+    _require_gradients(targets)
     run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
     with formulas_mode(create_graph, True, run) as mode:
         run.run()
         run.finish(accumulate=False)
         mode.end()
     return tuple(
-        _result(run, tensor, index, bool(allow_unused), materialize_grads)
+        _result(run, tensor, index, bool(allow_unused), materialize_grads, create_graph)
         for index, tensor in enumerate(targets)
     )
+
+
+def _require_gradients(targets: Sequence[Any]) -> None:
+    for index, tensor in enumerate(targets):
+        if not tensor.requires_grad:
+            raise AutogradError(
+                f"One of the differentiated Tensors does not require grad (inputs[{index}])."
+            )
 
 
 def _batched(
@@ -700,7 +721,9 @@ def _batched(
     )
 
 
-def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
+def _result(
+    run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool, is_recorded: bool
+) -> Any:
     key = id(tensor), -1
     if tensor.grad_fn is not None:
         node, index_of_output = made_by(tensor)
@@ -708,10 +731,10 @@ def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize:
     found = run.captured.get(key)
     if found is not None:
         return found
-    if materialize and not tensor._has_array:
-        return TABLE.full(0, shape=tuple(tensor.shape), dtype=tensor.dtype, device=tensor.device)
     if materialize:
-        return _tensor.wrap(any_arrays.filled_like(tensor.array, 0))
+        zeros = _filled_like(tensor, 0)
+        zeros.requires_grad = is_recorded
+        return zeros
     if not allow_unused:
         raise AutogradError(MSG_UNUSED.format(index=index))
     return None
@@ -842,8 +865,15 @@ def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:
     return [_start(output, start) for output, start in zip(outputs, given, strict=True)]
 
 
+def _filled_like(tensor: Any, number: int) -> Any:
+    if isinstance(tensor, _Place) or not tensor._has_array:
+        kind = {"shape": tuple(tensor.shape), "dtype": tensor.dtype, "device": tensor.device}
+        return TABLE.full(number, **kind)
+    return _tensor.wrap(any_arrays.filled_like(tensor.array, number))
+
+
 def _start(output: Any, gradient: Any) -> Any:
-    if isinstance(output, _Place):
+    if isinstance(output, _Place) and not output.is_known:
         if not isinstance(gradient, TensorBase):
             raise AutogradError(MSG_START_AT_EDGE)
         return gradient
@@ -854,11 +884,7 @@ def _start(output: Any, gradient: Any) -> Any:
             raise AutogradError(
                 f"grad can be computed only for real scalar outputs but got {output.dtype!r}"
             )
-        if not output._has_array:
-            return TABLE.full(
-                1, shape=tuple(output.shape), dtype=output.dtype, device=output.device
-            )
-        return _tensor.wrap(any_arrays.filled_like(output.array, 1))
+        return _filled_like(output, 1)
     if not isinstance(gradient, TensorBase):
         raise ArgumentError(
             f"gradients can be either Tensors or None, but got {type(gradient).__name__}"

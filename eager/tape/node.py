@@ -69,9 +69,12 @@ class Extras:
     """What few nodes have: hooks and retained gradients. Mutable, made on first use.
 
     `accumulators` are those that somebody asked the node for: they live as long as it does.
+    `kinds` are (shape, dtype, device) of those of its outputs that somebody starts backward from.
     """
 
-    __slots__ = ("accumulators", "hooks", "metadata", "prehooks", "retained", "tensor_hooks")
+    __slots__ = (
+        "accumulators", "hooks", "kinds", "metadata", "prehooks", "retained", "tensor_hooks",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.tensor_hooks: dict[int, dict[Handle, Callable[[Any], Any]]] = {}
@@ -80,6 +83,7 @@ class Extras:
         self.hooks: dict[Handle, Callable[..., Any]] = {}
         self.metadata: dict[Any, Any] = {}
         self.accumulators: list[AccumulateGrad] = []
+        self.kinds: dict[int, Any] = {}
 
 
 class Node:
@@ -137,6 +141,10 @@ class Node:
     def kept_results(self, index: int) -> "Sequence[SavedResult | SavedPacked]":
         """Where an output of the node is kept for backward."""
         return ()
+
+    def kind_of(self, index: int) -> Any:
+        """(shape, dtype, device) of an output, where that was noted; else None."""
+        return None if self.extras is None else self.extras.kinds.get(index)
 
     def hides(self, index: int, came: Sequence[int]) -> bool:
         """True if the gradients of the outputs `came` pass through output `index` unseen."""

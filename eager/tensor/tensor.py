@@ -193,6 +193,11 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             raise AutogradError(
                 f"data: {value.dtype.name} cannot require a gradient.  Expected a floating dtype."
             )
+        if value.layout is not self.layout:
+            raise AutogradError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+                f"incompatible tensor type: {self.layout!r} and {value.layout!r}."
+            )
         # The version counter stays: views of the old memory, and what backward saved, share it.
         self._held = value._held
         _tensor.forget_base(self)
@@ -201,19 +206,6 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def _has_tangent(self) -> bool:
         """Whether the tensor moves, in forward mode."""
         return duals.is_dual((self,))
-
-    @property
-    def _grad(self) -> "Tensor | None":
-        """`grad` by the name that optimizers use."""
-        return self.grad
-
-    @_grad.setter
-    def _grad(self, value: "Tensor | None") -> None:
-        self.grad = value
-
-    @_grad.deleter
-    def _grad(self) -> None:
-        del self.grad
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Set `requires_grad`; returns the tensor."""
