@@ -674,10 +674,6 @@ def grad(
     if not targets:
         raise AutogradValueError("grad requires non-empty inputs.")
     sources = _tensors(outputs, "grad")
-    if materialize_grads and any(isinstance(target, _Place) for target in targets):
-        raise AutogradError(
-            "materialize_grads cannot be used when the given input is a GradientEdge"
-        )
     _require_gradients(targets)
     run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
     with formulas_mode(create_graph, True, run) as mode:
@@ -731,6 +727,10 @@ def _result(
     found = run.captured.get(key)
     if found is not None:
         return found
+    if materialize and isinstance(tensor, _Place):
+        raise AutogradError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
     if materialize:
         zeros = _filled_like(tensor, 0)
         zeros.requires_grad = is_recorded
@@ -862,7 +862,8 @@ def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:
         raise AutogradError(
             f"got {len(outputs)} tensors and {len(given)} gradients.  Expected one per tensor."
         )
-    return [_start(output, start) for output, start in zip(outputs, given, strict=True)]
+    pairs = zip(outputs, given, strict=True)
+    return [_start(output, start, index) for index, (output, start) in enumerate(pairs)]
 
 
 def _filled_like(tensor: Any, number: int) -> Any:
@@ -872,7 +873,7 @@ def _filled_like(tensor: Any, number: int) -> Any:
     return _tensor.wrap(any_arrays.filled_like(tensor.array, number))
 
 
-def _start(output: Any, gradient: Any) -> Any:
+def _start(output: Any, gradient: Any, index: int) -> Any:
     if isinstance(output, _Place) and not output.is_known:
         if not isinstance(gradient, TensorBase):
             raise AutogradError(MSG_START_AT_EDGE)
@@ -891,16 +892,16 @@ def _start(output: Any, gradient: Any) -> Any:
         )
     if tuple(gradient.shape) != tuple(output.shape):
         raise AutogradError(
-            f"Mismatch in shape: the gradient has a shape of {list(gradient.shape)} and the "
-            f"output has a shape of {list(output.shape)}."
+            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and "
+            f"output[{index}] has a shape of {output.shape}."
         )
     if gradient.dtype is output.dtype:
         return gradient
     if gradient.dtype.is_complex or output.dtype.is_complex:
         raise AutogradError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. "
-            f" Mismatch in dtype: the gradient has {gradient.dtype.name} and the output has "
-            f"{output.dtype.name}."
+            f" Mismatch in dtype: grad_output[{index}] has a dtype of {gradient.dtype.name} and "
+            f"output[{index}] has a dtype of {output.dtype.name}."
         )
     return TABLE.cast(gradient, dtype=output.dtype)
 

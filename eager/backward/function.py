@@ -261,7 +261,8 @@ class Function:
         super().__init_subclass__(**options)
         function = inspect.unwrap(cls.forward)
         defaults = getattr(function, "__defaults__", None)
-        found = (function.__code__.co_argcount, defaults) if defaults else None
+        own = inspect.ismethod(function)  # of a class method the first argument is the class
+        found = (function.__code__.co_argcount - own, defaults) if defaults else None
         cls._defaults_of_forward = found
         if "vjp" in vars(cls):
             has_both = "backward" in vars(cls) or _has_written_backward(cls)

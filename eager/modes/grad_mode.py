@@ -8,6 +8,7 @@ Every class here is an ordinary Python class whose `__enter__` and `__exit__` ca
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -57,6 +58,15 @@ class _GradMode:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate `function` (also a generator function) to run in this mode."""
+        if isinstance(function, type):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You "
+                "should only decorate functions or methods. To preserve the current behavior of "
+                "class decoration, you can directly decorate the `__init__` method and nothing "
+                "else.",
+                FutureWarning,
+                stacklevel=2,
+            )
         return _decorated(self.fresh, function)
 
 

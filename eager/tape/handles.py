@@ -30,26 +30,34 @@ class HookOfSeveral:
         raise NotImplementedError
 
 
+class Key:
+    """What a hook is found by. A handle refers to the hooks: it is no key of theirs, so that a node
+    that is let go of ends with its hooks at once."""
+
+    __slots__ = ()
+
+
 class Handle:
     """Removes a hook: `handle.remove()`, or at the end of a `with` block.
 
     Args:
-        hooks: handle -> hook; the handle enters itself.
+        hooks: key -> hook; the handle enters the hook.
         function: the hook.
     """
 
-    def __init__(self, hooks: "dict[Handle, Any]", function: Callable[..., Any]) -> None:
+    def __init__(self, hooks: dict[Key, Any], function: Callable[..., Any]) -> None:
         self._hooks = hooks
-        hooks[self] = function
+        self._key = Key()
+        hooks[self._key] = function
 
     @property
     def id(self) -> int:
         """A number that no other hook has."""
-        return id(self)
+        return id(self._key)
 
     def remove(self) -> None:
         """The hook is not called any more; a second call does nothing."""
-        self._hooks.pop(self, None)
+        self._hooks.pop(self._key, None)
 
     def __enter__(self) -> "Handle":
         return self

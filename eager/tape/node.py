@@ -26,7 +26,7 @@ from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.eager.modes.forward_levels import Level, opened
 from dynajit.eager.tape import anomaly, saved_hooks
-from dynajit.eager.tape.handles import BEGUN, Handle
+from dynajit.eager.tape.handles import BEGUN, Handle, Key
 from dynajit.ops.table.derivatives import (
     Need,
     Parameter,
@@ -50,6 +50,13 @@ MSG_MODIFIED: Final = (
     "instead.  Use the value before it is overwritten, write to a clone(), or use the "
     "out-of-place form of the operation."
 )
+
+MSG_DETACHED: Final = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().  Use "
+    "detach() instead, which leaves the tensor's history as it is."
+)
+DETACHED: Final = "_detached_at"
+"""Where a tensor keeps the number of nodes that there were when it lost its history."""
 
 MSG_INFERENCE: Final = (
     "Inference tensors cannot be saved for backward.  Make a clone() outside of inference mode and "
@@ -77,10 +84,10 @@ class Extras:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.tensor_hooks: dict[int, dict[Handle, Callable[[Any], Any]]] = {}
+        self.tensor_hooks: dict[int, dict[Key, Callable[[Any], Any]]] = {}
         self.retained: dict[int, weakref.ref[Any]] = {}
-        self.prehooks: dict[Handle, Callable[..., Any]] = {}
-        self.hooks: dict[Handle, Callable[..., Any]] = {}
+        self.prehooks: dict[Key, Callable[..., Any]] = {}
+        self.hooks: dict[Key, Callable[..., Any]] = {}
         self.metadata: dict[Any, Any] = {}
         self.accumulators: list[AccumulateGrad] = []
         self.kinds: dict[int, Any] = {}
@@ -317,11 +324,14 @@ class SavedTensor:
         """The tensor, if nobody wrote to it since.
 
         Raises:
-            AutogradError: it was written in place.
+            AutogradError: it was written in place; or, while gradients are recorded, it has lost
+                its history since.
         """
         if self.storage.version != self.version:
             raise AutogradError(modified_message(self, node))
         if self.tensor._held is self.array:
+            if is_grad_enabled() and self.tensor.__dict__.get(DETACHED, 0) > node.sequence:
+                raise AutogradError(MSG_DETACHED)
             return self.tensor
         if is_grad_enabled() and self.tensor.requires_grad:
             raise AutogradError(

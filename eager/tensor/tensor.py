@@ -39,7 +39,7 @@ from dynajit.eager.operations.layout import LayoutMethods
 from dynajit.eager.operations.reshaping import ReshapingMethods
 from dynajit.eager.operations.writes.methods import InPlaceMethods
 from dynajit.eager.tape.handles import BEGUN, Handle
-from dynajit.eager.tape.node import made_by
+from dynajit.eager.tape.node import DETACHED, _sequence, made_by
 from dynajit.eager.tensor.convert import array_of, dtype_named, filled, pinned_copy, plain_number
 from dynajit.eager.tensor.printing import format_tensor
 from dynajit.eager.tensor.typed_names import name_of, type_named
@@ -225,6 +225,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         """
         if self._base is not None:
             raise AutogradError("detach_: Can't detach views in-place. Use detach() instead.")
+        if self.grad_fn is not None:
+            self.__dict__[DETACHED] = next(_sequence)
         _tensor.rebase(self, None, 0)
         duals.drop(self)
         return self
@@ -542,7 +544,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return copied
 
     def _kept_attributes(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_post_accumulate_hooks"}
+        own = ("_post_accumulate_hooks", DETACHED)
+        return {k: v for k, v in self.__dict__.items() if k not in own}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         dtype = dtypes.from_numpy(self.array.dtype).name

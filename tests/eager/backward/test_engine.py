@@ -753,3 +753,66 @@ def test_captured_backward_that_is_recorded_warns_too() -> None:
     finally:
         dj.set_warn_always(False)
     x.grad = None
+
+
+@pytest.mark.parametrize("kind", ["tensor", "node", "leaf"])
+def test_hooks_end_with_what_they_hang_at(kind: str) -> None:
+    """Nothing waits for the garbage collector."""
+
+    class Hook:
+        def __call__(self, *arguments: Any) -> None:
+            pass
+
+    def attach(hook: Hook) -> weakref.ref[Hook]:
+        x = leaf(1.0)
+        y = x * 2
+        register = {
+            "tensor": y.register_hook, "node": y.grad_fn.register_hook, "leaf": x.register_hook,
+        }[kind]  # fmt: skip
+        register(hook)
+        return weakref.ref(hook)
+
+    gc.collect()
+    gc.disable()
+    try:
+        found = attach(Hook())
+        assert found() is None
+    finally:
+        gc.enable()
+
+
+def test_a_handle_removes_its_own_hook_only() -> None:
+    x, seen = leaf(1.0), []
+    first = x.register_hook(lambda g: seen.append(1))
+    second = x.register_hook(lambda g: seen.append(2))
+    assert first.id != second.id
+    first.remove()
+    first.remove()
+    (x * 2).sum().backward()
+
+    assert [2] == seen
+
+
+def test_a_saved_tensor_that_lost_its_history_is_refused_where_that_counts() -> None:
+    """PyTorch refuses it always."""
+    x, y = leaf(3.0), leaf(5.0)
+    a = x * 2
+    b = a * y
+    a.detach_()
+    (a * y).sum().backward()
+    with pytest.raises(AutogradError, match="has been detached in-place"):
+        tape.grad(b.sum(), y, create_graph=True)
+    (gradient,) = tape.grad(b.sum(), y)
+
+    assert ([6.0], [6.0]) == (gradient.tolist(), y.grad.tolist())
+
+
+def test_classes_are_decorated_by_grad_modes_with_a_warning() -> None:
+    with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+
+        @no_grad()
+        class Made:
+            def __init__(self) -> None:
+                self.is_recorded = dj.is_grad_enabled()
+
+    assert not Made().is_recorded

@@ -570,3 +570,27 @@ def test_what_is_marked_dirty_and_no_input_gives_a_warning(m: Any) -> None:
     y.sum().backward()
 
     assert [2.0, 2.0] == x.grad.tolist()
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_defaults_of_forward_reach_setup_context_of_class_methods_too(m: Any) -> None:
+    class Power(m.autograd.Function):  # type: ignore[misc, name-defined]
+        @classmethod
+        def forward(cls, x: Any, y: int = 3) -> Any:
+            return x**y
+
+        @classmethod
+        def setup_context(cls, ctx: Any, inputs: Any, output: Any) -> None:
+            x, ctx.y = inputs
+            ctx.save_for_backward(x)
+
+        @classmethod
+        def backward(cls, ctx: Any, gradient: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return gradient * ctx.y * x ** (ctx.y - 1), None
+
+    x = m.tensor(2.0, requires_grad=True)
+    Power.apply(x).backward()
+    Power.apply(x, 2).backward()
+
+    assert 16.0 == x.grad.item()
