@@ -111,8 +111,11 @@ class _Place:
     def __init__(self, edge: GradientEdge) -> None:
         self.grad_fn = edge.node
         self.output_index = edge.output_nr
-        kind = edge.node.kind_of(edge.output_nr)
+        kind: Any = edge.node.kind_of(edge.output_nr)
         self.is_known = kind is not None
+        self.shape: Any
+        self.dtype: Any
+        self.device: Any
         self.shape, self.dtype, self.device = kind or (None, None, None)
 
 

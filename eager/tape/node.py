@@ -726,6 +726,75 @@ class OpNode(Node):
     def name(self) -> str:
         return backward_name(self.op.name)
 
+    def __getattr__(self, name: str) -> Any:
+        """What the node saves, by PyTorch's names: `_saved_self`, `_raw_saved_result`, ..."""
+        raw, marker, saved_as = name.partition("_saved_")
+        place = self._place_of(saved_as) if marker and raw in ("", "_raw") else None
+        if place is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        if raw:
+            return RawSaved(self, place)
+        return self.saved_result() if place == RESULT else self.saved_input(place)
+
+    def _place_of(self, name: str) -> int | None:
+        """The position of an input that is saved, RESULT, or None for what is not."""
+        if name == "result":
+            return RESULT if self.savings.result else None
+        names = () if self.op.variadic else self.op.inputs
+        place = names.index(name) if name in names else _PLACES.get(name, RESULT)
+        is_kept = place in (self.savings.inputs if self.saved is None else self.saved)
+        return place if is_kept else None
+
+
+RESULT: Final = -1
+"""The place of the result among what a node saves; others are positions of inputs."""
+_PLACES: Final = {"self": 0, "other": 1, "exponent": 1}
+"""PyTorch's names of inputs that most operations have."""
+
+
+class RawSaved:
+    """What a node keeps in one place, without a look at it: `y.grad_fn._raw_saved_self`.
+
+    Args:
+        node: of an operation.
+        place: the position of an input, or RESULT.
+    """
+
+    __slots__ = ("node", "place")
+
+    def __init__(self, node: OpNode, place: int) -> None:
+        self.node = node
+        self.place = place
+
+    def register_hooks(
+        self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+    ) -> None:
+        """Let the node keep what `pack_hook` makes of the tensor, and compute with what
+        `unpack_hook` makes of that, as in a block of `saved_tensors_hooks`.
+
+        Raises:
+            AutogradError: no tensor is kept there, or it went through such functions, or it was
+                let go of, or written to.
+        """
+        node = self.node
+        if node.saved is None:
+            raise AutogradError(MSG_SECOND_BACKWARD)
+        kept = node.result if self.place == RESULT else node.saved[self.place]
+        if isinstance(kept, SavedPacked):
+            raise AutogradError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set is not "
+                "allowed."
+            )
+        if not isinstance(kept, (SavedTensor, SavedResult)):
+            raise AutogradError("Calling register_hooks on a saved tensor with value None is "
+                                "forbidden")  # fmt: skip
+        output = kept.index if isinstance(kept, SavedResult) else None
+        packed = SavedPacked(kept.unpack(node), (pack_hook, unpack_hook), output)
+        if output is None:
+            node.saved[self.place] = packed
+        else:
+            node.result = packed
+
 
 @functools.cache
 def backward_name(op_name: str) -> str:

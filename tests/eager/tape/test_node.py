@@ -154,3 +154,51 @@ def test_compiled_calls_and_captured_backward_call_hooks_at_leaves() -> None:
     dj.compile(lambda x: (x * x).exp().sum())(x).backward()
 
     assert (expected, seen, node) == (x.grad.tolist(), order, node_at(x))
+
+
+@pytest.mark.parametrize("m", libraries())
+def test_what_a_node_saves_has_names(m: Any) -> None:
+    a = leaf(m, 1.0, 2.0)
+    b = a * a
+    c, d = a * b, a.exp()
+    saved = (b.grad_fn._saved_self, b.grad_fn._saved_other, c.grad_fn._saved_self)
+    assert all(tensor is a for tensor in saved)
+    assert c.grad_fn._saved_other is b
+    assert d.grad_fn._saved_result.grad_fn is d.grad_fn
+    assert d.tolist() == d.grad_fn._saved_result.tolist()
+    for name in ("_saved_self", "_saved_what", "what"):
+        assert not hasattr(d.grad_fn, name)
+    (c.sum() + d.sum()).backward()
+    for node, name in ((c.grad_fn, "_saved_self"), (d.grad_fn, "_saved_result")):
+        with pytest.raises(RuntimeError, match="after they have already been freed"):
+            getattr(node, name)
+
+
+@pytest.mark.parametrize("m", libraries())
+def test_one_saved_tensor_may_go_through_functions_of_the_program(m: Any) -> None:
+    a = leaf(m, 1.0, 2.0)
+    y, z = a * a, a.exp()
+    raw = y.grad_fn._raw_saved_self
+    raw.register_hooks(lambda x: x * 2, lambda x: x)
+    z.grad_fn._raw_saved_result.register_hooks(lambda x: x * 0, lambda x: x)
+    assert [2.0, 4.0] == y.grad_fn._saved_self.tolist()
+    with pytest.raises(RuntimeError, match="already been set"):
+        raw.register_hooks(lambda x: x, lambda x: x)
+    (y.sum() + z.sum()).backward()
+    assert [3.0, 6.0] == a.grad.tolist()
+
+    y = a * a
+    with pytest.raises(RuntimeError, match="pack hook is modifying its input in place"):
+        y.grad_fn._raw_saved_self.register_hooks(lambda x: x.mul_(2), lambda x: x)
+
+
+@pytest.mark.parametrize("m", libraries())
+def test_second_derivatives_pass_through_a_tensor_with_functions_of_its_own(m: Any) -> None:
+    a = leaf(m, 1.0, 2.0)
+    b = a * 1
+    y = b**3
+    y.grad_fn._raw_saved_self.register_hooks(lambda x: x.clone(), lambda x: x)
+    (first,) = m.autograd.grad(y.sum(), a, create_graph=True)
+    (second,) = m.autograd.grad(first.sum(), a)
+
+    assert [6.0, 12.0] == second.tolist()
