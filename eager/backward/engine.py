@@ -402,17 +402,15 @@ class _Run:
             return
         extras = hooks_at(leaf) if BEGUN.accumulators else None
         if extras is not None:
-            (gradient,) = _run_prehooks(extras, [gradient])
-        is_first = leaf.requires_grad and leaf.grad is None
-        arrived = None if extras is None or is_first else [gradient]
-        if leaf.requires_grad and gradient is not None:  # else it was frozen after the forward pass
+            arrived = _accumulate_between(leaf, gradient, extras, self.create_graph)
+        elif leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
             accumulate_into(leaf, gradient, self.create_graph)
         del gradient
         for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
             if hook(leaf) is not None:
                 raise AutogradError("Tensor post accumulate grad hooks should return None.")
         if extras is not None:
-            _run_node_hooks(extras, (), arrived or [leaf.grad])  # the first one is `.grad` now
+            _run_node_hooks(extras, (), arrived)
         for watcher in tuple(WATCHERS.get(key, ())):
             watcher.arrived(leaf)
 
@@ -443,6 +441,16 @@ def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
         return
     any_arrays.add_into(before.array, gradient.array)
     _tensor.bump_version(before)
+
+
+def _accumulate_between(leaf: Any, gradient: Any, extras: Any, create_graph: bool) -> list[Any]:
+    """Accumulate what the hooks before it leave; what those behind it see: the first gradient is
+    `.grad` by then."""
+    arrived = _run_prehooks(extras, [gradient])
+    is_first = leaf.requires_grad and leaf.grad is None
+    if leaf.requires_grad and arrived[0] is not None:
+        accumulate_into(leaf, arrived[0], create_graph)
+    return [leaf.grad] if is_first else arrived
 
 
 def _references_in_three_calls(value: Any) -> int:

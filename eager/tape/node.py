@@ -726,30 +726,33 @@ class OpNode(Node):
     def name(self) -> str:
         return backward_name(self.op.name)
 
-    def __getattr__(self, name: str) -> Any:
-        """What the node saves, by PyTorch's names: `_saved_self`, `_raw_saved_result`, ..."""
-        raw, marker, saved_as = name.partition("_saved_")
-        place = self._place_of(saved_as) if marker and raw in ("", "_raw") else None
-        if place is None:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        if raw:
-            return RawSaved(self, place)
-        return self.saved_result() if place == RESULT else self.saved_input(place)
-
-    def _place_of(self, name: str) -> int | None:
-        """The position of an input that is saved, RESULT, or None for what is not."""
-        if name == "result":
-            return RESULT if self.savings.result else None
-        names = () if self.op.variadic else self.op.inputs
-        place = names.index(name) if name in names else _PLACES.get(name, RESULT)
-        is_kept = place in (self.savings.inputs if self.saved is None else self.saved)
-        return place if is_kept else None
-
 
 RESULT: Final = -1
 """The place of the result among what a node saves; others are positions of inputs."""
-_PLACES: Final = {"self": 0, "other": 1, "exponent": 1}
-"""PyTorch's names of inputs that most operations have."""
+_PLACES: Final = {"self": 0, "other": 1, "exponent": 1, "result": RESULT}
+"""PyTorch's names of what most operations save."""
+
+
+def _place_of(node: OpNode, name: str) -> int:
+    place = _PLACES[name]
+    kept = node.savings.inputs if node.saved is None else node.saved
+    if node.savings.result if place == RESULT else not node.op.variadic and place in kept:
+        return place
+    raise AttributeError(f"'{node.name()}' keeps nothing of this name: '{name}'")
+
+
+def _saved_as(name: str, node: OpNode) -> Any:
+    place = _place_of(node, name)
+    return node.saved_result() if place == RESULT else node.saved_input(place)
+
+
+def _raw_saved_as(name: str, node: OpNode) -> "RawSaved":
+    return RawSaved(node, _place_of(node, name))
+
+
+for _name in _PLACES:  # `__getattr__` would slow all other attributes down
+    setattr(OpNode, f"_saved_{_name}", property(functools.partial(_saved_as, _name)))
+    setattr(OpNode, f"_raw_saved_{_name}", property(functools.partial(_raw_saved_as, _name)))
 
 
 class RawSaved:
