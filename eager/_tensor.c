@@ -541,6 +541,32 @@ set_optional(PyObject **field, PyObject *value)
 static PyObject *
 tensor_get_grad(TensorObject *self, void *closure)
 {
+    if (self->grad != NULL) {
+        return Py_NewRef(self->grad);
+    }
+    if (self->requires_grad && !self->retains_grad) {
+        if (tensor_refresh(self) < 0) {
+            return NULL;
+        }
+        if (self->grad_fn != NULL &&
+            PyErr_WarnEx(PyExc_UserWarning,
+                         "The .grad attribute of a Tensor that is not a leaf Tensor is being "
+                         "accessed. Its .grad attribute won't be populated during "
+                         "autograd.backward(). If you indeed want the .grad field to be populated "
+                         "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+                         "access the non-leaf Tensor by mistake, make sure you access the leaf "
+                         "Tensor instead.",
+                         1) < 0) {
+            return NULL;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* The same for the library's own questions: without a warning. */
+static PyObject *
+tensor_get_known_grad(TensorObject *self, void *closure)
+{
     return or_none(self->grad);
 }
 
@@ -769,11 +795,16 @@ static PyGetSetDef tensor_getset[] = {
     {"requires_grad", (getter)tensor_get_requires_grad, (setter)tensor_set_requires_grad,
      "True if gradients flow to this tensor.", NULL},
     {"grad", (getter)tensor_get_grad, (setter)tensor_set_grad,
-     "The accumulated gradient, or None.", NULL},
+     "The accumulated gradient, or None; asking a tensor whose gradient is not kept gives a "
+     "warning.",
+     NULL},
+    {"_grad", (getter)tensor_get_known_grad, (setter)tensor_set_grad,
+     "`grad` by the name that optimizers use; it gives no warning.", NULL},
     {"grad_fn", (getter)tensor_get_grad_fn, NULL, "The tape node that made it, or None.", NULL},
     {"is_leaf", (getter)tensor_get_is_leaf, NULL, "True if no tape node made it.", NULL},
     {"output_index", (getter)tensor_get_output_index, NULL, "Which output of grad_fn it is.",
      NULL},
+    {"output_nr", (getter)tensor_get_output_index, NULL, "The same by PyTorch's name.", NULL},
     {"hooks", (getter)tensor_get_hooks, (setter)tensor_set_hooks,
      "Dict of gradient hooks of a leaf, or None.", NULL},
     {"retains_grad", (getter)tensor_get_retains_grad, (setter)tensor_set_retains_grad,

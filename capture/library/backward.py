@@ -89,7 +89,8 @@ def _travel(run, is_recorded):
                 answers(run, _seen_by(hooks, argument))
                 continue
             for hook in list(hooks.values()):
-                hook(argument)
+                if hook(argument) is not None:
+                    refuses("a hook behind accumulation that returns something")
             for watcher in WATCHERS.get(id(argument), ()):
                 watcher.arrived(argument)
     finally:
@@ -123,6 +124,8 @@ def backward(
     """See `eager.backward.engine.backward`."""
     if grad_variables is not None:
         refuses("backward(grad_variables=...)")
+    if BEGUN.accumulators:
+        refuses("hooks of nodes at leaves")
     keep = create_graph if retain_graph is None else retain_graph
     outputs = _several(tensors)
     gradients = (None,) * len(outputs) if grad_tensors is None else _several(grad_tensors)
@@ -154,6 +157,8 @@ def grad(
     """See `eager.backward.engine.grad`."""
     if not only_inputs or is_grads_batched:
         refuses("grad(only_inputs=..., is_grads_batched=...)")
+    if materialize_grads and allow_unused is False:
+        refuses("grad(materialize_grads=True, allow_unused=False)")
     keep = create_graph if retain_graph is None else retain_graph
     given = _several(outputs)
     gradients = (None,) * len(given) if grad_outputs is None else _several(grad_outputs)

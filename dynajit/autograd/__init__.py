@@ -9,7 +9,14 @@ from dynajit.core.process import late
 from dynajit.eager.backward.engine import backward, grad
 from dynajit.eager.backward.function import Function
 from dynajit.eager.backward.gradcheck import gradcheck, gradgradcheck
-from dynajit.eager.modes.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from dynajit.eager.modes.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_multithreading_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from dynajit.eager.tape.anomaly import detect_anomaly, set_detect_anomaly
 from dynajit.eager.tensor.legacy import Variable
 
@@ -32,10 +39,12 @@ __all__ = [
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_multithreading_enabled",
     "no_grad",
     "profiler",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
     "variable",
 ]
 

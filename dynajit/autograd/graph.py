@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dynajit.autograd.overwriting import allow_mutation_on_saved_tensors
+from dynajit.autograd.several import register_multi_grad_hook
 from dynajit.capture.control import disable
 from dynajit.core.errors import AutogradError
 from dynajit.core.process import late
-from dynajit.core.refusals import refused_class, refused_function
 from dynajit.eager import _tensor
 from dynajit.eager.backward.engine import GradientEdge
 from dynajit.eager.tape import saved_hooks
-from dynajit.eager.tape.node import AccumulateGrad, Node
+from dynajit.eager.tape.node import Node, accumulator_of
 from dynajit.eager.tensor.tensor import Tensor
 
 
@@ -106,15 +107,10 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
                             "not require gradients")  # fmt: skip
     node = tensor.grad_fn
     if node is None:
-        return GradientEdge(AccumulateGrad(tensor), 0)
+        return GradientEdge(accumulator_of(tensor), 0)
+    node.more().kinds[tensor.output_index] = tuple(tensor.shape), tensor.dtype, tensor.device
     return GradientEdge(node, tensor.output_index)
 
-
-_WHY = "not here.  Register a hook on each tensor, or write to clones."
-allow_mutation_on_saved_tensors = refused_class(
-    "autograd.graph.allow_mutation_on_saved_tensors", _WHY
-)
-register_multi_grad_hook = refused_function("autograd.graph.register_multi_grad_hook", _WHY)
 
 __all__ = [
     "GradientEdge",

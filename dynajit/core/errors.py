@@ -182,6 +182,14 @@ class AutogradError(DynajitError, RuntimeError):
     """A derivative was asked for that cannot be given."""
 
 
+class AutogradAssertionError(AutogradError, AssertionError):
+    """A derivative cannot be given, where PyTorch raises AssertionError."""
+
+
+class AutogradValueError(AutogradError, ValueError):
+    """A derivative cannot be given, where PyTorch raises ValueError."""
+
+
 class OperatorError(DynajitError, RuntimeError):
     """A custom operator is defined or called in a way that its schema or its kernels forbid."""
 

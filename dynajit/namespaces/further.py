@@ -20,6 +20,7 @@ from dynajit.core.errors import (
     InvalidValueRuntimeError,
     ShapeError,
 )
+from dynajit.core.process.warning import Once
 from dynajit.core.refusals import refused_function
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
@@ -463,18 +464,18 @@ def typename(obj: Any) -> str:
 class _Settings:
     """What programs may set, and read again. Mutable: they do."""
 
-    warns_always = False
     interop_threads = 1
 
 
 def set_warn_always(b: bool) -> None:
-    """Keep the setting: Python's filters decide how often a warning is shown."""
-    _Settings.warns_always = bool(b)
+    """Let warnings that are shown once in a process be shown each time; Python's filters decide
+    about these, too."""
+    Once.is_always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
     """What `set_warn_always` was given."""
-    return _Settings.warns_always
+    return Once.is_always
 
 
 def set_num_interop_threads(num: int) -> None:

@@ -20,11 +20,13 @@ from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
     AutogradError,
+    AutogradValueError,
     ShapeError,
     UnsupportedError,
 )
 from dynajit.core.process import _recorder
 from dynajit.core.process.recording import Kind, recorded
+from dynajit.core.process.warning import Once
 from dynajit.core.records import record
 from dynajit.core.types.tensor_layouts import strided
 from dynajit.core.types.value_types import numel
@@ -33,11 +35,12 @@ from dynajit.eager._tensor import TensorBase
 from dynajit.eager.backward.arrivals import WATCHERS
 from dynajit.eager.backward.present import formulas_mode
 from dynajit.eager.tape import anomaly
-from dynajit.eager.tape.handles import BEGUN
+from dynajit.eager.tape.handles import BEGUN, HookOfSeveral
 from dynajit.eager.tape.node import (
     MSG_SPARSE,
     AccumulateGrad,
     Node,
+    hooks_at,
     made_by,
     require_arrays,
     resolved,
@@ -63,7 +66,13 @@ MSG_HIDDEN_VIEW: Final = (
 )
 MSG_START_AT_EDGE: Final = (
     "backward from a GradientEdge: the gradient to start from is not implied, since the shape is "
-    "not known.  Give it, one per edge."
+    "not known.  Give it, one per edge, or take the edge from get_gradient_edge()."
+)
+CYCLES: Final = Once(
+    "Using backward() with create_graph=True will create a reference cycle between the parameter "
+    "and its gradient which can cause a memory leak. We recommend using autograd.grad when "
+    "creating the graph to avoid this. If you have to use this function, make sure to reset the "
+    ".grad fields of your parameters to None after use to break the cycle and avoid the leak."
 )
 MSG_UNUSED: Final = (
     "One of the differentiated Tensors appears to not have been used in the graph (inputs[{index}]"
@@ -87,9 +96,13 @@ class GradientEdge:
 
 
 class _Place:
-    """An edge in the place of a tensor among inputs and outputs. Immutable."""
+    """An edge in the place of a tensor among inputs and outputs. Immutable.
 
-    __slots__ = ("grad_fn", "output_index")
+    Attributes:
+        is_known: whether the node knows of what kind the tensor is that it made there.
+    """
+
+    __slots__ = ("device", "dtype", "grad_fn", "is_known", "output_index", "shape")
 
     requires_grad = True
     is_leaf = False
@@ -98,6 +111,12 @@ class _Place:
     def __init__(self, edge: GradientEdge) -> None:
         self.grad_fn = edge.node
         self.output_index = edge.output_nr
+        kind: Any = edge.node.kind_of(edge.output_nr)
+        self.is_known = kind is not None
+        self.shape: Any
+        self.dtype: Any
+        self.device: Any
+        self.shape, self.dtype, self.device = kind or (None, None, None)
 
 
 class _Run:
@@ -107,8 +126,11 @@ class _Run:
         create_graph: formulas are recorded.
         keep: saved tensors are not released.
         wanted: nodes that lead to a requested input; None where all do.
-        captures: node -> {output index -> None}, gradients asked for by `grad`.
-        accumulate: leaves whose `.grad` grows; None means every leaf.
+        captures: node -> outputs whose gradients are asked for.
+        leaves: identities of the leaves that gradients are sent to; None means every leaf.
+
+    Attributes:
+        accumulates: `.grad` grows; else gradients are results.
     """
 
     def __init__(
@@ -124,12 +146,19 @@ class _Run:
         self.wanted = wanted
         self.captures = captures
         self.leaves = leaves
+        self.accumulates = False
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Any]] = {}
         self.captured: dict[tuple[int, int], Any] = {}
         self.leaf_gradients: dict[int, list[Any]] = {}
         #: How many edges lead to leaves whose hooks wait for gradients, by id of the leaf.
         self.awaited: dict[int, int] = {}
+        #: What hooks that see several gradients know of this run; see `dynajit.autograd.graph`.
+        self.notes: dict[Any, Any] = {}
+        #: What they have to do at its end.
+        self.at_end: list[Callable[[], None]] = []
+        #: See `coming`; forgotten where the tape changes.
+        self.known_to_come: set[int] | None = None
         self.anomaly = anomaly.is_detecting()
         self.is_overriding = overriding.has_begun()
         #: Nothing is to be done around formulas.
@@ -183,7 +212,10 @@ class _Run:
         """Whether somebody waits for what an edge leads to."""
         if edge is None or isinstance(edge, Node) or not self.is_used(edge):
             return False
-        return id(edge) in WATCHERS or bool(edge.__dict__.get("_post_accumulate_hooks"))
+        if id(edge) in WATCHERS or edge.__dict__.get("_post_accumulate_hooks"):
+            return True
+        is_of_several = any(isinstance(h, HookOfSeveral) for h in (edge.hooks or {}).values())
+        return is_of_several or hooks_at(edge) is not None
 
     def run_node(self, node: Node, gradients: list[Any]) -> None:
         """Hooks, the formulas, hooks again; then send the results along the edges."""
@@ -197,6 +229,9 @@ class _Run:
         for index in self.captures.get(node, ()):
             self.captured[id(node), index] = gradients[index]
         if self.wanted is not None and node not in self.wanted:
+            if self.accumulates and extras is not None:  # the gradient of its result is chosen
+                gradients = _run_prehooks(extras, gradients)
+                _run_node_hooks(extras, [None] * len(node.edges), gradients)
             return
         if extras is not None and extras.prehooks:
             gradients = _run_prehooks(extras, gradients)
@@ -284,6 +319,7 @@ class _Run:
     def unfold(self, node: Node, gradients: list[Any]) -> None:
         """Send what has arrived to the nodes of the operations behind this node."""
         self.awaited = {}  # there are other edges now: leaves wait for the end
+        self.known_to_come = None
         node.unfold()
         for index in self.captures.pop(node, ()):
             target, place = resolved(node, index)
@@ -329,6 +365,32 @@ class _Run:
         """Leaf hooks, then accumulation into `.grad` (or capture, for `grad`)."""
         while self.leaf_gradients:
             self.finish_leaf(next(reversed(self.leaf_gradients)), accumulate)
+        while self.at_end:
+            self.at_end.pop(0)()
+
+    def coming(self, place: Any) -> set[int]:
+        """The nodes and leaves, by identity, that gradients may still come to, and `place`.
+
+        Args:
+            place: the node or leaf whose hooks run now.
+        """
+        if self.known_to_come is None:
+            self.known_to_come = {id(node) for node in self.pending} | set(self.leaf_gradients)
+            stack = [*self.pending, place] if isinstance(place, Node) else [*self.pending]
+            self._follow(stack, self.known_to_come)
+        return self.known_to_come | {id(place)}
+
+    def _follow(self, stack: list[Node], found: set[int]) -> None:
+        """Add what gradients of these nodes go to, directly and on."""
+        while stack:
+            node = stack.pop()
+            if self.wanted is not None and node not in self.wanted:
+                continue
+            for edge in _edges(node):
+                if self.is_used(edge) and id(edge) not in found:
+                    found.add(id(edge))
+                    if isinstance(edge, Node):
+                        stack.append(edge)
 
     def finish_leaf(self, key: int, accumulate: bool) -> None:
         """The end of one leaf, to which no further gradient comes."""
@@ -338,11 +400,17 @@ class _Run:
         if not accumulate:
             self.captured[id(leaf), -1] = gradient
             return
-        if leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
+        extras = hooks_at(leaf) if BEGUN.accumulators else None
+        if extras is not None:
+            arrived = _accumulate_between(leaf, gradient, extras, self.create_graph)
+        elif leaf.requires_grad:  # else it was frozen after the forward pass: its hooks alone run
             accumulate_into(leaf, gradient, self.create_graph)
         del gradient
         for hook in list(leaf.__dict__.get("_post_accumulate_hooks", {}).values()):
-            hook(leaf)
+            if hook(leaf) is not None:
+                raise AutogradError("Tensor post accumulate grad hooks should return None.")
+        if extras is not None:
+            _run_node_hooks(extras, (), arrived)
         for watcher in tuple(WATCHERS.get(key, ())):
             watcher.arrived(leaf)
 
@@ -373,6 +441,16 @@ def accumulate_into(leaf: Any, gradient: Any, create_graph: bool) -> None:
         return
     any_arrays.add_into(before.array, gradient.array)
     _tensor.bump_version(before)
+
+
+def _accumulate_between(leaf: Any, gradient: Any, extras: Any, create_graph: bool) -> list[Any]:
+    """Accumulate what the hooks before it leave; what those behind it see: the first gradient is
+    `.grad` by then."""
+    arrived = _run_prehooks(extras, [gradient])
+    is_first = leaf.requires_grad and leaf.grad is None
+    if leaf.requires_grad and arrived[0] is not None:
+        accumulate_into(leaf, arrived[0], create_graph)
+    return [leaf.grad] if is_first else arrived
 
 
 def _references_in_three_calls(value: Any) -> int:
@@ -461,6 +539,10 @@ def _run_tensor_hooks(extras: Any, gradients: list[Any]) -> None:
     for index, hooks in extras.tensor_hooks.items():
         if gradients[index] is not None:
             gradients[index] = _call_tensor_hooks(hooks.values(), gradients[index])
+            continue
+        for hook in list(hooks.values()):
+            if isinstance(hook, HookOfSeveral):
+                hook(None)
 
 
 def _retain(extras: Any, gradients: list[Any], create_graph: bool) -> None:
@@ -511,35 +593,31 @@ def backward(
         retain_graph: keep saved tensors for another run; defaults to `create_graph`.
         create_graph: record the computation of the gradients.
         grad_variables: the older name of `grad_tensors`.
-        inputs: leaves to accumulate into; None means all.
+        inputs: tensors and edges whose gradients are computed, those of tensors into `.grad`; None
+            means all leaves. Results among them retain their gradients from now on.
 
     Raises:
         AutogradError: no graph, a second run without retain_graph, a saved tensor was overwritten.
     """
     if grad_variables is not None:
         grad_tensors = _renamed(grad_tensors, grad_variables)
+    if create_graph:
+        CYCLES.show()
     outputs = _tensors(tensors, "backward")
     chosen = None if inputs is None else _tensors(inputs, "backward(inputs=...)")
-    if any(isinstance(place, _Place) for place in chosen or ()):
-        raise ArgumentError(
-            "backward(inputs=...): a GradientEdge within the graph has no .grad to accumulate "
-            "into.  Expected leaves; use grad() for others."
-        )
     if chosen is not None and not chosen:
         raise AutogradError("backward: inputs is empty.  Expected at least one tensor, or None.")
+    _require_gradients(chosen or ())
+    for tensor in chosen or ():
+        if not isinstance(tensor, _Place):  # which has no `.grad`
+            retain_grad(tensor)
     run = _prepare(outputs, grad_tensors, retain_graph, create_graph, chosen)
-    leaf_ids = {id(t) for t in chosen or () if t.is_leaf}
+    run.accumulates = True
     if WATCHERS or BEGUN.accumulation:
         run.await_leaves()
-    with formulas_mode(create_graph, chosen is not None) as mode:
+    with formulas_mode(create_graph, chosen is not None, run) as mode:
         run.run()
         run.finish(accumulate=True)
-        for tensor in chosen or ():
-            if id(tensor) not in leaf_ids:
-                node, index = made_by(tensor)
-                gradient = run.captured.get((id(node), index))
-                if gradient is not None:
-                    accumulate_into(tensor, gradient, create_graph)
         mode.end()
 
 
@@ -598,26 +676,33 @@ def grad(
             outputs, inputs, grad_outputs, retain_graph, create_graph,
             allow_unused=allow_unused, materialize_grads=materialize_grads,
         )  # fmt: skip
-    targets = _tensors(inputs, "grad")
-    sources = _tensors(outputs, "grad")
-    if materialize_grads and any(isinstance(target, _Place) for target in targets):
-        raise AutogradError(
-            "materialize_grads cannot be used when the given input is a GradientEdge"
+    if materialize_grads and allow_unused is False:
+        raise AutogradValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
         )
+    targets = _tensors(inputs, "grad")
+    if not targets:
+        raise AutogradValueError("grad requires non-empty inputs.")
+    sources = _tensors(outputs, "grad")
+    _require_gradients(targets)
+    run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
+    with formulas_mode(create_graph, True, run) as mode:
+        run.run()
+        run.finish(accumulate=False)
+        mode.end()
+    return tuple(
+        _result(run, tensor, index, bool(allow_unused), materialize_grads, create_graph)
+        for index, tensor in enumerate(targets)
+    )
+
+
+def _require_gradients(targets: Sequence[Any]) -> None:
     for index, tensor in enumerate(targets):
         if not tensor.requires_grad:
             raise AutogradError(
                 f"One of the differentiated Tensors does not require grad (inputs[{index}])."
             )
-    run = _prepare(sources, grad_outputs, retain_graph, create_graph, targets)
-    with formulas_mode(create_graph, True) as mode:
-        run.run()
-        run.finish(accumulate=False)
-        mode.end()
-    return tuple(
-        _result(run, tensor, index, bool(allow_unused), materialize_grads)
-        for index, tensor in enumerate(targets)
-    )
 
 
 def _batched(
@@ -643,7 +728,9 @@ def _batched(
     )
 
 
-def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool) -> Any:
+def _result(
+    run: _Run, tensor: Any, index: int, allow_unused: bool, materialize: bool, is_recorded: bool
+) -> Any:
     key = id(tensor), -1
     if tensor.grad_fn is not None:
         node, index_of_output = made_by(tensor)
@@ -651,10 +738,14 @@ def _result(run: _Run, tensor: Any, index: int, allow_unused: bool, materialize:
     found = run.captured.get(key)
     if found is not None:
         return found
-    if materialize and not tensor._has_array:
-        return TABLE.full(0, shape=tuple(tensor.shape), dtype=tensor.dtype, device=tensor.device)
+    if materialize and isinstance(tensor, _Place):
+        raise AutogradError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
     if materialize:
-        return _tensor.wrap(any_arrays.filled_like(tensor.array, 0))
+        zeros = _filled_like(tensor, 0)
+        zeros.requires_grad = is_recorded
+        return zeros
     if not allow_unused:
         raise AutogradError(MSG_UNUSED.format(index=index))
     return None
@@ -743,7 +834,8 @@ def _may_write(edge: Any) -> bool:
     """Whether the program is called when the gradient of a leaf is complete."""
     if edge is None or isinstance(edge, Node):
         return False
-    return bool(edge.hooks or edge.__dict__.get("_post_accumulate_hooks"))
+    own = edge.hooks or edge.__dict__.get("_post_accumulate_hooks")
+    return bool(own) or hooks_at(edge) is not None
 
 
 def _below(roots: Iterable[Node | None]) -> set[Node]:
@@ -781,11 +873,19 @@ def _starting_gradients(outputs: Sequence[Any], gradients: Any) -> list[Any]:
         raise AutogradError(
             f"got {len(outputs)} tensors and {len(given)} gradients.  Expected one per tensor."
         )
-    return [_start(output, start) for output, start in zip(outputs, given, strict=True)]
+    pairs = zip(outputs, given, strict=True)
+    return [_start(output, start, index) for index, (output, start) in enumerate(pairs)]
 
 
-def _start(output: Any, gradient: Any) -> Any:
-    if isinstance(output, _Place):
+def _filled_like(tensor: Any, number: int) -> Any:
+    if isinstance(tensor, _Place) or not tensor._has_array:
+        kind = {"shape": tuple(tensor.shape), "dtype": tensor.dtype, "device": tensor.device}
+        return TABLE.full(number, **kind)
+    return _tensor.wrap(any_arrays.filled_like(tensor.array, number))
+
+
+def _start(output: Any, gradient: Any, index: int) -> Any:
+    if isinstance(output, _Place) and not output.is_known:
         if not isinstance(gradient, TensorBase):
             raise AutogradError(MSG_START_AT_EDGE)
         return gradient
@@ -796,27 +896,23 @@ def _start(output: Any, gradient: Any) -> Any:
             raise AutogradError(
                 f"grad can be computed only for real scalar outputs but got {output.dtype!r}"
             )
-        if not output._has_array:
-            return TABLE.full(
-                1, shape=tuple(output.shape), dtype=output.dtype, device=output.device
-            )
-        return _tensor.wrap(any_arrays.filled_like(output.array, 1))
+        return _filled_like(output, 1)
     if not isinstance(gradient, TensorBase):
         raise ArgumentError(
             f"gradients can be either Tensors or None, but got {type(gradient).__name__}"
         )
     if tuple(gradient.shape) != tuple(output.shape):
         raise AutogradError(
-            f"Mismatch in shape: the gradient has a shape of {list(gradient.shape)} and the "
-            f"output has a shape of {list(output.shape)}."
+            f"Mismatch in shape: grad_output[{index}] has a shape of {gradient.shape} and "
+            f"output[{index}] has a shape of {output.shape}."
         )
     if gradient.dtype is output.dtype:
         return gradient
     if gradient.dtype.is_complex or output.dtype.is_complex:
         raise AutogradError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. "
-            f" Mismatch in dtype: the gradient has {gradient.dtype.name} and the output has "
-            f"{output.dtype.name}."
+            f" Mismatch in dtype: grad_output[{index}] has a dtype of {gradient.dtype.name} and "
+            f"output[{index}] has a dtype of {output.dtype.name}."
         )
     return TABLE.cast(gradient, dtype=output.dtype)
 

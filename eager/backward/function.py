@@ -8,9 +8,10 @@ its backward uses differentiable operations.
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
+from dynajit.core.process.warning import warn
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.tensor_layouts import strided
 from dynajit.eager import _tensor
@@ -22,6 +23,7 @@ from dynajit.eager._tensor import (
     meta_of,
 )
 from dynajit.eager.backward.function_tangents import follow_function
+from dynajit.eager.operations.writes.commit import note_written_view
 from dynajit.eager.operations.writes.refusals import MSG_LEAF
 from dynajit.eager.tape import anomaly
 from dynajit.eager.tape.node import (
@@ -39,6 +41,19 @@ from dynajit.eager.tape.node import (
 )
 from dynajit.ops.table.families import sum_to_type
 from dynajit.ops.table.op_table import TABLE
+
+MSG_NO_BACKWARD: Final = (
+    "You must implement either the backward or vjp method for your custom autograd.Function to use "
+    "it with backward mode AD."
+)
+MSG_NO_INPUT: Final = (
+    "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+    "mutated should be passed to ctx.mark_dirty()."
+)
+MSG_TWO_BACKWARDS: Final = (
+    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+    "implement one of them."
+)
 
 
 class FunctionContext:
@@ -107,7 +122,11 @@ class FunctionContext:
 
 
 class FunctionNode(Node):
-    """One call of a Function on the tape. Mutable: see Node."""
+    """One call of a Function on the tape. Mutable: see Node.
+
+    It has what the program put into the context, too: `y.grad_fn.saved_tensors`. Each Function has
+    a class of nodes of its own, as in PyTorch, made with the first node.
+    """
 
     __slots__ = ("context", "function", "in_metas", "out_metas", "output_count", "saved")
 
@@ -126,14 +145,23 @@ class FunctionNode(Node):
         if anomaly.is_detecting() is not None:
             anomaly.remember(self)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or (name not in vars(self.context) and name != "saved_tensors"):
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return getattr(self.context, name)
+
+    def kind_of(self, index: int) -> Any:
+        return self.out_metas[index]
+
     def pack(self, outputs: Sequence[Any]) -> None:
         """Take over what the context saved, now that the outputs are final."""
         positions = {id(output): i for i, output in enumerate(outputs)}
+        dirty = {id(tensor) for tensor in self.context.dirty}  # of a view its base has this node
         self.saved = [
             None
             if tensor is None
             else saved_output(tensor, positions[id(tensor)])
-            if id(tensor) in positions and tensor.grad_fn is self
+            if id(tensor) in positions and (tensor.grad_fn is self or id(tensor) in dirty)
             else kept_for_backward(tensor)
             for tensor in self.context._to_save
         ]
@@ -222,6 +250,10 @@ class Function:
     `forward(*args)` with `setup_context(ctx, inputs, output)`, and call `YourFunction.apply(...)`.
     """
 
+    #: Whether `backward` stands for the `vjp` that the class defines.
+    _has_backward_of_vjp: ClassVar[bool] = False
+    #: The class of nodes.
+    _node_class: ClassVar[type[FunctionNode] | None] = None
     #: See `with_defaults`; captured code reads it, which reads no attributes of functions.
     _defaults_of_forward: ClassVar[tuple[int, tuple[Any, ...]] | None] = None
 
@@ -229,10 +261,16 @@ class Function:
         super().__init_subclass__(**options)
         function = inspect.unwrap(cls.forward)
         defaults = getattr(function, "__defaults__", None)
-        found = (function.__code__.co_argcount, defaults) if defaults else None
+        own = inspect.ismethod(function)  # of a class method the first argument is the class
+        found = (function.__code__.co_argcount - own, defaults) if defaults else None
         cls._defaults_of_forward = found
-        if "vjp" in vars(cls) and "backward" not in vars(cls):
-            cls.backward = staticmethod(cls.vjp)  # type: ignore[method-assign]  # its other name
+        if "vjp" in vars(cls):
+            has_both = "backward" in vars(cls) or _has_written_backward(cls)
+            cls._has_backward_of_vjp = True
+            other = _refuse_both if has_both else cls.vjp
+            cls.backward = staticmethod(other)  # type: ignore[method-assign]
+        elif "backward" in vars(cls) and cls.vjp is not Function.vjp:
+            cls.backward = staticmethod(_refuse_both)  # type: ignore[method-assign]
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
@@ -247,15 +285,12 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs, one per argument of `forward`; None where there is none."""
-        raise NotImplementedError("You must implement the backward function for custom Function.")
+        raise NotImplementedError(MSG_NO_BACKWARD)
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """`backward` by its other name, for classes that define it instead."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom Function to use "
-            "it with backward mode AD."
-        )
+        raise NotImplementedError(MSG_NO_BACKWARD)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -307,6 +342,26 @@ class Function:
         return context, _recorded(cls, context, args, output)
 
 
+def _has_written_backward(cls: type[Function]) -> bool:
+    """Whether a base of a class defines `backward`, not `vjp`."""
+    for base in cls.__mro__[1:]:
+        if "backward" in vars(base):
+            return base is not Function and not vars(base).get("_has_backward_of_vjp")
+    return False
+
+
+def _refuse_both(ctx: Any, *grad_outputs: Any) -> Any:
+    raise AutogradError(MSG_TWO_BACKWARDS)
+
+
+def _node_class_of(cls: type[Function]) -> type[FunctionNode]:
+    found: type[FunctionNode] | None = vars(cls).get("_node_class")
+    if found is None:
+        name = f"{cls.__name__}Backward"
+        found = cls._node_class = type(name, (FunctionNode,), {"__slots__": ()})
+    return found
+
+
 def with_defaults(known: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of `forward`, with defaults behind those that are given: what `setup_context`
     sees, and `backward` answers for.
@@ -355,7 +410,7 @@ def _recorded(
     """The outputs with their history."""
     outputs = output if isinstance(output, tuple) else (output,)
     refuse_gradient(outputs, cls.__name__)
-    node = FunctionNode(cls, context, args)
+    node = _node_class_of(cls)(cls, context, args)
     node.output_count = len(outputs)
     dirty = {id(tensor) for tensor in context.dirty}
     without = {id(tensor) for tensor in context.non_differentiable}
@@ -371,7 +426,10 @@ def _recorded(
         if differentiable:
             if id(tensor) not in dirty and any(tensor is x for x in args):
                 tensor = _tensor.wrap_view(tensor._held, tensor, None)
-            _tensor.rebase(tensor, node, index)
+            if id(tensor) in dirty and tensor._base is not None:
+                note_written_view(tensor, node, index, f"{cls.__name__}.mark_dirty")
+            else:
+                _tensor.rebase(tensor, node, index)
         elif isinstance(tensor, TensorBase) and id(tensor) not in dirty and tensor.requires_grad:
             tensor = _without_history(tensor, args)
         finished.append(tensor)
@@ -392,11 +450,14 @@ def _check_dirty(
                 f"{name}: Some elements marked as dirty during the forward method were not "
                 "returned as output.  The inputs that are modified inplace must all be outputs."
             )
+        if not any(tensor is x for x in args):
+            warn(MSG_NO_INPUT, UserWarning)
         if tensor.requires_grad and tensor.is_leaf:
             raise AutogradError(MSG_LEAF.format(name=name))
-        if tensor._base is not None:
+        if tensor._base is not None and len(outputs) > 1:
             raise AutogradError(
-                f"{name}: the input is a view; its base would lose the gradient.  Pass a clone()."
+                f"{name}: your Function modifies inplace an input that is a view of another "
+                "Tensor, and has several outputs.  Return that input alone, or pass a clone()."
             )
 
 

@@ -20,6 +20,7 @@ class _Present(threading.local):
     """The backward that runs in this thread. Mutable."""
 
     partial = False
+    run: Any = None
     callbacks: list[Callable[[], object]] | None = None
 
 
@@ -45,6 +46,11 @@ def is_partial() -> bool:
     return _present.partial
 
 
+def run_of_thread() -> Any:
+    """The innermost backward that runs now in this thread, of `engine`; None: none does."""
+    return _present.run
+
+
 def is_running() -> bool:
     """Whether a backward runs now in this thread."""
     return _present.callbacks is not None
@@ -54,8 +60,9 @@ class formulas_mode:
     """Grad mode on or off, and eager dispatch, while formulas run, on a GPU in the dtypes of the
     forward pass whatever autocast says. Mutable: one use."""
 
-    def __init__(self, create_graph: bool, partial: bool) -> None:
+    def __init__(self, create_graph: bool, partial: bool, run: Any) -> None:
         self.create_graph = create_graph
+        self.run = run
         self.partial = partial
         self.callbacks: list[Callable[[], object]] | None = None
         self.dispatch = eager_dispatch()
@@ -66,6 +73,7 @@ class formulas_mode:
         _set_autocast_word(self.word & ~CUDA_ENABLED)
         self.before = _set_grad_enabled(self.create_graph)
         self.partial, _present.partial = _present.partial, self.partial
+        self.run, _present.run = _present.run, self.run
         self.callbacks = _present.callbacks
         if self.callbacks is None:
             _present.callbacks = []
@@ -78,6 +86,7 @@ class formulas_mode:
 
     def __exit__(self, *error: Any) -> None:
         _present.partial = self.partial
+        _present.run = self.run
         _present.callbacks = self.callbacks
         _set_grad_enabled(self.before)
         _set_autocast_word(self.word)

@@ -30,6 +30,7 @@ from dynajit.eager.tape import node, saved_hooks
 from dynajit.eager.tape.node import (
     Node,
     OpNode,
+    SavedPacked,
     SavedResult,
     SavedSparse,
     SavedTensor,
@@ -160,7 +161,10 @@ class _Recomputed(SavedTensor):
 
 
 def _is_kept(saved: Any) -> bool:
-    """Numbers are; so are leaves that require a gradient, which live as long as the node."""
+    """Numbers are; so are leaves that require a gradient, which live as long as the node, and what
+    functions of the program's own have taken over within the region."""
+    if isinstance(saved, SavedPacked):
+        return True
     if not isinstance(saved, (SavedTensor, SavedResult)) or isinstance(saved, _Recomputed):
         return True
     tensor = getattr(saved, "tensor", None)

@@ -156,7 +156,7 @@ class Pickler(pickle._Pickler):
     def _tensor(self, tensor: Any) -> Any:
         if not tensor.is_leaf:
             tensor = tensor.detach().requires_grad_(tensor.requires_grad)
-        state = {k: v for k, v in tensor.__dict__.items() if k != "_post_accumulate_hooks"}
+        state = tensor._kept_attributes()
         for name in UNINITIALIZED:
             if isinstance(tensor, found(name.module, name.name)):
                 return name, (bool(tensor.requires_grad), tensor.device, tensor.dtype)

@@ -7,6 +7,8 @@ Every class here is an ordinary Python class whose `__enter__` and `__exit__` ca
 
 import functools
 import inspect
+import threading
+import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -25,8 +27,10 @@ __all__ = [
     "is_grad_enabled",
     "is_inference",
     "is_inference_mode_enabled",
+    "is_multithreading_enabled",
     "no_grad",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 
@@ -54,6 +58,15 @@ class _GradMode:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate `function` (also a generator function) to run in this mode."""
+        if isinstance(function, type):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You "
+                "should only decorate functions or methods. To preserve the current behavior of "
+                "class decoration, you can directly decorate the `__init__` method and nothing "
+                "else.",
+                FutureWarning,
+                stacklevel=2,
+            )
         return _decorated(self.fresh, function)
 
 
@@ -98,6 +111,43 @@ def _decorated_generator(
                 step = functools.partial(generator.throw, error)
 
     return wrapper
+
+
+class _Threads(threading.local):
+    """Whether backward may use threads, in the opinion of this thread. Mutable."""
+
+    is_enabled = True
+
+
+_threads = _Threads()
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` was given last, True at first."""
+    return _threads.is_enabled
+
+
+class set_multithreading_enabled:
+    """Say whether backward may use threads: at once, and until the end of the block if used with
+    `with`. Backward runs in the thread that calls it either way.
+
+    Args:
+        mode: True if it may.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.prev = _threads.is_enabled
+        _threads.is_enabled = self.mode = mode
+
+    def __enter__(self) -> None:
+        """Nothing: it was said on creation."""
+
+    def __exit__(self, *error: object) -> None:
+        _threads.is_enabled = self.prev
+
+    def clone(self) -> "set_multithreading_enabled":
+        """Another manager of the same setting, which says it, too."""
+        return type(self)(self.mode)
 
 
 class no_grad(_GradMode):

@@ -26,7 +26,7 @@ from dynajit.eager import _rows, _tensor
 from dynajit.eager._tensor import TensorBase, is_grad_enabled, meta_of
 from dynajit.eager.modes.forward_levels import Level, opened
 from dynajit.eager.tape import anomaly, saved_hooks
-from dynajit.eager.tape.handles import Handle
+from dynajit.eager.tape.handles import BEGUN, Handle, Key
 from dynajit.ops.table.derivatives import (
     Need,
     Parameter,
@@ -51,6 +51,13 @@ MSG_MODIFIED: Final = (
     "out-of-place form of the operation."
 )
 
+MSG_DETACHED: Final = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().  Use "
+    "detach() instead, which leaves the tensor's history as it is."
+)
+DETACHED: Final = "_detached_at"
+"""Where a tensor keeps the number of nodes that there were when it lost its history."""
+
 MSG_INFERENCE: Final = (
     "Inference tensors cannot be saved for backward.  Make a clone() outside of inference mode and "
     "compute with that."
@@ -66,16 +73,24 @@ _sequence = itertools.count(1)
 
 
 class Extras:
-    """What few nodes have: hooks and retained gradients. Mutable, made on first use."""
+    """What few nodes have: hooks and retained gradients. Mutable, made on first use.
 
-    __slots__ = ("hooks", "metadata", "prehooks", "retained", "tensor_hooks")
+    `accumulators` are those that somebody asked the node for: they live as long as it does.
+    `kinds` are (shape, dtype, device) of those of its outputs that somebody starts backward from.
+    """
+
+    __slots__ = (
+        "accumulators", "hooks", "kinds", "metadata", "prehooks", "retained", "tensor_hooks",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.tensor_hooks: dict[int, dict[Handle, Callable[[Any], Any]]] = {}
+        self.tensor_hooks: dict[int, dict[Key, Callable[[Any], Any]]] = {}
         self.retained: dict[int, weakref.ref[Any]] = {}
-        self.prehooks: dict[Handle, Callable[..., Any]] = {}
-        self.hooks: dict[Handle, Callable[..., Any]] = {}
+        self.prehooks: dict[Key, Callable[..., Any]] = {}
+        self.hooks: dict[Key, Callable[..., Any]] = {}
         self.metadata: dict[Any, Any] = {}
+        self.accumulators: list[AccumulateGrad] = []
+        self.kinds: dict[int, Any] = {}
 
 
 class Node:
@@ -134,6 +149,10 @@ class Node:
         """Where an output of the node is kept for backward."""
         return ()
 
+    def kind_of(self, index: int) -> Any:
+        """(shape, dtype, device) of an output, where that was noted; else None."""
+        return None if self.extras is None else self.extras.kinds.get(index)
+
     def hides(self, index: int, came: Sequence[int]) -> bool:
         """True if the gradients of the outputs `came` pass through output `index` unseen."""
         return False
@@ -153,10 +172,11 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """(node or None, output index) per input; leaves appear as AccumulateGrad."""
-        return tuple(
-            (AccumulateGrad(edge) if isinstance(edge, TensorBase) else edge, index)
-            for edge, index in zip(self.edges, self.indices, strict=True)
-        )
+        found = [accumulator_of(e) if isinstance(e, TensorBase) else e for e in self.edges]
+        accumulators = [node for node in found if isinstance(node, AccumulateGrad)]
+        if accumulators:
+            self.more().accumulators = accumulators
+        return tuple(zip(found, self.indices, strict=True))
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -193,28 +213,70 @@ def made_by(tensor: Any) -> tuple[Any, int]:
     return resolved(tensor.grad_fn, tensor.output_index)
 
 
-class AccumulateGrad:
-    """Stands for the end of the tape at a leaf, where gradients are added to `.grad`."""
+class AccumulateGrad(Node):
+    """The end of the tape at a leaf, where gradients are added to `.grad`.
+
+    Edges lead to leaves themselves. Such a node is made for who asks for it, and there is one for a
+    leaf at a time: its hooks live as long as a node that was asked for it, or the program, holds
+    it.
+    """
 
     __slots__ = ("variable",)
 
     def __init__(self, variable: Any) -> None:
+        super().__init__((), ())
+        self.sequence = math.inf
         self.variable = variable
 
-    next_functions: tuple[Any, ...] = ()
-
     def name(self) -> str:
-        """`AccumulateGrad`."""
-        return "AccumulateGrad"
+        """As PyTorch names it."""
+        return "torch::autograd::AccumulateGrad"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+    def register_hook(self, hook: Callable[[Any, Any], Any]) -> Handle:
+        """Call `hook((), grad_outputs)` after `.grad` has grown, behind the leaf's own hooks."""
+        _note_hooks(self)
+        return super().register_hook(hook)
 
-    def __hash__(self) -> int:
-        return id(self.variable)
+    def register_prehook(self, hook: Callable[[Any], Any]) -> Handle:
+        """Call `hook(grad_outputs)` before `.grad` grows, behind the hooks on the gradient."""
+        _note_hooks(self)
+        return super().register_prehook(hook)
 
     def __repr__(self) -> str:
-        return f"<AccumulateGrad object at {id(self.variable):#x}>"
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+
+_accumulators: "weakref.WeakValueDictionary[int, AccumulateGrad]" = weakref.WeakValueDictionary()
+"""Identity of a leaf -> its node, which keeps the leaf alive."""
+
+
+def accumulator_of(leaf: Any) -> AccumulateGrad:
+    """The node at a leaf, made if there is none."""
+    found = _accumulators.get(id(leaf))
+    if found is None:
+        found = _accumulators[id(leaf)] = AccumulateGrad(leaf)
+    return found
+
+
+_with_hooks: "set[weakref.ref[AccumulateGrad]]" = set()
+"""The nodes at leaves that have, or had, a hook."""
+
+
+def _note_hooks(node: AccumulateGrad) -> None:
+    _with_hooks.add(weakref.ref(node, _forget_hooks))
+    BEGUN.accumulators = BEGUN.accumulation = True
+
+
+def _forget_hooks(gone: "weakref.ref[AccumulateGrad]") -> None:
+    _with_hooks.discard(gone)
+    BEGUN.accumulators = bool(_with_hooks)
+
+
+def hooks_at(leaf: Any) -> Extras | None:
+    """The hooks of the node at a leaf, if it has any."""
+    found = _accumulators.get(id(leaf)) if BEGUN.accumulators else None
+    extras = None if found is None else found.extras
+    return extras if extras is not None and (extras.hooks or extras.prehooks) else None
 
 
 def edges_of(inputs: Sequence[Any]) -> tuple[list[Any], list[int]]:
@@ -262,11 +324,14 @@ class SavedTensor:
         """The tensor, if nobody wrote to it since.
 
         Raises:
-            AutogradError: it was written in place.
+            AutogradError: it was written in place; or, while gradients are recorded, it has lost
+                its history since.
         """
         if self.storage.version != self.version:
             raise AutogradError(modified_message(self, node))
         if self.tensor._held is self.array:
+            if is_grad_enabled() and self.tensor.__dict__.get(DETACHED, 0) > node.sequence:
+                raise AutogradError(MSG_DETACHED)
             return self.tensor
         if is_grad_enabled() and self.tensor.requires_grad:
             raise AutogradError(
@@ -660,6 +725,78 @@ class OpNode(Node):
 
     def name(self) -> str:
         return backward_name(self.op.name)
+
+
+RESULT: Final = -1
+"""The place of the result among what a node saves; others are positions of inputs."""
+_PLACES: Final = {"self": 0, "other": 1, "exponent": 1, "result": RESULT}
+"""PyTorch's names of what most operations save."""
+
+
+def _place_of(node: OpNode, name: str) -> int:
+    place = _PLACES[name]
+    kept = node.savings.inputs if node.saved is None else node.saved
+    if node.savings.result if place == RESULT else not node.op.variadic and place in kept:
+        return place
+    raise AttributeError(f"'{node.name()}' keeps nothing of this name: '{name}'")
+
+
+def _saved_as(name: str, node: OpNode) -> Any:
+    place = _place_of(node, name)
+    return node.saved_result() if place == RESULT else node.saved_input(place)
+
+
+def _raw_saved_as(name: str, node: OpNode) -> "RawSaved":
+    return RawSaved(node, _place_of(node, name))
+
+
+for _name in _PLACES:  # `__getattr__` would slow all other attributes down
+    setattr(OpNode, f"_saved_{_name}", property(functools.partial(_saved_as, _name)))
+    setattr(OpNode, f"_raw_saved_{_name}", property(functools.partial(_raw_saved_as, _name)))
+
+
+class RawSaved:
+    """What a node keeps in one place, without a look at it: `y.grad_fn._raw_saved_self`.
+
+    Args:
+        node: of an operation.
+        place: the position of an input, or RESULT.
+    """
+
+    __slots__ = ("node", "place")
+
+    def __init__(self, node: OpNode, place: int) -> None:
+        self.node = node
+        self.place = place
+
+    def register_hooks(
+        self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]
+    ) -> None:
+        """Let the node keep what `pack_hook` makes of the tensor, and compute with what
+        `unpack_hook` makes of that, as in a block of `saved_tensors_hooks`.
+
+        Raises:
+            AutogradError: no tensor is kept there, or it went through such functions, or it was
+                let go of, or written to.
+        """
+        node = self.node
+        if node.saved is None:
+            raise AutogradError(MSG_SECOND_BACKWARD)
+        kept = node.result if self.place == RESULT else node.saved[self.place]
+        if isinstance(kept, SavedPacked):
+            raise AutogradError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set is not "
+                "allowed."
+            )
+        if not isinstance(kept, (SavedTensor, SavedResult)):
+            raise AutogradError("Calling register_hooks on a saved tensor with value None is "
+                                "forbidden")  # fmt: skip
+        output = kept.index if isinstance(kept, SavedResult) else None
+        packed = SavedPacked(kept.unpack(node), (pack_hook, unpack_hook), output)
+        if output is None:
+            node.saved[self.place] = packed
+        else:
+            node.result = packed
 
 
 @functools.cache

@@ -85,9 +85,10 @@ def enter(hooks: Hooks | None) -> None:
 
 
 def leave() -> None:
-    """Close the innermost block."""
-    _blocks.stack = _blocks.stack[:-1]
-    OPEN.pop()
+    """Close the innermost block; nothing, where none is open in this thread."""
+    if _blocks.stack:
+        _blocks.stack = _blocks.stack[:-1]
+        OPEN.pop()
 
 
 def refuse(message: str) -> None:

@@ -40,7 +40,7 @@ from dynajit.eager.operations.layout import LayoutMethods
 from dynajit.eager.operations.reshaping import ReshapingMethods
 from dynajit.eager.operations.writes.methods import InPlaceMethods
 from dynajit.eager.tape.handles import BEGUN, Handle
-from dynajit.eager.tape.node import made_by
+from dynajit.eager.tape.node import DETACHED, _sequence, made_by
 from dynajit.eager.tensor.convert import array_of, dtype_named, filled, pinned_copy, plain_number
 from dynajit.eager.tensor.printing import format_tensor
 from dynajit.eager.tensor.typed_names import name_of, type_named
@@ -194,6 +194,11 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
             raise AutogradError(
                 f"data: {value.dtype.name} cannot require a gradient.  Expected a floating dtype."
             )
+        if value.layout is not self.layout:
+            raise AutogradError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
+                f"incompatible tensor type: {self.layout!r} and {value.layout!r}."
+            )
         # The version counter stays: views of the old memory, and what backward saved, share it.
         self._held = value._held
         _tensor.forget_base(self)
@@ -202,19 +207,6 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
     def _has_tangent(self) -> bool:
         """Whether the tensor moves, in forward mode."""
         return duals.is_dual((self,))
-
-    @property
-    def _grad(self) -> "Tensor | None":
-        """`grad` by the name that optimizers use."""
-        return self.grad
-
-    @_grad.setter
-    def _grad(self, value: "Tensor | None") -> None:
-        self.grad = value
-
-    @_grad.deleter
-    def _grad(self) -> None:
-        del self.grad
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Set `requires_grad`; returns the tensor."""
@@ -234,6 +226,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         """
         if self._base is not None:
             raise AutogradError("detach_: Can't detach views in-place. Use detach() instead.")
+        if self.grad_fn is not None:
+            self.__dict__[DETACHED] = next(_sequence)
         _tensor.rebase(self, None, 0)
         duals.drop(self)
         return self
@@ -566,7 +560,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         return copied
 
     def _kept_attributes(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_post_accumulate_hooks"}
+        own = ("_post_accumulate_hooks", DETACHED)
+        return {k: v for k, v in self.__dict__.items() if k not in own}
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         dtype = dtypes.from_numpy(self.array.dtype).name

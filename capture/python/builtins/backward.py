@@ -33,6 +33,7 @@ from dynajit.capture.values.symbolic import NONE, Known, Value, constant
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.eager import Tensor
 from dynajit.eager.backward.arrivals import WATCHERS
+from dynajit.eager.backward.engine import CYCLES
 from dynajit.eager.backward.reach import has_other_leaves
 from dynajit.eager.modes import forward_levels
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
@@ -110,6 +111,8 @@ def _begins(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> 
             raise _refusal("backward(inputs=()) of nothing")
     _guard_leaves(machine, chosen)
     keeps, records, adds = (bool(flag.value) for flag in (keep, is_recorded, accumulates))  # type: ignore[attr-defined]
+    if records and adds:
+        CYCLES.show()  # once in a process: now is when that run happens for the first time
 
     def is_awaited(identity: int) -> bool:
         leaf = _leaf(machine, identity)
@@ -422,6 +425,8 @@ def _result(
         found: Value = machine.recorder.new_tensor(gradient)
         return found
     if materialize:
+        if run.travel.is_recorded:
+            raise _refusal("zeros that require a gradient")
         kind = tensor_type(machine, tensor)
         zeros = TABLE.full(0, shape=kind.shape, dtype=kind.dtype, device=kind.device)
         made: Value = machine.recorder.new_tensor(zeros, Tensor)

@@ -121,7 +121,11 @@ def grad_of(machine: Machine, value: TensorValue) -> Value:
     contents: TensorContents = machine.heap[value.identity]
     if "grad" in contents.attributes:
         return contents.attributes["grad"]
-    if machine.recorder.existing(value) is not None:
+    existing = machine.recorder.existing(value)
+    if existing is not None:
+        is_silent = existing._grad is not None or existing.retains_grad
+        if not (is_silent or is_leaf(machine, value).value):
+            raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad of a result gives a warning")
         return kept_by_leaf(machine, value, "grad")
     if needs_gradient(machine, value) and not contents.is_new_leaf:
         raise GraphBreak(breaks.AUTOGRAD_CALL, "Tensor.grad of a result")

@@ -1,9 +1,9 @@
 """Warnings of this library, at the program's line, that leave no trace in the program.
 
-Contract: a warning of `warn` is of one of the categories in `dynajit.core.errors` and is about the
-innermost line that is not this library's. `warnings.warn` notes in the globals of the module that
-it blames (`__warningregistry__`) what was shown; a program that is looking through its globals just
-then would notice. These notes are kept here.
+Contract: a warning of `warn` is of one of the categories in `dynajit.core.errors`, or of PyTorch's
+where that warns, too, and is about the innermost line that is not this library's. `warnings.warn`
+notes in the globals of the module that it blames (`__warningregistry__`) what was shown; a program
+that is looking through its globals just then would notice. These notes are kept here.
 """
 
 import sys
@@ -19,7 +19,7 @@ from dynajit.core.quoting import on_a_terminal
 _SHOWN: Final[dict[Any, Any]] = {}
 
 
-def warn(message: str, category: type[DynajitWarning] = DynajitWarning) -> None:
+def warn(message: str, category: type[Warning] = DynajitWarning) -> None:
     """Show a warning about the program's line."""
     frame = _frame_of_program(sys._getframe(1))
     warnings.warn_explicit(
@@ -30,6 +30,29 @@ def warn(message: str, category: type[DynajitWarning] = DynajitWarning) -> None:
         dict.get(frame.f_globals, "__name__"),
         _SHOWN,
     )
+
+
+class Once:
+    """A warning that is shown once in a process, or each time if programs ask for that. Mutable.
+
+    Args:
+        message: what it says.
+        category: as PyTorch's.
+    """
+
+    #: What `set_warn_always` was given.
+    is_always = False
+
+    def __init__(self, message: str, category: type[Warning] = UserWarning) -> None:
+        self.message = message
+        self.category = category
+        self.was_shown = False
+
+    def show(self) -> None:
+        """Show it, about the program's line."""
+        if not self.was_shown or Once.is_always:
+            self.was_shown = True
+            warn(self.message, self.category)
 
 
 def _frame_of_program(own: FrameType) -> FrameType:

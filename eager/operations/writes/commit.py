@@ -30,6 +30,7 @@ from dynajit.eager.operations.writes.refusals import (
     check_writable,
     refuse_part,
     refuse_partial_overlap,
+    refuse_recorded,
 )
 from dynajit.eager.tape.node import edges_of, made_by
 from dynajit.ops.calls.arguments import fitting
@@ -131,6 +132,25 @@ def write_back(tensor: Any, result: Any, bumps: int, has_history: bool) -> None:
 
 
 def _rebase_base(tensor: Any, result: Any, name: str) -> None:
+    node = _node_of_base(tensor, result, name)
+    write(tensor, result)
+    _give_base(tensor, node)
+
+
+def note_written_view(tensor: Any, node: Any, index: int, name: str) -> None:
+    """Give the base of a view that holds the output `index` of a node the history of that.
+
+    Raises:
+        AutogradError: the gradient could not follow.
+    """
+    refuse_recorded(tensor, name)
+    of_base = _node_of_base(tensor, _tensor.wrap_output(tensor._held, node, index), name)
+    _tensor.bump_version(tensor)  # views learn their new history by that
+    _give_base(tensor, of_base)
+
+
+def _node_of_base(tensor: Any, result: Any, name: str) -> CopySlices:
+    """The node of the base of a view that is to hold a result."""
     base, steps = tensor._base, tensor._replay
     if steps is None:
         raise AutogradError(MSG_VIEW_NO_GRAD.format(name=name))
@@ -138,9 +158,11 @@ def _rebase_base(tensor: Any, result: Any, name: str) -> None:
     if was_reshaped(base):
         raise AutogradError(MSG_RESHAPED.format(name=name))
     edges, indices = edges_of([base, result])
-    node = CopySlices(edges, indices, steps, base._memory.strides)
-    write(tensor, result)
-    rebase_keeping_hooks(base, node)
+    return CopySlices(edges, indices, steps, base._memory.strides)
+
+
+def _give_base(tensor: Any, node: CopySlices) -> None:
+    rebase_keeping_hooks(tensor._base, node)
     if tensor.retains_grad:
         made_by(tensor)  # it learns of its new history, and retains there
 

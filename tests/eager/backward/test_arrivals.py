@@ -47,7 +47,11 @@ def test_hooks_run_before_and_gradients_are_not_copied_for_it(watched: Any) -> N
     a = dj.ones(1, requires_grad=True)
     events = watched(a)
     a.register_hook(lambda gradient: gradient * 2)
-    a.register_post_accumulate_grad_hook(lambda leaf: leaf.grad.add_(1))
+
+    def grow(leaf: Any) -> None:
+        leaf.grad.add_(1)
+
+    a.register_post_accumulate_grad_hook(grow)
     (a * 3).sum().backward()
     assert [(0, [7.0])] == events
 

@@ -1,8 +1,12 @@
 """User-written operations."""
 
+import importlib
+from typing import Any
+
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.core.errors import ArgumentError, AutogradError
 from dynajit.eager.backward import engine as tape
 from dynajit.eager.backward.function import Function, once_differentiable
@@ -375,3 +379,218 @@ def test_outputs_that_are_marked_as_not_differentiable_have_no_history() -> None
     assert given is kept and alias is not x
     assert [True, False, False] == [y.requires_grad for y in (doubled, alias, given)]
     assert x.requires_grad
+
+
+def tripled(m: Any) -> Any:
+    class Tripled(m.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x, None)
+            ctx.factor = 3
+            return x * 3
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return gradient * ctx.factor
+
+    return Tripled
+
+
+def torch_or_none() -> Any:
+    return importlib.import_module("torch") if importlib.util.find_spec("torch") else None
+
+
+LIBRARIES = [m for m in (dj, torch_or_none()) if m is not None]
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_a_node_has_the_name_of_its_function_and_what_its_context_has(m: Any) -> None:
+    x = m.tensor([1.0, 2.0], requires_grad=True)
+    node = tripled(m).apply(x).grad_fn
+    saved, nothing = node.saved_tensors
+
+    assert saved is x and nothing is None
+    assert ("TripledBackward", "TripledBackward") == (type(node).__name__, node.name())
+    assert (3, (True,)) == (node.factor, node.needs_input_grad)
+    with pytest.raises(AttributeError, match="'TripledBackward' object has no attribute 'other'"):
+        _ = node.other
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_what_a_node_saved_is_gone_after_backward(m: Any) -> None:
+    x = m.tensor([1.0, 2.0], requires_grad=True)
+    y = tripled(m).apply(x)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="already been freed"):
+        _ = y.grad_fn.saved_tensors
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_a_function_has_backward_or_vjp(m: Any) -> None:
+    def same(ctx: Any, gradient: Any) -> Any:
+        return gradient
+
+    class Neither(m.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+    class Backward(Neither):
+        backward = staticmethod(same)
+
+    class Vjp(Neither):
+        vjp = staticmethod(same)
+
+    class Both(Neither):
+        backward = staticmethod(same)
+        vjp = staticmethod(same)
+
+    class Further(Backward):
+        vjp = staticmethod(same)
+
+    class Again(Vjp):
+        vjp = staticmethod(same)
+
+    x = m.ones(2, requires_grad=True)
+    for function in (Backward, Vjp, Again):
+        (gradient,) = m.autograd.grad(function.apply(x).sum(), x)
+        assert [1.0, 1.0] == gradient.tolist()
+    with pytest.raises(RuntimeError, match="must implement either the backward"):
+        Neither.apply(x).sum().backward()
+    for function in (Both, Further):
+        with pytest.raises(RuntimeError, match="Implementing both 'backward' and 'vjp'"):
+            function.apply(x).sum().backward()
+
+
+def added_in_place(m: Any) -> Any:
+    class Added(m.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, a: Any, b: Any) -> Any:
+            a.add_(b)
+            ctx.mark_dirty(a)
+            ctx.save_for_backward(a, b)
+            return a
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            a, b = ctx.saved_tensors
+            return gradient * a, gradient * b * 2
+
+    return Added
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_a_function_may_write_to_a_view(m: Any) -> None:
+    """The base and its other views have the history of what was written."""
+    leaf, b = m.tensor([1.0, 2.0, 3.0], requires_grad=True), m.full((2,), 4.0, requires_grad=True)
+    base = leaf.clone()
+    view, other = base[1:], base.view(3, 1)
+    out = added_in_place(m).apply(view, b)
+    assert out is view and type(base.grad_fn).__name__ == "CopySlices"
+    (base * other[:, 0]).sum().backward()
+
+    assert ([2.0, 6.0 * 12, 7.0 * 14], [8.0 * 12, 8.0 * 14]) == (
+        leaf.grad.tolist(), b.grad.tolist(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_a_function_may_write_to_a_view_of_what_requires_no_gradient(m: Any) -> None:
+    base, b = m.zeros(3), m.full((2,), 4.0, requires_grad=True)
+    added_in_place(m).apply(base[:2], b)
+    assert base.requires_grad
+    base.sum().backward()
+
+    assert [8.0, 8.0] == b.grad.tolist()
+
+
+def test_derivatives_of_a_write_to_views_are_those_of_differences() -> None:
+    class Plus(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.mark_dirty(x)
+            ctx.save_for_backward(y)
+            return x.add_(y * y)
+
+        @staticmethod
+        def backward(ctx, g):
+            (y,) = ctx.saved_tensors
+            return g, g * y * 2
+
+    def program(root, b):
+        x = root * 1
+        Plus.apply(x.narrow(1, 2, 2).narrow(0, 1, 2), b)
+        Plus.apply(x.narrow(1, 0, 2).narrow(0, 1, 2), b)
+        return x * x
+
+    root = dj.rand(4, 4, dtype=dj.float64, requires_grad=True)
+    b = (dj.rand(2, 2, dtype=dj.float64) + 1).requires_grad_()
+
+    assert gradcheck(program, (root, b))
+    assert gradgradcheck(program, (root, b))
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_writes_to_views_whose_gradient_could_not_follow_are_refused(m: Any) -> None:
+    leaf, b = m.ones(4, requires_grad=True), m.ones(2, requires_grad=True)
+    function = added_in_place(m)
+
+    class Two(m.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            ctx.mark_dirty(a)
+            return a.add_(1), a * 2
+
+    base = leaf.clone()
+    with m.no_grad():
+        unseen = base[:2]
+    for view in (leaf[:2], leaf.clone().chunk(2)[0], unseen):
+        with pytest.raises(RuntimeError, match=r"in-place|inplace"):
+            function.apply(view, b)
+    with pytest.raises(RuntimeError, match="modifies inplace an input that is a view"):
+        Two.apply(leaf.clone()[:2])
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_what_is_marked_dirty_and_no_input_gives_a_warning(m: Any) -> None:
+    class Marked(m.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            b = a * 2
+            ctx.mark_dirty(b)
+            return b
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return gradient * 2
+
+    x = m.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="received a tensor that was not an input"):
+        y = Marked.apply(x)
+    y.sum().backward()
+
+    assert [2.0, 2.0] == x.grad.tolist()
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_defaults_of_forward_reach_setup_context_of_class_methods_too(m: Any) -> None:
+    class Power(m.autograd.Function):  # type: ignore[misc, name-defined]
+        @classmethod
+        def forward(cls, x: Any, y: int = 3) -> Any:
+            return x**y
+
+        @classmethod
+        def setup_context(cls, ctx: Any, inputs: Any, output: Any) -> None:
+            x, ctx.y = inputs
+            ctx.save_for_backward(x)
+
+        @classmethod
+        def backward(cls, ctx: Any, gradient: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return gradient * ctx.y * x ** (ctx.y - 1), None
+
+    x = m.tensor(2.0, requires_grad=True)
+    Power.apply(x).backward()
+    Power.apply(x, 2).backward()
+
+    assert 16.0 == x.grad.item()

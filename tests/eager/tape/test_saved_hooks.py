@@ -61,3 +61,14 @@ def test_blocks_are_suspended_where_tensors_are_saved_as_they_are() -> None:
     saved_hooks.leave()
     saved_hooks.leave()
     assert not saved_hooks.is_suspended()
+
+
+def test_a_block_that_is_left_twice_does_no_harm() -> None:
+    block = dj.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+    with block:
+        pass
+    block.__exit__()
+    x = dj.ones(2, requires_grad=True)
+    (x * x).sum().backward()
+
+    assert [2.0, 2.0] == x.grad.tolist()
