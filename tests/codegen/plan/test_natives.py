@@ -114,6 +114,7 @@ def test_the_report_says_which_convolutions_may_be_winograds(
     graph = codegen.graph_of(
         lambda x, weight: ops.convolution(x, weight, None, groups=1, **attributes),
         *(TensorType(shape, TYPES[dtype]) for shape in shapes),
+        optimized=False,
     )
 
     program = compile_graph(graph)
