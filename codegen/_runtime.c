@@ -147,6 +147,7 @@ typedef struct {
 /* Size of the team of programs that have none of their own, and whether a team has run; guarded by
  * the GIL. */
 static int team_size = 1, has_had_team;
+static int is_direct; /* see `dj_runtime` */
 
 /* A forked child has none of the threads that libgomp's pool believes to have, and waits for them
  * without end: it computes alone, if its parent had a team. Results do not depend on that. */
@@ -747,6 +748,7 @@ static PyObject *Program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     self->pool.get_threads = (int (*)(void))(uintptr_t)get_threads;
     self->pool.set_threads = (void (*)(int))(uintptr_t)set_threads;
     self->runtime.is_interrupted = is_interrupted;
+    self->runtime.is_direct = &is_direct;
     self->runtime.is_silenced = self->pool.get_threads && self->pool.set_threads;
     self->arguments = read_specs(arguments, &self->argument_count);
     if (self->arguments) self->outputs = read_specs(outputs, &self->output_count);
@@ -817,9 +819,17 @@ static PyObject *set_team_size(PyObject *module, PyObject *number) {
     Py_RETURN_NONE;
 }
 
+static PyObject *set_direct(PyObject *module, PyObject *given) {
+    int truth = PyObject_IsTrue(given);
+    if (truth < 0) return NULL;
+    is_direct = truth;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef module_methods[] = {
     {"trim", trim, METH_NOARGS, "Give cached output memory back to the system."},
     {"cached_bytes", cached, METH_NOARGS, "Bytes of output memory kept for reuse."},
+    {"set_direct", set_direct, METH_O, "Say whether all convolutions are summed directly."},
     {"set_team_size", set_team_size, METH_O,
      "Size of the thread team of all programs that have none of their own."},
     {NULL, NULL, 0, NULL},

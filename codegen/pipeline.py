@@ -22,6 +22,7 @@ from dynajit.codegen.c import column_totals as c_column_totals
 from dynajit.codegen.c import panel_groups as panels
 from dynajit.codegen.c import sizes as c_sizes
 from dynajit.codegen.c import text as c_text
+from dynajit.codegen.c.natives import may_be_winograd
 from dynajit.codegen.c.support import PARALLEL_WORK, Function
 from dynajit.codegen.compilers import openmp, toolchain
 from dynajit.codegen.compilers.started import Program, Stages, Started
@@ -31,7 +32,7 @@ from dynajit.codegen.device import sequence_data
 from dynajit.codegen.device.pipeline import DEFAULT, Launching, is_on_gpu, keeps_native
 from dynajit.codegen.device.program import DeviceBlueprint
 from dynajit.codegen.device.sequence import EitherBlueprint, RowsProgram, SequenceBlueprint
-from dynajit.codegen.loops.loop_ir import Buffer, MatmulKernel, PanelKernel
+from dynajit.codegen.loops.loop_ir import Buffer, MatmulKernel, NativeKernel, PanelKernel
 from dynajit.codegen.plan import fusion, in_place, joining, lowering, memory
 from dynajit.codegen.plan.memory import Layout
 from dynajit.codegen.plan.product_forms import rewrite_products
@@ -573,6 +574,12 @@ def _kind(function: Function) -> str:
     return type(function.kernel).__name__.removesuffix("Kernel").lower()
 
 
+def _algorithm(function: Function) -> str:
+    if isinstance(function.kernel, NativeKernel) and may_be_winograd(function.kernel):
+        return " (a convolution, by Winograd's form where its sizes suit, else direct sums)"
+    return ""
+
+
 def _argument(type: ValueType) -> Any:
     if isinstance(type, ScalarType):
         return (
@@ -623,7 +630,7 @@ def _work(graph: Graph) -> int:
 def _explained(generated: Generated) -> str:
     lines = [f"{len(generated.functions)} kernels"]
     for function in generated.functions:
-        lines.append(f"  {function.name}: {_kind(function)}")
+        lines.append(f"  {function.name}: {_kind(function)}{_algorithm(function)}")
     lines += [f"  {note}" for note in generated.notes]
     sizes = sorted({name for function in generated.functions for name in function.sizes})
     if sizes:

@@ -5,8 +5,10 @@ Contract: the sizes are printed where the function is called, so one graph serve
 functions take care of threads themselves, and their results do not depend on how many there are.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dynajit.codegen.c.prelude import read
@@ -26,6 +28,12 @@ _CONVOLUTION: Final = """\
 #define DJ_OF(name) name##_{suffix}"""
 
 _CONVOLUTION_END: Final = "#undef T\n#undef DJ_OF"
+
+_WINOGRAD: Final = "convolution_winograd.h"
+_WINDOW: Final[Mapping[str, tuple[int, ...]]] = {
+    "groups": (1,), "size": (1, 3, 3), "stride": (1, 1, 1), "dilation": (1, 1, 1),
+}  # fmt: skip
+"""The convolutions that Winograd's form is for."""
 
 _ATTENTION: Final = """\
 #define T {c}
@@ -57,7 +65,7 @@ def print_native(kernel: NativeKernel) -> Function:
     parameters += [f"{b.dtype.c} *{b.name}" for b in writes]
     body = [f"const {_struct(kernel)} c = {{"]
     body += [f"    .{name} = {_numbers(numbers)}," for name, numbers in kernel.numbers]
-    body += ["};", _call(kernel)]
+    body += ["};", *_calls(kernel)]
     sizes = sizes_used(body)
     text = function_text(kernel.name, [*parameters, *size_parameters(sizes)], body)
     return Function(kernel.name, kernel, text, (*reads, *writes), False, sizes)
@@ -87,12 +95,47 @@ def _float(number: float) -> str:
     return repr(number) if math.isfinite(number) else ("-" * (number < 0)) + "INFINITY"
 
 
-def _call(kernel: NativeKernel) -> str:
+@functools.cache
+def _fewest_channels() -> int:
+    """Channels below which no convolution is computed by Winograd's form."""
+    found = re.search(r"DJ_WINOGRAD_CHANNELS = (\d+)", read(_WINOGRAD))
+    assert found is not None
+    return int(found[1])
+
+
+def may_be_winograd(kernel: NativeKernel) -> bool:
+    """True for a convolution that is computed by Winograd's form where its sizes suit."""
+    if kernel.row not in CONVOLUTIONS[:2] or _suffix(kernel) != "f32":
+        return False
+    numbers = dict(kernel.numbers)
+    channels = (*numbers["channels"], *numbers["outputs"])
+    is_flat = (numbers["in"][0], numbers["out"][0]) == (1, 1)
+    return (
+        is_flat
+        and all(tuple(numbers[name]) == value for name, value in _WINDOW.items())
+        and not any(isinstance(n, int) and n < _fewest_channels() for n in channels)
+    )
+
+
+def _calls(kernel: NativeKernel) -> tuple[str, ...]:
+    """The call of a kernel's function; in front of it that of Winograd's form, which may answer
+    that the sums are to be computed directly."""
+    function, given = _call(kernel)
+    operands = ", ".join(("&c", *given, "threads"))
+    status = ", status" if kernel.row in (*CONVOLUTIONS, *ATTENTION, *ORDERINGS) else ""
+    call = f"dj_{function}_{_suffix(kernel)}({operands}{status});"
+    if not may_be_winograd(kernel):
+        return (call,)
+    return (f"if (!*runtime->is_direct && dj_winograd_correlate({operands})) return;", call)
+
+
+def _call(kernel: NativeKernel) -> tuple[str, list[str]]:
+    """The function of a kernel, and what it is given between the sizes and the threads."""
+
     def names(buffers: Sequence[Buffer | None]) -> list[str]:
         return ["NULL" if buffer is None else buffer.name for buffer in buffers]
 
     reads, writes = names(kernel.reads), names(kernel.writes)
-    suffix = _suffix(kernel)
     match kernel.row:
         case "convolution":
             function, given = "correlate", ["0", *reads, *writes]
@@ -108,11 +151,10 @@ def _call(kernel: NativeKernel) -> str:
             function = "attention_forward" if len(writes) == 2 else "attention_backward"
             parts = zip(operands_of(row), reads, strict=True)
             operands = ", ".join(f".{part} = {name}" for part, name in parts)
-            given = [f"(dj_head_operands_{suffix}){{{operands}}}", *writes]
+            given = [f"(dj_head_operands_{_suffix(kernel)}){{{operands}}}", *writes]
         case _:
             raise InternalError(f"{kernel.name}: {kernel.row} has no kernel")
-    status = ["status"] if kernel.row in (*CONVOLUTIONS, *ATTENTION, *ORDERINGS) else []
-    return f"dj_{function}_{suffix}({', '.join(['&c', *given, 'threads', *status])});"
+    return function, given
 
 
 def _dtype(kernel: NativeKernel) -> DType:
@@ -146,6 +188,8 @@ def helpers(kernels: Sequence[NativeKernel]) -> list[str]:
                 parts += map(read, tail)
                 if tail:
                     parts.append(_CONVOLUTION_END if head else _ATTENTION_END)
+        if any(map(may_be_winograd, own)):
+            parts.append(read(_WINOGRAD))
     orders = [kernel for kernel in kernels if kernel.row in ORDERINGS]
     for dtype in dict.fromkeys(map(_dtype, orders)):
         own_keys = keys_of(dtype)

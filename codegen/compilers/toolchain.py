@@ -39,7 +39,7 @@ from dynajit.codegen.compilers.compilation import (
     wait_or_kill,
 )
 from dynajit.core.errors import CompilerTimeoutError, ConfigurationWarning, ToolchainError
-from dynajit.core.process import config
+from dynajit.core.process import config, determinism
 from dynajit.core.process.warning import warn
 from dynajit.core.quoting import as_bytes
 from dynajit.core.records import record
@@ -531,3 +531,4 @@ def team_size() -> int:
 
 
 config.on_default(lambda default: _runtime.set_team_size(default.thread_count))
+determinism.on_change(_runtime.set_direct)

@@ -7,6 +7,7 @@ typedef struct {
     void *gemm_f32, *gemm_f64; /* the best of these: see process.h, also for the next */
     void *sum_columns_f32, *sum_columns_f64;
     int is_silenced; /* the BLAS runs on the calling thread alone, so a team may call it */
+    const int *is_direct; /* whether convolutions are summed directly, right now */
     void (*stamp)(int kernel); /* told of the end of each kernel while a profile is recorded; or NULL */
     int (*is_interrupted)(void); /* whether a signal of Python's has raised an exception */
 } dj_runtime;

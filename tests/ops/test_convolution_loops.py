@@ -294,7 +294,7 @@ def test_arrays_that_are_not_what_the_sizes_say_are_refused(name: str) -> None:
     source, kernel, to = WRONG[name](x, weight, result)
 
     with pytest.raises(ValueError, match="row-major"):
-        _convolutions.correlate(sizes, False, source, kernel, None, to, 1)
+        _convolutions.correlate(sizes, False, source, kernel, None, to, 1, True)
     assert not result.any()
 
 

@@ -1,13 +1,15 @@
 """Whether results must be the same in every run, bit for bit: PyTorch's deterministic mode.
 
-Contract: one setting per process. On the CPU all results are the same anyway. On a GPU, additions
+Contract: one setting per process. On the CPU all results are the same in every run anyway; with the
+setting, convolutions are sums in PyTorch's order, never Winograd's form. On a GPU, additions
 at indices and writes at repeated indices are done in an order that is fixed, which takes a sort;
-the default leaves the order to the hardware. Read by `core.arrays.gpu.scatter` and code generation;
-set by users through `dynajit`.
+the default leaves the order to the hardware. Read by `core.arrays.gpu.scatter`, by convolutions and
+by code generation; set by users through `dynajit`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core.errors import ArgumentError, InvalidValueError
 
@@ -21,6 +23,7 @@ class _Setting:
 
 
 _setting = _Setting()
+_listeners: Final[list[Callable[[bool], object]]] = []
 _MODES = ("default", "warn", "error")
 
 
@@ -29,8 +32,15 @@ def is_required() -> bool:
     return _setting.required
 
 
+def on_change(listener: Callable[[bool], object]) -> None:
+    """Call `listener(is_required())` now and whenever somebody sets it."""
+    _listeners.append(listener)
+    listener(_setting.required)
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for results that are the same in every run, also on a GPU.
+    """Ask for results that are the same in every run, also on a GPU, and for convolutions that are
+    summed in PyTorch's order.
 
     Args:
         mode: whether to ask for them.
@@ -40,6 +50,8 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     if not isinstance(mode, (bool, int)):
         raise ArgumentError(f"use_deterministic_algorithms(mode={mode!r}): expected True or False.")
     _setting.required, _setting.warn_only = bool(mode), bool(warn_only)
+    for listener in _listeners:
+        listener(_setting.required)
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -19,11 +19,15 @@
                          int64_t *);                                                                \
     void weigh_f64_##set(const dj_convolution *, const void *, const void *, void *, Together, int, \
                          int64_t *);                                                                \
-    static const Functions functions_##set = {{correlate_f32_##set, correlate_f64_##set},           \
+    int winograd_##set(const dj_convolution *, int, const void *, const void *, const void *,       \
+                       void *, Together, int);                                                      \
+    static const Functions functions_##set = {winograd_##set,                                       \
+                                              {correlate_f32_##set, correlate_f64_##set},           \
                                               {weigh_f32_##set, weigh_f64_##set}};
 
 /* By dtype: float32, float64. */
 typedef struct {
+    Winograd winograd; /* of float32 */
     Correlate correlate[2];
     Weigh weigh[2];
 } Functions;
@@ -121,12 +125,13 @@ static PyObject *ended(const int64_t *status) {
 
 static PyObject *correlate(PyObject *module, PyObject *const *given, Py_ssize_t count) {
     Call call;
-    if (count != 7) {
-        PyErr_SetString(PyExc_TypeError, "correlate: expected 7 arguments");
+    if (count != 8) {
+        PyErr_SetString(PyExc_TypeError, "correlate: expected 8 arguments");
         return NULL;
     }
     if (!read_call(given[0], given[2], given[6], &call)) return NULL;
     const int is_back = PyObject_IsTrue(given[1]);
+    const int is_direct = PyObject_IsTrue(given[7]) || call.type == NPY_DOUBLE;
     const int64_t outputs = call.c.groups * call.c.outputs;
     const void *source = elements(given[2], is_back ? call.y : call.x, call.type), *bias = NULL;
     const void *weight = source ? elements(given[3], call.weight, call.type) : NULL;
@@ -136,8 +141,10 @@ static PyObject *correlate(PyObject *module, PyObject *const *given, Py_ssize_t 
     if (!result) return NULL;
     int64_t status[4] = {0};
     Py_BEGIN_ALLOW_THREADS
-    chosen.functions->correlate[call.type == NPY_DOUBLE](&call.c, is_back, source, weight, bias,
-                                                         result, together, call.threads, status);
+    if (is_direct || !chosen.functions->winograd(&call.c, is_back, source, weight, bias, result,
+                                                 together, call.threads))
+        chosen.functions->correlate[call.type == NPY_DOUBLE](
+            &call.c, is_back, source, weight, bias, result, together, call.threads, status);
     Py_END_ALLOW_THREADS
     return ended(status);
 }
@@ -175,8 +182,8 @@ static PyMethodDef methods[] = {
     {"use_set", use_set, METH_O,
      "Choose an instruction set, for tests: plain, avx2 or avx512; returns the one before."},
     {"correlate", (PyCFunction)(void (*)(void))correlate, METH_FASTCALL,
-     "correlate(sizes, is_back, source, weight, bias, result, threads): y = x * weight + bias, or x"
-     " from y."},
+     "correlate(sizes, is_back, source, weight, bias, result, threads, is_direct): y = x * weight +"
+     " bias, or x from y."},
     {"weigh", (PyCFunction)(void (*)(void))weigh, METH_FASTCALL,
      "weigh(sizes, y, x, result, threads): the gradient of the weights."},
     {NULL, NULL, 0, NULL},

@@ -105,6 +105,23 @@ class Call:
         return [a.astype(dtype) for a in (self.x, self.weight, self.y, self.bias)]
 
 
+@pytest.mark.parametrize(("channels", "dtype"), [(32, "float32"), (31, "float32"), (32, "float64")])
+def test_the_report_says_which_convolutions_may_be_winograds(
+    codegen: Any, channels: int, dtype: str
+) -> None:
+    attributes = {"stride": (1, 1), "before": (1, 1), "after": (1, 1), "dilation": (1, 1)}
+    shapes = [(2, 32, 9, 9), (channels, 32, 3, 3)]
+    graph = codegen.graph_of(
+        lambda x, weight: ops.convolution(x, weight, None, groups=1, **attributes),
+        *(TensorType(shape, TYPES[dtype]) for shape in shapes),
+        optimized=False,
+    )
+
+    program = compile_graph(graph)
+
+    assert ((channels, dtype) == (32, "float32")) is ("Winograd" in program.explain)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_convolutions_and_their_transposes_equal_plain_loops(codegen: Any, dtype: str) -> None:
     random = np.random.default_rng(3)

@@ -1,8 +1,8 @@
 /* Convolutions of generated C for eager execution, for one instruction set; included by a file for
  * each, which defines NAMED(x), the name of x there, and has said for which CPU it is.
  *
- * Contract: those of `dj_correlate` and `dj_weigh` in convolution_kernels.h, and their bits; the tasks are
- * spread by `together`, `run_together` of core/arrays/helper_threads.h.
+ * Contract: those of `dj_correlate` and `dj_weigh` in convolution_kernels.h, and of
+ * `dj_winograd_correlate` in convolution_winograd.h, and their bits; the tasks are spread by `together`, `run_together` of core/arrays/helper_threads.h.
  */
 #include "eager_convolutions.h"
 
@@ -11,6 +11,7 @@
 #include "convolution_kernels.h"
 #undef T
 #undef DJ_OF
+#include "convolution_winograd.h"
 #define T double
 #define DJ_OF(name) name##_f64
 #include "convolution_kernels.h"
@@ -79,3 +80,35 @@
 
 EAGER(float, f32)
 EAGER(double, f64)
+
+typedef struct {
+    dj_winograd *all;
+    atomic_llong next;
+} Tiles;
+
+static void pack_winograd(void *context, int64_t unit) {
+    Tiles *tasks = context;
+    int64_t task;
+    while ((task = atomic_fetch_add(&tasks->next, 1)) < tasks->all->packs)
+        dj_winograd_pack(tasks->all, task);
+}
+
+static void correlate_winograd(void *context, int64_t unit) {
+    Tiles *tasks = context;
+    int64_t task;
+    while ((task = atomic_fetch_add(&tasks->next, 1)) < tasks->all->tasks)
+        dj_winograd_task(tasks->all, task, unit);
+}
+
+int NAMED(winograd)(const dj_convolution *c, int is_back, const void *source, const void *weight,
+                    const void *bias, void *result, Together together, int threads) {
+    dj_winograd all;
+    if (!dj_winograd_suits(c, is_back) ||
+        !dj_begin_winograd(&all, c, is_back, source, weight, bias, result, threads))
+        return 0;
+    Tiles packs = {.all = &all}, tasks = {.all = &all};
+    together(pack_winograd, &packs, all.team, all.team);
+    together(correlate_winograd, &tasks, all.team, all.team);
+    free(all.memory);
+    return !all.is_odd;
+}

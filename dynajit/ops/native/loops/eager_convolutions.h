@@ -14,5 +14,8 @@ typedef void (*Together)(void (*unit)(void *, int64_t), void *context, int64_t u
 
 typedef void (*Correlate)(const dj_convolution *, int, const void *, const void *, const void *,
                           void *, Together, int, int64_t *);
+/* 0 if the call is to be computed directly: see convolution_winograd.h; float32. */
+typedef int (*Winograd)(const dj_convolution *, int, const void *, const void *, const void *, void *,
+                        Together, int);
 typedef void (*Weigh)(const dj_convolution *, const void *, const void *, void *, Together, int,
                       int64_t *);

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.arrays.products import thread_count
+from dynajit.core.process import determinism
 from dynajit.ops.native._convolutions import correlate, weigh
 from dynajit.ops.rows.array_forms import is_plain
 from dynajit.ops.rows.linear_algebra import product_of
@@ -74,7 +75,8 @@ def _correlated(
     bias = None if bias is None else np.ascontiguousarray(bias)
     x, y = (result, source) if is_back else (source, result)
     sizes = _sizes(x.shape, y.shape, weight.shape, geometry, groups)
-    correlate(sizes, is_back, source, weight, bias, result, thread_count())
+    is_direct = determinism.is_required()
+    correlate(sizes, is_back, source, weight, bias, result, thread_count(), is_direct)
     return result
 
 
