@@ -261,6 +261,8 @@ x[x > 0].mean() | V
 np.vander(x, 3) | V
 np.count_nonzero(x > 0) | V
 x[x > 0].max() + np.sum(x[x < 0]) | V
+max(x) | V
+min(x[0], x[1]) | V
 """
 
 #: Where contents of arrays choose sizes or Python values, and what NumPy alone can do.
@@ -318,8 +320,6 @@ np.power(2, x) | I
 x ** x | I
 bool(np.any(x > 0)) | V
 np.lexsort((x, y)) | V W
-max(x) | V
-min(x[0], x[1]) | V
 np.unravel_index(x.argmax(), x.shape) | A
 np.asfortranarray(x) | A
 np.ldexp(x, 2) | V

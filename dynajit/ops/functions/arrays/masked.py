@@ -22,8 +22,8 @@ from dynajit.ops.functions.arrays.types import as_tensor
 from dynajit.ops.table.op_table import TABLE
 
 
-def _dims(x: Any) -> tuple[int, ...]:
-    return tuple(range(len(x.shape)))
+def _dims(array: Any) -> tuple[int, ...]:
+    return tuple(range(len(array.shape)))
 
 
 def _beside(a: Any, mask: Any) -> Any:
