@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.capture.execution import nest_flow
+from dynajit.capture.execution.nests import flow
 from tests.end_to_end.loops.test_nests import fresh, outcome, same
 
 pytestmark = pytest.mark.one_python
@@ -164,7 +164,7 @@ def test_an_array_that_may_only_be_read_is_not_written() -> None:
 
 
 def test_a_nest_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nest_flow, "MOST_BLOCKS", 5)
+    monkeypatch.setattr(flow, "MOST_BLOCKS", 5)
     assert nests_of(with_calls, X) == 0
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.capture.execution.nest_values import (
+from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     MEDIUM,
     PYTHON_DTYPES,

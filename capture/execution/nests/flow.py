@@ -1,7 +1,7 @@
 """The blocks of a loop nest over single elements, made of the bytecode of a loop.
 
 Contract: `Flow.run` follows every path of a loop, and of functions that it calls, on values of
-which only numbers vary (`nest_values`). Where paths meet in one place with values of equal keys
+which only numbers vary (`values`). Where paths meet in one place with values of equal keys
 there is one block; with others there are several, so that the class and the dtype of every variable
 is known in each: `s = 0.0` is Python's float in a first turn, and NumPy's in those that follow. A
 path that raises refuses. What is not numbers, elements and tuples of them raises `NotNest`: nothing
@@ -21,8 +21,8 @@ import numpy as np
 from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.bytecode.instructions import Body, Instruction, decode
-from dynajit.capture.execution.nest_operators import FUNCTIONS, MATHEMATICS, Operators
-from dynajit.capture.execution.nest_values import (
+from dynajit.capture.execution.nests.operators import FUNCTIONS, MATHEMATICS, Operators
+from dynajit.capture.execution.nests.values import (
     LARGEST_SMALL,
     SMALL,
     WHOLE,

@@ -1,12 +1,12 @@
 """Loops over single elements of NumPy's arrays: the whole nest is one node of the graph.
 
 A `for` over a range whose body computes with numbers and elements of arrays is not captured turn by
-turn: its bytecode is made into a program of scalars (`nest_flow`), with the loops within it and the
+turn: its bytecode is made into a program of scalars (`flow`), with the loops within it and the
 functions that it calls, which generated code runs (`ir.nests`). Behind it the arrays that it has
-written hold what it has left, and variables are numbers of NumPy's. Where the program cannot say
-what Python does (an exception, a variable that would be a number of Python's behind the loop), it
-refuses its values, and the function runs plainly. A loop that is no such nest is captured in other
-ways, as if it had not been looked at.
+written hold what it has left, and variables are numbers of NumPy's, or such of Python's as the
+launch computes. Where the program cannot say what Python does (an exception, an int that is too
+large), it refuses its values, and the function runs plainly. A loop that is no such nest is
+captured in other ways, as if it had not been looked at.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ import numpy as np
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Instruction
-from dynajit.capture.execution.nest_flow import RETURNED, Exit, Flow
-from dynajit.capture.execution.nest_values import (
+from dynajit.capture.execution.nests.flow import RETURNED, Exit, Flow
+from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
     WHOLE,

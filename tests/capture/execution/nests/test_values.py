@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dynajit.capture.execution.nest_values import (
+from dynajit.capture.execution.nests.values import (
     SMALL,
     WHOLE,
     Array,

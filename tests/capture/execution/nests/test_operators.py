@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynajit.capture.execution.nest_operators import Operators, bounds_of, common_dtype
-from dynajit.capture.execution.nest_values import (
+from dynajit.capture.execution.nests.operators import Operators, bounds_of, common_dtype
+from dynajit.capture.execution.nests.values import (
     MEDIUM,
     PYTHON_DTYPES,
     SMALL,
