@@ -11,7 +11,6 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError
 from dynajit.core.types import dtypes
-from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import equals
 from dynajit.ops.calls.arguments import (  # fmt: skip
     cast,
@@ -233,8 +232,12 @@ def nextafter(input: Any, other: Any) -> Any:
 def ldexp(input: Any, other: Any) -> Any:
     """input * 2^other; a floating input keeps its dtype beside integers."""
     scaled = TABLE.mul(input, pow(2.0, other))
-    keeps = is_tensor(other) and other.dtype.category < Category.FLOATING
-    return cast(scaled, input.dtype) if keeps and input.dtype.is_floating_point else scaled
+    keeps = is_tensor(input) and input.dtype.is_floating_point and not _is_floating(other)
+    return cast(scaled, input.dtype) if keeps else scaled
+
+
+def _is_floating(operand: Any) -> bool:
+    return not is_tensor(operand) or bool(operand.dtype.is_floating_point)
 
 
 @public(method=True)
