@@ -2,7 +2,8 @@
  * each, which defines NAMED(x), the name of x there, and has said for which CPU it is.
  *
  * Contract: those of `dj_correlate` and `dj_weigh` in convolution_kernels.h, and of
- * `dj_winograd_correlate` in convolution_winograd.h, and their bits; the tasks are spread by `together`, `run_together` of core/arrays/helper_threads.h.
+ * `dj_winograd_correlate` in convolution_winograd.h, and their bits; the tasks are spread by `together`,
+ * `run_together` of core/arrays/helper_threads.h.
  */
 #include "eager_convolutions.h"
 
