@@ -3,7 +3,6 @@
 Contract: those of `NAMES` follow the function of that name; fills and copies stand here.
 """
 
-import inspect
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -249,13 +248,10 @@ class InPlaceMethods(Fields):
         """Fill with 1 with probability `p` (a number or tensor), else 0."""
         return self._filled("bernoulli", generator, p)
 
-    def random_(
-        self, from_: int | None = None, to: Any = inspect.Parameter.empty, generator: Any = None
-    ) -> Any:
+    def random_(self, from_: int | None = None, to: Any = ..., generator: Any = None) -> Any:
         """Fill with integers in [from_, to), or in [0, from_) if only one is given; `to=None` is
         one more than the largest that the dtype holds."""
-        ends = (from_,) if to is inspect.Parameter.empty else (from_, to)
-        return self._filled("random", generator, *ends)
+        return self._filled("random", generator, from_, *(() if to is ... else (to,)))
 
     def exponential_(self, lambd: float = 1.0, generator: Any = None) -> Any:
         """Fill with exponential values of mean 1 / lambd, which are not 0."""
