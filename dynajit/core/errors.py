@@ -36,6 +36,8 @@ file and line).
     |-- DivisionError   (RuntimeError, ZeroDivisionError) integers divided by zero
     |-- LinAlgError     (RuntimeError)  a matrix is singular, or a method did not converge
     |-- AutogradError   (RuntimeError)  backward twice, saved tensor changed, no graph
+    |   |-- AutogradAssertionError      ... (AssertionError, too)
+    |   `-- AutogradValueError          ... (ValueError, too)
     |-- OperatorError   (RuntimeError)  a custom operator is defined or called wrongly
     |   `-- NoKernelError               no kernel for these tensors (NotImplementedError, too)
     |-- UnsupportedError(NotImplementedError) exists in PyTorch, not (yet) here
