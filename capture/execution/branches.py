@@ -77,20 +77,28 @@ MOST_TRIED: Final = 2
 _CONDITIONAL: Final = ("dynajit.namespaces.further", "cond")
 
 
+def _tested_at(executor: "Executor", frame: Frame) -> TensorValue | None:
+    """The tensor that a jump in front of the frame tests; None: there is none, it holds a number
+    that is known, or the arms were tried in vain before."""
+    if not frame.stack or jump_at(frame.body, frame.index) is None:
+        return None
+    tested = handed_on(executor, frame.stack[-1])
+    if tested is None or number_in(executor, tested) is not None or not may_try(executor, frame):
+        return None
+    is_refused = executor.loops.refused[id(frame.code), frame.index] >= MOST_TRIED
+    return None if is_refused or not _is_in_turn(executor) else tested
+
+
 def at_branch(executor: "Executor", frame: Frame) -> bool:
     """In front of a jump on a tensor: perhaps both of its arms are captured.
 
     Returns:
         True: they are, and the frame goes on where they meet.
     """
-    if not frame.stack or jump_at(frame.body, frame.index) is None:
-        return False
-    tested = handed_on(executor, frame.stack[-1])
-    if tested is None or number_in(executor, tested) is not None or not may_try(executor, frame):
+    tested = _tested_at(executor, frame)
+    if tested is None:
         return False
     key = id(frame.code), frame.index
-    if executor.loops.refused[key] >= MOST_TRIED or not _is_in_turn(executor):
-        return False
     end = meeting(frame.body, frame.index)
     if end is None:
         return False
@@ -112,16 +120,12 @@ def around_loop(executor: "Executor", frame: Frame) -> bool:
     Returns:
         True: they are, and the frame goes on where they meet.
     """
-    if not frame.stack or jump_at(frame.body, frame.index) is None:
-        return False
-    tested = handed_on(executor, frame.stack[-1])
-    if tested is None or number_in(executor, tested) is not None or not may_try(executor, frame):
+    tested = _tested_at(executor, frame)
+    if tested is None:
         return False
     key = id(frame.code), frame.index
     watcher = executor.loops
-    if watcher.refused[key] >= MOST_TRIED or key in watcher.around or not _is_in_turn(executor):
-        return False
-    if meeting(frame.body, frame.index) is not None:
+    if key in watcher.around or meeting(frame.body, frame.index) is not None:
         return False
     end = meeting_behind_loops(frame.body, frame.index)
     if end is None:
