@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from dynajit.codegen.c.expressions import INDENT
 from dynajit.codegen.c.support import Function, block, function_text, size_parameters, sizes_used
-from dynajit.codegen.loops.loop_ir import NestKernel
+from dynajit.codegen.loops.loop_ir import OPERATORS, NestKernel
+from dynajit.core.operators import COMPARISONS
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
@@ -28,11 +29,7 @@ OPAQUE: Final = '__asm__("" : "+r"({name}));'
 """GCC 12 takes a float that was made an integer, and a float again, for `trunc`, which keeps -0."""
 NO_MEMORY: Final = "status[0] = 3;"
 
-_ARITHMETIC: Final = {
-    "add": "+", "sub": "-", "mul": "*", "bitand": "&", "bitor": "|", "bitxor": "^",
-    "shl": "<<", "shr": ">>",
-}  # fmt: skip
-_COMPARISONS: Final = {"lt": "<", "le": "<=", "eq": "==", "ne": "!=", "gt": ">", "ge": ">="}
+_BITS: Final = {"bitand": "&", "bitor": "|", "bitxor": "^", "shl": "<<", "shr": ">>"}
 _WHOLE: Final = {"add_whole": "add", "sub_whole": "sub", "mul_whole": "mul"}
 _COPYSIGN: Final = {dtypes.float32: "copysignf", dtypes.float64: "copysign"}
 _TRUTHS: Final = {"both": "&", "either": "|"}
@@ -185,12 +182,13 @@ class _Printer:
             assert target is not None
             given = self._as(dtype, step.operands[0])
             return given if dtype is target.dtype else self._converted(given, step)
-        if name in _COMPARISONS or name in _ARITHMETIC or name == "div":
+        spelling = OPERATORS.get(name) or _BITS.get(name)
+        if spelling is not None:
             assert dtype is not None
             a, b = (self._as(dtype, operand) for operand in step.operands)
-            if name in _COMPARISONS:
-                return f"{a} {_COMPARISONS[name]} {b}"
-            return f"({dtype.c})({a} {_ARITHMETIC.get(name, '/')} {b})"
+            if name in COMPARISONS:
+                return f"{a} {spelling} {b}"
+            return f"({dtype.c})({a} {spelling} {b})"
         if name in ("neg", "invert"):
             assert dtype is not None
             return (
