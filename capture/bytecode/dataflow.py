@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import TYPE_CHECKING, Final
 
-from dynajit.capture.bytecode.instruction_set import OPERATIONS
+from dynajit.capture.bytecode.instruction_set import JUMPS, OPERATIONS
 from dynajit.core.errors import InternalError
 
 if TYPE_CHECKING:
@@ -93,6 +93,39 @@ def stops(body: "Body") -> tuple[bool, ...]:
         useful = begins or index in targets or item.operation not in _MOVES
         result.append(is_first and useful)
     return tuple(result)
+
+
+def while_loops(body: "Body") -> dict[int, int]:
+    """Where the turns of loops begin that are no `for`: the last jump back to there.
+
+    A jump back is one of a loop if there is no way to it but by way of its target: handlers, which
+    3.12 and later put behind everything else, jump back, too, to what follows their `try`.
+    """
+    result: dict[int, int] = {}
+    for index, item in enumerate(body):
+        head = item.argument
+        if item.operation not in JUMPS or head > index:
+            continue
+        if body[head].operation in ("FOR_ITER", "SEND"):
+            continue
+        if not _is_reached(body, index, without=head):
+            result[head] = index
+    return result
+
+
+def _is_reached(body: "Body", wanted: int, without: int) -> bool:
+    """Whether there is a path to an instruction that does not go through another one."""
+    reached = {without}
+    pending = [0]
+    while pending:
+        index = pending.pop()
+        if index in reached:
+            continue
+        reached.add(index)
+        pending.extend(body.successors(index))
+        if (handler := body[index].handler) is not None:
+            pending.append(handler.target)
+    return wanted in reached
 
 
 _READS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "MAKE_CELL"})

@@ -184,13 +184,7 @@ class Body:
     @cached_property
     def while_loops(self) -> dict[int, int]:
         """Where the turns of loops begin that are no `for`: the last jump back to there."""
-        return {
-            item.argument: index
-            for index, item in enumerate(self.instructions)
-            if item.operation in JUMPS
-            and item.argument <= index
-            and self.instructions[item.argument].operation not in ("FOR_ITER", "SEND")
-        }
+        return dataflow.while_loops(self)
 
     @cached_property
     def kept(self) -> tuple[frozenset[str], ...]:

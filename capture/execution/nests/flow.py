@@ -21,6 +21,7 @@ import numpy as np
 from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.bytecode.instructions import Body, Instruction, decode
+from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.operators import FUNCTIONS, MATHEMATICS, Operators
 from dynajit.capture.execution.nests.values import (
     LARGEST_SMALL,
@@ -133,7 +134,7 @@ class Flow(Operators):
         last: of the instructions of a `while`; None: it is none.
         base: the depth of the stack below what the loop has there.
         is_rest: what follows the loop, up to the end of the function, is part of the nest.
-        given: name -> what the local holds in front of the loop, as a value of nests.
+        inputs: what the loop is given.
 
     Attributes:
         blocks: the steps of each.
@@ -144,13 +145,12 @@ class Flow(Operators):
 
     def __init__(
         self, machine: "Executor", frame: Frame, head: int, base: int, last: int | None,
-        is_rest: bool,
-        given: Callable[[str], Any], convert: Callable[[Any], Any],
+        is_rest: bool, inputs: Inputs,
     ) -> None:  # fmt: skip
         super().__init__()
         self._machine, self._frame = machine, frame
         self._head, self._base, self._last, self._is_rest = head, base, last, is_rest
-        self._given, self._convert = given, convert
+        self._inputs = inputs
         self._known: dict[Any, int] = {}
         self._waiting: list[tuple[int, State]] = []
         self._outer: dict[Any, Any] = {}
@@ -342,7 +342,7 @@ class Flow(Operators):
         if found is None:
             raise NotNest  # unbound
         if isinstance(found, Given):
-            found = self._given(found.name)
+            found = self._inputs.local(found.name)
         state[-1].stack.append(found)
 
     def _store_fast(self, state: State, instruction: Instruction) -> None:
@@ -357,7 +357,7 @@ class Flow(Operators):
         if key not in self._outer:
             frame = top.frame
             OPCODES[instruction.operation](self._machine, frame, instruction.argument)
-            self._outer[key] = self._convert(frame.pop())
+            self._outer[key] = self._inputs.convert(frame.pop())
         top.stack.append(self._outer[key])
 
     def _push_null(self, state: State, instruction: Instruction) -> None:
@@ -490,7 +490,7 @@ class Flow(Operators):
         key = id(target.value), name
         if key not in self._outer:
             found = _at_once(self._machine.get_attribute(target.value, name))
-            self._outer[key] = self._convert(found)
+            self._outer[key] = self._inputs.convert(found)
         return self._outer[key]
 
     # -- jumps

@@ -12,39 +12,30 @@ captured in other ways, as if it had not been looked at.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instructions import Instruction
 from dynajit.capture.execution.nests.flow import RETURNED, Exit, Flow
+from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
-    WHOLE,
-    Array,
-    Group,
-    Literal,
     NotNest,
     Number,
-    Outer,
     Returns,
     key_of,
 )
 from dynajit.capture.execution.tried_turns import may_try
-from dynajit.capture.library import arrays as forms
 from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Frame
-from dynajit.capture.machine.immutables import is_numpy_number
 from dynajit.capture.python.tensors.arrays import (
-    flipped_dims,
     is_array,
     is_writeable,
     memory_in,
     new_array,
 )
 from dynajit.capture.python.tensors.autograd import data_of
-from dynajit.capture.python.tensors.counts import counted_in, new_count
-from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
+from dynajit.capture.python.tensors.counts import new_count
+from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.mutation import store_whole
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn
@@ -60,13 +51,9 @@ from dynajit.capture.values.symbolic import NONE, Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
-from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
-from dynajit.ir.nests import NEST, Nest, Register, Size, Step, Window
-from dynajit.ops.table.op_table import TABLE
-from dynajit.ops.table.scalar import SUFFIX
+from dynajit.ir.nests import NEST, Nest, Register, Step, Window
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -248,14 +235,9 @@ class _Nest:
     ) -> None:
         self._executor, self._frame, self._loop = executor, frame, loop
         self._recorder = executor.recorder
-        self._converted: dict[int, tuple[Value, Any]] = {}
-        self._operands: list[graph.Value] = []
-        self._arrays: dict[int, tuple[int, Value, TensorValue]] = {}
-        self._numbers: list[tuple[int, Register]] = []
         self._is_rest = is_rest
-        self._flow = Flow(
-            executor, frame, loop.head, loop.base, loop.last, is_rest, self._given, self._convert
-        )
+        self._inputs = Inputs(executor, frame)
+        self._flow = Flow(executor, frame, loop.head, loop.base, loop.last, is_rest, self._inputs)
 
     def make(self) -> None:
         """Record the nest, and go on behind it.
@@ -264,12 +246,12 @@ class _Nest:
             NotNest, GraphBreak, ...: it is none.
         """
         flow = self._flow
-        given = [self._convert(value) for value in self._loop.arguments]
+        given = [self._inputs.convert(value) for value in self._loop.arguments]
         if self._loop.last is None:
             flow.run(flow.over(self._loop.function, given))
         else:
             flow.run(*given)
-        if not self._arrays and not any(not step.is_python for step in self._of_numpy()):
+        if not self._inputs.has_numpy:
             raise NotNest
         index, live = self._end()
         exit, results = self._left(live)
@@ -280,7 +262,7 @@ class _Nest:
         written = tuple(targets)
         nest = Nest(
             tuple(map(tuple, flow.blocks)),
-            tuple(self._numbers),
+            tuple(self._inputs.numbers),
             written,
             (*written, *(self._register_of(name) for name in results)),
             windows,
@@ -297,109 +279,6 @@ class _Nest:
             return
         self._check_left(results)
         self._go_on(index, found, exit)
-
-    # -- what the nest is given
-
-    def _of_numpy(self) -> list[Number]:
-        return [value for _, value in self._converted.values() if isinstance(value, Number)]
-
-    def _given(self, name: str) -> Any:
-        value = self._frame.locals.get(name)
-        if value is None:
-            raise NotNest
-        return self._convert(value)
-
-    def _convert(self, value: Value) -> Any:
-        """A value of the capture as one of nests."""
-        known = self._converted.get(id(value))
-        if known is None:
-            known = self._converted[id(value)] = value, self._made_of(value)
-        return known[1]
-
-    def _made_of(self, value: Value) -> Any:
-        recorder = self._recorder
-        if isinstance(value, Constant):
-            recorder.use(value)
-            return self._literal(value.value, value)
-        if isinstance(value, Scalar):
-            is_int = value.python_type is int
-            if is_int and not is_of_a_turn(value) and not recorder.sizes.varies(value):
-                return Literal(recorder.specialise(value))
-            return self._number(value)
-        if isinstance(value, TupleValue) and value.cls is tuple:
-            recorder.use(value)
-            return Group(tuple(map(self._convert, value.items)))
-        if isinstance(value, Known) and is_numpy_number(value.object):
-            recorder.use(value)
-            return self._known_number(value.object)
-        left = counted_in(self._executor, value)
-        if left is not None and value.python_type in (int, float):
-            return self._left_number(value.python_type, left)
-        return self._array(value) if is_array(value) else Outer(value)
-
-    def _literal(self, literal: Any, value: Value) -> Any:
-        if type(literal) in (bool, int, float, str, type(None)):
-            return Literal(literal)
-        if type(literal) is tuple:
-            return Group(tuple(self._literal(item, constant(item)) for item in literal))
-        return Outer(value)
-
-    def _known_number(self, number: Any) -> Number:
-        """A number of NumPy's that is the same in other calls."""
-        dtype = dtypes.from_numpy(number.dtype)
-        if dtype.name not in SUFFIX:
-            raise NotNest
-        return Number(number.item(), dtype, False)
-
-    def _left_number(self, kind: Any, tensor: TensorValue) -> Number:
-        """A number of Python's that another loop has left."""
-        dtype = PYTHON_DTYPES[kind]
-        held = self._recorder.graph_value(tensor)
-        return Number(self._loaded(held, dtype), dtype, True, WHOLE)
-
-    def _number(self, scalar: Scalar) -> Number:
-        """A run-time number of Python's."""
-        if scalar.python_type not in (int, float):
-            raise NotNest
-        dtype = dtypes.int64 if scalar.python_type is int else dtypes.float64
-        lifted = self._recorder.lift_scalar(scalar)
-        held = TABLE.full(lifted, shape=(), dtype=dtype, device=CPU)
-        return Number(self._loaded(held, dtype), dtype, True, WHOLE)
-
-    def _loaded(self, held: graph.Value, dtype: DType) -> Register:
-        """The register of an operand without dims."""
-        self._operands.append(held)
-        slot = len(self._operands) - 1
-        register = Register(f"given{slot}", dtype)
-        self._numbers.append((slot, register))
-        return register
-
-    def _array(self, value: Any) -> Any:
-        """An array, or a number of NumPy's."""
-        machine = self._executor
-        tensor = memory_in(machine, value)
-        kind = tensor_type(machine, tensor)
-        if kind.dtype.name not in SUFFIX or kind.device != CPU or needs_gradient(machine, tensor):
-            raise NotNest
-        is_one = value.cls in (forms.FORMS[np.ndarray], forms.ODD_FORM)
-        if not kind.rank:
-            if is_one:
-                raise NotNest
-            held = self._recorder.graph_value(tensor)
-            return Number(self._loaded(held, kind.dtype), kind.dtype, False)
-        found = self._arrays.get(tensor.identity)
-        if found is None:
-            self._operands.append(self._recorder.graph_value(tensor))
-            found = len(self._operands) - 1, value, tensor
-            self._arrays[tensor.identity] = found
-        slot = found[0]
-        sizes = tuple(
-            Literal(size)
-            if isinstance(size, int)
-            else Number(Size(slot, dim), dtypes.int64, True, WHOLE)
-            for dim, size in enumerate(kind.shape)
-        )
-        return Array(slot, kind.dtype, sizes, flipped_dims(machine, value))
 
     # -- how it ends
 
@@ -509,7 +388,7 @@ class _Nest:
         found: dict[int, TensorValue] = {}
         windows: list[Window] = []
         groups: dict[int, list[tuple[int, TensorValue]]] = {}
-        for slot, value, tensor in self._arrays.values():
+        for slot, value, tensor in self._inputs.arrays.values():
             if slot in written and not is_writeable(self._executor, value):
                 raise NotNest
             memory = heap[tensor.identity].memory
@@ -523,8 +402,8 @@ class _Nest:
                 found[group[0][0]] = group[0][1]
                 continue
             contents: MemoryContents = heap[memory]
-            self._operands.append(contents.value)
-            base = len(self._operands) - 1
+            self._inputs.operands.append(contents.value)
+            base = len(self._inputs.operands) - 1
             found[base] = contents.base
             windows += [self._window(slot, base, tensor) for slot, tensor in group]
         return found, tuple(windows)
@@ -559,7 +438,7 @@ class _Nest:
 
     def _run(self, nest: Nest, result: int) -> graph.Value:
         builder = self._recorder.builder
-        operands = [builder.without_gradient(value) for value in self._operands]
+        operands = [builder.without_gradient(value) for value in self._inputs.operands]
         return builder.call(NEST, operands, {"nest": nest, "result": result})
 
     def _go_on(self, index: int, results: dict[str, graph.Value], exit: Exit) -> None:

@@ -263,6 +263,49 @@ def test_locals_and_super_keep_what_they_read():
     assert all("self" in live for live in body.live)
 
 
+def test_turns_of_a_while_are_told_from_what_follows_a_handler():
+    """Handlers of 3.12 and later jump back, too."""
+
+    def handled(x):
+        try:
+            x()
+        except ValueError:
+            pass
+        return x
+
+    def handled_in_turns(x):
+        for item in x:
+            try:
+                item()
+            except ValueError as error:
+                print(error)
+            print(item)
+        return x
+
+    def handled_in_a_while(x):
+        while x:
+            try:
+                x = x()
+            except ValueError:
+                continue
+            print(x)
+        return x
+
+    def two(x):
+        while x > 1:
+            while x > 5:
+                x -= 2
+            x -= 1
+        while True:
+            x += 1
+
+    counts = [
+        len(decode(f.__code__).while_loops)
+        for f in (handled, handled_in_turns, handled_in_a_while, two)
+    ]
+    assert [0, 0, 2, 3] == counts  # `continue` goes to the test in front of the turns
+
+
 def test_a_body_is_made_once_and_dies_with_its_code():
     namespace = {}
     exec("def f(): return 1", namespace)

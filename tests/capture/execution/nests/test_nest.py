@@ -1,5 +1,7 @@
 """Which loops are nests over single elements, and what is left alone."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -207,3 +209,28 @@ def test_powers_of_numbers_of_python_are_those_of_python() -> None:
     large = np.array([1.0, 2.0, 1e200, 1.0])
     with pytest.raises(OverflowError):
         dj.compile(powers)(large)
+
+
+def filled(x):
+    for i in range(len(x)):
+        x[i] += 1
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "count"), [(filled, 1), (with_a_list, 0), (with_a_truth_that_stays, 0)]
+)
+def test_what_was_looked_at_lives_no_longer(function, count):
+    """A loop that is a nest, and one that is tried in vain, leave no cycle to the collector."""
+    compiled = dj.compile(function)
+    gc.collect()
+    gc.disable()
+    try:
+        x = X.copy()
+        ended = weakref.ref(x)
+        compiled(x)
+        del x
+        assert ended() is None
+    finally:
+        gc.enable()
+    assert count == nests_of(function, X)
