@@ -12,8 +12,8 @@ import pytest
 import dynajit as dj
 from dynajit.core.arrays.gpu import runtime as gpu
 
-# Tests never assert on time: hypothesis refuses examples of more than 0.2 s by default, and a second
-# that it takes to make some.
+# Tests never assert on time: hypothesis refuses examples of more than 0.2 s by default, and slow
+# making of them.
 hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )

@@ -269,8 +269,8 @@ def test_turns_of_a_while_are_told_from_what_follows_a_handler():
     def handled(x):
         try:
             x()
-        except ValueError:
-            pass
+        except ValueError as error:
+            print(error)
         return x
 
     def handled_in_turns(x):
