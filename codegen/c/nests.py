@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from dynajit.codegen.c import masked_groups
 from dynajit.codegen.c.expressions import INDENT
 from dynajit.codegen.c.support import Function, block, function_text, size_parameters, sizes_used
 from dynajit.codegen.loops.loop_ir import OPERATORS, NestKernel
@@ -89,8 +90,11 @@ class _Printer:
         for slot, register in self._nest.numbers:
             place = self._kernel.operands[slot]
             yield f"{register.name} = {place.buffer.name}[{symint.c(place.offset)}];"
+        barred = masked_groups.barred(self._nest.blocks, self._arrays())
         for number, steps in enumerate(self._nest.blocks):
             yield f"block{number}:;"
+            if number in barred:
+                yield INDENT + masked_groups.BARRIER
             for step in steps:
                 yield from (INDENT + line for line in self._step(step))
         if "poll" in used:
@@ -109,6 +113,19 @@ class _Printer:
         return [*dict.fromkeys(found)]
 
     # -- arrays
+
+    def _arrays(self) -> dict[int, masked_groups.Elements]:
+        """Where each operand has its elements."""
+        return {slot: self._elements(slot) for slot in range(len(self._kernel.operands))}
+
+    def _elements(self, slot: int) -> masked_groups.Elements:
+        window, place = self._windows.get(slot), self._kernel.operands[slot]
+        if window is not None:
+            return masked_groups.Elements(self._own[window.base], window.strides)
+        own = self._own.get(slot)
+        if own is not None:
+            return masked_groups.Elements(own, tuple(_row_major(place.shape)))
+        return masked_groups.Elements(place.buffer.name, tuple(place.strides))
 
     def _copied(self, slot: int) -> Iterator[str]:
         """Lines that fill the copy of an array that is written."""

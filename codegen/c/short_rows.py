@@ -74,9 +74,7 @@ def print_short_rows(kernel: RowKernel) -> Function:
 def _chooses_for_neighbours(kernel: RowKernel) -> bool:
     """True if values of elements that are stored side by side are choices between others.
 
-    GCC 12 takes the elements of a row for one group then, loads what is not chosen with a mask, and
-    gives the masks of one element to another: measured with `p[3 * i + k] = a[3 * i + k] > 0 ?
-    b[3 * i + k] : 0` written out for k in 0, 1, 2 (wrong values for double with AVX).
+    GCC would take the elements of a row for one group then (`codegen.c.masked_groups`).
     """
     stored = [store.value for phase in kernel.phases for store in phase.stores]
     return any(

@@ -4,8 +4,9 @@ Contract: helpers return lines of C; nothing here knows a kernel kind.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from dynajit.codegen.c import masked_groups
 from dynajit.codegen.c.expressions import INDENT, Scope
 from dynajit.codegen.loops.loop_ir import (
     Accumulate,
@@ -115,30 +116,9 @@ def define_over(
     parameters = [f"const {buffer.dtype.c} *restrict {buffer.name}" for buffer in read]
     parameters += [f"{buffer.dtype.c} *restrict {buffer.name}" for buffer in written]
     sizes = sizes_used(body)
-    lines = list(_with_short_loops_kept(body))
+    lines = masked_groups.guarded(body)
     text = function_text(name, [*parameters, *size_parameters(sizes)], lines, bool(team))
     return Function(name, kernel, text, (*read, *written), fails, sizes, team)
-
-
-_SHORT_LOOP = re.compile(r"( *)for \(int64_t \w+ = 0; \w+ < (\d\d?); \w+\+\+\) \{")
-_CHOICE = re.compile(r"\bif \(| \? ")
-
-
-def _with_short_loops_kept(lines: Sequence[str]) -> Iterator[str]:
-    """`lines`, and a word to the compiler in front of short loops with choices: not to unroll them.
-
-    GCC 12 takes the turns of such a loop, written out, for one group; it loads what is not chosen
-    with a mask, and gives the masks of one turn to another: wrong values, measured for choices
-    between three arrays and 3 or 5 turns (`codegen.c.short_rows` leaves out such kernels for that
-    reason). Loops with `omp simd` are not unrolled before they are turned into vectors.
-    """
-    for at, line in enumerate(lines):
-        found = _SHORT_LOOP.fullmatch(line)
-        if found and not (at and lines[at - 1].lstrip().startswith("#pragma")):
-            end = lines.index(f"{found[1]}}}", at)
-            if any(_CHOICE.search(inner) for inner in lines[at + 1 : end]):
-                yield f"{found[1]}#pragma GCC unroll 1"
-        yield line
 
 
 _SIZE = re.compile(r"\bs\d+\b")
