@@ -99,7 +99,9 @@ def while_loops(body: "Body") -> dict[int, int]:
     """Where the turns of loops begin that are no `for`: the last jump back to there.
 
     A jump back is one of a loop if there is no way to it but by way of its target: handlers, which
-    3.12 and later put behind everything else, jump back, too, to what follows their `try`.
+    3.12 and later put behind everything else, jump back, too, to what follows their `try`. Where a
+    `continue` leads to the first test, and the test at the end to the turn behind that, these are
+    two heads of one loop.
     """
     result: dict[int, int] = {}
     for index, item in enumerate(body):
@@ -110,6 +112,8 @@ def while_loops(body: "Body") -> dict[int, int]:
             continue
         if not _is_reached(body, index, without=head):
             result[head] = index
+    for head in sorted(result, reverse=True):
+        result[head] = max(last for at, last in result.items() if head <= at <= result[head])
     return result
 
 

@@ -22,15 +22,15 @@ from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.bytecode.instructions import Body, Instruction, decode
 from dynajit.capture.execution.nests.inputs import Inputs
+from dynajit.capture.execution.nests.iteration import ITERATION, Iteration
 from dynajit.capture.execution.nests.operators import FUNCTIONS, MATHEMATICS, Operators
 from dynajit.capture.execution.nests.values import (
-    LARGEST_SMALL,
-    SMALL,
     WHOLE,
     Array,
     Elements,
     Given,
     Group,
+    Items,
     Literal,
     NotNest,
     Number,
@@ -38,7 +38,6 @@ from dynajit.capture.execution.nests.values import (
     Range,
     Returns,
     as_number,
-    extent_of,
     key_of,
     numbers_in,
     with_numbers,
@@ -124,7 +123,7 @@ class Exit:
     is_over: bool = False
 
 
-class Flow(Operators):
+class Flow(Iteration):
     """See the module's text. Mutable; used once.
 
     Args:
@@ -394,6 +393,15 @@ class Flow(Operators):
         b, a = stack.pop(), stack.pop()
         stack.append(self.compare(instruction.argument, a, b))
 
+    def _contains(self, state: State, instruction: Instruction) -> None:
+        """`in` and `not in` a tuple of numbers that are known."""
+        stack = state[-1].stack
+        group, value = stack.pop(), stack.pop()
+        if not isinstance(group, Group):
+            raise NotNest
+        found = self.is_one_of(value, group.items)
+        stack.append(self.inverted(found) if instruction.argument else found)
+
     def _build_tuple(self, state: State, instruction: Instruction) -> None:
         stack, count = state[-1].stack, instruction.argument
         items = stack[len(stack) - count :]
@@ -408,35 +416,6 @@ class Flow(Operators):
 
     # -- elements
 
-    def _indices(self, array: Array, key: Any) -> Array:
-        """The part of an array at an index, or at a tuple of them."""
-        keys = key.items if isinstance(key, Group) else (key,)
-        if not 0 < len(keys) <= len(array.rest):
-            raise NotNest
-        found = list(array.indices)
-        for given in keys:
-            number = as_number(given)
-            if number.dtype.category is not dtypes.int64.category:
-                raise NotNest
-            dim = len(found)
-            index = self.emit(
-                "index", dtypes.int64, self.cast(number, dtypes.int64), slot=array.slot, name=dim
-            )
-            if dim in array.flipped:
-                last = self.emit("sub", dtypes.int64, as_number(array.sizes[dim]).operand, 1,
-                                 dtype=dtypes.int64)  # fmt: skip
-                index = self.emit("sub", dtypes.int64, last, index, dtype=dtypes.int64)
-            found.append(Number(index, dtypes.int64, True))
-        return replace(array, indices=tuple(found))
-
-    def _element(self, array: Array) -> Any:
-        """An element, or a part that has dims still."""
-        if array.rest:
-            return array
-        operands = (as_number(index).operand for index in array.indices)
-        found = self.emit("load", array.dtype, *operands, slot=array.slot)
-        return Number(found, array.dtype, False)
-
     def _load_item(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
         key, target = stack.pop(), stack.pop()
@@ -449,14 +428,14 @@ class Flow(Operators):
             return
         if not isinstance(target, Array):
             raise NotNest
-        stack.append(self._element(self._indices(target, key)))
+        stack.append(self.element(self.indices(target, key)))
 
     def _store_item(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
         key, target, value = stack.pop(), stack.pop(), stack.pop()
         if not isinstance(target, Array):
             raise NotNest
-        place = self._indices(target, key)
+        place = self.indices(target, key)
         if place.rest:
             raise NotNest
         given = self.converted(as_number(value), place.dtype)
@@ -533,84 +512,31 @@ class Flow(Operators):
 
     def _get_iter(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
-        found = stack.pop()
-        if isinstance(found, Range):
-            stack.append(replace(found, is_iterator=True))
-        elif isinstance(found, Array) and found.rest:
-            stack.append(Elements(as_number(Literal(0)), (found,), is_iterator=True))
-        elif isinstance(found, Elements):
-            stack.append(replace(found, is_iterator=True))
-        else:
-            raise NotNest
+        stack.append(self.iterator_of(stack.pop()))
 
     def _for_iter(self, state: State, instruction: Instruction) -> bool:
         found = state[-1].stack[-1]
-        if isinstance(found, Range) and found.is_iterator:
-            truth = self._has_next(found)
-        elif isinstance(found, Elements) and found.is_iterator:
-            truth = self.compare("<", found.at, found.arrays[0].rest[0])
-            for array in found.arrays[1:]:
-                other = self.compare("<", found.at, array.rest[0])
-                truth = self._both(truth, other)
-        else:
-            raise NotNest
+        truth = self.has_next(found)
+        is_root = not isinstance(found, Items) and found.is_root
         over = [activation.copy() for activation in state]
         over[-1].stack.pop()
         over[-1].index = instruction.argument
-        is_root = found.is_root
+        if isinstance(truth, Literal) and not truth.value:
+            if not self._leaves(over, is_root):
+                self._goto(over)
+            return True
         inside = self._new_block()
         block, steps = self._block, self.steps
         self._block, self.steps = inside, self.blocks[inside]
-        state[-1].stack[-1:] = self._next_of(found)
-        if isinstance(truth, Literal) and not truth.value:
-            self.steps.append(Step("refuse"))  # never reached
-        else:
-            self._goto(state)
+        state[-1].stack[-1:] = self.next_of(found)
+        self._goto(state)
         self._block, self.steps = block, steps
         if isinstance(truth, Literal):
-            if truth.value:
-                self.steps.append(Step("goto", name=inside))
-            elif not self._leaves(over, is_root):
-                self._goto(over)
+            self.steps.append(Step("goto", name=inside))
             return True
         outside = self._apart(over, is_root)
         self.steps.append(Step("branch", operands=(truth.operand,), name=(inside, outside)))
         return True
-
-    def _has_next(self, found: Range) -> Any:
-        """Whether a range is not over."""
-        if isinstance(found.step, Literal):
-            return self.compare("<" if found.step.value > 0 else ">", found.start, found.stop)
-        is_upwards = self.compare(">", found.step, Literal(0))
-        below, above = (as_number(self.compare(s, found.start, found.stop)) for s in "<>")
-        return self.selected(is_upwards.operand, below, above)
-
-    def _both(self, a: Any, b: Any) -> Any:
-        if isinstance(a, Literal):
-            return b if a.value else a
-        if isinstance(b, Literal):
-            return a if b.value else b
-        found = self.emit("both", dtypes.bool_, a.operand, b.operand)
-        return Number(found, dtypes.bool_, True)
-
-    def _next_of(self, found: Any) -> list[Any]:
-        """The iterator behind its next item, and the item."""
-        if isinstance(found, Range):
-            item = replace(as_number(found.start), extent=SMALL)
-            step = as_number(found.step)
-            after = self.emit("add", dtypes.int64, item.operand, step.operand, dtype=dtypes.int64)
-            start = Number(after, dtypes.int64, True, SMALL)
-            return [replace(found, start=start), item]
-        at = replace(as_number(found.at), extent=SMALL)
-        items: list[Any] = []
-        for array in found.arrays:
-            items.append(self._element(self._indices(array, at)))
-        given: Any = Group(tuple(items)) if found.is_group else items[0]
-        if found.first is not None:
-            count = self.binary("+", at, Literal(found.first)) if found.first else at
-            given = Group((count, given))
-        after = self.emit("add", dtypes.int64, at.operand, 1, dtype=dtypes.int64)
-        return [replace(found, at=Number(after, dtypes.int64, True, SMALL)), given]
 
     # -- calls
 
@@ -645,8 +571,8 @@ class Flow(Operators):
         name = target.__name__
         if target is builtins.range:
             return self.range_of(arguments)
-        if id(target) in _ITERATION:
-            return _ITERATION[id(target)](arguments)
+        if id(target) in ITERATION:
+            return ITERATION[id(target)](arguments)
         if target is builtins.len and len(arguments) == 1:
             (array,) = arguments
             if isinstance(array, Array) and array.rest:
@@ -663,48 +589,6 @@ class Flow(Operators):
         if name in MATHEMATICS and getattr(math, name) is target:
             return self.of_python(name, arguments)
         raise NotNest
-
-    def over(self, function: Any, arguments: Sequence[Any]) -> Range | Elements:
-        """What a loop goes over: an array, where there is no function, or what one gives of some.
-
-        Raises:
-            NotNest: it is something else.
-        """
-        if function is None:
-            (array,) = arguments
-            return Elements(as_number(Literal(0)), (_with_dims(array),))
-        if function is builtins.range:
-            return self.range_of(arguments)
-        found: Elements = _ITERATION[id(function)](arguments)
-        return found
-
-    def range_of(self, arguments: Sequence[Any]) -> Range:
-        """`range(*arguments)`."""
-        if not 1 <= len(arguments) <= 3:
-            raise NotNest
-        step = arguments[2] if len(arguments) == 3 else Literal(1)
-        step = self._end_of_range(step)
-        if isinstance(step, Literal) and not step.value:
-            raise NotNest
-        if isinstance(step, Number):
-            self.require_compared("ne", dtypes.int64, step.operand, 0)
-        ends = arguments[:2] if len(arguments) > 1 else [Literal(0), *arguments]
-        start, stop = map(self._end_of_range, ends)
-        return Range(as_number(start), stop, step)
-
-    def _end_of_range(self, value: Any) -> Any:
-        """An int that is small, so that counters need no checks."""
-        if isinstance(value, Literal):
-            if type(value.value) is not int or extent_of(value.value) != SMALL:
-                raise NotNest
-            return value
-        number = as_number(value)
-        if number.dtype.category is not dtypes.int64.category:
-            raise NotNest
-        found = self.to_int(number)
-        if found.extent != SMALL:
-            self._require_between(found, -LARGEST_SMALL, LARGEST_SMALL)
-        return replace(found, extent=SMALL)
 
     def _extreme(self, state: State, is_least: bool, arguments: list[Any]) -> bool:
         """`min` and `max`: the first of those than which none is less."""
@@ -813,7 +697,7 @@ def _kept(value: Any, is_counter: bool) -> Any:
         return replace(value, extent=WHOLE)
     if isinstance(value, Group):
         return Group(tuple(_kept(item, is_counter) for item in value.items))
-    if isinstance(value, (Range, Elements)) or value is None:
+    if isinstance(value, (Range, Elements, Items)) or value is None:
         raise NotNest
     return value
 
@@ -870,40 +754,8 @@ def _raises(body: Body, index: int) -> bool:
     return is_start and index < len(body) and body[index].operation == "RAISE_VARARGS"
 
 
-def _enumerated(arguments: Sequence[Any]) -> Elements:
-    if len(arguments) not in (1, 2):
-        raise NotNest
-    first = arguments[1] if len(arguments) == 2 else Literal(0)
-    if not isinstance(first, Literal) or type(first.value) is not int:
-        raise NotNest
-    if extent_of(first.value) != SMALL:
-        raise NotNest
-    (inner, *_) = arguments
-    if isinstance(inner, Elements) and not inner.is_iterator and inner.first is None:
-        return replace(inner, first=first.value)
-    return Elements(as_number(Literal(0)), (_with_dims(inner),), first.value)
-
-
-def _zipped(arguments: Sequence[Any]) -> Elements:
-    if not arguments:
-        raise NotNest
-    return Elements(as_number(Literal(0)), tuple(map(_with_dims, arguments)), is_group=True)
-
-
-def _with_dims(value: Any) -> Array:
-    if not isinstance(value, Array) or not value.rest:
-        raise NotNest
-    return value
-
-
 #: Classes of what is called and is no function of the program's.
 _CALLED: Final = frozenset({type, np.ufunc, type(len)})
-
-# By id: a class may hash by code of the program's.
-_ITERATION: Final[dict[int, Callable[[Sequence[Any]], Any]]] = {
-    id(builtins.enumerate): _enumerated,
-    id(builtins.zip): _zipped,
-}
 
 _CONVERSIONS: Final[dict[int, Callable[[Operators, Any], Any]]] = {
     id(builtins.abs): Operators.absolute,
@@ -939,6 +791,7 @@ _HANDLERS: Final[dict[str, _Handler]] = {
     **_each((*_UNARY, "UNARY_NOT", "TO_BOOL"), Flow._unary),
     "BINARY_OP": Flow._binary,
     "COMPARE_OP": Flow._compare,
+    "CONTAINS_OP": Flow._contains,
     "BUILD_TUPLE": Flow._build_tuple,
     "UNPACK_SEQUENCE": Flow._unpack,
     "BINARY_SUBSCR": Flow._load_item,

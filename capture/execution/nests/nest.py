@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
-from dynajit.capture.bytecode.instructions import Instruction
+from dynajit.capture.bytecode.instruction_set import JUMPS
+from dynajit.capture.bytecode.instructions import Body, Instruction
 from dynajit.capture.execution.nests.flow import RETURNED, Exit, Flow
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.values import (
@@ -288,9 +289,9 @@ class _Nest:
         if self._is_rest and exits:
             return exits[0].index, sorted({name for exit in exits for name in exit.locals})
         indices = {exit.index for exit in exits}
-        if len(indices) != 1:
+        if len({_way_out(self._frame.body, index) for index in indices}) != 1:
             raise Returns
-        (index,) = indices
+        index = min(indices)
         stored = {
             instruction.argument
             for instruction in self._frame.body
@@ -482,6 +483,19 @@ class _Nest:
         if kind in PYTHON_DTYPES:
             return new_count(self._executor, tensor, kind)
         return new_array(self._executor, tensor, kind)
+
+
+def _way_out(body: Body, index: int) -> Any:
+    """What two places have in common that go on alike: the instructions up to a `return`, which
+    compilers write at each end of a `while`; else the place."""
+    found = []
+    for item in body.instructions[index:]:
+        found.append((item.operation, item.argument))
+        if item.operation == "RETURN_VALUE":
+            return tuple(found)
+        if item.operation in JUMPS or item.handler is not None:
+            break
+    return index
 
 
 def _key_of_exit(exit: Exit) -> Any:

@@ -157,7 +157,7 @@ class Operators:
             found = self.emit(_SYMBOLS[symbol], dtypes.int64, a.operand, b.operand,
                               dtype=dtypes.int64)  # fmt: skip
             return Number(found, dtypes.int64, True)
-        self._require_between(b, 0, 62)
+        self.require_between(b, 0, 62)
         if symbol == ">>":
             found = self.emit("shr", dtypes.int64, a.operand, b.operand, dtype=dtypes.int64)
             return Number(found, dtypes.int64, True, a.extent)
@@ -175,7 +175,7 @@ class Operators:
                           self.compared("ne", a.dtype, a.operand, low))  # fmt: skip
         self.require(found)
 
-    def _require_between(self, number: Number, low: int, high: int) -> None:
+    def require_between(self, number: Number, low: int, high: int) -> None:
         if isinstance(number.operand, int):
             if not low <= number.operand <= high:
                 raise NotNest
@@ -186,13 +186,13 @@ class Operators:
     def require_medium(self, number: Number) -> None:
         """Refuse an int of Python's that is not small enough for sums of a few."""
         if number.extent is WHOLE:
-            self._require_between(number, -LARGEST_MEDIUM, LARGEST_MEDIUM)
+            self.require_between(number, -LARGEST_MEDIUM, LARGEST_MEDIUM)
 
     def _quotient_of_ints(self, a: Number, b: Number) -> Number:
         self._require_divisor(b)
         for number in (a, b):
             if number.extent is WHOLE:
-                self._require_between(number, -_EXACT, _EXACT)
+                self.require_between(number, -_EXACT, _EXACT)
         found = self.emit("div", dtypes.float64, a.operand, b.operand, dtype=dtypes.float64)
         return Number(found, dtypes.float64, True)
 
@@ -213,7 +213,7 @@ class Operators:
             if dtype.is_signed:
                 self._require_no_overflow(Number(x, dtype, False), Number(y, dtype, False))
         if symbol in ("<<", ">>"):
-            self._require_between(Number(y, dtype, False), 0, 8 * dtype.itemsize - 1)
+            self.require_between(Number(y, dtype, False), 0, 8 * dtype.itemsize - 1)
         found = self.emit(_SYMBOLS[symbol], dtype, x, y, dtype=dtype)
         return Number(found, dtype, False)
 
@@ -330,6 +330,23 @@ class Operators:
         is_python = a.is_python and b.is_python
         return Number(self._compared(_COMPARISONS[symbol], a, b), dtypes.bool_, is_python)
 
+    def is_one_of(self, value: Any, items: Sequence[Any]) -> Any:
+        """`value in items`, of numbers that are known: which object it is does not matter then."""
+        found: Any = Literal(False)
+        for item in items:
+            if not isinstance(item, Literal) or item.value != item.value:
+                raise NotNest
+            found = self._either(found, self.truth(self.compare("==", value, item)))
+        return found
+
+    def _either(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Literal):
+            return a if a.value else b
+        if isinstance(b, Literal):
+            return b if b.value else a
+        found = self.emit("either", dtypes.bool_, a.operand, b.operand)
+        return Number(found, dtypes.bool_, True)
+
     def _compared(self, operation: str, a: Number, b: Number) -> Register:
         is_whole = all(n.dtype.category < Category.FLOATING for n in (a, b))
         if is_whole:  # all of them fit: Python's ints are compared by value
@@ -337,7 +354,7 @@ class Operators:
         if a.is_python and b.is_python:
             for number in (a, b):  # Python compares an int with a float exactly
                 if number.dtype is dtypes.int64 and number.extent is WHOLE:
-                    self._require_between(number, -_EXACT, _EXACT)
+                    self.require_between(number, -_EXACT, _EXACT)
             return self.compared(operation, dtypes.float64, a.operand, b.operand)
         dtype = common_dtype(a, b)
         return self.compared(operation, dtype, self.cast(a, dtype), self.cast(b, dtype))

@@ -123,6 +123,17 @@ class Elements:
 
 
 @record(eq=False)
+class Items:
+    """The iterator over a tuple.
+
+    Args:
+        items: what is to come.
+    """
+
+    items: tuple[Any, ...]
+
+
+@record(eq=False)
 class Outer:
     """What only its name in the program is known by: a function, a module, a class."""
 
@@ -137,7 +148,7 @@ class Given:
 
 
 NestValue: TypeAlias = (
-    Literal | Number | Array | Group | Range | Elements | Outer | Given | None
+    Literal | Number | Array | Group | Range | Elements | Items | Outer | Given | None
 )  # None: an empty slot of the stack
 
 
@@ -154,6 +165,8 @@ def key_of(value: Any) -> Any:
             return "array", value.slot, value.flipped, tuple(map(key_of, value.indices))
         case Group():
             return "group", tuple(map(key_of, value.items))
+        case Items():
+            return "items", tuple(map(key_of, value.items))
         case Range():
             parts = key_of(value.start), key_of(value.stop), key_of(value.step)
             return "range", *parts, value.is_iterator, value.is_root
@@ -182,7 +195,7 @@ def numbers_in(value: Any) -> Iterator[Number]:
             yield value
         case Array():
             yield from _numbers_of(value.indices)
-        case Group():
+        case Group() | Items():
             yield from _numbers_of(value.items)
         case Range():
             yield from _numbers_of((value.start, value.stop, value.step))
@@ -202,7 +215,7 @@ def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
             return next(numbers)
         case Array():
             return replace(value, indices=_with(value.indices, numbers))
-        case Group():
+        case Group() | Items():
             return replace(value, items=_with(value.items, numbers))
         case Range():
             start, stop, step = _with((value.start, value.stop, value.step), numbers)
@@ -258,6 +271,7 @@ __all__ = [
     "Elements",
     "Given",
     "Group",
+    "Items",
     "Literal",
     "NestValue",
     "NotNest",

@@ -36,7 +36,7 @@ from types import CodeType
 
 import pytest
 
-from dynajit.capture.bytecode.instruction_set import DROPPED, IMPOSSIBLE, OPERATIONS
+from dynajit.capture.bytecode.instruction_set import DROPPED, IMPOSSIBLE, JUMPS, OPERATIONS
 from dynajit.capture.bytecode.instructions import Handler, Recent, decode, live_locals
 from dynajit.core.location import Location
 
@@ -299,6 +299,17 @@ def test_turns_of_a_while_are_told_from_what_follows_a_handler():
         while True:
             x += 1
 
+    def continued(x):
+        while x > 1:
+            x -= 1
+            if x > 5:
+                continue
+            x -= 2
+        return x
+
+    body = decode(continued.__code__)
+    last = max(i for i, item in enumerate(body) if item.operation in JUMPS and item.argument <= i)
+    assert {last} == set(body.while_loops.values())
     counts = [
         len(decode(f.__code__).while_loops)
         for f in (handled, handled_in_turns, handled_in_a_while, two)

@@ -1,0 +1,212 @@
+"""What loops within a nest go over: ranges, arrays, tuples, and `enumerate` and `zip` of them.
+
+Contract: `Iteration.has_next` and `next_of` are one turn's `FOR_ITER`. How many items an array or a
+range has left is computed by the launch; those of a tuple are known, and so each has a turn of its
+own in the program.
+"""
+
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from dynajit.capture.execution.nests.operators import Operators
+from dynajit.capture.execution.nests.values import (
+    LARGEST_SMALL,
+    SMALL,
+    Array,
+    Elements,
+    Group,
+    Items,
+    Literal,
+    NotNest,
+    Number,
+    Range,
+    as_number,
+    extent_of,
+)
+from dynajit.core.types import dtypes
+
+Iterable: TypeAlias = Range | Elements | Items
+
+
+class Iteration(Operators):
+    """See the module's text. Mutable: steps are appended."""
+
+    def indices(self, array: Array, key: Any) -> Array:
+        """The part of an array at an index, or at a tuple of them."""
+        keys = key.items if isinstance(key, Group) else (key,)
+        if not 0 < len(keys) <= len(array.rest):
+            raise NotNest
+        found = list(array.indices)
+        for given in keys:
+            number = as_number(given)
+            if number.dtype.category is not dtypes.int64.category:
+                raise NotNest
+            dim = len(found)
+            index = self.emit(
+                "index", dtypes.int64, self.cast(number, dtypes.int64), slot=array.slot, name=dim
+            )
+            if dim in array.flipped:
+                last = self.emit("sub", dtypes.int64, as_number(array.sizes[dim]).operand, 1,
+                                 dtype=dtypes.int64)  # fmt: skip
+                index = self.emit("sub", dtypes.int64, last, index, dtype=dtypes.int64)
+            found.append(Number(index, dtypes.int64, True))
+        return replace(array, indices=tuple(found))
+
+    def element(self, array: Array) -> Any:
+        """An element, or a part that has dims still."""
+        if array.rest:
+            return array
+        operands = (as_number(index).operand for index in array.indices)
+        found = self.emit("load", array.dtype, *operands, slot=array.slot)
+        return Number(found, array.dtype, False)
+
+    def iterator_of(self, value: Any) -> Iterable:
+        """`iter(value)`.
+
+        Raises:
+            NotNest: loops of nests do not go over it.
+        """
+        if isinstance(value, Group):
+            return Items(value.items)
+        if isinstance(value, Array) and value.rest:
+            value = self.over(None, (value,))
+        if not isinstance(value, (Range, Elements, Items)):
+            raise NotNest
+        return value if isinstance(value, Items) else replace(value, is_iterator=True)
+
+    def over(self, function: Any, arguments: Sequence[Any]) -> Iterable:
+        """What a loop goes over: an array, where there is no function, or what one gives of some.
+
+        Raises:
+            NotNest: it is something else.
+        """
+        if function is None:
+            (array,) = arguments
+            return Elements(as_number(Literal(0)), (_with_dims(array),))
+        if function is builtins.range:
+            return self.range_of(arguments)
+        return ITERATION[id(function)](arguments)
+
+    def range_of(self, arguments: Sequence[Any]) -> Range:
+        """`range(*arguments)`."""
+        if not 1 <= len(arguments) <= 3:
+            raise NotNest
+        step = arguments[2] if len(arguments) == 3 else Literal(1)
+        step = self._end_of_range(step)
+        if isinstance(step, Literal) and not step.value:
+            raise NotNest
+        if isinstance(step, Number):
+            self.require_compared("ne", dtypes.int64, step.operand, 0)
+        ends = arguments[:2] if len(arguments) > 1 else [Literal(0), *arguments]
+        start, stop = map(self._end_of_range, ends)
+        return Range(as_number(start), stop, step)
+
+    def _end_of_range(self, value: Any) -> Any:
+        """An int that is small, so that counters need no checks."""
+        if isinstance(value, Literal):
+            if type(value.value) is not int or extent_of(value.value) != SMALL:
+                raise NotNest
+            return value
+        number = as_number(value)
+        if number.dtype.category is not dtypes.int64.category:
+            raise NotNest
+        found = self.to_int(number)
+        if found.extent != SMALL:
+            self.require_between(found, -LARGEST_SMALL, LARGEST_SMALL)
+        return replace(found, extent=SMALL)
+
+    def has_next(self, found: Any) -> Any:
+        """Whether there is a next item.
+
+        Raises:
+            NotNest: it is no iterator.
+        """
+        if isinstance(found, Items):
+            return Literal(bool(found.items))
+        if not isinstance(found, (Range, Elements)) or not found.is_iterator:
+            raise NotNest
+        if isinstance(found, Range):
+            return self._is_in_range(found)
+        truth = self.compare("<", found.at, found.arrays[0].rest[0])
+        for array in found.arrays[1:]:
+            truth = self._both(truth, self.compare("<", found.at, array.rest[0]))
+        return truth
+
+    def _is_in_range(self, found: Range) -> Any:
+        if isinstance(found.step, Literal):
+            return self.compare("<" if found.step.value > 0 else ">", found.start, found.stop)
+        is_upwards = self.compare(">", found.step, Literal(0))
+        below, above = (as_number(self.compare(s, found.start, found.stop)) for s in "<>")
+        return self.selected(is_upwards.operand, below, above)
+
+    def _both(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Literal):
+            return b if a.value else a
+        if isinstance(b, Literal):
+            return a if b.value else b
+        found = self.emit("both", dtypes.bool_, a.operand, b.operand)
+        return Number(found, dtypes.bool_, True)
+
+    def next_of(self, found: Iterable) -> list[Any]:
+        """The iterator behind its next item, and the item."""
+        if isinstance(found, Items):
+            return [Items(found.items[1:]), found.items[0]]
+        if isinstance(found, Range):
+            item = replace(as_number(found.start), extent=SMALL)
+            step = as_number(found.step)
+            after = self.emit("add", dtypes.int64, item.operand, step.operand, dtype=dtypes.int64)
+            start = Number(after, dtypes.int64, True, SMALL)
+            return [replace(found, start=start), item]
+        at = replace(as_number(found.at), extent=SMALL)
+        items = [self.element(self.indices(array, at)) for array in found.arrays]
+        given: Any = Group(tuple(items)) if found.is_group else items[0]
+        if found.first is not None:
+            count = self.binary("+", at, Literal(found.first)) if found.first else at
+            given = Group((count, given))
+        after = self.emit("add", dtypes.int64, at.operand, 1, dtype=dtypes.int64)
+        return [replace(found, at=Number(after, dtypes.int64, True, SMALL)), given]
+
+
+def _enumerated(arguments: Sequence[Any]) -> Iterable:
+    if len(arguments) not in (1, 2):
+        raise NotNest
+    first = arguments[1] if len(arguments) == 2 else Literal(0)
+    if not isinstance(first, Literal) or type(first.value) is not int:
+        raise NotNest
+    if extent_of(first.value) != SMALL:
+        raise NotNest
+    (inner, *_) = arguments
+    if isinstance(inner, Group):
+        numbers = range(first.value, first.value + len(inner.items))
+        pairs = zip(map(Literal, numbers), inner.items, strict=True)
+        return Items(tuple(Group(pair) for pair in pairs))
+    if isinstance(inner, Elements) and not inner.is_iterator and inner.first is None:
+        return replace(inner, first=first.value)
+    return Elements(as_number(Literal(0)), (_with_dims(inner),), first.value)
+
+
+def _zipped(arguments: Sequence[Any]) -> Iterable:
+    if not arguments:
+        raise NotNest
+    if all(isinstance(argument, Group) for argument in arguments):
+        rows = zip(*(argument.items for argument in arguments), strict=False)
+        return Items(tuple(map(Group, rows)))
+    return Elements(as_number(Literal(0)), tuple(map(_with_dims, arguments)), is_group=True)
+
+
+def _with_dims(value: Any) -> Array:
+    if not isinstance(value, Array) or not value.rest:
+        raise NotNest
+    return value
+
+
+# By id: a class may hash by code of the program's.
+ITERATION: Final[dict[int, Callable[[Sequence[Any]], Iterable]]] = {
+    id(builtins.enumerate): _enumerated,
+    id(builtins.zip): _zipped,
+}
+
+
+__all__ = ["ITERATION", "Iterable", "Iteration"]
