@@ -1,9 +1,9 @@
 """Numbers and truths of Python's that the launch computes: a tensor over the one element.
 
 How many turns a loop had that ended by a tensor is an int, and so is what it counted. Sums,
-differences and products of two such ints, or of two floats, are computed by the graph as well, and
-comparisons are truths that it computes; what else is asked of one asks for its value, which ends
-the graph.
+differences and products with numbers of Python's are computed by the graph as well, bits of ints,
+quotients and remainders by a literal, and comparisons are truths that it computes; what else is
+asked of one asks for its value, which ends the graph.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"

@@ -21,6 +21,9 @@ Interval: TypeAlias = tuple[int, int]
 #: No int is beyond: sums of two fit an int64.
 LARGEST: Final = 1 << 61
 
+#: Ints up to here are floats: a quotient of two such is rounded once.
+EXACT: Final = 1 << 53
+
 #: Beyond what turns hand on nothing is looked at.
 WIDE: Final = 1 << 58
 
@@ -51,6 +54,13 @@ class Intervals:
                 self.unproven.append(node)
             return is_tried
         return True
+
+    def is_exact(self, node: Node) -> bool:
+        """Whether an int of the graph is known to be no larger than 2**53, and so a float."""
+        try:
+            return max(map(abs, interval(node, self._known))) <= EXACT
+        except (TooLarge, NotKnown):
+            return False
 
     def note(self, node: Node, values: Iterable[int]) -> None:
         """What a node may be is known otherwise."""
@@ -160,6 +170,27 @@ def _of_ends(function: Callable[[int, int], int]) -> Callable[[Interval, Interva
     return rule
 
 
+def _of_bits(a: Interval, b: Interval) -> Interval:
+    """Of bits of two ints: as many as the longer one has."""
+    bits = max(number.bit_length() for number in (*a, *b))
+    return -(1 << bits), (1 << bits) - 1
+
+
+def _quotient(a: Interval, b: Interval) -> Interval:
+    """`a // b`, by one number that is not 0."""
+    if b[0] != b[1] or not b[0]:
+        raise TooLarge
+    found = [end // b[0] for end in a]
+    return min(found), max(found)
+
+
+def _remainder(a: Interval, b: Interval) -> Interval:
+    """`a % b`, by one number that is not 0."""
+    if b[0] != b[1] or not b[0]:
+        raise TooLarge
+    return min(0, b[0] + 1), max(0, b[0] - 1)
+
+
 def _absolute(a: Interval) -> Interval:
     ends = sorted(map(abs, a))
     return (0 if a[0] < 0 < a[1] else ends[0]), ends[1]
@@ -171,6 +202,12 @@ _RULES: Final[dict[str, Callable[..., Interval]]] = {
     "mul": _of_ends(lambda x, y: x * y),
     "neg": lambda a: (-a[1], -a[0]),
     "abs": _absolute,
+    "bitwise_and": _of_bits,
+    "bitwise_or": _of_bits,
+    "bitwise_xor": _of_bits,
+    "bitwise_not": lambda a: (~a[1], ~a[0]),
+    "floor_divide": _quotient,
+    "remainder": _remainder,
     "pos": lambda a: a,
     "full": lambda a: a,
     "clone": lambda a: a,
@@ -271,4 +308,4 @@ def _outer(
     return found
 
 
-__all__ = ["LARGEST", "Intervals", "ints_in"]
+__all__ = ["EXACT", "LARGEST", "Intervals", "ints_in"]

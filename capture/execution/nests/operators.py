@@ -24,6 +24,7 @@ from dynajit.capture.execution.nests.values import (
     Number,
     as_number,
 )
+from dynajit.capture.tensors.intervals import EXACT
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.ir.nests import Register, Step
@@ -41,9 +42,6 @@ _FOLDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "^": operator.xor, "<": operator.lt, "<=": operator.le, "==": operator.eq,
     "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-
-#: Ints up to here are floats: a quotient of two such is rounded once.
-_EXACT: Final = 1 << 53
 
 #: Functions of `math` that give ints.
 _TO_WHOLE: Final = ("floor", "ceil", "trunc")
@@ -192,7 +190,7 @@ class Operators:
         self._require_divisor(b)
         for number in (a, b):
             if number.extent is WHOLE:
-                self.require_between(number, -_EXACT, _EXACT)
+                self.require_between(number, -EXACT, EXACT)
         found = self.emit("div", dtypes.float64, a.operand, b.operand, dtype=dtypes.float64)
         return Number(found, dtypes.float64, True)
 
@@ -354,7 +352,7 @@ class Operators:
         if a.is_python and b.is_python:
             for number in (a, b):  # Python compares an int with a float exactly
                 if number.dtype is dtypes.int64 and number.extent is WHOLE:
-                    self.require_between(number, -_EXACT, _EXACT)
+                    self.require_between(number, -EXACT, EXACT)
             return self.compared(operation, dtypes.float64, a.operand, b.operand)
         dtype = common_dtype(a, b)
         return self.compared(operation, dtype, self.cast(a, dtype), self.cast(b, dtype))

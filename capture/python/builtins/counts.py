@@ -27,14 +27,25 @@ from dynajit.capture.python.tensors.counts import (
 )
 from dynajit.capture.python.tensors.facts import tensor_type
 from dynajit.capture.python.tensors.native_calls import native_call
-from dynajit.capture.values.symbolic import Value
+from dynajit.capture.values.symbolic import Constant, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.operators import COMPARISONS
+from dynajit.core.types.dtypes import float64
+from dynajit.ir import graph
 from dynajit.ops import TABLE
+from dynajit.ops.calls.arguments import cast
 
 _ARITHMETIC: Final[dict[str, Callable[..., Any]]] = {
     "add": TABLE.add, "sub": TABLE.sub, "mul": TABLE.mul, "neg": TABLE.neg, "abs": TABLE.abs,
     "pos": lambda x: x,
+}  # fmt: skip
+_OF_INTS: Final[dict[str, Callable[..., Any]]] = {
+    **_ARITHMETIC, "and": TABLE.bitwise_and, "or": TABLE.bitwise_or, "xor": TABLE.bitwise_xor,
+    "invert": TABLE.bitwise_not,
+}  # fmt: skip
+#: Operators by which Python divides, which refuses zero: the divisor is a literal.
+_DIVISIONS: Final[dict[str, Callable[..., Any]]] = {
+    "truediv": TABLE.div, "floordiv": TABLE.floor_divide, "mod": TABLE.remainder
 }  # fmt: skip
 _COMPARISONS: Final[dict[str, Callable[..., Any]]] = {
     name: getattr(TABLE, name) for name in COMPARISONS
@@ -58,20 +69,57 @@ def _compute(machine: Machine, args: list[Value], keywords: dict[str, Value]) ->
     name, operands = as_python(machine, args[0]), args[1:]
     if any(isinstance(value, TensorValue) or is_array(value) for value in operands):
         return _beside_elements(machine, name, operands)
-    function = _ARITHMETIC.get(name) or _COMPARISONS.get(name)
-    kinds = {value.python_type for value in operands}
-    if function is None or len(kinds) > 1 or not kinds <= {int, float}:
-        raise _refused(name)
-    (kind,) = kinds
+    kind = _class_of(name, operands)
     given = [held_number(machine, value) for value in operands]
     held = [value for value in given if value is not None]
-    if len(held) < len(given) or not all(fits(machine, value) for value in held):
+    if kind is None or len(held) < len(given):
         raise _refused(name)
+    if kind is float and any(value.python_type is int for value in operands):
+        of_ints = all(value.python_type is int for value in operands)
+        held = [_as_float(machine, value, of_ints) for value in held]
+    if not all(fits(machine, value) for value in held):
+        raise _refused(name)
+    functions = _OF_INTS if kind is int else _ARITHMETIC
+    function = functions.get(name) or _COMPARISONS.get(name) or _DIVISIONS[name]
     found = function(*held)
     if not fits(machine, found):
         raise _refused(name)
     tensor = machine.recorder.new_tensor(found)
     return new_count(machine, tensor, bool if name in _COMPARISONS else kind)
+
+
+def _class_of(name: str, operands: list[Value]) -> Any:
+    """The class in which an operator computes; None: the graph cannot."""
+    kinds = {value.python_type for value in operands}
+    if not kinds <= {int, float}:
+        return None
+    is_of_ints = kinds == {int}
+    if name in _DIVISIONS:
+        divisor = operands[1]
+        is_known = isinstance(divisor, Constant) and bool(divisor.value)
+        if not is_known or (name != "truediv" and not is_of_ints):
+            return None
+        return float if name == "truediv" else int
+    if name in (_OF_INTS if is_of_ints else _ARITHMETIC):
+        return int if is_of_ints else float
+    # Python compares an int with a float exactly: not as floats.
+    return kinds.pop() if name in _COMPARISONS and len(kinds) == 1 else None
+
+
+def _as_float(machine: Machine, value: graph.Value, is_divided: bool) -> graph.Value:
+    """A number as Python makes a float of it: rounded once, to the nearest.
+
+    Args:
+        is_divided: it is an int that is divided by an int, which Python rounds once.
+
+    Raises:
+        GraphBreak: it may not be the number that Python has.
+    """
+    if is_divided and not machine.recorder.intervals.is_exact(value.node):
+        raise _refused("truediv")
+    if not fits(machine, value):
+        raise _refused("float")
+    return cast(value, float64)
 
 
 def _beside_elements(machine: Machine, name: str, operands: list[Value]) -> Value:

@@ -28,7 +28,9 @@ def program(x):
 ONE_GRAPH = (
     "count", "(count, where, big)", "(count, [where], {'k': big})", "type(count) is int",
     "isinstance(count, int)", "isinstance(big, np.floating)", "count is None",
-    "(lambda q: q)(count)",
+    "(lambda q: q)(count)", "count ^ 255", "count & 6 | 1", "~where",
+    "count // -3", "count % -7", "-where % 5", "count / 3", "count * 0.3",
+    "1.5 - count", "(count ^ 3) / 7 + where", "(where | 1) * 2",
 )  # fmt: skip
 BREAK = (
     "count + 1", "1 + count", "2 ** count", "count if count > 2 else where", "f'{count} {big}'",
@@ -39,7 +41,9 @@ BREAK = (
     "x[0] + count", "count in (1, 20)", "count in [20]", "sorted([count, where])",
     "np.float64(big)", "np.array([count, where])", "hash(count)", "round(big, 1)",
     "big.is_integer()", "count.real", "np.sqrt(big)", "'%d' % count", "set([count, 20]) == {20}",
-    "count & 1", "x.sum() if count else x", "any([count])", "np.minimum(x, big)",
+    "count & True", "count >> 1", "count / where", "count // where", "count % where",
+    "count % 2.5", "count * count * count / 3", "count == 20.0", "big // 2",
+    "x.sum() if count else x", "any([count])", "np.minimum(x, big)",
     "dj.tensor(count) + 1", "[v for v in range(3) if v < count]", "count == where", "count < big",
 )  # fmt: skip
 
@@ -69,6 +73,26 @@ def test_what_is_computed_with_them_is_pythons(use: str) -> None:
     for _ in range(2):
         found = compiled(X)
         assert repr(found) == repr(function(X)) and type(found) is type(function(X))
+
+
+@pytest.mark.parametrize("use", ["count / 0", "count // 0", "count % 0", "count / (where - where)"])
+def test_divisions_by_zero_are_pythons(use: str) -> None:
+    with pytest.raises(ZeroDivisionError) as expected:
+        program(use)(X)
+    with pytest.raises(ZeroDivisionError) as found:
+        dj.compile(program(use))(X)
+    assert str(expected.value) == str(found.value)
+
+
+def test_a_quotient_of_large_ints_is_rounded_once() -> None:
+    def divided(x):
+        k = 0
+        while x.sum() < 5:
+            x = x + 1
+            k += 123456789012345677
+        return k / 3
+
+    assert dj.compile(divided)(dj.zeros(1)) == divided(dj.zeros(1))
 
 
 def test_another_loop_over_elements_takes_them() -> None:
