@@ -119,7 +119,8 @@ def _as_float(machine: Machine, value: graph.Value, is_divided: bool) -> graph.V
         raise _refused("truediv")
     if not fits(machine, value):
         raise _refused("float")
-    return cast(value, float64)
+    found: graph.Value = cast(value, float64)
+    return found
 
 
 def _beside_elements(machine: Machine, name: str, operands: list[Value]) -> Value:
