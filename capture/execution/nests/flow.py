@@ -547,6 +547,7 @@ class Flow(Iteration):
             raise NotNest
         arguments = stack[len(stack) - count :]
         del stack[len(stack) - count :]
+        below = stack[-2:]
         second, first = stack.pop(), stack.pop()
         callee = second if first is None else first
         if first is not None and second is not None:
@@ -560,7 +561,8 @@ class Flow(Iteration):
         if isinstance(target, FunctionType):
             return self._inline(state, callee.value, arguments)
         if target is builtins.min or target is builtins.max:
-            return self._extreme(state, target is builtins.min, arguments)
+            is_least = target is builtins.min
+            return self._extreme(state, is_least, arguments, below)
         stack.append(self._called(target, arguments))
         return False
 
@@ -590,24 +592,39 @@ class Flow(Iteration):
             return self.of_python(name, arguments)
         raise NotNest
 
-    def _extreme(self, state: State, is_least: bool, arguments: list[Any]) -> bool:
-        """`min` and `max`: the first of those than which none is less."""
-        if len(arguments) == 1 and isinstance(arguments[0], Group):
-            arguments = list(arguments[0].items)
-        if len(arguments) < 2:
+    def _extreme(
+        self, state: State, is_least: bool, arguments: list[Any], below: list[Any]
+    ) -> bool:
+        """`min` and `max`: the first of those than which none is less.
+
+        Which of two numbers of different classes is meant decides about the class of what follows:
+        there are two ways on. Where more numbers are to be looked at, both lead to the same call,
+        with empty slots in place of the numbers that are done.
+
+        Args:
+            below: what the stack has below the arguments.
+        """
+        given = [argument for argument in arguments if argument is not None]
+        is_group = len(given) == 1 and isinstance(given[0], Group)
+        if is_group:
+            given = list(given[0].items)
+        if len(given) < 2:
             raise NotNest
-        best, *others = arguments
-        for other in others:
+        best, *rest = given
+        while rest:
+            other = rest.pop(0)
             truth, a, b = self.extreme(is_least, best, other)
             if a.dtype is b.dtype and a.is_python is b.is_python:
                 best = self.selected(truth, b, a)
                 continue
-            if len(others) > 1:
+            if rest and is_group:
                 raise NotNest
-            second = [activation.copy() for activation in state]
-            second[-1].stack.append(b)
-            state[-1].stack.append(a)
-            self._branch(Number(truth, dtypes.bool_, True), second, state)
+            ways = [[activation.copy() for activation in state] for _ in range(2)]
+            for way, found in zip(ways, (b, a), strict=True):
+                top, empty = way[-1], len(arguments) - len(rest) - 1
+                top.stack += [*below, found, *rest, *([None] * empty)] if rest else [found]
+                top.index -= bool(rest)
+            self._branch(Number(truth, dtypes.bool_, True), *ways)
             return True
         state[-1].stack.append(best)
         return False

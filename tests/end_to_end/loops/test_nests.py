@@ -310,6 +310,28 @@ def checksum(data):
     return found
 
 
+def alignment(a, b):
+    h = np.zeros((len(a) + 1, len(b) + 1), np.int64)
+    best = 0
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            score = 2 if a[i - 1] == b[j - 1] else -1
+            h[i, j] = max(0, h[i - 1, j - 1] + score, h[i - 1, j] - 2, h[i, j - 1] - 2)
+            if h[i, j] > best:
+                best = h[i, j]
+    return best, h
+
+
+def extremes_of_classes(x, y, z):
+    out = np.zeros((len(x), 4))
+    for i in range(len(x)):
+        low = min(z[i], i, 0.5, x[i])
+        high = max(y[i], 1, z[i], y[i], x[i] + 1)
+        out[i, 0], out[i, 1] = low, high
+        out[i, 2], out[i, 3] = low / 3, high / 3
+    return out
+
+
 def counted(x):
     count, place = 0, -1
     for i in range(len(x)):
@@ -355,6 +377,8 @@ NESTS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (collatz, (np.arange(1, 30),)),
     (checksum, (R.integers(0, 255, 40),)),
     (counted, (R.random(40),)),
+    (alignment, (R.integers(0, 4, 15), R.integers(0, 4, 12))),
+    (extremes_of_classes, (R.random(9), R.integers(-2, 3, 9), R.random(9).astype(np.float32))),
     (wraps, (R.integers(0, 1 << 30, 20).astype(np.int32),)),
 ]
 
