@@ -526,8 +526,8 @@ class _Turn(Tried):
             raise Differs
         active = tuple(map(builder.node_needs_gradient, operands))
         loop = replace(loop, active=active, gradients=gradients, unit=found.pop())
-        if loop.tests and not is_reach_settled(loop, SETTLED):
-            raise Differs  # which tensors get a gradient depends on how many turns there are
+        if loop.tests:
+            self._check_count_is_free(loop)
         values = [graph.Value(builder, node) for node in operands]
         results = append(builder, loop, limit, True, values)[:count]
         for result in results:
@@ -539,6 +539,17 @@ class _Turn(Tried):
             result if need else builder.without_gradient(result)
             for result, need in zip(results, needs, strict=True)
         ]
+
+    def _check_count_is_free(self, loop: Loop) -> None:
+        """Refuse gradients of a loop with any number of turns that are others for some numbers.
+
+        Raises:
+            Differs: which tensors get a gradient depends on how many turns there are; or the loop
+                is in a turn of another one, whose second derivatives would ask for that.
+        """
+        in_turn = any(turns is not self._turns for turns in self._recorder.turns)
+        if in_turn or not is_reach_settled(loop, SETTLED):
+            raise Differs
 
     def _check_locals(self) -> None:
         """Refuse a turn after which other locals differ than those that did before."""
