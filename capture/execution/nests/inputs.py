@@ -103,7 +103,7 @@ class Inputs:
             return self._number(value)
         if isinstance(value, TupleValue) and value.cls is tuple:
             recorder.use(value)
-            return Group(tuple(map(self._convert, value.items)))
+            return Group(tuple(map(self.convert, value.items)))
         if isinstance(value, Known) and is_numpy_number(value.object):
             recorder.use(value)
             return self._known_number(value.object)
