@@ -17,7 +17,6 @@ in one dtype (`ir.loop_derivatives`): what needs a gradient in front of a turn d
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dynajit.capture.breaks import GraphBreak, SkipFrame
@@ -35,7 +34,9 @@ from dynajit.capture.execution.tried_turns import (
     is_same,
     may_try,
     nodes_of,
+    noted,
     value_in,
+    with_gradients,
 )
 from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
@@ -55,11 +56,9 @@ from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import Category
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.autodiff import is_reach_settled
-from dynajit.ir.loop_derivatives import gradients
 from dynajit.ir.loops import Loop, append
 from dynajit.ir.refusals import may_refuse
 from dynajit.ops import TABLE
@@ -521,24 +520,11 @@ class _Turn(Tried):
         needs = [builder.node_needs_gradient(node) for node in kept]
         if not any(needs):
             return [*append(builder, loop, limit, True, self._operands(operands))][:count]
-        found = {node.type.dtype for node, need in zip(kept, needs, strict=True) if need}  # type: ignore[union-attr]
-        if len(found) > 1 or not found <= {dtypes.float32, dtypes.float64}:
-            raise Differs
-        active = tuple(map(builder.node_needs_gradient, operands))
-        loop = replace(loop, active=active, gradients=gradients, unit=found.pop())
+        loop = with_gradients(loop, map(builder.node_needs_gradient, operands), kept, needs)
         if loop.tests:
             self._check_count_is_free(loop)
         values = [graph.Value(builder, node) for node in operands]
-        results = append(builder, loop, limit, True, values)[:count]
-        for result in results:
-            assert isinstance(result.node.args[0], graph.Node)
-            is_float = result.dtype.category >= Category.FLOATING
-            builder.note_gradient(graph.Value(builder, result.node.args[0]), True)
-            builder.note_gradient(result, is_float)
-        return [
-            result if need else builder.without_gradient(result)
-            for result, need in zip(results, needs, strict=True)
-        ]
+        return noted(builder, append(builder, loop, limit, True, values)[:count], needs)
 
     def _check_count_is_free(self, loop: Loop) -> None:
         """Refuse gradients of a loop with any number of turns that are others for some numbers.

@@ -213,6 +213,23 @@ def is_reach_settled(loop: Loop, turns: int) -> bool:
     return all(settles(1 << result) for result in range(loop.carried) if loop.active[result])
 
 
+def is_reach_of_one_turn(loop: Loop) -> bool:
+    """Whether gradients of each carried result go to the same operands in one turn and in more."""
+    after, handed_on = _reached_in_turn(loop), (1 << loop.carried) - 1
+
+    def stays(result: int) -> bool:
+        wanted, seen, reached = 1 << result, set(), set()
+        found = 0
+        while wanted not in seen:
+            seen.add(wanted)
+            step = _union(after, wanted, loop.carried)
+            found, wanted = found | step & ~handed_on, step & handed_on
+            reached.add(found | wanted)
+        return len(reached) == 1
+
+    return all(stays(result) for result in range(loop.carried) if loop.active[result])
+
+
 def _union(after: Sequence[int], wanted: int, count: int) -> int:
     return functools.reduce(operator.or_, (after[r] for r in range(count) if wanted >> r & 1), 0)
 

@@ -12,7 +12,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir import interpret, keys, loops
-from dynajit.ir.autodiff import differentiate, is_reach_settled
+from dynajit.ir.autodiff import differentiate, is_reach_of_one_turn, is_reach_settled
 from dynajit.ir.generated import generated_function
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.loop_derivatives import gradients
@@ -40,6 +40,14 @@ def _loop(stop: int | None, swaps: bool = False) -> loops.Loop:
         body, (loops.Steps(0, 1),), 2, tests=stop is not None, active=(True,) * 3,
         gradients=gradients, unit=dtypes.float64,
     )  # fmt: skip
+
+
+def _replaced() -> loops.Loop:
+    """x, y = x * w, x + w: all that turns read gets a gradient in the first."""
+    builder = Builder("turn")
+    x, y, w = (builder.placeholder(name, VECTOR) for name in ("x", "y", "w"))
+    body = builder.finish([ops.mul(x, w), ops.add(x, w), ops.gt(ops.sum(y, dim=(0,)), 0)])
+    return loops.Loop(body, (), 2, tests=True, active=(True,) * 3)
 
 
 def _joint(loop: loops.Loop, limit: int) -> Graph:
@@ -86,6 +94,8 @@ def test_without_a_turn_gradients_are_handed_through():
 def test_what_gradients_reach_may_depend_on_the_number():
     assert is_reach_settled(_loop(5), 8)
     assert not is_reach_settled(_loop(5, swaps=True), 8)
+    assert is_reach_of_one_turn(_replaced())
+    assert not is_reach_of_one_turn(_loop(5))  # one turn gives `y` no gradient of `w`
 
 
 def test_the_key_tells_loops_apart():
