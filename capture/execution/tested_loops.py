@@ -437,8 +437,8 @@ class _Test(Tried):
 
     def _size(self) -> int:
         """How much is known of what is carried; it grows."""
-        found = self._carried, self._counted, self._dropped, self._needing
-        return sum(map(len, found))
+        known = len(self._carried) + len(self._counted) + len(self._dropped)
+        return known + len(self._needing)
 
     def _needs_after(self, path: Path) -> bool:
         found = self._after(path)
