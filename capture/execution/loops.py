@@ -34,7 +34,9 @@ from dynajit.capture.execution.tried_turns import (
     is_same,
     may_try,
     nodes_of,
+    noted,
     value_in,
+    with_gradients,
 )
 from dynajit.capture.execution.turn_items import Items, items_left, items_of
 from dynajit.capture.machine.exceptions import NotKnown
@@ -54,10 +56,9 @@ from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import Category
 from dynajit.eager import Tensor
 from dynajit.ir import graph
-from dynajit.ir.loop_derivatives import gradients
+from dynajit.ir.autodiff import is_reach_settled
 from dynajit.ir.loops import Loop, append
 from dynajit.ir.refusals import may_refuse
 from dynajit.ops import TABLE
@@ -74,6 +75,10 @@ FEWEST_NODES: Final = 512
 
 #: Turns that are captured as they come before one stands for all others.
 PEELED: Final = 2
+
+#: Turns after which gradients of a loop with any number of turns reach whatever they may reach;
+#: fewer than such a loop ever has.
+SETTLED: Final = 8
 
 #: How often a turn of one loop is tried: the first turns of some loops differ from all others.
 MOST_TRIED: Final = 2
@@ -492,29 +497,45 @@ class _Turn(Tried):
         Raises:
             Differs: gradients would be handed on in several dtypes.
         """
-        builder, kept = self._builder, [*after, *collected]
-        counts, count = (len(after), len(collected)), len(kept)
+        loop = Loop(body, tuple(numbers), len(after), len(collected))
+        return self._appended_loop(loop, limit, operands, [*after, *collected])
+
+    def _appended_loop(
+        self,
+        loop: Loop,
+        limit: int,
+        operands: Sequence[graph.Node],
+        kept: Sequence[graph.Node],
+    ) -> list[graph.Value]:
+        """The loop in the graph, with a derivative if gradients pass: its results.
+
+        Args:
+            loop: without a derivative.
+            kept: what its results are of a turn, as it was recorded.
+
+        Raises:
+            Differs: gradients would be handed on in several dtypes.
+        """
+        builder, count = self._builder, len(kept)
         needs = [builder.node_needs_gradient(node) for node in kept]
         if not any(needs):
-            loop = Loop(body, tuple(numbers), *counts)
             return [*append(builder, loop, limit, True, self._operands(operands))][:count]
-        found = {node.type.dtype for node, need in zip(kept, needs, strict=True) if need}  # type: ignore[union-attr]
-        if len(found) > 1 or not found <= {dtypes.float32, dtypes.float64}:
-            raise Differs
-        active = tuple(map(builder.node_needs_gradient, operands))
-        unit = found.pop()
-        loop = Loop(body, tuple(numbers), *counts, active=active, gradients=gradients, unit=unit)
+        loop = with_gradients(loop, map(builder.node_needs_gradient, operands), kept, needs)
+        if loop.tests:
+            self._check_count_is_free(loop)
         values = [graph.Value(builder, node) for node in operands]
-        results = append(builder, loop, limit, True, values)[:count]
-        for result in results:
-            assert isinstance(result.node.args[0], graph.Node)
-            is_float = result.dtype.category >= Category.FLOATING
-            builder.note_gradient(graph.Value(builder, result.node.args[0]), True)
-            builder.note_gradient(result, is_float)
-        return [
-            result if need else builder.without_gradient(result)
-            for result, need in zip(results, needs, strict=True)
-        ]
+        return noted(builder, append(builder, loop, limit, True, values)[:count], needs)
+
+    def _check_count_is_free(self, loop: Loop) -> None:
+        """Refuse gradients of a loop with any number of turns that are others for some numbers.
+
+        Raises:
+            Differs: which tensors get a gradient depends on how many turns there are; or the loop
+                is in a turn of another one, whose second derivatives would ask for that.
+        """
+        in_turn = any(turns is not self._turns for turns in self._recorder.turns)
+        if in_turn or not is_reach_settled(loop, SETTLED):
+            raise Differs
 
     def _check_locals(self) -> None:
         """Refuse a turn after which other locals differ than those that did before."""
@@ -574,11 +595,9 @@ class _Turn(Tried):
 class _CountedTurn(_Turn):
     """A turn of a loop whose number of turns is known at run time only: it ends by a test.
 
-    What the loop hands on are tensors and ints that go up in equal steps. Lists that grow, memory
-    that is written and gradients have a size, or a count, for each number of turns.
+    What the loop hands on are tensors and ints that go up in equal steps. Lists that grow, and
+    memory that is written, have a size, or a count, for each number of turns.
     """
-
-    differentiable = False
 
     def __init__(
         self, executor: "Executor", frame: Frame, before: SavedFrame, items: Items, number: int
@@ -626,7 +645,7 @@ class _CountedTurn(_Turn):
         recorder.heap.restore(self._mark.heap)
         given = [value_in(recorder, self._tensors[name][0]).node for name in kept]
         loop = Loop(body, tuple(numbers), len(kept), tests=True)
-        results = append(builder, loop, MOST_ITEMS, True, self._operands((*given, *fixed)))
+        results = self._appended_loop(loop, MOST_ITEMS, (*given, *fixed), after)
         self._prove(self._ints(kept, stands, results), numbers, MOST_ITEMS)
         found = dict(self._start.locals)
         for name in self._changed:

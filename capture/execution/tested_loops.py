@@ -11,7 +11,8 @@ A range that may be over later in a turn limits the loop as well; behind it the 
 Behind the loop a number that depends on how many turns ran is one that the launch computes
 (`series`). A variable of which nobody knows whether a turn ran that sets it is refused if anything
 may read it. What is read behind the loop must be a tensor that nobody else has before it:
-where no turn runs, Python leaves that very object.
+where no turn runs, Python leaves that very object. Where gradients pass, a launch without a turn
+refuses its values: tensors would get a gradient that get none in Python.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,9 @@ from dynajit.capture.execution.tried_turns import (
     is_plain,
     is_same,
     may_try,
+    noted,
     value_in,
+    with_gradients,
 )
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.places import sources
@@ -64,8 +67,10 @@ from dynajit.capture.values.symbolic import Constant, Scalar, Value, constant
 from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.core.types.dtypes import bool_, int64
 from dynajit.ir import graph
+from dynajit.ir.autodiff import is_reach_of_one_turn
 from dynajit.ir.loops import Loop, append
 from dynajit.ops import TABLE
+from dynajit.ops.calls.contents import require
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -228,6 +233,8 @@ class _Test(Tried):
         tested: the tensor.
     """
 
+    differentiable = True
+
     def __init__(
         self,
         executor: "Executor",
@@ -245,6 +252,8 @@ class _Test(Tried):
         self._exit = _settled(frame.body, self._leave_at, len(self._start.stack))
         self._live = live_locals(frame.body, self._exit[0])
         self._carried: set[Path] = set()
+        #: Those that need a gradient after a turn, and perhaps not before it.
+        self._needing: set[Path] = set()
         #: Those that hold numbers of Python's which the launch computes.
         self._counted: set[Path] = set()
         self._dropped: set[str] = set()
@@ -294,7 +303,7 @@ class _Test(Tried):
             return new_count(self._executor, self._counts[path], value.python_type)
         held = elements_of(self._executor, value)
         if held is not None:
-            made = self._stand_in("carried", held)
+            made = self._stand_in("carried", held, path in self._needing)
             self._tensors[path] = held, made
             return made_like(self._executor, value, made)
         first = self._known(value)
@@ -409,7 +418,7 @@ class _Test(Tried):
 
     def _carries_more(self) -> bool:
         """Whether the turn has changed what was not known to change."""
-        before = len(self._carried) + len(self._counted) + len(self._dropped)
+        before = self._size()
         now = self._now
         for name, given in self._given.items():
             after = dict.get(now, name)
@@ -423,7 +432,19 @@ class _Test(Tried):
             raise Differs
         if (now.fresh - self._start.locals.keys()) & self._live:
             raise Differs  # nobody knows whether a turn has set it
-        return len(self._carried) + len(self._counted) + len(self._dropped) > before
+        self._needing.update(path for path in self._tensors if self._needs_after(path))
+        return self._size() > before
+
+    def _size(self) -> int:
+        """How much is known of what is carried; it grows."""
+        known = len(self._carried) + len(self._counted) + len(self._dropped)
+        return known + len(self._needing)
+
+    def _needs_after(self, path: Path) -> bool:
+        found = self._after(path)
+        after = None if found is None else elements_of(self._executor, found)
+        needs = self._builder.needs_gradient
+        return after is not None and bool(needs(value_in(self._recorder, after)))
 
     def _drop(self, name: str, now: Reads) -> None:
         """Nobody reads what a local holds in front of a turn, or behind the loop."""
@@ -454,7 +475,7 @@ class _Test(Tried):
             recorder = self._recorder
             if first.python_type is not after.python_type:
                 return False
-            if not is_plain(recorder, old) or not is_plain(recorder, new):
+            if not is_plain(recorder, old, True) or not is_plain(recorder, new, True):
                 return False
             if not is_like(value_in(recorder, old).type, value_in(recorder, new).type):
                 return False
@@ -535,11 +556,14 @@ class _Test(Tried):
         given = [value_in(recorder, value).node for value, _ in self._tensors.values()]
         given += [self._held_number(self._first(path)).node for path in self._counts]
         given += [TABLE.cast(go, dtype=int64).node] if stays is not None else []
-        operands = self._operands((*given, *fixed))
         loop = Loop(body, tuple(numbers), len(stands), tests=True)
-        with builder.outside_arm():
-            go = go if arm is None else TABLE.logical_and(arm, go)  # else it might never end
-            *results, turns = append(builder, loop, limit, go, operands)
+        if any(map(builder.node_needs_gradient, after)):
+            *results, turns = self._differentiable(loop, limit, go, (*given, *fixed), after)
+        else:
+            with builder.outside_arm():
+                go = go if arm is None else TABLE.logical_and(arm, go)  # else it might never end
+                operands = self._operands((*given, *fixed))
+                *results, turns = append(builder, loop, limit, go, operands)
         stayed = results.pop() if stays is not None else None
         paths = (*self._tensors, *self._counts)
         ints = {
@@ -565,6 +589,36 @@ class _Test(Tried):
             return
         self._frame.index = self._exit[0]
         del self._frame.stack[self._exit[1] :]
+
+    def _differentiable(
+        self,
+        loop: Loop,
+        limit: int,
+        go: graph.Value,
+        operands: Sequence[graph.Node],
+        after: Sequence[graph.Node],
+    ) -> list[graph.Value]:
+        """The results of a loop that gradients pass through, and how many turns it had.
+
+        Args:
+            after: what is handed on, as it was recorded.
+
+        Raises:
+            Differs: it is in an arm or in a turn of another loop, the range may be over late, or
+                the number of turns decides which tensors get a gradient.
+        """
+        builder = self._builder
+        in_turn = any(turns is not self._turns for turns in self._recorder.turns)
+        if in_turn or builder.arm is not None or self._ends_late:
+            raise Differs
+        needs = [*map(builder.node_needs_gradient, after)]
+        fixed = map(builder.node_needs_gradient, operands[loop.carried :])
+        loop = with_gradients(loop, (*needs, *fixed), after, needs)
+        if not is_reach_of_one_turn(loop):
+            raise Differs
+        require(go)
+        results = append(builder, loop, limit, go, [graph.Value(builder, n) for n in operands])
+        return noted(builder, results, [*needs, False])
 
     def _leave_late(self, stayed: graph.Value, ends: Mapping[Path, int | float]) -> None:
         """Go on at the test, by which the loop has ended, or behind which the turns are over.

@@ -6,6 +6,7 @@ which are tried, is said by `loops` and `tested_loops`.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeGuard
 
 from dynajit.capture.execution.memories import is_read_again
@@ -21,10 +22,14 @@ from dynajit.capture.values.containers import (
 )
 from dynajit.capture.values.symbolic import Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
+from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
+from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import Tensor
 from dynajit.ir import graph
+from dynajit.ir.loop_derivatives import gradients
+from dynajit.ir.loops import Loop
 from dynajit.ir.refusals import may_refuse
 from dynajit.ir.sizes import node_sizes
 
@@ -119,12 +124,17 @@ class Tried:
         self._stand_ins.append(value.node)
         return value
 
-    def _stand_in(self, name: str, value: TensorValue) -> TensorValue:
-        """A tensor like one that there is in front of the turn."""
+    def _stand_in(self, name: str, value: TensorValue, needs_gradient: bool = False) -> TensorValue:
+        """A tensor like one that there is in front of the turn.
+
+        Args:
+            needs_gradient: it does although the other one may not.
+        """
         held = value_in(self._recorder, value)
         kind = TensorType(held.shape, held.dtype, held.device)
         given = self._input(name, kind)
-        self._builder.note_gradient(given, self._builder.needs_gradient(held))
+        needs = needs_gradient or self._builder.needs_gradient(held)
+        self._builder.note_gradient(given, needs)
         made = self._recorder.new_tensor(given)
         self._builder.lay_out(value_in(self._recorder, made), contiguous_strides(held.shape))
         return made
@@ -379,6 +389,38 @@ def body_of(
     return builder.finish([*(known[node] for node in after), *refusing]), fixed
 
 
+def with_gradients(
+    loop: Loop, active: Iterable[bool], after: Sequence[graph.Node], needs: Sequence[bool]
+) -> Loop:
+    """A loop that has a derivative.
+
+    Args:
+        active: of each operand whether gradients pass to it.
+        after: its results of a turn, as they were recorded.
+        needs: which of them need a gradient; one does.
+
+    Raises:
+        Differs: gradients would be handed on in several dtypes.
+    """
+    found = {node.type.dtype for node, need in zip(after, needs, strict=True) if need}  # type: ignore[union-attr]
+    if len(found) > 1 or not found <= {dtypes.float32, dtypes.float64}:
+        raise Differs
+    return replace(loop, active=tuple(active), gradients=gradients, unit=found.pop())
+
+
+def noted(builder: Any, results: Sequence[graph.Value], needs: Sequence[bool]) -> list[graph.Value]:
+    """The results of a loop that has a derivative, those without a gradient behind a detach."""
+    for result in results:
+        assert isinstance(result.node.args[0], graph.Node)
+        is_float = result.dtype.category >= Category.FLOATING
+        builder.note_gradient(graph.Value(builder, result.node.args[0]), True)
+        builder.note_gradient(result, is_float)
+    return [
+        result if need else builder.without_gradient(result)
+        for result, need in zip(results, needs, strict=True)
+    ]
+
+
 __all__ = [
     "MOST_INSTRUCTIONS",
     "Differs",
@@ -392,5 +434,7 @@ __all__ = [
     "is_same",
     "may_try",
     "nodes_of",
+    "noted",
     "value_in",
+    "with_gradients",
 ]

@@ -25,6 +25,7 @@ from dynajit.core.records import record
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir import graph
 from dynajit.ir.autodiff import argument_gradients, differentiable_composites
+from dynajit.ir.loops import LOOP
 from dynajit.ir.node import Node, NodeKind, named_arguments
 from dynajit.ir.rebuild import as_operand
 from dynajit.ir.saved import find_saved, saves_anything
@@ -204,6 +205,9 @@ class Travel:
             return
         if node in self.recorder.tape.spent and self._saves(node):
             raise _refused("backward through a graph a second time")
+        if self.is_recorded and node.op is LOOP and node.attributes["loop"].tests:
+            what = "create_graph, and a loop whose number of turns is known at run time only"
+            raise GraphBreak(breaks.AUTOGRAD_CALL, what)
         self.passed.append(node)
         self.builder.location = node.location
         if node.op is not None and node.op.kind is Kind.COMPOSITE and not node.op.vjp:

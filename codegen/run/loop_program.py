@@ -18,6 +18,7 @@ from dynajit.core.types.value_types import Shape, numel
 from dynajit.ir import interpret, loops
 from dynajit.ir.graph import Graph
 from dynajit.ir.loops import Listed, Loop, Steps
+from dynajit.ir.reruns import RERUN, run_back
 from dynajit.ops.evaluate import evaluate
 from dynajit.ops.table.op_table import Op
 
@@ -61,18 +62,25 @@ class LoopProgram(NumpyProgram):
         """One row; a loop by the program of its body."""
         if op is loops.PART and isinstance(args[0], _Results):
             return args[0].take(named["offset"], named["shape"], named["dtype"])
+        if op is RERUN:
+            return run_back(named["again"], named["back"], args, self._turns_of)
         if op is not loops.LOOP:
             return evaluate(op, args, named)
         go, *values = args
         loop, limit = named["loop"], named["limit"]
-        body = self._bodies[loop.body]
-        arrays = [_row_major(value) for value in values]
-        found = _turns(loop, limit, arrays, body) if go else None
-        if found is None:
-            found = loops.run(loop, limit, [go, *arrays], body)
+        found = self._turns_of(loop, limit, values, bool(go))
         if loop in self._whole:
             return loops.contents(loop, limit, found)
         return _Results(found, loop.offsets(limit), values)
+
+    def _turns_of(
+        self, loop: Loop, limit: int, values: Sequence[Any], go: bool = True
+    ) -> Sequence[Any]:
+        """The results of a loop."""
+        body = self._bodies[loop.body]
+        arrays = [_row_major(value) for value in values]
+        found = _turns(loop, limit, arrays, body) if go else None
+        return loops.run(loop, limit, [go, *arrays], body) if found is None else found
 
     def __repr__(self) -> str:
         return f"<LoopProgram {self.name}>"

@@ -186,6 +186,56 @@ def reached_operands(loop: Loop, limit: int, results: Iterable[int]) -> int:
         limit: how many turns there are.
         results: numbers of results.
     """
+    after = _reached_in_turn(loop)
+    wanted = sum(1 << r for r in results if r < loop.carried)
+    always = functools.reduce(operator.or_, (after[r] for r in results if r >= loop.carried), 0)
+    handed_on, found = (1 << loop.carried) - 1, 0
+    for _ in range(limit):
+        step = always | _union(after, wanted, loop.carried)
+        found |= step & ~handed_on
+        before, wanted = wanted, step & handed_on
+        if wanted == before:
+            break
+    return found | wanted
+
+
+def is_reach_settled(loop: Loop, turns: int) -> bool:
+    """Whether gradients of carried results go to the same operands in so many turns and in more."""
+    after, handed_on = _reached_in_turn(loop), (1 << loop.carried) - 1
+
+    def settles(wanted: int) -> bool:
+        for _ in range(turns):
+            before, wanted = wanted, _union(after, wanted, loop.carried) & handed_on
+            if wanted == before:
+                return True
+        return False
+
+    return all(settles(1 << result) for result in range(loop.carried) if loop.active[result])
+
+
+def is_reach_of_one_turn(loop: Loop) -> bool:
+    """Whether gradients of each carried result go to the same operands in one turn and in more."""
+    after, handed_on = _reached_in_turn(loop), (1 << loop.carried) - 1
+
+    def stays(result: int) -> bool:
+        wanted, seen, reached = 1 << result, set(), set()
+        found = 0
+        while wanted not in seen:
+            seen.add(wanted)
+            step = _union(after, wanted, loop.carried)
+            found, wanted = found | step & ~handed_on, step & handed_on
+            reached.add(found | wanted)
+        return len(reached) == 1
+
+    return all(stays(result) for result in range(loop.carried) if loop.active[result])
+
+
+def _union(after: Sequence[int], wanted: int, count: int) -> int:
+    return functools.reduce(operator.or_, (after[r] for r in range(count) if wanted >> r & 1), 0)
+
+
+def _reached_in_turn(loop: Loop) -> list[int]:
+    """Bit set of the operands but `go` that gradients of each result of one turn go to."""
     body = expand_composites(loop.body, kept=differentiable_composites())
     inputs = body.inputs[len(loop.numbers) :]
     masks: dict[Argument, int] = {
@@ -194,19 +244,7 @@ def reached_operands(loop: Loop, limit: int, results: Iterable[int]) -> int:
         if flag
     }
     _spread(body.nodes, active_among(body.nodes, {node for node in inputs if node in masks}), masks)
-    after = [masks.get(output, 0) for output in body.outputs[: loop.carried + loop.collected]]
-    wanted = sum(1 << r for r in results if r < loop.carried)
-    always = functools.reduce(operator.or_, (after[r] for r in results if r >= loop.carried), 0)
-    handed_on, found = (1 << loop.carried) - 1, 0
-    for _ in range(limit):
-        step = always
-        for r in range(loop.carried):
-            step |= after[r] if wanted >> r & 1 else 0
-        found |= step & ~handed_on
-        before, wanted = wanted, step & handed_on
-        if wanted == before:
-            break
-    return found | wanted
+    return [masks.get(output, 0) for output in body.outputs[: loop.carried + loop.collected]]
 
 
 def accumulate_gradients(

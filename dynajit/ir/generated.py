@@ -16,9 +16,9 @@ import numpy as np
 from dynajit.core.errors import InternalError
 from dynajit.core.quoting import on_a_line
 from dynajit.ir.graph import Graph
-from dynajit.ir.loops import LOOP
+from dynajit.ir.loops import Loop
 from dynajit.ir.nests import NEST
-from dynajit.ir.printing import large_constants, own_rows, print_graph
+from dynajit.ir.printing import large_constants, loop_name, own_rows, print_graph
 from dynajit.ir.written_derivative import WrittenDerivative
 
 _numbers: Final = itertools.count()
@@ -55,7 +55,12 @@ def generated_function(graph: Graph, constant: Callable[[Any], Any]) -> Function
     namespace["derivative"] = lambda backward, *facts: written[backward.__name__]
     namespace["array"] = lambda data, dtype: constant(np.array(data, dtype=dtype))
     namespace["rows"] = own_rows(graph)
-    namespace["loops"] = {n.name: n.attributes["loop"] for n in graph.calls if n.op is LOOP}
+    namespace["loops"] = {
+        loop_name(node, key): value
+        for node in graph.calls
+        for key, value in node.attributes.items()
+        if isinstance(value, Loop)
+    }
     namespace["nests"] = {n.name: n.attributes["nest"] for n in graph.calls if n.op is NEST}
     namespace["constants"] = {
         name: constant(array) for name, array in large_constants(graph).items()

@@ -1,7 +1,7 @@
 """The derivative of a loop: a loop that keeps what is needed of each turn, and one that runs back.
 
-Contract: `gradients` is `Loop.gradients` of loops with a known number of turns that hand gradients
-on in one floating dtype. It calls rows: on eager tensors, or recorded in a graph.
+Contract: `gradients` is `Loop.gradients` of loops that hand gradients on in one floating dtype. It
+calls rows: on eager tensors, or recorded in a graph.
 
 The body's joint graph (`ir.autodiff`) is cut in two (`ir.partition`). The forward half is the body
 of a loop that gives what the loop itself gives, and collects what the backward half needs; the pass
@@ -9,6 +9,10 @@ of a loop that gives what the loop itself gives, and collects what the backward 
 carries the gradients of what was carried, and sums of gradients for what is fixed. Elements of a
 fixed operand that turns read by their numbers (`x[i]`) are not summed: their gradients are
 collected, and added where they belong after the loop. That loop has a derivative in turn.
+
+In a graph nobody knows how many turns a loop has that ends by a test. It keeps nothing then: its
+number of turns is a value, and one row (`ir.reruns`) runs so many once more, keeping what is
+needed, and then back.
 
 Source: reverse accumulation, Griewank and Walther, "Evaluating Derivatives", chapter 3.
 """
@@ -30,6 +34,7 @@ from dynajit.ir.passes.eliminate_common_subexpressions import eliminate_common_s
 from dynajit.ir.passes.eliminate_dead_code import eliminate_dead_code
 from dynajit.ir.passes.merge_loops import held
 from dynajit.ir.rebuild import as_operand
+from dynajit.ir.reruns import NO_TURNS, RERUN
 from dynajit.ops.rows.indexing import batch_position
 from dynajit.ops.table import dispatch
 from dynajit.ops.table.op_table import TABLE, Kind
@@ -45,6 +50,8 @@ def gradients(g: Any, operands: Sequence[Any], loop: Loop, limit: int) -> list[A
     Raises:
         UnsupportedError: gradients would be handed on in several dtypes.
     """
+    if loop.tests:
+        return _gradients_by_count(g, operands, loop, limit)
     go, *values = operands
     body = _Body.of(loop)
     cut = body.cut()
@@ -64,6 +71,48 @@ def gradients(g: Any, operands: Sequence[Any], loop: Loop, limit: int) -> list[A
     found = _results(
         back.loop, limit, [go, *given.values(), *kept, *rows, *stacked, *fixed], range(count)
     )
+    reached = reached_operands(loop, limit, _results_in(g, loop, limit))
+    return [
+        None,
+        *(x if reached >> place & 1 else None for place, x in enumerate(back.gradients(found))),
+    ]
+
+
+def _gradients_by_count(g: Any, operands: Sequence[Any], loop: Loop, limit: int) -> list[Any]:
+    """The same, of a loop of which it is known behind it how many turns there were.
+
+    Raises:
+        UnsupportedError: gradients would be handed on in several dtypes.
+    """
+    (count,) = _results(loop, limit, operands, [loop.carried])
+    if isinstance(count, Value):
+        return _gradients_by_rerun(g, operands, loop, limit, count)
+    known = int(count)
+    if known:
+        return gradients(g, operands, replace(loop, tests=False), known)
+    found: list[Any] = [None] * len(operands)
+    for result in range(loop.carried):
+        if loop.active[result]:
+            found[1 + result] = _seed(g, loop, limit, result)
+    return found
+
+
+def _gradients_by_rerun(
+    g: Any, operands: Sequence[Any], loop: Loop, limit: int, count: Value
+) -> list[Any]:
+    """The same, recorded: the turns run once more, keep what is needed, and run back."""
+    values = operands[1:]
+    body = _Body.of(loop)
+    cut = body.cut()
+    back = _Back(body, cut)
+    first = [_seed(g, loop, limit, result) for result in back.seeded]
+    first += [_zeros(node.type) for node in back.summed]
+    last = [values[body.values.index(node)] for node in back.fixed]
+    contents = RERUN(count, *values, *first, *last, again=_again(body, cut), back=back.loop)
+    found = [
+        PART(contents, **part_of(back.loop, NO_TURNS, result))
+        for result in range(back.loop.carried)
+    ]
     reached = reached_operands(loop, limit, _results_in(g, loop, limit))
     return [
         None,
@@ -164,7 +213,7 @@ class _Body:
         Raises:
             UnsupportedError: gradients would be handed on in several dtypes.
         """
-        reads = list(_reads(loop))
+        reads = [] if loop.tests else list(_reads(loop))
         graph = _with_reads_as_inputs(loop, reads)
         flags = [*[False] * len(loop.numbers), *loop.active, *[True] * len(reads)]
         joint = differentiate(graph, flags)
@@ -299,6 +348,15 @@ def _keeping(body: _Body, cut: Partition) -> Loop:
         loop, body=_smaller(builder.finish(outputs)), collected=loop.collected + len(kept),
         origin=loop,
     )  # fmt: skip
+
+
+def _again(body: _Body, cut: Partition) -> Loop:
+    """The loop that collects what is kept; it knows how many turns there are."""
+    keeping, count = _keeping(body, cut), len(body.kept(cut))
+    graph = keeping.body
+    outputs = graph.outputs[: keeping.carried + count]
+    plain = eliminate_dead_code(Graph(graph.name, graph.nodes, outputs))
+    return Loop(plain, keeping.numbers, keeping.carried, count)
 
 
 def _recorded(builder: Builder, graph: Graph, operands: Sequence[Argument]) -> tuple[Any, ...]:

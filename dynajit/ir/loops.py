@@ -149,16 +149,16 @@ def _infer(go: Any, *types: Any, loop: Loop, limit: int) -> TensorType:
     wanted: list[Any] = [node.type for node in loop.inputs]
     rows = slice(loop.carried, loop.carried + loop.stacked)
     wanted[rows] = [_stacked(type, limit) for type in wanted[rows]]
-    given = [_plain(type) for type in types]
-    if given != list(map(_plain, wanted)):
+    given = [plain_type(type) for type in types]
+    if given != list(map(plain_type, wanted)):
         raise ShapeError(f"loop: the body takes {wanted}, and was given {list(types)}.")
     results = [type_of(output) for output in loop.body.outputs[: loop.carried]]
-    if given[: loop.carried] != list(map(_plain, results)):
+    if given[: loop.carried] != list(map(plain_type, results)):
         raise ShapeError(f"loop: a turn takes {wanted} and hands on {results}.")
     return TensorType((loop.offsets(limit)[-1] // loop.unit.itemsize,), loop.unit)
 
 
-def _plain(type: Any) -> Any:
+def plain_type(type: Any) -> Any:
     """A type without its layout."""
     if not isinstance(type, TensorType):
         return type
@@ -305,8 +305,7 @@ def part_of(loop: Loop, limit: int, result: int) -> dict[str, Any]:
 def loops_of(graph: Graph) -> Iterator[Loop]:
     """The loops of a graph, in order; not those within their bodies."""
     for node in graph.calls:
-        if node.op is LOOP:
-            yield node.attributes["loop"]
+        yield from (value for value in node.attributes.values() if isinstance(value, Loop))
 
 
 def bodies_of(graph: Graph) -> list[Graph]:
@@ -335,5 +334,6 @@ __all__ = [
     "is_repeated",
     "loops_of",
     "part_of",
+    "plain_type",
     "run",
 ]

@@ -90,12 +90,18 @@ def _body(value: Any) -> Printable | None:
 
 def _inner_functions(node: Node) -> Iterator[str]:
     """The lines of the functions that the attributes of a node are, innermost first."""
-    for value in node.attributes.values():
+    for key, value in node.attributes.items():
         graph = _inner_graph(value)
         if graph is not None:
             yield from (line for inner in graph.nodes for line in _inner_functions(inner))
-            what = "backward" if _body(value) is None else "body"
-            yield from (*_function(graph, f"{node.name}_{what}"), "", "")
+            is_derivative = _body(value) is None
+            name = f"{node.name}_backward" if is_derivative else f"{loop_name(node, key)}_body"
+            yield from (*_function(graph, name), "", "")
+
+
+def loop_name(node: Node, key: str) -> str:
+    """What an attribute that is a loop is read by from the dict `loops`."""
+    return node.name if key == "loop" else f"{node.name}_{key}"
 
 
 def print_tabular(graph: Printable, strides: Mapping[Node, Shape | None] | None = None) -> str:
@@ -202,17 +208,17 @@ def _is_printed(array: Any) -> bool:
 
 
 def _attributes(node: Node) -> list[str]:
-    return [f"{name}={_attribute(node, value)}" for name, value in _printed_attributes(node)]
+    return [f"{key}={_attribute(node, key, value)}" for key, value in _printed_attributes(node)]
 
 
-def _attribute(node: Node, value: Any) -> str:
+def _attribute(node: Node, key: str, value: Any) -> str:
     graph = _inner_graph(value)
     if isinstance(value, Nest):
         return f"nests[{node.name!r}]"
     if graph is None:
         return print_literal(value)
     if _body(value) is not None:
-        return f"loops[{node.name!r}]"
+        return f"loops[{loop_name(node, key)!r}]"
     return f"derivative({node.name}_backward, {len(graph.outputs)}, {value.reads_result})"
 
 

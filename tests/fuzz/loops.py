@@ -5,7 +5,8 @@ tensor; over tensors, or over NumPy's arrays.
 and compiled, twice, and returns what differs, or None: values, types, strides, which results are
 one object or share memory, what the arguments hold afterwards, and errors.
 `python tests/fuzz/loops.py --first 0 --count 1000` compares many; `--show N` prints one.
-`compare_gradients(seed)` compares the gradients of results, with some arguments that need them.
+`compare_gradients(seed)` compares the gradients of results, with some arguments that need them;
+`compare_counts(seed)` those of one compiled program for several numbers of turns.
 """
 
 import random
@@ -62,6 +63,13 @@ CONDITIONS = [
     "not $a[2] < 0.7", "$a.sum() > t or xs[$i % 7, 0] > 0.6", "$a.sum()", "u != 0", "u < 2.5",
     "($a[0] - $a[0]) / ($a[1] - $a[1]) > 0", "xs[$i % 7, 1] < xs[3, $i % 5] < 0.9",
 ]  # fmt: skip
+#: Of loops over ranges whose lengths vary.
+COUNTED = [
+    "$a = $a * 0.5 + $a", "$a = $a * 0.3 + $i", "$a = dj.tanh($a) * $a", "a, b = b, a * 0.9",
+    "$a = xs[$i % 7] * $a", "$a = $a.flip(0) * 0.9", "$a = $a.detach() + $a * 0.3", "k = k + 2",
+    "$a = $a * $a.sum() * 0.1", "d = $a + 1; $a = d * 0.5", "$a = $a * 0.9 + $a * b.max()",
+    "if $a.sum() > 1.5: $a = $a * 0.5", "$a = dj.sin($a) * k", "c = a * b",
+]  # fmt: skip
 BRANCHES = [
     "if $c: $s", "if $c: $s\n else: $s", "if $c: $s\n else: $s", "if $c:\n  $s\n  $s",
     "if $c: $s\n elif $c: $s\n else: $s", "if $c: continue", "$a = $a * 0.5 if $c else $a + 0.1",
@@ -108,12 +116,17 @@ class Holder:
         self.seen: list[Any] = []
 
 
-def text(seed: int) -> str:
-    """The program."""
+def text(seed: int, varies: bool = False) -> str:
+    """The program.
+
+    Args:
+        varies: it goes over a range whose length is an argument.
+    """
     chosen = random.Random(seed)
 
     def statement(counter: str) -> str:
-        found = chosen.choice(COMMON if chosen.random() < 0.85 else RARE)
+        usual = COUNTED if varies else COMMON
+        found = chosen.choice(usual if chosen.random() < (0.97 if varies else 0.85) else RARE)
         while "$a" in found:
             found = found.replace("$a", chosen.choice("abc"), 1)
         return found.replace("$i", counter)
@@ -126,7 +139,9 @@ def text(seed: int) -> str:
     ]
     if chosen.random() < 0.5:
         lines.append("a = a + 1; b = b * 0.5")
-    lines += [line.format(n=turns, m=3 * turns) for line in chosen.choice(HEADS)]
+    head = chosen.choice(HEADS)
+    lines += [line.format(n=turns, m=3 * turns) for line in head if not varies]
+    lines += ["for i in range(count):"] * varies
     lines += [" " + statement("i") for _ in range(chosen.randint(1, 5))]
     has_branches = seed % 4 == 2
     if has_branches:
@@ -147,7 +162,8 @@ def text(seed: int) -> str:
     names += ["w"] * any("w[" in line or "v" in line for line in lines[3:])
     lines.append(f"return ({', '.join(names)},)")
     found = HELPER * has_branches
-    found += "\n".join(["def function(a, b, c, xs, obj):", *(" " + line for line in lines)]) + "\n"
+    given = "a, b, c, xs, obj, count" if varies else "a, b, c, xs, obj"
+    found += "\n".join([f"def function({given}):", *(" " + line for line in lines)]) + "\n"
     if is_of_arrays(seed):
         for own, other in NUMPY.items():
             found = found.replace(own, other)
@@ -191,7 +207,9 @@ def gradients(results: list[Any], args: list[Any]) -> list[Any]:
     return [given, kept]
 
 
-def state(function: Callable[..., Any], seed: int, differentiated: bool = False) -> list[Any]:
+def state(
+    function: Callable[..., Any], seed: int, differentiated: bool = False, *count: int
+) -> list[Any]:
     """What one call gives, and leaves; or what gradients there are of what it gives."""
     values, holder = np.random.default_rng(seed), Holder()
     args: list[Any] = [values.random(shape) for shape in ((5,), (5,), (5,), (7, 5))]
@@ -200,7 +218,7 @@ def state(function: Callable[..., Any], seed: int, differentiated: bool = False)
         for arg in args[seed // 3 % 3 :: 1 + seed % 2]:
             arg.requires_grad_()
     try:
-        found = list(flat(function(*args, holder)))
+        found = list(flat(function(*args, holder, *count)))
         if differentiated:
             return gradients(found, args)
     except Exception as error:
@@ -248,6 +266,25 @@ def compare_text(
         told = [difference(expected, state(compiled, seed, differentiated)) for _ in range(2)]
         dj.reset()
     found = told[0] or told[1]
+    return f"program {seed}: {found}" if found else None
+
+
+def compare_counts(seed: int) -> str | None:
+    """The first difference between the gradients of eager and compiled runs, or None."""
+    if is_of_arrays(seed):
+        return None
+    space: dict[str, Any] = {"dj": dj, "np": np, "__name__": f"loops_{seed}"}
+    exec(compile(text(seed, True), f"<loops {seed}>", "exec"), space)
+    function = space["function"]
+    with dj.config.override(strict=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = dj.compile(function)
+        told = [
+            difference(state(function, seed, True, n), state(compiled, seed, True, n))
+            for n in (20, 26, 17, 31, 3)
+        ]
+        dj.reset()
+    found = next(filter(None, told), None)
     return f"program {seed}: {found}" if found else None
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from dynajit.capture.execution import loops
-from tests.fuzz.loops import compare, compare_gradients, compare_text
+from tests.fuzz.loops import compare, compare_counts, compare_gradients, compare_text
 
 #: The first program, and how many are compared.
 FIRST = 900_000
@@ -31,6 +31,11 @@ def test_random_loops_have_the_gradients_of_the_tape(first):
     end = min(first + BATCH, FIRST + COUNT)
     found = [told for seed in range(first, end) if (told := compare_gradients(seed)) is not None]
     assert found == []
+
+
+def test_random_loops_of_any_count_have_the_gradients_of_the_tape():
+    seeds = range(FIRST, FIRST + COUNT // 4)
+    assert [told for seed in seeds if (told := compare_counts(seed)) is not None] == []
 
 
 def test_many_random_programs_have_loops_of_the_graph(monkeypatch):

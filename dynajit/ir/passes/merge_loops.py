@@ -13,8 +13,8 @@ def merge_loops(graph: Graph) -> Graph:
     """The graph in which a loop is run once whose derivative runs it again to keep values.
 
     Requires: no derivative of the graph is taken later.
-    Ensures: of a loop and one that it is the origin of (`Loop.origin`), with the same operands, the
-    latter runs, in the former's place.
+    Ensures: of a loop and one that it is the origin of (`Loop.origin`), or that is the same, with
+    the same operands, the latter runs, in the former's place.
     """
     found = pairs(graph)
     if not found:
@@ -44,14 +44,15 @@ def merge_loops(graph: Graph) -> Graph:
 def pairs(graph: Graph) -> dict[Node, Node]:
     """Loop of which only parts are read -> the first that keeps more of the same turns."""
     loops = [node for node in graph.calls if node.op is LOOP]
-    if not any(node.attributes["loop"].origin for node in loops):
+    if not any(node.attributes["loop"].origin or node.attributes["loop"].tests for node in loops):
         return {}
     users, found = graph.users(), dict[Node, Node]()
     for keeping in loops:
         for first in loops:
             if first is keeping:
                 break
-            is_origin = first.attributes["loop"] is keeping.attributes["loop"].origin
+            other: Loop = keeping.attributes["loop"]
+            is_origin = first.attributes["loop"] in (other.origin, other)
             if not is_origin or first in found or first in found.values():
                 continue
             in_parts = all(user.op is PART for user in users[first]) and first not in graph.outputs
