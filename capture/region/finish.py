@@ -53,11 +53,11 @@ from dynajit.core.types.device import Device
 from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager._tensor import _set_grad_enabled, _set_inference_enabled
 from dynajit.eager.modes import autocast_mode
-from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Graph, Node
 from dynajit.ir.graph import Value as GraphValue
 from dynajit.ir.node import mirrors_of
 from dynajit.ir.outputs import made_from
+from dynajit.ir.passes.copy_inputs import copy_inputs
 from dynajit.ir.passes.keep_refusals import false_for
 from dynajit.ops import TABLE
 from dynajit.ops.calls import contents

@@ -52,7 +52,6 @@ from dynajit.core.types.device import CPU
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Builder, Graph
-from dynajit.ir.known_sizes import with_sizes
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.passes.split_complex_numbers import (
@@ -60,6 +59,7 @@ from dynajit.ir.passes.split_complex_numbers import (
     is_complex_constant,
     split_complex_numbers,
 )
+from dynajit.ir.passes.substitute_sizes import with_sizes
 from dynajit.ir.sizes import symbols
 from dynajit.ops.table.op_table import TABLE, Op
 from dynajit.ops.table.op_table import Kind as RowKind

@@ -24,11 +24,11 @@ from dynajit.core.types.dtypes import Category
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import ScalarType, TensorType, ValueType
 from dynajit.ir.autodiff import Joint
-from dynajit.ir.copies import copy_inputs
 from dynajit.ir.graph import Builder, Graph
 from dynajit.ir.loops import is_repeated
 from dynajit.ir.min_cut import UNLIMITED, minimum_cut
 from dynajit.ir.node import Argument, Node, NodeKind, storage_root
+from dynajit.ir.passes.copy_inputs import copy_inputs
 from dynajit.ir.sizes import Place, symbol_places, symbols
 from dynajit.ops.table.effort import is_transcendental
 from dynajit.ops.table.op_table import TABLE, Kind
