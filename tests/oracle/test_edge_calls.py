@@ -74,6 +74,18 @@ zeros(3, dtype=L.int8).random_(-128, None).shape
 zeros(3, dtype=L.int64).random_(-2**63, None).shape
 L.randperm(255, dtype=L.uint8).sort().values.sum()
 """,
+    "numbers of Python in a dtype": """
+tensor([-1, -128, -255], dtype=L.uint8)
+tensor([-1, -65535], dtype=L.uint16)
+tensor([3.7, 127.0, -0.5, -128.0], dtype=L.int8)
+tensor((nan, 0, -2**63, 2**63-1, -2**63-1), dtype=L.bool)
+tensor((nan, 0, -2**63, 2**63-1, -2**63-1))
+tensor([2**64, -2**70], dtype=L.float64)
+tensor(2**64, dtype=L.complex64)
+tensor([2**64, 1.5])
+tensor([0, 2**63], dtype=L.uint64)
+tensor([0, 1j], dtype=L.bool)
+""",
     "floats of 16 bits": """
 F.hardshrink(tensor([0.5, -0.5, 0.30078125, -0.30078125, 0.1, 0.0], dtype=L.bfloat16), 0.3)
 F.hardshrink(tensor([0.5, -0.5, 0.5001, 0.25], dtype=L.float16), 0.5)
