@@ -131,7 +131,8 @@ with paused():
         set_rng_state,
     )
     from dynajit.eager.tensor.count_draws import binomial, poisson
-    from dynajit.eager.tensor.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
+    from dynajit.eager.tensor.creation import as_tensor, from_numpy, tensor
+    from dynajit.eager.tensor.shared_memory import asarray, from_dlpack
     from dynajit.eager.tensor.legacy import (
         BFloat16Tensor,
         BoolTensor,

@@ -106,7 +106,7 @@ def _range(dtype: DType, low: float | None, high: float | None) -> tuple[float, 
 
 
 def _limits(dtype: DType) -> tuple[float, float]:
-    """The least number of a dtype, and what bounds its numbers above (of integers, from without)."""
+    """The least number of a dtype, and what bounds them above (of integers: first beyond)."""
     if dtype is dtypes.bool_:
         return 0, 2
     if dtype.is_floating_point or dtype.is_complex:

@@ -5,6 +5,7 @@ device that was asked for, or raises.
 """
 
 import functools
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -314,6 +315,8 @@ def filled(size: tuple[Any, ...], value: Any, dtype: DType, device: Any = None) 
         raise ArgumentError(f"size {given!r}: expected integers.") from None
     if any(item < 0 for item in shape):
         raise ShapeError(f"size {list(shape)}: a size is negative.  Expected 0 or more.")
+    if math.prod(shape) * dtype.itemsize >= 1 << 63:
+        raise ShapeError(f"storage size calculation overflowed with sizes={list(shape)}.")
     if place is META:
         return MetaArray(shape, dtype.numpy)
     if place is not CPU:

@@ -7,8 +7,9 @@ Python class that users and `nn.Parameter` subclass.
 """
 
 import copy
+import operator
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from dynajit.core.errors import (
     ArgumentRuntimeError,
     AutogradError,
     DeviceError,
+    DTypeError,
     InvalidValueRuntimeError,
     ShapeError,
     ShapeValueError,
@@ -30,6 +32,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.short_floats import is_own
+from dynajit.core.types.symint import SymInt
 from dynajit.eager import _tensor
 from dynajit.eager._rows import get_item
 from dynajit.eager.backward import engine as tape
@@ -54,10 +57,34 @@ from dynajit.ops.table.op_table import TABLE
 _T = TypeVar("_T", bound="Tensor")
 
 
+MSG_LEGACY_DEVICE: Final = (
+    "Tensor(tensor, device=...): this older form takes no tensor with a device.  Use tensor(...) or "
+    "as_tensor(...)."
+)
+
+
+def _size(number: Any) -> Any:
+    """
+    Raises:
+        TypeError: it is no integer.
+    """
+    if isinstance(number, SymInt):
+        return number
+    try:
+        return operator.index(number)
+    except (TypeError, DTypeError):
+        raise TypeError(
+            f"Size() takes an iterable of integers, but one item is {type(number).__name__}"
+        ) from None
+
+
 class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple that also knows the number of elements."""
 
     __slots__ = ()
+
+    def __new__(cls, iterable: Any = ()) -> "Size":
+        return tuple.__new__(cls, [n if type(n) is int else _size(n) for n in iterable])
 
     def numel(self) -> int:
         """The product of the sizes."""
@@ -74,10 +101,17 @@ class Size(tuple[int, ...]):
         return Size(item) if isinstance(index, slice) else item
 
     def __add__(self, other: Any) -> "Size":
-        return Size(tuple.__add__(self, tuple(other)))
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to Size")
+        return Size(tuple.__add__(self, other))
 
     def __radd__(self, other: Any) -> "Size":
         return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> "Size":
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
 
     def __reduce__(self) -> Any:
         return Size, (tuple(self),)
@@ -113,6 +147,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         device: Any = None,
         requires_grad: bool = False,
     ) -> "Tensor":
+        if device is not None and data and isinstance(data[0], _tensor.TensorBase):
+            raise ArgumentRuntimeError(MSG_LEGACY_DEVICE)
         made: Tensor = _tensor.new_of(cls, _constructed(data, dtype, device), None)
         if requires_grad:
             made.requires_grad = True

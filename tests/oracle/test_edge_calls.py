@@ -86,6 +86,58 @@ tensor([2**64, 1.5])
 tensor([0, 2**63], dtype=L.uint64)
 tensor([0, 1j], dtype=L.bool)
 """,
+    "sizes of tensors": """
+type(L.Size([1, 2]) * 2).__name__
+type(2 * zeros(1, 2).shape).__name__
+zeros(3, 1).shape * 2
+type(zeros(()).shape + (1,)).__name__
+L.Size([tensor(2), True, np.int64(3)])
+""",
+    "ranges written into tensors": """
+L.linspace(0, 3, 6, out=zeros(2, 3))
+L.logspace(0, 3, 6, out=zeros(2, 3))
+L.arange(6, out=zeros(3, 2).t())
+L.linspace(0, 3, 1, out=zeros(()))
+L.arange(0, out=zeros(0, 3))
+x = L.arange(10).reshape(2, 5)[:, :3]; L.arange(0, 6, out=x); x
+x = zeros(3, 4); L.linspace(0, 3, 4, out=x.narrow(1, 1, 2)); x
+x = zeros(4, 4); y = x[1:2]; L.linspace(0, 3, 6, out=y); [y, x]
+x = zeros(4, 4); y = x[1:2]; L.add(ones(2, 3), 1, out=y); [y, x]
+""",
+    "views of other sizes": """
+x = zeros(4, 4); y = x[1:2]; y.resize_(2, 3); y += 1; [y, x, y.storage_offset()]
+x = zeros(4, 4); y = x[:, 1]; y.resize_(3); y += 1; [y, x, y.storage_offset()]
+x = zeros(4, 4); y = x.t(); y.resize_(2, 3); y += 1; [y, x, y.storage_offset()]
+x = zeros(4, 4); y = x[3:]; y.resize_(0); [y.shape, x, y.storage_offset()]
+x = zeros(2, 3, 4, 4); y = x[1:]; y.resize_(1, 4, 3, 4, memory_format=L.channels_last); y.stride()
+x = zeros(4); y = x.view(2, 2); z = y[1]; y.resize_(4); z += 1; [x, y]
+x = ones(4); x.as_strided_((2, 2), (1, 1)); [x, x.stride()]
+x = L.arange(4.0); y = x[1:]; y.as_strided_((2, 2), (1, 1)); [x, y, y.storage_offset()]
+x = L.arange(4.0); y = x[1:]; y.as_strided_((2, 2), (1, 1), 0); [x, y, y.storage_offset()]
+x = ones(4, requires_grad=True); y = x * 2; y.as_strided_((2, 2), (1, 1)); y.sum().backward(); x.grad
+L.empty_strided((2, 3), (1, 2))._base is None
+""",
+    "memory of others": """
+L.asarray(bytearray(b"abcdefgh"), dtype=L.float32)
+L.asarray(b"abcdefgh")
+x = bytearray(b"abcd"); y = L.asarray(x, dtype=L.uint8); y[0] = 0; x
+x = ones(2, requires_grad=True); y = L.asarray(x, requires_grad=False); [x.requires_grad, y is x]
+x = ones(2, requires_grad=True) * 1; y = L.asarray(x, requires_grad=False); y.requires_grad
+x = ones(2, requires_grad=True); y = L.asarray(x, copy=True); [y.requires_grad, y.is_leaf]
+L.asarray(ones(2), requires_grad=True).requires_grad
+L.asarray(ones(2, 3).t(), dtype=L.float64)
+x = np.ones(3); y = L.asarray(x); y[0] = 5; x.tolist()
+L.asarray(L.utils.dlpack.to_dlpack(ones(2)))
+x = ones(3); y = L.from_dlpack(L.utils.dlpack.to_dlpack(x)); y += 1; x
+""",
+    "repeated places": """
+L.repeat_interleave(tensor([1, 2, 3]))
+L.repeat_interleave(tensor([0, 2, 0, 3]), output_size=5)
+L.repeat_interleave(repeats=tensor([1, 2], dtype=L.int32))
+L.repeat_interleave(tensor([], dtype=L.int64))
+L.take_along_dim(ones(3, 3), tensor([1], dtype=L.int32))
+L.randperm(256, dtype=L.uint8).sort().values[-1]
+""",
     "floats of 16 bits": """
 F.hardshrink(tensor([0.5, -0.5, 0.30078125, -0.30078125, 0.1, 0.0], dtype=L.bfloat16), 0.3)
 F.hardshrink(tensor([0.5, -0.5, 0.5001, 0.25], dtype=L.float16), 0.5)

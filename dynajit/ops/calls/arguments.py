@@ -251,18 +251,27 @@ def with_integers(function: Function) -> Function:
 _OF_INTEGERS: Final = (int, int | None, Sequence[int])
 
 
+_TOO_MANY: Final = 1 << 60  # elements of eight bytes, whose bytes no 64-bit integer counts
+
+
 def non_negative(shape: Shape, function: str) -> Shape:
     """`shape`, checked.
 
     Raises:
-        ShapeError: a size is negative.
+        ShapeError: a size is negative, or no memory has so many elements.
     """
+    count = 1
     for entry in shape:
-        if isinstance(entry, int) and entry < 0:
+        if not isinstance(entry, int):
+            continue
+        count *= entry
+        if entry < 0:
             raise ShapeError(
                 f"{function}(): trying to create a tensor with negative dimension {entry}: "
                 f"{list(shape)}.  Expected sizes of at least 0."
             )
+    if count >= _TOO_MANY:
+        raise ShapeError(f"{function}(): storage size calculation overflowed with {list(shape)}.")
     return shape
 
 

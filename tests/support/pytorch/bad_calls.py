@@ -21,6 +21,40 @@ tensor({"a": 1})
 tensor([1, "a"])
 tensor(2**70)
 tensor([300], dtype=L.uint8)
+L.Size([2.5])
+L.Size(ones(3))
+L.Size("ab")
+L.Size([1, 2]) + [3]
+L.Tensor(ones(2), device="cpu")
+L.DoubleTensor(ones(2))
+L.DoubleTensor(2, device="meta")
+L.empty([2, 4, 2**29, 2**29], dtype=L.float64)
+zeros(2, 2**62)
+ones(2).new_zeros(2**62)
+ones(2).resize_([2, 4, 2**29, 2**29])
+L.logspace(0, 1, 3, base=2j)
+L.logspace(0, 3j, 3, dtype=L.float32)
+L.linspace(0, 3j, 3, dtype=L.float32)
+L.meshgrid(ones(2), ones(2, device="meta"))
+L.repeat_interleave(tensor([1.5, 2]))
+L.repeat_interleave(tensor([[1, 2]]))
+L.repeat_interleave(tensor([1, -2]))
+ones(2, 3).roll(())
+ones(2, 3).roll(shifts=(), dims=())
+L.randperm(257, dtype=L.uint8)
+L.randperm(2, dtype=L.bool)
+L.randperm(3, dtype=L.complex64)
+L.frombuffer([1, 2, 3], dtype=L.float32)
+L.asarray(np.float32(3), copy=False)
+L.asarray(ones(2), dtype=L.float64, copy=False)
+L.asarray(np.ones(3)[::-1])
+L.asarray(memoryview(b"abcdefg"))
+L.unravel_index(tensor([0]), (2, -1))
+L.unravel_index(tensor([0]), -1)
+L.take_along_dim(ones(3, 3), tensor([[1]], dtype=L.int32), 1)
+L.take_along_dim(ones(3, 3), tensor([[1]], dtype=L.bool), 1)
+L.arange(4.0).as_strided_((5,), (1,))
+ones(4, requires_grad=True).as_strided_((2, 2), (1, 1))
 tensor(-256, dtype=L.uint8)
 tensor([-3.5], dtype=L.uint8)
 tensor([-0.5], dtype=L.uint16)
@@ -1781,7 +1815,6 @@ OTHER_CLASS: Final[dict[str, str]] = {
     'L.load(io.StringIO("abc"))': _REASONS["STACK"],
     'L.load(io.BytesIO(b"abc"), pickle_module=5)': _REASONS["ATTRIBUTE"],
     "L.ops.aten.add(5)": _REASONS["SCHEMA"],
-    "L.utils.dlpack.from_dlpack(5)": _REASONS["LATER"],
     'L.sym_max("a", 5)': _REASONS["LATER"],
     "L.lobpcg(ones(2))": _REASONS["RANK"],
 }

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynajit.core.errors import (
     ArgumentRuntimeError,
+    ArgumentValueError,
     BoundsError,
     BoundsRuntimeError,
     DTypeError,
@@ -518,13 +519,17 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 
     Raises:
         DTypeError: the positions are not integers.
+        ArgumentValueError: a size is negative.
     """
+    shape = integers(shape, "unravel_index")
+    if any(isinstance(n, int) and n < 0 for n in shape):
+        raise ArgumentValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
     if indices.dtype.category is not dtypes.Category.INTEGER:
         raise DTypeTypeError(
             f"expected 'indices' to be integer dtype, but got {indices.dtype.name}"
         )
     found, left = [], cast(indices, dtypes.int64)
-    for n in reversed(integers(shape, "unravel_index")):
+    for n in reversed(shape):
         found.append(TABLE.remainder(left, n))
         left = TABLE.floor_divide(left, n)
     return tuple(reversed(found))

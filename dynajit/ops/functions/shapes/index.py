@@ -229,10 +229,16 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     end.
 
     Raises:
+        DTypeError: with `dim`, the indices are not int64.
         ShapeError: with `dim`, input and indices have not as many dims.
     """
     if dim is None:
         return gather(reshape(input, -1), 0, reshape(indices, -1))
+    if indices.dtype is not dtypes.int64:
+        raise DTypeError(
+            "take_along_dim(): dtype of indices should be Long but got "
+            f"{indices.dtype.name}.  Cast them to int64."
+        )
     if len(input.shape) != len(indices.shape):
         raise ShapeError(
             "take_along_dim(): input and indices should have the same number of dimensions, but "
