@@ -16,7 +16,7 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.mirrored_arrays import mirrored, parts_of
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
-from dynajit.core.types.memory_format import outer_to_inner
+from dynajit.core.types.memory_format import RANKS, outer_to_inner, preserve_format
 from dynajit.core.types.value_types import contiguous_strides
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
@@ -60,6 +60,15 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
             rebase_keeping_hooks(tensor, view.grad_fn)
     _tensor.bump_version(tensor)
     return tensor
+
+
+def _format_of(tensor: Any) -> Any:
+    """The format with channels last in which a tensor lies; None: in none, or row by row, too."""
+    if not tensor.is_contiguous():
+        for wanted, rank in RANKS.items():
+            if tensor.ndim == rank and tensor.is_contiguous(memory_format=wanted):
+                return wanted
+    return None
 
 
 def _strided(tensor: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:
@@ -110,7 +119,10 @@ class ReshapingMethods(Fields):
         Raises:
             AutogradError: the tensor requires a gradient.
             UnsupportedError: it has to grow and others share its memory.
+            ShapeError: the memory format is `preserve_format`.
         """
+        if memory_format is preserve_format:
+            raise ShapeError("resize_: unsupported memory format preserve_format.  Name another.")
         resized(self, _sizes(sizes if size is None else (size,)), memory_format)
         return self
 
@@ -145,7 +157,10 @@ class ReshapingMethods(Fields):
         return self
 
     def resize_as_(self, the_template: Any, *, memory_format: Any = None) -> Any:
-        """`resize_` to the sizes of another tensor."""
+        """`resize_` to the sizes of another tensor, and to its order in memory where the format is
+        `preserve_format`."""
+        if memory_format is preserve_format:
+            memory_format = _format_of(the_template)
         return self.resize_(tuple(the_template.shape), memory_format=memory_format)
 
     def resize(self, *sizes: Any) -> Any:

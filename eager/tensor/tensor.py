@@ -58,8 +58,8 @@ _T = TypeVar("_T", bound="Tensor")
 
 
 MSG_LEGACY_DEVICE: Final = (
-    "Tensor(tensor, device=...): this older form takes no tensor with a device.  Use tensor(...) or "
-    "as_tensor(...)."
+    "Tensor(tensor, device=...): this older form takes no tensor with a device.  Use tensor(...), "
+    "or as_tensor(...)."
 )
 
 

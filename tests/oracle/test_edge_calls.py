@@ -163,6 +163,8 @@ x = tensor([0.3, 7.3], dtype=L.bfloat16); x.remainder_(0.3); x
 x = tensor([1.7, 3.0], dtype=L.bfloat16, requires_grad=True); (0.3 ** x).sum().backward(); x.grad
 """,
     "where results lie": """
+zeros(96).resize_as_(by_channels(ones(2, 3, 4, 4)), memory_format=L.preserve_format).stride()
+zeros(96).resize_as_(by_channels(ones(2, 3, 4, 4))).stride()
 by_channels(ones(4, 3, 8, 8)).add(ones(4, 3, 8, 8), alpha=3).stride()
 by_channels(ones(4, 3, 8, 8)).sub(ones(4, 3, 8, 8), alpha=3).stride()
 ones(4, 3, 8, 8).sub(by_channels(ones(4, 3, 8, 8)), alpha=3).stride()

@@ -75,7 +75,8 @@ def fitting(value: Any, dtype: DType, function: str) -> Any:
     Negative numbers wrap into uint8 as in PyTorch, as far as their magnitude fits.
 
     Args:
-        value: number, tensor or None; finite numbers are checked, of a graph's run-time numbers
+        value: number, tensor or None; numbers are checked, infinite ones and NaN for integer
+            dtypes, and of a graph's run-time numbers
             those that have as much room on both sides of zero.
         dtype: what the number is converted to.
         function: for the message.
@@ -89,7 +90,8 @@ def fitting(value: Any, dtype: DType, function: str) -> Any:
     number = operand(value)
     low, high = _range_of(dtype)
     if isinstance(number, (int, float)):
-        fits = not math.isfinite(number) or low <= number <= high
+        has_infinite = dtype.category is not Category.INTEGER
+        fits = low <= number <= high or (has_infinite and not math.isfinite(number))
     else:
         at_run_time = isinstance(number, SymInt) or is_run_time_number(number)
         fits = not at_run_time or is_within(number, high)

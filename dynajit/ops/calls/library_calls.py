@@ -176,7 +176,13 @@ def _into(target: LibraryFunction, out: Any, args: tuple[Any, ...], named: dict[
     if makes and not any(map(is_tensor, args)):
         wants_gradient = bool(named.pop("requires_grad", False))
         named = {**named, **_place_of(name, out, named)}
-    elif meaning is Out.AS_DTYPE and named.get("dtype") is None and is_tensor(out):
+    elif meaning is Out.AS_DTYPE and is_tensor(out):
+        given = named.get("dtype")
+        if given is not None and dtype_of(given) is not out.dtype:
+            raise DTypeError(
+                f"{name}(): Expected out tensor to have dtype {dtype_of(given).name}, but got "
+                f"{out.dtype.name} instead."
+            )
         named = {**named, "dtype": out.dtype}
 
     def run() -> Any:

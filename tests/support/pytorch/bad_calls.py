@@ -21,6 +21,38 @@ tensor({"a": 1})
 tensor([1, "a"])
 tensor(2**70)
 tensor([300], dtype=L.uint8)
+ones(3, dtype=L.uint8)[tensor([0])].fill_(300)
+x = ones(3, dtype=L.uint8); x[tensor([0])] = 300
+x = ones(3, dtype=L.int8); x[x > 0] = 200
+x = ones(3, dtype=L.int64); x[tensor([0])] = float("nan")
+x = ones(3, dtype=L.int64); x[0] = float("inf")
+ones(3, dtype=L.int64).fill_(float("nan"))
+full((2,), float("inf"), dtype=L.int32)
+ones(3, dtype=L.int64).masked_fill(tensor([True, False, True]), float("nan"))
+zeros(2, 3).scatter_(0, tensor([[0]]), 1j)
+zeros(2, 3).index_copy_(0, tensor([-1]), ones(1, 3))
+zeros(2, 3).index_copy(0, tensor([0], dtype=L.int32), ones(1, 3))
+zeros(2, 3).index_copy(0, tensor([[0]]), ones(1, 3))
+zeros(2, 3).index_add_(0, tensor([5]), ones(1, 3))
+ones(2, 2).flip()
+L.broadcast_shapes((1, -1))
+L.broadcast_shapes(-1)
+L.tensor_split(ones(4), tensor(1.1), 0)
+L.tensor_split(ones(4), tensor([[1, 2]]), 0)
+L.cumsum(tensor([1, 2]), 0, dtype=L.float32, out=zeros(2, dtype=L.float64))
+L.sum(tensor([1, 2]), 0, dtype=L.float32, out=zeros((), dtype=L.float64))
+L.prod(tensor([1, 2]), 0, dtype=L.float32, out=zeros((), dtype=L.float64))
+L.nansum(tensor([1.0, 2]), 0, dtype=L.float64, out=zeros(()))
+L.histogram(ones(3), 3, weight=ones(3, dtype=L.float64))
+L.histogram(ones(3), 3, weight=ones(2))
+L.histogram(ones(3), 0)
+L.histogram(ones(3), 3, range=(0.0, float("nan")))
+L.histogram(ones(3), 3, range=(0.0, float("inf")))
+L.histogram(ones(3), 3, range=(1.0,))
+L.histogram(ones(3), ones(3, 2))
+L.histogram(ones(3), ones(0))
+L.histogramdd(ones(3, 2), 2, weight=ones(2))
+zeros(96).resize_(2, 3, 4, 4, memory_format=L.preserve_format)
 L.Size([2.5])
 L.Size(ones(3))
 L.Size("ab")
@@ -1797,7 +1829,6 @@ OTHER_CLASS: Final[dict[str, str]] = {
     'L.set_default_tensor_type("NoTensor")': _REASONS["IMPORT"],
     "ones(3).prod((0, 0))": _REASONS["ONE_DIM"],
     "L.norm(5)": _REASONS["ATTRIBUTE"],
-    "L.broadcast_shapes((-3,), (2,))": _REASONS["LATER"],
     "L.add(ones(3), 1, out=5)": _REASONS["NUMBER"],
     "L.addbmm(ones(2, 2), ones(2, 3), ones(2, 3))": _REASONS["RANK"],
     "F.avg_pool2d(ones(3), 2)": _REASONS["RANK"],

@@ -21,6 +21,7 @@ from dynajit.core.errors import (
     DTypeError,
     DTypeTypeError,
     ShapeError,
+    ShapeValueError,
 )
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.device import CPU
@@ -73,7 +74,9 @@ def tensor_split(
     The first parts are larger by one where the size does not divide evenly.
 
     Raises:
-        ShapeError: the tensor has no dims, or the number of parts is not positive.
+        ShapeError: the tensor has no dims, or the number of parts is not positive, or a tensor that
+            tells where to split has more than one dim.
+        DTypeError: that tensor is not int64.
     """
     if not input.shape:
         raise ShapeError(
@@ -81,7 +84,14 @@ def tensor_split(
         )
     d = dim_of(input, dim, "tensor_split")
     given: Any = next(v for v in (indices_or_sections, indices, sections, ()) if v is not None)
-    given = given.tolist() if is_tensor(given) else given
+    if is_tensor(given):
+        if given.dtype is not dtypes.int64:
+            raise DTypeError(f"tensor_split: split by a tensor of {given.dtype.name}, not int64.")
+        if len(given.shape) > 1:
+            raise ShapeError(
+                f"tensor_split: split by a tensor with {len(given.shape)} dims.  Expected 0 or 1."
+            )
+        given = given.tolist()
     n = input.shape[d]
     bounds: Shape = (
         _even_bounds(n, size(given, "tensor_split"))
@@ -506,8 +516,14 @@ def chain_matmul(*matrices: Any) -> Any:
 
 @public(out=Out.ABSENT, numpy_names=False)
 def broadcast_shapes(*shapes: Any) -> Shape:
-    """The shape to which tensors of these shapes broadcast (an int is a shape of one dim)."""
+    """The shape to which tensors of these shapes broadcast (an int is a shape of one dim).
+
+    Raises:
+        ShapeError: they do not; ShapeValueError: a size is negative.
+    """
     given = [integers(shape, "broadcast_shapes") for shape in shapes]
+    if any(isinstance(n, int) and n < 0 for shape in given for n in shape):
+        raise ShapeValueError("broadcast_shapes: attempting to broadcast a negative length.")
     found = common_shape(given, "broadcast_shapes")
     kinds = [type(shape) for shape in shapes if hasattr(shape, "numel")]
     return kinds[0](found) if kinds else found  # of a tensor's shape, another such shape

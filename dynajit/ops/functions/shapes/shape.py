@@ -231,7 +231,13 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 @public(out=Out.ABSENT, method=True)
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
-    """Reversed along the given dims, as a copy."""
+    """Reversed along the given dims, as a copy.
+
+    Raises:
+        ArgumentError: no dims are given.
+    """
+    if not order and dims is None:
+        raise ArgumentError("flip() is missing dims.  Expected one, or several, or ().")
     chosen = _distinct(input, spread(order, dims), "flip")
     return TABLE.flip(input, dims=tuple(sorted(chosen)) if input.shape else ())
 
