@@ -114,7 +114,7 @@ x = zeros(4); y = x.view(2, 2); z = y[1]; y.resize_(4); z += 1; [x, y]
 x = ones(4); x.as_strided_((2, 2), (1, 1)); [x, x.stride()]
 x = L.arange(4.0); y = x[1:]; y.as_strided_((2, 2), (1, 1)); [x, y, y.storage_offset()]
 x = L.arange(4.0); y = x[1:]; y.as_strided_((2, 2), (1, 1), 0); [x, y, y.storage_offset()]
-x = ones(4, requires_grad=True); y = x * 2; y.as_strided_((2, 2), (1, 1)); y.sum().backward(); x.grad
+x = ones(4, requires_grad=True); y = x * 2; y.as_strided_((2,), (1,)); y.sum().backward(); x.grad
 L.empty_strided((2, 3), (1, 2))._base is None
 """,
     "memory of others": """
@@ -137,6 +137,18 @@ L.repeat_interleave(repeats=tensor([1, 2], dtype=L.int32))
 L.repeat_interleave(tensor([], dtype=L.int64))
 L.take_along_dim(ones(3, 3), tensor([1], dtype=L.int32))
 L.randperm(256, dtype=L.uint8).sort().values[-1]
+""",
+    "matrices without an inverse, without elements, and tolerances": """
+L.linalg.cond(zeros(2, 2), 1)
+L.linalg.cond(zeros(2, 2), "fro")
+L.linalg.cond(zeros(2, 2), "nuc")
+L.linalg.cond(tensor([[[1.0, 2], [2, 4]], [[1, 0], [0, 2]]]), 1)
+L.linalg.cond(zeros(2, 0, 0))
+L.linalg.cond(eye(2, dtype=L.complex64), "fro")
+L.linalg.matrix_rank(eye(3), atol=tensor(0.5))
+L.linalg.matrix_rank(eye(3), tol=tensor([0.5, 2.0]))
+L.linalg.matrix_rank(eye(3).expand(2, 3, 3), rtol=tensor([0.5, 2.0]), hermitian=True)
+L.linalg.matrix_rank(eye(3), atol=tensor(0.0))
 """,
     "floats of 16 bits": """
 F.hardshrink(tensor([0.5, -0.5, 0.30078125, -0.30078125, 0.1, 0.0], dtype=L.bfloat16), 0.3)

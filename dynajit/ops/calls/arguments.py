@@ -436,8 +436,16 @@ def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def coefficient(value: Any, dtype: DType) -> Any:
     """`value` as a factor of tensors of `dtype`: a float loses its fraction for integers, as in
-    PyTorch's kernels, which convert `alpha`, `beta` and `value` to the dtype of the tensors."""
+    PyTorch's kernels, which convert `alpha`, `beta` and `value` to the dtype of the tensors.
+
+    Raises:
+        DTypeError: a complex number for real tensors.
+    """
     value = operand(value)
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise DTypeError(
+            f"the factor {value} for tensors of {dtype.name}.  Expected a real number."
+        )
     whole = isinstance(value, float) and dtype.category is Category.INTEGER
     return int(value) if whole else value
 

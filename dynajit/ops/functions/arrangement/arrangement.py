@@ -455,8 +455,13 @@ def ger(input: Any, vec2: Any) -> Any:
 
 
 def _factor_of_outer(name: str, value: Any, tensors: Sequence[Any]) -> Any:
-    """beta or alpha of `addr`: a truth value for tensors of bool, no float for integers."""
+    """beta or alpha of `addr`: a truth value for tensors of bool and for no others, no float for
+    integers, no complex number for real tensors."""
     dtype = common_dtype(tensors)
+    if isinstance(value, bool) and dtype is not dtypes.bool_:
+        raise DTypeError(f"addr: {name} is a bool for tensors of {dtype.name}.  Expected a number.")
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise DTypeError(f"addr: {name} is {value} for tensors of {dtype.name}, which are real.")
     if dtype.category < Category.FLOATING and isinstance(value, float):
         raise DTypeError(
             f"addr: {name} is {value!r} for tensors of {dtype.name}.  Expected an integer, or a "
