@@ -150,6 +150,14 @@ L.linalg.matrix_rank(eye(3), tol=tensor([0.5, 2.0]))
 L.linalg.matrix_rank(eye(3).expand(2, 3, 3), rtol=tensor([0.5, 2.0]), hermitian=True)
 L.linalg.matrix_rank(eye(3), atol=tensor(0.0))
 """,
+    "batches without samples": """
+m = nn.BatchNorm1d(3); m(zeros(0, 3, requires_grad=True)).sum().backward(); m.weight.grad
+m = nn.BatchNorm2d(3); m(zeros(0, 3, 2, 2, requires_grad=True)).sum().backward(); m.bias.grad
+m = nn.BatchNorm2d(3); m(zeros(0, 3, 2, 2)).shape
+F.pad(zeros(0, 3, 4), (1, 1), mode="reflect")
+F.pad(zeros(0, 3, 4), (1, 1), mode="replicate")
+F.cosine_similarity(ones(2, dtype=L.int8), ones(2), dim=-1)
+""",
     "floats of 16 bits": """
 F.hardshrink(tensor([0.5, -0.5, 0.30078125, -0.30078125, 0.1, 0.0], dtype=L.bfloat16), 0.3)
 F.hardshrink(tensor([0.5, -0.5, 0.5001, 0.25], dtype=L.float16), 0.5)
