@@ -158,6 +158,12 @@ F.pad(zeros(0, 3, 4), (1, 1), mode="reflect")
 F.pad(zeros(0, 3, 4), (1, 1), mode="replicate")
 F.cosine_similarity(ones(2, dtype=L.int8), ones(2), dim=-1)
 """,
+    "expanded tensors take one number": """
+x = zeros(3); y = x.expand(2, 3); y.fill_(1.0); [x, y]
+x = ones(3); y = x.expand(2, 3); y.zero_(); [x, y]
+x = zeros(3).expand(2, 3); nn.init.ones_(x); x
+x = zeros(2, 0).expand(3, 2, 0); x.fill_(1.0); x.shape
+""",
     "floats of 16 bits": """
 F.hardshrink(tensor([0.5, -0.5, 0.30078125, -0.30078125, 0.1, 0.0], dtype=L.bfloat16), 0.3)
 F.hardshrink(tensor([0.5, -0.5, 0.5001, 0.25], dtype=L.float16), 0.5)
