@@ -144,6 +144,7 @@ def asarray(
     device = devices.chosen() if device is None else device
     place = shared.device if device is None else place_of("asarray", device)
     kind = shared.dtype if dtype is None else dtype_named(dtype, "asarray")
+    made: Tensor = shared
     if kind is shared.dtype and place is shared.device:
         made = shared.clone() if copy else shared
     elif copy is False:
@@ -155,8 +156,8 @@ def asarray(
         made = TABLE.cast(shared, dtype=kind) if kind is not shared.dtype else shared
         made = made if place is made.device else TABLE.to_device(made, device=place)
     if requires_grad is False and not made.is_leaf:
-        return made.detach()
-    if requires_grad is not None and made.is_leaf:
+        made = made.detach()
+    elif requires_grad is not None and made.is_leaf:
         made.requires_grad = requires_grad
     return made
 
@@ -185,7 +186,8 @@ def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
             )
         return None
     if _buffer_of(obj) is not None:
-        return frombuffer(obj, dtype=dtype or dtypes.default_floating())
+        over: Tensor = frombuffer(obj, dtype=dtype or dtypes.default_floating())
+        return over
     if copy is False:
         raise ArgumentValueError("asarray(copy=False): can't alias an arbitrary sequence.")
     return None

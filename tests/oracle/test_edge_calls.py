@@ -191,6 +191,8 @@ x = tensor([1.7, 3.0], dtype=L.bfloat16, requires_grad=True); (0.3 ** x).sum().b
     "where results lie": """
 zeros(96).resize_as_(by_channels(ones(2, 3, 4, 4)), memory_format=L.preserve_format).stride()
 zeros(96).resize_as_(by_channels(ones(2, 3, 4, 4))).stride()
+zeros(1, 5, 0, 4, dtype=L.int8).view(L.int16).stride()
+zeros(4, 0, dtype=L.int32).view(L.int8).stride()
 by_channels(ones(4, 3, 8, 8)).add(ones(4, 3, 8, 8), alpha=3).stride()
 by_channels(ones(4, 3, 8, 8)).sub(ones(4, 3, 8, 8), alpha=3).stride()
 ones(4, 3, 8, 8).sub(by_channels(ones(4, 3, 8, 8)), alpha=3).stride()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentRuntimeError, DTypeError, ShapeError
-from dynajit.core.types.dtypes import Category, promote
+from dynajit.core.types.dtypes import promote
 from dynajit.core.types.symint import equals
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast
@@ -39,10 +39,9 @@ def _floating(name: str, x: Any, dtype: Any = None) -> Any:
             f"linalg.{name}: Expected a floating point or complex tensor as input. Got "
             f"{x.dtype.name}.  Cast it with .float()."
         )
-    is_spread = kind is not None and x.dtype.category >= Category.FLOATING
-    if is_spread and (
-        kind.is_complex is not x.dtype.is_complex or promote(kind, x.dtype) is not kind
-    ):
+    if kind is None:
+        return x
+    if kind.is_complex is not x.dtype.is_complex or promote(kind, x.dtype) is not kind:
         raise DTypeError(
             f"linalg.{name}(dtype={kind.name}): the input is {x.dtype.name}.  Expected a dtype as "
             "wide, complex for a complex input and for no other."
