@@ -86,7 +86,7 @@ def tensor_split(
     given: Any = next(v for v in (indices_or_sections, indices, sections, ()) if v is not None)
     if is_tensor(given):
         if given.dtype is not dtypes.int64:
-            raise DTypeError(f"tensor_split: split by a tensor of {given.dtype.name}, not int64.")
+            raise DTypeTypeError(f"tensor_split: split by a {given.dtype.name} tensor, not int64.")
         if len(given.shape) > 1:
             raise ShapeError(
                 f"tensor_split: split by a tensor with {len(given.shape)} dims.  Expected 0 or 1."
