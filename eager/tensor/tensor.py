@@ -7,7 +7,6 @@ Python class that users and `nn.Parameter` subclass.
 """
 
 import copy
-import operator
 import weakref
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -22,7 +21,6 @@ from dynajit.core.errors import (
     ArgumentRuntimeError,
     AutogradError,
     DeviceError,
-    DTypeError,
     InvalidValueRuntimeError,
     ShapeError,
     ShapeValueError,
@@ -32,7 +30,6 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.short_floats import is_own
-from dynajit.core.types.symint import SymInt
 from dynajit.eager import _tensor
 from dynajit.eager._rows import get_item
 from dynajit.eager.backward import engine as tape
@@ -63,28 +60,10 @@ MSG_LEGACY_DEVICE: Final = (
 )
 
 
-def _size(number: Any) -> Any:
-    """
-    Raises:
-        TypeError: it is no integer.
-    """
-    if isinstance(number, SymInt):
-        return number
-    try:
-        return operator.index(number)
-    except (TypeError, DTypeError):
-        raise TypeError(
-            f"Size() takes an iterable of integers, but one item is {type(number).__name__}"
-        ) from None
-
-
 class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple that also knows the number of elements."""
 
     __slots__ = ()
-
-    def __new__(cls, iterable: Any = ()) -> "Size":
-        return tuple.__new__(cls, [n if type(n) is int else _size(n) for n in iterable])
 
     def numel(self) -> int:
         """The product of the sizes."""
