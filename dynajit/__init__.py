@@ -131,7 +131,7 @@ with paused():
         set_rng_state,
     )
     from dynajit.eager.tensor.count_draws import binomial, poisson
-    from dynajit.eager.tensor.creation import as_tensor, asarray, from_dlpack, from_numpy, tensor
+    from dynajit.eager.tensor.creation import as_tensor, from_numpy, tensor
     from dynajit.eager.tensor.legacy import (
         BFloat16Tensor,
         BoolTensor,
@@ -145,6 +145,7 @@ with paused():
         ShortTensor,
     )
     from dynajit.eager.tensor.printing import set_printoptions
+    from dynajit.eager.tensor.shared_memory import asarray, from_dlpack
     from dynajit.eager.tensor.tensor import Size, Tensor
     from dynajit.namespaces import further_names as _further_names
     from dynajit.namespaces import inplace as _inplace

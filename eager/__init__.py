@@ -24,13 +24,12 @@ from dynajit.eager.operations.outputs import write_into
 from dynajit.eager.sparse import to_sparse  # noqa: F401 - methods of Tensor
 from dynajit.eager.tensor.creation import (
     as_tensor,
-    asarray,
     empty,
     empty_like,
-    from_dlpack,
     from_numpy,
     tensor,
 )
+from dynajit.eager.tensor.shared_memory import asarray, from_dlpack
 from dynajit.eager.tensor.tensor import Size, Tensor
 from dynajit.ops.calls import autocast
 from dynajit.ops.table import dispatch

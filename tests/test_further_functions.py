@@ -176,6 +176,7 @@ def test_dropouts_are_those_of_nn(name: str, train: bool) -> None:
 
 ARGUMENTS: dict[str, Any] = {
     "addmv_": lambda m: (m.ones(5, 5).double(), m.ones(5).double()),
+    "as_strided_": lambda m: ((2,), (2,)),
     "clamp_": lambda m: (0.2, 0.6),
     "clamp_max_": lambda m: (0.3,),
     "clamp_min_": lambda m: (0.3,),

@@ -255,7 +255,7 @@ def _sequences(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value
         machine.recorder.use(a)
         machine.recorder.use(b)
         for operand, other in ((a, b), (b, a)):
-            if not operand.items and other.cls is tuple:
+            if not operand.items and other.cls is tuple and operand.cls is not Size:
                 return other  # Python makes no copy
         return TupleValue(a.items + b.items, Size if Size in (a.cls, b.cls) else tuple)
     if symbol == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
@@ -271,9 +271,10 @@ def _sequences(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value
         if times == 1 and isinstance(sequence, TupleValue) and sequence.cls is tuple:
             return sequence  # Python makes no copy
         repeated = tuple(items) * times
-        return (
-            new_list(machine, repeated) if isinstance(sequence, ListValue) else TupleValue(repeated)
-        )
+        if isinstance(sequence, ListValue):
+            return new_list(machine, repeated)
+        is_size = isinstance(sequence, TupleValue) and sequence.cls is Size
+        return TupleValue(repeated, Size if is_size else tuple)
     return None
 
 

@@ -11,8 +11,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from dynajit.core.errors import (
     ArgumentError,
     ArgumentRuntimeError,
@@ -25,10 +23,11 @@ from dynajit.core.refusals import refused_function
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import SymInt as _SymInt
+from dynajit.eager import _tensor
 from dynajit.eager.modes.defaults import set_default_device, set_default_dtype
 from dynajit.eager.operations.storages import BY_DTYPE, CLASSES, TypedStorage  # noqa: F401
 from dynajit.eager.tape import anomaly
-from dynajit.eager.tensor.creation import from_numpy
+from dynajit.eager.tensor.shared_memory import frombuffer  # noqa: F401
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.eager.tensor.typed_names import type_named
 from dynajit.namespaces.further_names import NAMES, QUANTIZED
@@ -327,6 +326,7 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Any:
     requires_grad = options.pop("requires_grad", False)
     count = strided_count(size, stride)
     made = functions.empty(count, **options).as_strided(size, stride)
+    _tensor.forget_base(made)
     return made.requires_grad_(True) if requires_grad else made
 
 
@@ -382,46 +382,6 @@ def range(
     else:
         index = functions.arange(int((end - start) / step) + 1, dtype=dtypes.float64, device=device)
         made = (index * step + start).to(kind)
-    return made.requires_grad_() if requires_grad else made
-
-
-def frombuffer(
-    buffer: Any,
-    *,
-    dtype: DType,
-    count: int = -1,
-    offset: int = 0,
-    requires_grad: bool = False,
-) -> Any:
-    """A 1-d tensor on the memory of a buffer, from `offset` bytes on.
-
-    Raises:
-        InvalidValueError: the buffer is empty, or has not so many elements.
-    """
-    size = memoryview(buffer).nbytes
-    if not size or not count:
-        raise InvalidValueError(
-            f"both buffer length ({size}) and count ({count}) must not be 0.  Give a buffer with "
-            "elements."
-        )
-    if not 0 <= offset < size:
-        raise InvalidValueError(
-            f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
-            f"({size} bytes) minus 1."
-        )
-    rest = size - offset
-    if count < 0 and rest % dtype.itemsize:
-        raise InvalidValueError(
-            f"buffer length ({rest} bytes) after offset ({offset} bytes) must be a multiple of "
-            f"element size ({dtype.itemsize}).  Give count."
-        )
-    if count > 0 and count * dtype.itemsize > rest:
-        raise InvalidValueError(
-            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} "
-            f"bytes) must not be greater than actual buffer length ({size} bytes)."
-        )
-    array = np.frombuffer(buffer, dtype.numpy, count, offset)
-    made = from_numpy(array)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -626,6 +586,4 @@ _OF_TENSORS = (
     "rnn_tanh_cell", "triplet_margin_loss", "unsafe_chunk", "unsafe_split",
 )  # fmt: skip
 publish_overridable(globals(), _OF_TENSORS)
-publish_overridable(
-    globals(), ("empty_permuted", "empty_strided", "frombuffer"), take_any_data=True
-)
+publish_overridable(globals(), ("empty_permuted", "empty_strided"), take_any_data=True)

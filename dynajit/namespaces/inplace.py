@@ -14,7 +14,7 @@ from dynajit.ops.functions import published
 
 NAMES: Final = (
     *(f"{name}_" for name, facts in published().items() if facts.in_place is InPlace.BOTH),
-    "detach_", "fill_", "resize_as_", "zero_",
+    "as_strided_", "detach_", "fill_", "resize_as_", "zero_",
 )  # fmt: skip
 """Those of functions that say so, and those that have no function that writes nothing."""
 

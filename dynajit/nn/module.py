@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any, TypeVar
 
-from dynajit.core.errors import ArgumentError, UnsupportedError
+from dynajit.core.errors import ArgumentError, ArgumentRuntimeError, UnsupportedError
 from dynajit.core.instances import give_own_dict
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
@@ -758,6 +758,8 @@ def _remove(name: str, *tables: dict[str, Any]) -> None:
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, DType | None, bool]:
+    if "copy" in kwargs:
+        raise ArgumentRuntimeError("nn.Module.to does not accept the argument copy")
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     non_blocking = bool(kwargs.get("non_blocking", any(value is True for value in args)))
     for argument in args:

@@ -7,7 +7,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from dynajit.eager.tensor.creation import as_tensor, asarray, tensor
+from dynajit.eager.tensor.creation import as_tensor, tensor
+from dynajit.eager.tensor.shared_memory import asarray
 from dynajit.ops import functions as f
 
 

@@ -193,7 +193,12 @@ class LayoutMethods(Fields):
             if reason:
                 name = dtypes.from_numpy(self.array.dtype).name
                 raise ShapeError(f"view(dtype={dtype.name}) of {name}: {reason}")
-        return _tensor.wrap_view(self.array.view(dtype.numpy), self, None)
+        viewed = self.array.view(dtype.numpy)
+        if not self.array.size and isinstance(viewed, np.ndarray):  # NumPy makes up their strides
+            had, has = self.array.itemsize, dtype.itemsize
+            steps = (*(step * had // has for step in self.stride()[:-1]), *self.stride()[-1:])
+            viewed = any_arrays.strided(viewed.reshape(-1), tuple(viewed.shape), steps)
+        return _tensor.wrap_view(viewed, self, None)
 
 
 def _why_not_viewed(tensor: Any, dtype: DType) -> str | None:

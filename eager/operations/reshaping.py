@@ -16,7 +16,7 @@ import numpy as np
 from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.mirrored_arrays import mirrored, parts_of
 from dynajit.core.errors import AutogradError, DTypeError, ShapeError, UnsupportedError
-from dynajit.core.types.memory_format import outer_to_inner
+from dynajit.core.types.memory_format import RANKS, outer_to_inner, preserve_format
 from dynajit.core.types.value_types import contiguous_strides
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import is_grad_enabled
@@ -34,6 +34,7 @@ from dynajit.ops.calls import arguments
 from dynajit.ops.functions.arrangement.arrangement import strided_extent
 from dynajit.ops.functions.reductions.reduction import element_count
 from dynajit.ops.functions.shapes import shape as shapes
+from dynajit.ops.table.result_layouts import dense_strides
 
 if TYPE_CHECKING:
     from dynajit.eager._tensor import Fields
@@ -59,6 +60,19 @@ def _reshape(tensor: Any, name: str, function: Callable[..., Any], *arguments: A
             rebase_keeping_hooks(tensor, view.grad_fn)
     _tensor.bump_version(tensor)
     return tensor
+
+
+def _format_of(tensor: Any) -> Any:
+    """The format with channels last in which a tensor lies; None: in none, or row by row, too."""
+    if not tensor.is_contiguous():
+        for wanted, rank in RANKS.items():
+            if tensor.ndim == rank and tensor.is_contiguous(memory_format=wanted):
+                return wanted
+    return None
+
+
+def _strided(tensor: Any, size: Any, stride: Any, storage_offset: int | None) -> Any:
+    return tensor.as_strided(size, stride, storage_offset)
 
 
 def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
@@ -95,13 +109,20 @@ class ReshapingMethods(Fields):
         """Insert a dim of size 1, in place."""
         return _reshape(self, "unsqueeze_", shapes.unsqueeze, dim)
 
+    def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+        """Show the memory at other sizes and strides, in place: `as_strided`."""
+        return _reshape(self, "as_strided_", _strided, size, stride, storage_offset)
+
     def resize_(self, *sizes: Any, size: Any = None, memory_format: Any = None) -> Any:
         """Take other sizes in place: the first elements as they lie in memory, undefined beyond.
 
         Raises:
             AutogradError: the tensor requires a gradient.
-            UnsupportedError: it is a view, or has to grow and others share its memory.
+            UnsupportedError: it has to grow and others share its memory.
+            ShapeError: the memory format is `preserve_format`.
         """
+        if memory_format is preserve_format:
+            raise ShapeError("resize_: unsupported memory format preserve_format.  Name another.")
         resized(self, _sizes(sizes if size is None else (size,)), memory_format)
         return self
 
@@ -136,7 +157,10 @@ class ReshapingMethods(Fields):
         return self
 
     def resize_as_(self, the_template: Any, *, memory_format: Any = None) -> Any:
-        """`resize_` to the sizes of another tensor."""
+        """`resize_` to the sizes of another tensor, and to its order in memory where the format is
+        `preserve_format`."""
+        if memory_format is preserve_format:
+            memory_format = _format_of(the_template)
         return self.resize_(tuple(the_template.shape), memory_format=memory_format)
 
     def resize(self, *sizes: Any) -> Any:
@@ -207,6 +231,8 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
     """Give a tensor other sizes in place; see `ReshapingMethods.resize_`."""
     if any(size < 0 for size in sizes):
         raise ShapeError(f"resize_: Trying to create tensor with negative dimension: {sizes}")
+    if math.prod(sizes) * tensor.dtype.itemsize >= 1 << 63:
+        raise ShapeError(f"resize_: storage size calculation overflowed with sizes={sizes}")
     order = outer_to_inner(memory_format, len(sizes))
     if sizes == tuple(tensor.shape) and order is None:
         return
@@ -217,12 +243,13 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
         raise AutogradError("cannot resize variables that require grad")
     if duals.is_dual((tensor,)):
         raise AutogradError("cannot resize variables that has a forward grad")
-    if tensor._base is not None:
-        raise UnsupportedError("resize_: the tensor is a view.  Resize a clone() of it.")
     if tensor._is_mirrored:
         raise UnsupportedError(
             "resize_: a conjugate view keeps its sizes.  Resize a clone() of it."
         )
+    if tensor._base is not None:
+        _resize_view(tensor, sizes, order)
+        return
     alone = is_alone(tensor)
     array = tensor.array
     memory = _memory_of(array)
@@ -241,6 +268,22 @@ def resized(tensor: Any, sizes: tuple[int, ...], memory_format: Any = None) -> N
         outer = laid.reshape(tuple(sizes[d] for d in order))
         laid = outer.transpose(tuple(order.index(d) for d in range(len(order))))
     _tensor.adopt_view(tensor, laid.reshape(sizes), None)
+    tensor.__dict__[RESHAPED] = True
+    _tensor.bump_version(tensor)
+
+
+def _resize_view(tensor: Any, sizes: tuple[int, ...], order: Any) -> None:
+    """Let a view show other elements of the memory, from its first one on; as after `set_`, it is
+    no longer tracked as a view: what it was seen through says nothing of its new shape."""
+    flat = any_arrays.flat_memory(tensor._memory)[tensor.storage_offset() :]
+    if math.prod(sizes) > flat.size:
+        raise UnsupportedError(
+            f"resize_: a view of a memory with {flat.size} elements from its first one on cannot "
+            f"get {math.prod(sizes)}: others share that memory.  Resize a clone() of it."
+        )
+    strides = contiguous_strides(sizes) if order is None else dense_strides(sizes, order)
+    tensor._held = any_arrays.strided(flat, sizes, strides)
+    _tensor.forget_base(tensor)
     tensor.__dict__[RESHAPED] = True
     _tensor.bump_version(tensor)
 

@@ -5,6 +5,7 @@ device that was asked for, or raises.
 """
 
 import functools
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -82,9 +83,7 @@ def array_of(data: Any, dtype: DType | None, device: Any = None) -> Any:
     if gpu.is_foreign(data):
         return _from_gpu_array(gpu.shared(data), dtype, place)
     array = _from_python(data)
-    array = array.astype(_inferred(array, data).numpy, copy=False) if dtype is None else (
-        _converted(array, dtype, data)
-    )  # fmt: skip
+    array = _converted(array, _inferred(array, data) if dtype is None else dtype, data)
     return any_arrays.placed(array, place or CPU)
 
 
@@ -122,6 +121,8 @@ def _from_python(data: Any) -> Any:
             "tensor(): expected sequences of equal length at every level; this one is ragged.  "
             f"({error})"
         ) from error
+    if array.dtype.kind == "O" and all(isinstance(number, _PYTHONS) for number in array.flat):
+        return array  # integers of more than 64 bits
     if array.dtype.kind in "OUSmM":
         raise (DTypeTypeError if _is_mixed(plain) else DTypeValueError)(
             f"tensor(): could not make numbers of the data ({array.dtype}).  Expected numbers "
@@ -166,31 +167,82 @@ def _without_tensors(data: Any) -> Any:
 
 
 def _converted(array: Any, dtype: DType, data: Any) -> Any:
-    if dtype is dtypes.uint64 and array.dtype.kind == "f":
-        array = _whole(array, data)
-    if dtype.category <= dtypes.Category.INTEGER and array.dtype.kind in "iu" and array.size:
-        low, high = _bounds(dtype)
-        if int(array.max()) > high or int(array.min()) < low:
-            raise DTypeError(
-                f"tensor(): a value of the data does not fit in {dtype.name}.  Expected integers "
-                f"in [{low}, {high}]."
-            )
+    """Python's numbers in a dtype, which has to hold them: integers lose no digits, floats only
+    their fraction; a float is no element of uint64, a complex number none of a real dtype.
+
+    Raises:
+        DTypeError: a number that the dtype does not hold.
+    """
+    if array.dtype == dtype.numpy:
+        return array
+    kind = array.dtype.kind
+    if dtype is dtypes.bool_:
+        return np.asarray(array != 0)
+    if dtype.is_complex or (kind != "c" and dtype.is_floating_point):
+        return _rounded(array, dtype)
+    if kind == "c":
+        raise DTypeTypeError(
+            f"tensor(dtype={dtype.name}): the data has complex numbers.  Expected real ones, or a "
+            "complex dtype."
+        )
+    if kind in "fO" and array.size:
+        array = _whole(array, data, dtype)
+    if array.dtype.kind in "iuf" and array.size:
+        _check_range(array, dtype)
+    return _rounded(array, dtype)
+
+
+def _rounded(array: Any, dtype: DType) -> Any:
+    if array.dtype.kind == "O":
+        array = array.astype(np.complex128 if dtype.is_complex else np.float64)
     with np.errstate(all="ignore"):
         return converted(array, dtype.numpy)
 
 
-def _whole(array: Any, data: Any) -> Any:
-    """What NumPy made floats of, since no dtype of its own holds all: as uint64, where they fit."""
+def _whole(array: Any, data: Any, dtype: DType) -> Any:
+    """What NumPy made floats or objects of, since no dtype of its own holds all: as integers, if
+    all are some.
+
+    Raises:
+        DTypeValueError: one has more than 64 bits.
+        DTypeTypeError: floats for uint64.
+    """
     exact = np.array(_without_tensors(data), object)
-    if not all(isinstance(number, int) for number in exact.flat):
+    if not all(isinstance(number, (int, np.integer)) for number in exact.flat):
+        if dtype is dtypes.uint64:
+            raise DTypeTypeError("tensor(dtype=uint64): the data has floats.  Expected integers.")
         return array
     low, high = min(exact.flat), max(exact.flat)
-    return exact.astype(np.uint64) if low >= 0 and high < 1 << 64 else array
+    if low < -(1 << 63) or high >= 1 << (63 if low < 0 else 64):
+        raise DTypeValueError(
+            f"tensor(): an integer of the data has more than 64 bits, and {dtype.name} is asked "
+            "for.  Give a floating dtype."
+        )
+    return exact.astype(np.int64 if low < 0 else np.uint64)
+
+
+def _check_range(array: Any, dtype: DType) -> None:
+    """Negative integers are those of the unsigned dtype modulo its range, as in PyTorch.
+
+    Raises:
+        DTypeError: a number lies beyond the dtype's range.
+    """
+    low, high = _bounds(dtype)
+    lowest = -high if low == 0 and array.dtype.kind != "f" and dtype is not dtypes.uint64 else low
+    least, largest = array.min().item(), array.max().item()
+    if lowest <= least and largest <= high:  # neither is true of NaN
+        return
+    if dtype is dtypes.int64 and array.dtype.kind == "u":
+        raise DTypeValueError(
+            f"tensor(): {largest} of the data does not fit in int64.  Give dtype=dynajit.uint64."
+        )
+    raise DTypeError(
+        f"tensor(): a value of the data does not fit in {dtype.name}.  Expected numbers in "
+        f"[{low}, {high}]."
+    )
 
 
 def _bounds(dtype: DType) -> tuple[int, int]:
-    if dtype is dtypes.bool_:
-        return -(1 << 63), (1 << 64) - 1
     info = np.iinfo(dtype.numpy)
     return int(info.min), int(info.max)
 
@@ -201,8 +253,6 @@ def _inferred(array: Any, data: Any) -> DType:
     found = _leaf_dtypes(data) if isinstance(data, (list, tuple)) else {_of_leaf(data)}
     if not found or (array.size == 0 and not isinstance(data, np.ndarray)):
         return dtypes.default_floating()
-    if array.dtype == np.uint64:
-        return dtypes.from_numpy(array.dtype)  # refused
     return functools.reduce(dtypes.promote, found)
 
 
@@ -231,6 +281,7 @@ def _of_leaf(item: Any) -> DType:
     return dtypes.from_numpy(np.asarray(item).dtype)
 
 
+_PYTHONS: Final = (int, float, complex)
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 
 
@@ -264,6 +315,8 @@ def filled(size: tuple[Any, ...], value: Any, dtype: DType, device: Any = None) 
         raise ArgumentError(f"size {given!r}: expected integers.") from None
     if any(item < 0 for item in shape):
         raise ShapeError(f"size {list(shape)}: a size is negative.  Expected 0 or more.")
+    if math.prod(shape) * dtype.itemsize >= 1 << 63:
+        raise ShapeError(f"storage size calculation overflowed with sizes={list(shape)}.")
     if place is META:
         return MetaArray(shape, dtype.numpy)
     if place is not CPU:

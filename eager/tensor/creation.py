@@ -1,7 +1,7 @@
-"""Tensors from data: `tensor`, `as_tensor`, `from_numpy`, `asarray`, `empty`.
+"""Tensors from data: `tensor`, `as_tensor`, `from_numpy`, `empty`.
 
-Contract: `tensor` always copies; `as_tensor` and `asarray` share memory where dtype allows;
-`from_numpy` always shares. Filled and random tensors are rows (`ops.functions`).
+Contract: `tensor` always copies; `as_tensor` shares memory where dtype allows; `from_numpy` always
+shares. Filled and random tensors are rows (`ops.functions`).
 """
 
 from typing import Any
@@ -12,11 +12,8 @@ from dynajit.core.arrays import any_arrays
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import (
     ArgumentError,
-    ArgumentRuntimeError,
-    ArgumentValueError,
     DeviceError,
     DTypeTypeError,
-    ShapeError,
     ShapeValueError,
 )
 from dynajit.core.types import device as devices
@@ -136,49 +133,6 @@ def _why_not_shareable(array: Any) -> str | None:
 _NUMPY_DTYPES = frozenset(d.numpy for d in dtypes.KNOWN)
 
 
-def asarray(
-    obj: Any,
-    *,
-    dtype: DType | None = None,
-    device: Any = None,
-    copy: bool | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """`obj` as a tensor; `copy=True` always copies, `copy=False` never (or raises).
-
-    Raises:
-        ShapeError: `copy=False`, and a copy of the array is needed.
-        ArgumentValueError: `copy=False`, and the data is no array or tensor.
-    """
-    if copy:
-        return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
-    made = as_tensor(obj, dtype, device)
-    source = obj.array if isinstance(obj, Tensor) else obj
-    if copy is False and not (
-        (isinstance(source, np.ndarray) and _tensor.shares_memory(made.array, source))
-        or (gpu.is_foreign(source) and _tensor.shares_memory(made.array, gpu.shared(source)))
-    ):
-        kind = ShapeError if isinstance(source, np.ndarray) else ArgumentValueError
-        raise kind("asarray(copy=False): this data cannot be shared without a copy.")
-    if requires_grad and made is not obj:
-        made.requires_grad = True
-    return made
-
-
-def from_dlpack(external: Any) -> Tensor:
-    """A tensor that shares the memory of an object with `__dlpack__`, of the CPU or a GPU."""
-    if not hasattr(external, "__dlpack_device__"):
-        raise ArgumentRuntimeError(
-            f"from_dlpack: {type(external).__name__} objects have no __dlpack__."
-        )
-    if external.__dlpack_device__()[0] == _DLPACK_CUDA:
-        return as_tensor(gpu.from_dlpack(external))
-    return from_numpy(np.from_dlpack(external))
-
-
-_DLPACK_CUDA = 2  # kDLCUDA
-
-
 def empty(
     *size: Any,
     dtype: DType | None = None,
@@ -241,6 +195,4 @@ def _leaf(array: Any, requires_grad: bool) -> Tensor:
     return made
 
 
-publish_overridable(
-    globals(), ("as_tensor", "asarray", "from_dlpack", "from_numpy", "tensor"), take_any_data=True
-)
+publish_overridable(globals(), ("as_tensor", "from_numpy", "tensor"), take_any_data=True)

@@ -8,9 +8,10 @@ Contract: the classes have no instances of their own: calling one makes a `Tenso
 from typing import Any
 
 from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.errors import ArgumentRuntimeError, DeviceError, DTypeTypeError
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.tensor_layouts import strided
-from dynajit.eager.tensor.tensor import Tensor
+from dynajit.eager.tensor.tensor import MSG_LEGACY_DEVICE, Tensor
 from dynajit.eager.tensor.typed_names import TYPE_NAMES
 
 
@@ -35,7 +36,19 @@ def _typed(name: str, is_cuda: bool = False) -> Any:
     def make(cls: Any, *data: Any, device: Any = None) -> Tensor:
         if is_cuda:
             gpu.require(f"cuda.{name}")
-        return Tensor(*data, dtype=dtype, device=place if device is None else device)
+        if data and isinstance(data[0], Tensor):
+            if device is not None:
+                raise ArgumentRuntimeError(MSG_LEGACY_DEVICE)
+            if data[0].dtype is not dtype or data[0].is_cuda is not is_cuda:
+                raise DTypeTypeError(
+                    f"{name}: got a tensor of {data[0].dtype.name} on {data[0].device}.  Expected "
+                    f"one of {dtype.name}; .to(...) makes one."
+                )
+            return Tensor(*data)
+        made = Tensor(*data, dtype=dtype, device=place if device is None else device)
+        if made.is_cuda is not is_cuda or made.is_meta:
+            raise DeviceError(f"{name}: got device={device}.  Expected one of its class.")
+        return made
 
     where = " on a GPU" if is_cuda else ""
     doc = f"Tensors of {dtype.name}{where}: `{name}(2, 3)` by sizes, `{name}([1, 2])` from data."

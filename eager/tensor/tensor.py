@@ -8,7 +8,7 @@ Python class that users and `nn.Parameter` subclass.
 
 import copy
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import numpy as np
 
@@ -54,6 +54,12 @@ from dynajit.ops.table.op_table import TABLE
 _T = TypeVar("_T", bound="Tensor")
 
 
+MSG_LEGACY_DEVICE: Final = (
+    "Tensor(tensor, device=...): this older form takes no tensor with a device.  Use tensor(...), "
+    "or as_tensor(...)."
+)
+
+
 class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple that also knows the number of elements."""
 
@@ -74,10 +80,17 @@ class Size(tuple[int, ...]):
         return Size(item) if isinstance(index, slice) else item
 
     def __add__(self, other: Any) -> "Size":
-        return Size(tuple.__add__(self, tuple(other)))
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to Size")
+        return Size(tuple.__add__(self, other))
 
     def __radd__(self, other: Any) -> "Size":
         return Size(other + tuple(self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> "Size":
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
 
     def __reduce__(self) -> Any:
         return Size, (tuple(self),)
@@ -113,6 +126,8 @@ class Tensor(_tensor.TensorBase, InPlaceMethods, ReshapingMethods, LayoutMethods
         device: Any = None,
         requires_grad: bool = False,
     ) -> "Tensor":
+        if device is not None and data and isinstance(data[0], _tensor.TensorBase):
+            raise ArgumentRuntimeError(MSG_LEGACY_DEVICE)
         made: Tensor = _tensor.new_of(cls, _constructed(data, dtype, device), None)
         if requires_grad:
             made.requires_grad = True

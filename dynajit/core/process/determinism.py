@@ -61,7 +61,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """The `warn_only` that `use_deterministic_algorithms` was told last."""
-    return _setting.required and _setting.warn_only
+    return _setting.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:

@@ -106,6 +106,19 @@ class Sequential(_Numbered):
             for number, module in enumerate(args):
                 self.add_module(str(number), module)
 
+    def insert(self, index: int, module: Any) -> Any:
+        """Put a module before position `index`, or at the end.
+
+        Raises:
+            BoundsError: there is no such position.
+        """
+        if not -len(self) <= index <= len(self):
+            raise BoundsError(
+                f"insert({index}): the Sequential has {len(self)} entries.  Expected "
+                f"{-len(self)} <= index <= {len(self)}."
+            )
+        return super().insert(index, module)
+
     def forward(self, input: Any) -> Any:
         """The last module's output."""
         for module in self._modules.values():

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from dynajit.core.errors import ArgumentError
 from dynajit.core.types.dtypes import DType
 from dynajit.eager.tensor.creation import empty
 from dynajit.eager.tensor.tensor import Tensor
@@ -97,6 +98,11 @@ class Unflatten(Module):
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
+        is_sequence = isinstance(unflattened_size, (tuple, list))
+        if not is_sequence or not all(isinstance(n, int) for n in unflattened_size):
+            raise ArgumentError(
+                f"Unflatten: unflattened_size={unflattened_size!r}.  Expected a tuple of integers."
+            )
         self.dim = dim
         self.unflattened_size = unflattened_size
 

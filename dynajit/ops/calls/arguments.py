@@ -75,7 +75,8 @@ def fitting(value: Any, dtype: DType, function: str) -> Any:
     Negative numbers wrap into uint8 as in PyTorch, as far as their magnitude fits.
 
     Args:
-        value: number, tensor or None; finite numbers are checked, of a graph's run-time numbers
+        value: number, tensor or None; numbers are checked, infinite ones and NaN for integer
+            dtypes, and of a graph's run-time numbers
             those that have as much room on both sides of zero.
         dtype: what the number is converted to.
         function: for the message.
@@ -89,7 +90,8 @@ def fitting(value: Any, dtype: DType, function: str) -> Any:
     number = operand(value)
     low, high = _range_of(dtype)
     if isinstance(number, (int, float)):
-        fits = not math.isfinite(number) or low <= number <= high
+        has_infinite = dtype.category is not Category.INTEGER
+        fits = low <= number <= high or (has_infinite and not math.isfinite(number))
     else:
         at_run_time = isinstance(number, SymInt) or is_run_time_number(number)
         fits = not at_run_time or is_within(number, high)
@@ -251,18 +253,27 @@ def with_integers(function: Function) -> Function:
 _OF_INTEGERS: Final = (int, int | None, Sequence[int])
 
 
+_TOO_MANY: Final = 1 << 60  # elements of eight bytes, whose bytes no 64-bit integer counts
+
+
 def non_negative(shape: Shape, function: str) -> Shape:
     """`shape`, checked.
 
     Raises:
-        ShapeError: a size is negative.
+        ShapeError: a size is negative, or no memory has so many elements.
     """
+    count = 1
     for entry in shape:
-        if isinstance(entry, int) and entry < 0:
+        if not isinstance(entry, int):
+            continue
+        count *= entry
+        if entry < 0:
             raise ShapeError(
                 f"{function}(): trying to create a tensor with negative dimension {entry}: "
                 f"{list(shape)}.  Expected sizes of at least 0."
             )
+    if count >= _TOO_MANY:
+        raise ShapeError(f"{function}(): storage size calculation overflowed with {list(shape)}.")
     return shape
 
 
@@ -425,8 +436,16 @@ def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def coefficient(value: Any, dtype: DType) -> Any:
     """`value` as a factor of tensors of `dtype`: a float loses its fraction for integers, as in
-    PyTorch's kernels, which convert `alpha`, `beta` and `value` to the dtype of the tensors."""
+    PyTorch's kernels, which convert `alpha`, `beta` and `value` to the dtype of the tensors.
+
+    Raises:
+        DTypeError: a complex number for real tensors.
+    """
     value = operand(value)
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise DTypeError(
+            f"the factor {value} for tensors of {dtype.name}.  Expected a real number."
+        )
     whole = isinstance(value, float) and dtype.category is Category.INTEGER
     return int(value) if whole else value
 

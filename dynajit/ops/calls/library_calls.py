@@ -23,10 +23,12 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from dynajit.core.errors import ArgumentError, DeviceError, DTypeError
+from dynajit.core.types.value_types import numel
 from dynajit.ops.calls.arguments import device_of, dtype_of, is_tensor, require_tensor
 from dynajit.ops.calls.public import Out, published
 from dynajit.ops.native._library_call import LibraryFunction, LibraryMethod, register
 from dynajit.ops.table import dispatch
+from dynajit.ops.table.op_table import TABLE
 
 #: NumPy's name of an argument -> ours.
 _ALIASES: Final = {"axis": "dim", "keepdims": "keepdim", "x2": "other"}
@@ -170,15 +172,27 @@ def _adapted(target: LibraryFunction, args: tuple[Any, ...], named: dict[str, An
 
 def _into(target: LibraryFunction, out: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     name, function, meaning = target.__name__, target.__wrapped__, _out[target]
-    wants_gradient = False
-    if meaning is Out.FACTORY and not any(map(is_tensor, args)):
+    wants_gradient, makes = False, meaning in (Out.FACTORY, Out.RANGE)
+    if makes and not any(map(is_tensor, args)):
         wants_gradient = bool(named.pop("requires_grad", False))
         named = {**named, **_place_of(name, out, named)}
-    elif meaning is Out.AS_DTYPE and named.get("dtype") is None and is_tensor(out):
+    elif meaning is Out.AS_DTYPE and is_tensor(out):
+        given = named.get("dtype")
+        if given is not None and dtype_of(given) is not out.dtype:
+            raise DTypeError(
+                f"{name}(): Expected out tensor to have dtype {dtype_of(given).name}, but got "
+                f"{out.dtype.name} instead."
+            )
         named = {**named, "dtype": out.dtype}
+
+    def run() -> Any:
+        made = function(*args, **named)
+        keeps = meaning is Out.RANGE and is_tensor(out) and numel(out.shape) == numel(made.shape)
+        return TABLE.reshape(made, shape=tuple(out.shape)) if keeps else made
+
     written = dispatch.write_into(
-        out, name, lambda: function(*args, **named), (args, tuple(named.values())),
-        casts=meaning is not Out.SAME_DTYPE, warns=meaning is not Out.FACTORY,
+        out, name, run, (args, tuple(named.values())),
+        casts=meaning is not Out.SAME_DTYPE, warns=not makes,
     )  # fmt: skip
     return written.requires_grad_(True) if wants_gradient else written
 

@@ -23,6 +23,7 @@ class Out(enum.Enum):
     SAME_DTYPE = "`out` has to have the dtype of the result"
     AS_DTYPE = "the function computes in the dtype of `out`, as if it were given as `dtype=`"
     FACTORY = "the function makes a tensor: of the dtype and on the device of `out`"
+    RANGE = "as FACTORY, and `out` keeps its shape if it has as many elements"
     ABSENT = "PyTorch has no form with `out=`"
 
 

@@ -136,7 +136,7 @@ def _index_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> A
         if rows_added(rows, index, np.moveaxis(source, dim, 0)):
             return np.ascontiguousarray(np.moveaxis(rows, 0, dim))
     result = xp.array(x)
-    positions = _checked_along("index_add", x, index, dim)
+    positions = _checked_along("index_add", x, index, dim, BoundsRuntimeError)
     xp.add.at(result, (slice(None),) * dim + (positions,), source)
     return result
 

@@ -34,6 +34,7 @@ from dynajit.eager.operations.writes.commit import (
 )
 from dynajit.eager.operations.writes.history import copy_with_history
 from dynajit.eager.operations.writes.refusals import check_writable, refuse_partial_overlap
+from dynajit.ops.calls.arguments import fitting
 from dynajit.ops.functions.arrangement import subscript
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.type_rules import MSG_TWO_DEVICES
@@ -79,7 +80,7 @@ def _was_set_at_once(tensor: Any, items: tuple[Any, ...], value: Any) -> bool:
         return False
     array = tensor.array
     if type(value) in NUMBER_CLASSES:
-        source = converted(np.asarray(value), array.dtype)
+        source = converted(np.asarray(fitting(value, tensor.dtype, _SET)), array.dtype)
     else:
         given = value.array if isinstance(value, TensorBase) else None
         if type(given) is not np.ndarray or given.dtype != array.dtype:

@@ -220,7 +220,7 @@ def array_for(tensor: Any, value: Any) -> Any:
 
     Raises:
         ArgumentError: it is neither.
-        DTypeError: a number with an imaginary part does not fit the dtype.
+        DTypeError: a number does not fit the dtype.
     """
     if isinstance(value, (str, bytes)):
         raise ArgumentError(f"cannot write {value!r} into a tensor of {tensor.dtype.name}.")
@@ -228,6 +228,8 @@ def array_for(tensor: Any, value: Any) -> Any:
         if value.imag:
             raise DTypeError(f"value {value} cannot be converted to {tensor.dtype.name}.")
         value = value.real
+    if isinstance(value, (int, float)):
+        value = fitting(value, tensor.dtype, "tensor[...] = value")
     if gpu.is_foreign(value):
         value = any_arrays.placed_like(gpu.shared(value), tensor.array)
     else:

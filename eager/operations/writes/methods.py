@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ArgumentError, AutogradError, ShapeError
 from dynajit.core.types.device import CPU
 from dynajit.eager._tensor import TensorBase
@@ -130,6 +131,20 @@ def _as_element(name: str, tensor: Any, value: Any) -> Any:
     return float(value) if tensor.dtype.is_floating_point else int(value)
 
 
+def _without_repetition(tensor: Any) -> Any:
+    """The part of an expanded tensor that has each element once: the same number in all needs no
+    other; the tensor itself where gradients would have to follow, or nothing is repeated."""
+    memory = tensor._memory
+    if memory.flags.c_contiguous or tensor.requires_grad:
+        return tensor
+    steps = any_arrays.strides_of(memory)
+    key = tuple(
+        0 if step == 0 and n > 1 else slice(None)
+        for step, n in zip(steps, tensor.shape, strict=True)
+    )
+    return tensor[key] if 0 in key else tensor
+
+
 class InPlaceMethods(Fields):
     """Mixin of `Tensor`: every method whose name ends in an underscore, and item assignment."""
 
@@ -204,11 +219,15 @@ class InPlaceMethods(Fields):
                 "fill_: expected a number or a tensor with 0 dimensions, got one with "
                 f"{value.ndim}."
             )
-        return copy_into(self, value, "fill_")
+        if isinstance(value, TensorBase):
+            return copy_into(self, value, "fill_")
+        copy_into(_without_repetition(self), value, "fill_")
+        return self
 
     def zero_(self) -> Any:
         """Set every element to 0."""
-        return copy_into(self, 0, "zero_")
+        copy_into(_without_repetition(self), 0, "zero_")
+        return self
 
     def fill_diagonal_(self, fill_value: Any, wrap: bool = False) -> Any:
         """Set the elements with equal indices to a number; `wrap`: below a square of a tall matrix

@@ -10,13 +10,12 @@ from dynajit.core.errors import ArgumentError, DTypeError, InvalidValueError, Sh
 from dynajit.core.types import dtypes
 from dynajit.eager.tensor.creation import (
     as_tensor,
-    asarray,
     empty,
     empty_like,
-    from_dlpack,
     from_numpy,
     tensor,
 )
+from dynajit.eager.tensor.shared_memory import asarray, from_dlpack
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,13 @@ import numpy as np
 
 from dynajit.core.errors import (
     ArgumentRuntimeError,
+    ArgumentValueError,
     BoundsError,
     BoundsRuntimeError,
     DTypeError,
     DTypeTypeError,
     ShapeError,
+    ShapeValueError,
 )
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.device import CPU
@@ -72,7 +74,9 @@ def tensor_split(
     The first parts are larger by one where the size does not divide evenly.
 
     Raises:
-        ShapeError: the tensor has no dims, or the number of parts is not positive.
+        ShapeError: the tensor has no dims, or the number of parts is not positive, or a tensor that
+            tells where to split has more than one dim.
+        DTypeError: that tensor is not int64.
     """
     if not input.shape:
         raise ShapeError(
@@ -80,7 +84,14 @@ def tensor_split(
         )
     d = dim_of(input, dim, "tensor_split")
     given: Any = next(v for v in (indices_or_sections, indices, sections, ()) if v is not None)
-    given = given.tolist() if is_tensor(given) else given
+    if is_tensor(given):
+        if given.dtype is not dtypes.int64:
+            raise DTypeTypeError(f"tensor_split: split by a {given.dtype.name} tensor, not int64.")
+        if len(given.shape) > 1:
+            raise ShapeError(
+                f"tensor_split: split by a tensor with {len(given.shape)} dims.  Expected 0 or 1."
+            )
+        given = given.tolist()
     n = input.shape[d]
     bounds: Shape = (
         _even_bounds(n, size(given, "tensor_split"))
@@ -444,8 +455,13 @@ def ger(input: Any, vec2: Any) -> Any:
 
 
 def _factor_of_outer(name: str, value: Any, tensors: Sequence[Any]) -> Any:
-    """beta or alpha of `addr`: a truth value for tensors of bool, no float for integers."""
+    """beta or alpha of `addr`: a truth value for tensors of bool and for no others, no float for
+    integers, no complex number for real tensors."""
     dtype = common_dtype(tensors)
+    if isinstance(value, bool) and dtype is not dtypes.bool_:
+        raise DTypeError(f"addr: {name} is a bool for tensors of {dtype.name}.  Expected a number.")
+    if isinstance(value, complex) and not dtype.is_complex:
+        raise DTypeError(f"addr: {name} is {value} for tensors of {dtype.name}, which are real.")
     if dtype.category < Category.FLOATING and isinstance(value, float):
         raise DTypeError(
             f"addr: {name} is {value!r} for tensors of {dtype.name}.  Expected an integer, or a "
@@ -505,8 +521,14 @@ def chain_matmul(*matrices: Any) -> Any:
 
 @public(out=Out.ABSENT, numpy_names=False)
 def broadcast_shapes(*shapes: Any) -> Shape:
-    """The shape to which tensors of these shapes broadcast (an int is a shape of one dim)."""
+    """The shape to which tensors of these shapes broadcast (an int is a shape of one dim).
+
+    Raises:
+        ShapeError: they do not; ShapeValueError: a size is negative.
+    """
     given = [integers(shape, "broadcast_shapes") for shape in shapes]
+    if any(isinstance(n, int) and n < 0 for shape in given for n in shape):
+        raise ShapeValueError("broadcast_shapes: attempting to broadcast a negative length.")
     found = common_shape(given, "broadcast_shapes")
     kinds = [type(shape) for shape in shapes if hasattr(shape, "numel")]
     return kinds[0](found) if kinds else found  # of a tensor's shape, another such shape
@@ -518,13 +540,17 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 
     Raises:
         DTypeError: the positions are not integers.
+        ArgumentValueError: a size is negative.
     """
+    shape = integers(shape, "unravel_index")
+    if any(isinstance(n, int) and n < 0 for n in shape):
+        raise ArgumentValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
     if indices.dtype.category is not dtypes.Category.INTEGER:
         raise DTypeTypeError(
             f"expected 'indices' to be integer dtype, but got {indices.dtype.name}"
         )
     found, left = [], cast(indices, dtypes.int64)
-    for n in reversed(integers(shape, "unravel_index")):
+    for n in reversed(shape):
         found.append(TABLE.remainder(left, n))
         left = TABLE.floor_divide(left, n)
     return tuple(reversed(found))

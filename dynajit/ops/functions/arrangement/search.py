@@ -15,7 +15,6 @@ from dynajit.core.errors import (
     ArgumentError,
     DTypeError,
     DTypeNotImplementedError,
-    InvalidValueError,
     ShapeError,
     ShapeIndexError,
     UnsupportedError,
@@ -423,6 +422,12 @@ def histogram(
     """
     if not input.dtype.is_floating_point:
         raise DTypeNotImplementedError(f'"histogramdd" not implemented for {input.dtype.name}')
+    _check_weight(input, weight, tuple(input.shape))
+    if is_tensor(bins) and (len(bins.shape) != 1 or not numel(tuple(bins.shape))):
+        raise ShapeError(
+            f"histogram: got edges of shape {list(bins.shape)}.  Expected one dimension, and at "
+            "least 1 element."
+        )
     x = input.detach()
     if is_tensor(bins) and bins.dtype is not input.dtype:
         raise DTypeError(
@@ -434,7 +439,7 @@ def histogram(
     else:
         bins = arguments.size(bins, "histogram")
         if bins <= 0:
-            raise InvalidValueError(f"histogram(): bins must be > 0, but got {bins}")
+            raise ShapeError(f"histogram(): bins must be > 0, but got {bins}")
         if range is not None:
             low, high = _given_range(range)
         else:
@@ -448,10 +453,33 @@ def histogram(
 
 
 def _given_range(ends: tuple[float, float]) -> tuple[float, float]:
+    if len(ends) != 2:
+        raise ShapeError(f"histogram: range has {len(ends)} elements.  Expected 2.")
     low, high = ends
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ShapeError(f"histogram: the range [{low}, {high}] is not finite")
     if low > high:
         raise ShapeError(f"histogram: min {low} should not exceed max {high}")
     return (low - 0.5, high + 0.5) if low == high else (low, high)
+
+
+def _check_weight(input: Any, weight: Any, shape: tuple[Any, ...]) -> None:
+    """
+    Raises:
+        DTypeError: the weight has another dtype than the input.
+        ShapeError: it has another shape than the points.
+    """
+    if weight is None:
+        return
+    if weight.dtype is not input.dtype:
+        raise DTypeError(
+            f"histogram: weight is {weight.dtype.name}, and input {input.dtype.name}.  Expected "
+            "the same dtype."
+        )
+    if tuple(weight.shape) != shape:
+        raise ShapeError(
+            f"histogram: weight has shape {list(weight.shape)}.  Expected {list(shape)}."
+        )
 
 
 class HistogramOfPoints(NamedTuple):
@@ -499,6 +527,7 @@ def histogramdd(
             f"torch.histogramdd: for a {count}-dimensional histogram range should have "
             f"{2 * count} elements, but got {len(range)}"
         )
+    _check_weight(input, weight, tuple(input.shape[:-1]))
     points = any_arrays.as_numpy(input.detach().array).reshape(-1, count)
     edges = [
         _edges(points[:, d], of_dim, None if range is None else range[2 * d : 2 * d + 2])
@@ -508,7 +537,7 @@ def histogramdd(
     if len(points):
         sums, _ = np.histogramdd(points, edges, density=density, weights=factors)
     else:
-        sums = np.zeros([len(one) - 1 for one in edges])
+        sums = np.full([len(one) - 1 for one in edges], np.nan if density else 0.0)
     made = tuple(
         of_dim
         if is_tensor(of_dim) and of_dim.dtype is input.dtype

@@ -239,7 +239,7 @@ def new_empty_strided(input: Any, size: Any, stride: Any, *, requires_grad: bool
     return made.requires_grad_(True) if requires_grad else made
 
 
-@public(out=Out.FACTORY)
+@public(out=Out.RANGE)
 def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
            **options: Any) -> Any:  # fmt: skip
     """`arange(end)`, `arange(start, end)`, `arange(start, end, step)`; the end is left out.
@@ -331,7 +331,7 @@ def _arange_bounds(bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any,
     return values.get("start", 0), values["end"], values.get("step", 1)
 
 
-@public(out=Out.FACTORY)
+@public(out=Out.RANGE)
 @with_integers
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None,
              requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
@@ -346,6 +346,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     if steps < 0:
         raise ArgumentRuntimeError(f"linspace: number of steps must be non-negative, got {steps}.")
     place = device_of(device)
+    _refuse_complex("linspace", dtype, start, end)
     start, end = map(float_operand, _bounds_in(dtype, start, end))
     last = float_operand(steps - 1)
     step = (end - start) / last if steps > 1 else 0.0
@@ -357,6 +358,23 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     spread_over = dtypes.default_complex() if rising.dtype.is_complex else None
     result = cast(TABLE.where(first_half, rising, falling), _dtype(dtype, spread_over))
     return _finish(result, requires_grad, options)
+
+
+def _is_complex(number: Any) -> bool:
+    return number.dtype.is_complex if is_tensor(number) else isinstance(number, complex)
+
+
+def _refuse_complex(function: str, dtype: Any, *bounds: Any) -> None:
+    """
+    Raises:
+        DTypeError: a bound is complex, and the dtype is not.
+    """
+    if dtype is None or arguments.dtype_of(dtype).is_complex or not any(map(_is_complex, bounds)):
+        return
+    raise DTypeError(
+        f"{function}: numbers between complex bounds cannot be cast to {dtype}.  Expected a "
+        "complex dtype."
+    )
 
 
 def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
@@ -374,17 +392,17 @@ def _bounds_in(dtype: Any, *bounds: Any) -> tuple[Any, ...]:
     )
 
 
-@public(out=Out.FACTORY)
+@public(out=Out.RANGE)
 @with_integers
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None,
              device: Any = None, **options: Any) -> Any:  # fmt: skip
     """`base` to the powers `linspace(start, end, steps)`; of an integer `dtype` start and end lose
     their fraction first."""
+    if isinstance(base, complex):
+        raise ArgumentError(f"logspace(base={base}): expected a real number.")
+    _refuse_complex("logspace", dtype, start, end)
     start, end = _bounds_in(dtype, start, end)
-    is_complex = any(
-        bound.dtype.is_complex if is_tensor(bound) else isinstance(bound, complex)
-        for bound in (start, end)
-    )
+    is_complex = any(map(_is_complex, (start, end)))
     wide = dtypes.complex128 if is_complex else dtypes.float64
     powers = linspace(start, end, steps, dtype=wide, device=device)
     kind = _dtype(dtype, dtypes.default_complex() if is_complex else None)
@@ -415,6 +433,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
         raise ArgumentRuntimeError("meshgrid expects a non-empty TensorList")
     if any(x.dtype is not given[0].dtype for x in given):
         raise DTypeError("meshgrid expects all tensors to have the same dtype")
+    if any(x.device != given[0].device for x in given):
+        raise DeviceError("meshgrid expects all tensors to have the same device")
     swap = indexing == "xy" and len(given) > 1
     if swap:
         given[0], given[1] = given[1], given[0]

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dynajit.core.errors import DTypeError, ShapeError, UnsupportedError
+from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError, UnsupportedError
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import SymInt
@@ -137,8 +137,13 @@ def check_count(count: int, dtype: DType, function: str) -> None:
 
     Raises:
         DTypeError: there are more.
+        DTypeNotImplementedError: the dtype is bool or complex.
     """
-    most = _last(dtype) + (dtype.category >= Category.FLOATING)
+    if dtype is dtypes.bool_ or dtype.is_complex:
+        raise DTypeNotImplementedError(
+            f"{function}: not implemented for {dtype.name}.  Expected integers or floats."
+        )
+    most = _last(dtype) + 1
     if isinstance(count, int) and count > most:
         raise DTypeError(
             f"{function}: n={count} cannot be greater than {most} for {dtype.name}.  Ask for a "

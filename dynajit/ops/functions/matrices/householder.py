@@ -115,6 +115,11 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool = True, transpose: bo
     """
     if len(input.shape) < 2 or len(input3.shape) < 2:
         raise ShapeError("torch.ormqr: input and other must have at least 2 dimensions.")
+    if tuple(input.shape[:-2]) != tuple(input3.shape[:-2]):
+        raise ShapeError(
+            f"torch.ormqr: other has batch dims {list(input3.shape[:-2])}.  Expected those of "
+            f"input, {list(input.shape[:-2])}."
+        )
     dim = -2 if left else -1
     if not agree(input3.shape[dim], input.shape[-2]):
         raise ShapeError(f"torch.ormqr: other.shape[{dim}] must be equal to input.shape[-2]")

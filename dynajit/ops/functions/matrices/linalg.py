@@ -249,14 +249,23 @@ def matrix_rank(
     if numel(tuple(A.shape)) == 0 and len(A.shape) > 1:
         return TABLE.full(0, shape=tuple(A.shape[:-2]), dtype=dtypes.int64, device=A.device)
     atol, rtol = (tol, 0.0) if tol is not None else (atol, rtol)
-    relative, absolute = _tolerance(rtol, atol, "matrix_rank")
-    if relative is None:
-        relative = float_operand(max(A.shape[-2:])) * rounding_of(A.dtype)
+    default = float_operand(max(A.shape[-2:])) * rounding_of(A.dtype)
+    if is_tensor(rtol) or is_tensor(atol):
+        if rtol is None:
+            rtol = TABLE.where(TABLE.gt(atol, 0), 0.0, default)
+        relative, absolute = (
+            unsqueeze(given, -1) if is_tensor(given) else float(given or 0.0)
+            for given in (rtol, atol)
+        )
+    else:
+        relative, absolute = _tolerance(rtol, atol, "matrix_rank")
+        relative = default if relative is None else relative
     values = TABLE.abs(eigvalsh(A)) if hermitian else svdvals(A)
     last = len(values.shape) - 1
     largest = TABLE.amax(values, dim=(last,), keepdim=True)
     least = TABLE.maximum(TABLE.mul(largest, relative), absolute)
-    return TABLE.sum(TABLE.gt(values, least), dim=(last,), keepdim=False)
+    above = TABLE.gt(values, least)
+    return TABLE.sum(above, dim=(len(above.shape) - 1,), keepdim=False)
 
 
 @public("linalg")
@@ -427,9 +436,10 @@ def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
     """The matrix P with P L U = A, of pivots.
 
     Raises:
-        ArgumentRuntimeError: these are no integers.
+        ArgumentRuntimeError: these are not int32.
+        BoundsRuntimeError: one is no row.
     """
-    if pivots.dtype.category is not dtypes.Category.INTEGER:
+    if pivots.dtype is not dtypes.int32:
         raise ArgumentRuntimeError(
             f"pivots of dtype {pivots.dtype.name}.  Expected those that lu_factor gives, in int32."
         )

@@ -229,10 +229,20 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     A listed dim of size 1 is as long as the one that it meets.
 
     Raises:
-        ShapeError: two dims that meet have other sizes.
+        ShapeError: two dims that meet have other sizes, or there are not so many.
+        ArgumentRuntimeError: `dims` is no number of dims and no pair of lists.
     """
+    if not is_integer(dims) and not (isinstance(dims, (tuple, list)) and len(dims) == 2):
+        raise ArgumentRuntimeError(
+            f"tensordot(dims={dims!r}): expected a number of dims, or two lists of dims."
+        )
     if is_integer(dims):
         dims = size(dims, "tensordot")
+        if not 0 <= dims <= min(len(a.shape), len(b.shape)):
+            raise ShapeError(
+                f"tensordot: dims={dims} of tensors with {len(a.shape)} and {len(b.shape)} dims.  "
+                "Expected 0 or more, and no more than each has."
+            )
         left = list(range(len(a.shape) - dims, len(a.shape)))
         right = list(range(dims))
     else:
@@ -335,6 +345,8 @@ def _parse_equation(equation: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
             raise ArgumentRuntimeError(
                 f"einsum({equation!r}): invalid subscript {character!r}.  Expected letters."
             )
+    if any(term.count("...") > 1 for term in terms):
+        raise ArgumentRuntimeError(f"einsum({equation!r}): a term has two ellipses.")
     widths = [rank - len(t.replace("...", "")) for t, rank in zip(terms, ranks, strict=True)]
     for term, width, rank in zip(terms, widths, ranks, strict=True):
         if width < 0 or (width > 0 and "..." not in term):

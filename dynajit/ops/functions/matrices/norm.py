@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dynajit.core.errors import ArgumentRuntimeError, DTypeError, ShapeError
+from dynajit.core.types.dtypes import promote
 from dynajit.core.types.symint import equals
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import cast
@@ -15,8 +16,10 @@ from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import conj
 from dynajit.ops.functions.matrices.linalg import inv, svdvals
+from dynajit.ops.functions.matrices.reported_failures import inv_ex
 from dynajit.ops.functions.reductions.reduction import norm as norm_of_elements
 from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, unsqueeze
+from dynajit.ops.table import dispatch
 from dynajit.ops.table.families import broadcast_shapes, normalize_dim
 from dynajit.ops.table.op_table import TABLE, Autocast
 
@@ -25,20 +28,59 @@ if TYPE_CHECKING:
 
 
 def _floating(name: str, x: Any, dtype: Any = None) -> Any:
-    x = cast(x, None if dtype is None else arguments.dtype_of(dtype))
+    """x, in the dtype that is asked for, which has to hold all that x's holds.
+
+    Raises:
+        DTypeError: it does not, or x is neither floating nor complex.
+    """
+    kind = None if dtype is None else arguments.dtype_of(dtype)
     if not x.dtype.is_floating_point and not x.dtype.is_complex:
         raise DTypeError(
             f"linalg.{name}: Expected a floating point or complex tensor as input. Got "
             f"{x.dtype.name}.  Cast it with .float()."
         )
-    return x
+    if kind is None:
+        return x
+    if kind.is_complex is not x.dtype.is_complex or promote(kind, x.dtype) is not kind:
+        raise DTypeError(
+            f"linalg.{name}(dtype={kind.name}): the input is {x.dtype.name}.  Expected a dtype as "
+            "wide, complex for a complex input and for no other."
+        )
+    return cast(x, kind)
+
+
+def _refuse_empty(x: Any, ord: float, dim: Any) -> None:
+    """
+    Raises:
+        ShapeError: a norm without identity is asked of dims without elements.
+    """
+    rank = len(x.shape)
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        if ord < 0 and any(isinstance(n, int) and n == 0 for n in x.shape):
+            raise ShapeError(f"linalg.vector_norm: the norm of order {ord} of no elements.")
+        return
+    for d in dim if isinstance(dim, (tuple, list)) else (dim,):
+        n = x.shape[normalize_dim(d, rank, "linalg.vector_norm")] if rank else 1
+        if isinstance(n, int) and n == 0:
+            raise ShapeError(
+                f"linalg.vector_norm: the norm of order {ord} along dim {d}, which has no elements."
+            )
 
 
 @public("linalg", out=Out.SAME_DTYPE)
 def vector_norm(
     x: "TensorMethods", ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """Norm of order `ord` of the elements along `dim` (all of them by default)."""
+    """Norm of order `ord` of the elements along `dim` (all of them by default).
+
+    Raises:
+        ArgumentRuntimeError: the order is complex.
+        ShapeError: it is negative or infinite, and there are no elements.
+    """
+    if isinstance(ord, complex):
+        raise ArgumentRuntimeError("linalg.vector_norm: expected a real number as the order.")
+    if isinstance(ord, (int, float)) and (ord < 0 or ord == math.inf):
+        _refuse_empty(x, ord, dim)
     return norm_of_elements(_floating("vector_norm", x, dtype), ord, dim, keepdim)
 
 
@@ -56,6 +98,8 @@ def matrix_norm(
     if len(x.shape) < 2:
         raise ShapeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     rank = len(x.shape)
+    if not isinstance(dim, (tuple, list)) or len(dim) != 2:
+        raise ShapeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
     first, second = (normalize_dim(d, rank, "linalg.matrix_norm") for d in dim)
     if first == second:
         raise ShapeError(f"linalg.matrix_norm: dims must be different. Got ({first}, {second})")
@@ -117,10 +161,18 @@ def cond(A: Any, p: Any = None) -> Any:
     if p in (None, 2, -2):
         values = svdvals(A)
         last = len(values.shape) - 1
+        if values.shape[last] == 0:
+            return TABLE.sum(values, dim=(last,), keepdim=False)
         largest = TABLE.select(values, dim=last, index=0)
         smallest = TABLE.select(values, dim=last, index=values.shape[last] - 1)
         return TABLE.div(smallest, largest) if p == -2 else TABLE.div(largest, smallest)
-    return TABLE.mul(matrix_norm(A, p), matrix_norm(inv(A), p))
+    if dispatch.is_recording():  # a launch refuses singular matrices, and this runs again
+        return TABLE.mul(matrix_norm(A, p), matrix_norm(inv(A), p))
+    inverse, info = inv_ex(A)
+    is_regular = TABLE.eq(info, 0)
+    inverse = TABLE.where(unsqueeze(unsqueeze(is_regular, -1), -1), inverse, 0.0)
+    found = TABLE.mul(matrix_norm(A, p), matrix_norm(inverse, p))
+    return TABLE.where(is_regular, found, math.nan if p == "nuc" else math.inf)
 
 
 # ---------------------------------------------------------------------------------------------

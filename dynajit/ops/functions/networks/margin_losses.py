@@ -100,6 +100,12 @@ def cosine_embedding_loss(
     return reduce_loss(TABLE, loss, reduction)
 
 
+def _reduced(loss: Any, reduction: str) -> Any:
+    """`reduce_loss`; the mean over a batch without samples is 0."""
+    is_empty = any(isinstance(n, int) and n == 0 for n in loss.shape)
+    return reduce_loss(TABLE, loss, "sum" if is_empty and reduction == "mean" else reduction)
+
+
 @public("nn.functional")
 @autocast(cpu=Autocast.FULL, cuda=Autocast.FULL)
 def multi_margin_loss(
@@ -145,7 +151,7 @@ def multi_margin_loss(
     loss = TABLE.where(TABLE.eq(wanted, numbers), 0.0, loss)
     loss = TABLE.mean(loss, dim=(1,), keepdim=False)
     loss = loss if len(input.shape) == 2 else TABLE.reshape(loss, shape=())
-    return reduce_loss(TABLE, loss, reduction)
+    return _reduced(loss, reduction)
 
 
 def _rows(input: Any, target: Any, target_rank: int, function: str) -> tuple[Any, Any]:
@@ -198,7 +204,7 @@ def multilabel_margin_loss(
     total = TABLE.sum(TABLE.where(counted, within, 0.0), dim=(1, 2), keepdim=False)
     loss = TABLE.div(total, classes)
     loss = loss if len(input.shape) == 2 else TABLE.reshape(loss, shape=())
-    return reduce_loss(TABLE, loss, reduction)
+    return _reduced(loss, reduction)
 
 
 @public("nn.functional")

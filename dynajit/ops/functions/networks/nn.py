@@ -463,6 +463,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         raise DTypeError(
             "cosine_similarity: expected common dtype to be floating point, yet it is complex"
         )
+    common = dtypes.promote(x1.dtype, x2.dtype)
+    x1, x2 = cast(x1, common), cast(x2, common)
     x1 = TABLE.div(x1, TABLE.clamp_min(norm(x1, 2, dim, keepdim=True), eps))
     x2 = TABLE.div(x2, TABLE.clamp_min(norm(x2, 2, dim, keepdim=True), eps))
     return TABLE.sum(TABLE.mul(x1, x2), dim=d, keepdim=False)
@@ -553,6 +555,19 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if mode not in ("reflect", "replicate", "circular"):
         raise ArgumentNotImplementedError(
             f"pad(mode={mode!r}): expected 'constant', 'reflect', 'replicate' or 'circular'."
+        )
+    if value:
+        raise ArgumentRuntimeError(f"pad(mode={mode!r}): this mode takes no value.")
+    if len(pad) not in (2, 4, 6) or len(input.shape) - len(pad) // 2 not in (1, 2):
+        raise ArgumentNotImplementedError(
+            f"pad(mode={mode!r}): got {len(pad)} amounts for a tensor of {len(input.shape)} dims.  "
+            "Expected two for each of 1, 2 or 3 last dims, with channels in front, or batches too."
+        )
+    lengths = tuple(input.shape)[1 if len(input.shape) - len(pad) // 2 == 2 else 0 :]
+    if any(isinstance(n, int) and n == 0 for n in lengths):
+        raise ShapeError(
+            f"pad(mode={mode!r}): expected no dims without elements but that of the batch, got "
+            f"{list(input.shape)}."
         )
     if mode == "replicate" or (mode == "reflect" and len(pad) <= 4):
         input = widened(input)

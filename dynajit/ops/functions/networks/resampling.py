@@ -15,6 +15,7 @@ from dynajit.core.errors import (
     ArgumentError,
     ArgumentNotImplementedError,
     ArgumentValueError,
+    DTypeNotImplementedError,
     ShapeError,
 )
 from dynajit.core.types import dtypes
@@ -44,6 +45,20 @@ _MODES = ("nearest", "nearest-exact", *_LINEAR, "bicubic", "area")
 _AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 
 
+def _check_dtype(input: Any, mode: str) -> None:
+    """
+    Raises:
+        DTypeNotImplementedError: the elements are neither floats nor bytes, or bytes where only
+            images have a kernel for them.
+    """
+    takes_bytes = mode.startswith("nearest") or mode in ("bilinear", "bicubic")
+    if input.dtype.is_floating_point or (takes_bytes and input.dtype is dtypes.uint8):
+        return
+    raise DTypeNotImplementedError(
+        f"interpolate(mode={mode!r}): not implemented for {input.dtype.name}.  Cast with .float()."
+    )
+
+
 @public("nn.functional")
 def interpolate(
     input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
@@ -65,6 +80,7 @@ def interpolate(
     """
     n = len(input.shape) - 2
     _check_mode(n, mode, align_corners, antialias)
+    _check_dtype(input, mode)
     old = tuple(input.shape[2:])
     new, factors = _new_sizes(old, size, scale_factor)
     if recompute_scale_factor:

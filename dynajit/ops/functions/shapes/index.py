@@ -229,10 +229,16 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     end.
 
     Raises:
+        DTypeError: with `dim`, the indices are not int64.
         ShapeError: with `dim`, input and indices have not as many dims.
     """
     if dim is None:
         return gather(reshape(input, -1), 0, reshape(indices, -1))
+    if indices.dtype is not dtypes.int64:
+        raise DTypeError(
+            "take_along_dim(): dtype of indices should be Long but got "
+            f"{indices.dtype.name}.  Cast them to int64."
+        )
     if len(input.shape) != len(indices.shape):
         raise ShapeError(
             "take_along_dim(): input and indices should have the same number of dimensions, but "
@@ -300,6 +306,8 @@ def _source_for(input: Any, index: Any, source: Any) -> Any:
     """The part of a scatter's source that its index covers; a number everywhere."""
     shape = tuple(index.shape)
     if not is_tensor(source):
+        if not input.dtype.is_complex:
+            refuse_complex(source, input.dtype, "scatter")
         return TABLE.full(source, shape=shape, dtype=input.dtype, device=input.device)
     if tuple(source.shape) == shape:
         return source
@@ -360,8 +368,20 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) 
 @public(in_place=InPlace.METHOD, method=True)
 @autocast(cpu=Autocast.WIDEST)
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
-    """input with slices along `dim` replaced at the positions in `index`."""
+    """input with slices along `dim` replaced at the positions in `index`.
+
+    Raises:
+        DTypeError: the index is not int64.
+        ShapeIndexError: it has more than one dim, or source has not as many slices.
+        BoundsError: a position is negative or too large.
+    """
     d = dim_of(input, dim, "index_copy")
+    if len(index.shape) > 1:
+        raise ShapeIndexError(
+            f"index_copy: the index has {len(index.shape)} dims.  Expected 1, or 0."
+        )
+    if index.dtype is not dtypes.int64:
+        raise DTypeError(f"index_copy: the index is {index.dtype.name}.  Expected int64.")
     index = positions_along(index)
     if not input.shape:
         return reshape(index_copy(reshape(input, 1), 0, index, reshape(source, 1)), ())
@@ -377,6 +397,8 @@ def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
             f"index_copy: source has {source.shape[d]} slices along dim {d} for an index of "
             f"{index.shape[0]}.  Expected as many."
         )
+    beyond = count_operand(TABLE, input.shape[d])
+    index = TABLE.where(TABLE.lt(index, 0), beyond, index)  # the row counts from the end
     return contiguous(TABLE.index_put(input, unsqueeze(index, 0), source, dims=(d,)))
 
 

@@ -24,6 +24,7 @@ from dynajit.core.types.symint import SymInt, agree, equals, fits_within
 from dynajit.core.types.value_types import Shape, numel
 from dynajit.ops.calls import arguments
 from dynajit.ops.calls.arguments import (
+    cast,
     constant,
     dim_of,
     is_tensor,
@@ -230,7 +231,13 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 @public(out=Out.ABSENT, method=True)
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
-    """Reversed along the given dims, as a copy."""
+    """Reversed along the given dims, as a copy.
+
+    Raises:
+        ArgumentError: no dims are given.
+    """
+    if not order and dims is None:
+        raise ArgumentError("flip() is missing dims.  Expected one, or several, or ().")
     chosen = _distinct(input, spread(order, dims), "flip")
     return TABLE.flip(input, dims=tuple(sorted(chosen)) if input.shape else ())
 
@@ -240,6 +247,8 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Elements moved by `shifts` along `dims`, those beyond the end coming back in front; always
     as a copy.  Without dims the tensor is moved as if it were flat."""
     steps = shifts if isinstance(shifts, (tuple, list)) else (shifts,)
+    if not steps:
+        raise ShapeError("roll: `shifts` required.  Expected an integer, or one per dim.")
     if dims is None or (isinstance(dims, (tuple, list)) and not dims and len(steps) == 1):
         return reshape(roll(reshape(input, -1), shifts, 0), tuple(input.shape))
     along = dims if isinstance(dims, (tuple, list)) else (dims,)
@@ -340,10 +349,18 @@ def tile(input: Any, *sizes_: Any, dims: Any = None) -> Any:
 
 @public(out=Out.ABSENT, method=True)
 def repeat_interleave(
-    input: Any, repeats: Any, dim: int | None = None, *, output_size: int | None = None
-) -> Any:
+    input: Any = None, repeats: Any = None, dim: int | None = None, *,
+    output_size: int | None = None,
+) -> Any:  # fmt: skip
     """Each element repeated `repeats` times in place; a tensor of counts needs its contents, unless
-    `output_size` says what they add up to."""
+    `output_size` says what they add up to. With counts alone: their places, each as often as its
+    count says, in the counts' dtype.
+
+    Raises:
+        ShapeError: a count is negative, or counts alone are no vector.
+    """
+    if input is None or repeats is None:
+        return _repeated_places(repeats if input is None else input, output_size)
     if dim is None:
         input, dim = reshape(input, -1), 0
     d = dim_of(input, dim, "repeat_interleave")
@@ -360,6 +377,21 @@ def repeat_interleave(
     wide = _reshaped(input, (*shape[: d + 1], 1, *shape[d + 1 :]))
     grown = TABLE.expand(wide, shape=(*shape[: d + 1], times, *shape[d + 1 :]))
     return copied_by_rows(_reshaped(grown, (*shape[:d], shape[d] * times, *shape[d + 1 :])))
+
+
+def _repeated_places(counts: Any, output_size: int | None) -> Any:
+    require_tensor(counts, "repeat_interleave", "repeats")
+    if counts.dtype not in (dtypes.int32, dtypes.int64):
+        raise DTypeNotImplementedError(
+            f"repeat_interleave: not implemented for {counts.dtype.name}.  Expected int32 or int64."
+        )
+    if len(counts.shape) != 1:
+        raise ShapeError(
+            f"repeat_interleave: repeats alone has shape {list(counts.shape)}.  Expected a vector."
+        )
+    places = TABLE.arange(0, 1, size=counts.shape[0], dtype=dtypes.int64, device=counts.device)
+    found = repeat_interleave(places, counts, 0, output_size=output_size)
+    return cast(found, counts.dtype)
 
 
 def _positions_of_counts(repeats: Any, length: Any, total: Any) -> Any:
@@ -391,6 +423,8 @@ def _counts_to_positions(repeats: Any, length: Any) -> Any:
         )
     if counts.size == 1:
         counts = counts.reshape(1).repeat(length)
+    if (counts < 0).any():
+        raise ShapeError("repeat_interleave: repeats can not be negative.")
     if counts.shape != (length,):
         raise ShapeError(
             f"repeat_interleave: repeats must have the same size as input along dim, {length}, "

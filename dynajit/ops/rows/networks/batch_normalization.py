@@ -247,6 +247,9 @@ def normalized_by_batch(input: Any, weight: Any, bias: Any, eps: float) -> Any:
             f"batch_norm: Expected more than 1 value per channel when training, got input size "
             f"{list(input.shape)}."
         )
+    if isinstance(count, int) and count == 0:  # of no values there are no statistics
+        zero = TABLE.full(0, shape=(input.shape[1],), dtype=input.dtype, device=input.device)
+        return normalized_by(input, zero, zero, weight, bias, eps)
     return TABLE.batch_norm(input, weight, bias, eps=float(eps))
 
 
