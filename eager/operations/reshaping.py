@@ -110,7 +110,7 @@ class ReshapingMethods(Fields):
         return _reshape(self, "unsqueeze_", shapes.unsqueeze, dim)
 
     def as_strided_(self, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-        """Show the memory at other sizes and strides, in place: `as_strided`."""
+        """In place: `as_strided`, the memory at other sizes and strides."""
         return _reshape(self, "as_strided_", _strided, size, stride, storage_offset)
 
     def resize_(self, *sizes: Any, size: Any = None, memory_format: Any = None) -> Any:

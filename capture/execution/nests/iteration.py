@@ -131,7 +131,7 @@ class Iteration(Operators):
             return self._is_in_range(found)
         truth = self.compare("<", found.at, found.arrays[0].rest[0])
         for array in found.arrays[1:]:
-            truth = self._both(truth, self.compare("<", found.at, array.rest[0]))
+            truth = self.both(truth, self.compare("<", found.at, array.rest[0]))
         return truth
 
     def _is_in_range(self, found: Range) -> Any:
@@ -140,14 +140,6 @@ class Iteration(Operators):
         is_upwards = self.compare(">", found.step, Literal(0))
         below, above = (as_number(self.compare(s, found.start, found.stop)) for s in "<>")
         return self.selected(is_upwards.operand, below, above)
-
-    def _both(self, a: Any, b: Any) -> Any:
-        if isinstance(a, Literal):
-            return b if a.value else a
-        if isinstance(b, Literal):
-            return a if b.value else b
-        found = self.emit("both", dtypes.bool_, a.operand, b.operand)
-        return Number(found, dtypes.bool_, True)
 
     def next_of(self, found: Iterable) -> list[Any]:
         """The iterator behind its next item, and the item."""

@@ -334,16 +334,18 @@ class Operators:
         for item in items:
             if not isinstance(item, Literal) or item.value != item.value:
                 raise NotNest
-            found = self._either(found, self.truth(self.compare("==", value, item)))
+            found = self._joined("either", True, found, self.truth(self.compare("==", value, item)))
         return found
 
-    def _either(self, a: Any, b: Any) -> Any:
-        if isinstance(a, Literal):
-            return a if a.value else b
-        if isinstance(b, Literal):
-            return b if b.value else a
-        found = self.emit("either", dtypes.bool_, a.operand, b.operand)
-        return Number(found, dtypes.bool_, True)
+    def both(self, a: Any, b: Any) -> Any:
+        """Whether two truths hold, which nothing raises that computes them."""
+        return self._joined("both", False, a, b)
+
+    def _joined(self, operation: str, decides: bool, a: Any, b: Any) -> Any:
+        for truth, other in ((a, b), (b, a)):
+            if isinstance(truth, Literal):
+                return truth if bool(truth.value) is decides else other
+        return Number(self.emit(operation, dtypes.bool_, a.operand, b.operand), dtypes.bool_, True)
 
     def _compared(self, operation: str, a: Number, b: Number) -> Register:
         is_whole = all(n.dtype.category < Category.FLOATING for n in (a, b))

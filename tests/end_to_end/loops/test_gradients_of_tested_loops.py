@@ -8,6 +8,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import AutogradError
+from tests.end_to_end.loops.test_gradients_of_run_time_counts import same
 
 pytestmark = pytest.mark.one_python
 
@@ -135,16 +136,6 @@ def results(
     plain = [x.detach() if isinstance(x, dj.Tensor) else x for x in found]
     return [*plain, *(x.requires_grad for x in found if isinstance(x, dj.Tensor)),
             *(x.grad for x in given)]  # fmt: skip
-
-
-def same(expected: list[Any], found: list[Any], tolerance: float = 1e-8) -> None:
-    for a, b in zip(expected, found, strict=True):
-        assert type(a) is type(b)
-        if not isinstance(a, dj.Tensor):
-            assert a == b
-            continue
-        assert a.dtype is b.dtype
-        np.testing.assert_allclose(b.numpy(), a.numpy(), tolerance, tolerance * 1e-2)
 
 
 @pytest.mark.parametrize(("function", "args"), ONE_LOOP)
