@@ -42,7 +42,7 @@ from dynajit.capture.execution.nests.values import (
     numbers_in,
     with_numbers,
 )
-from dynajit.capture.guards.parts import place_of, rely_on_code
+from dynajit.capture.guards.parts import part, place_of, rely_on_code
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.opcodes import HANDLERS as OPCODES
@@ -543,8 +543,6 @@ class Flow(Iteration):
     def _call(self, state: State, instruction: Instruction) -> bool:
         count, names = instruction.argument
         stack = state[-1].stack
-        if names:
-            raise NotNest
         arguments = stack[len(stack) - count :]
         del stack[len(stack) - count :]
         below = stack[-2:]
@@ -557,9 +555,11 @@ class Flow(Iteration):
         self._machine.recorder.use(callee.value)
         target = callee.value.object
         if isinstance(target, CompiledFunction):
-            return self._inline(state, Known(target.__wrapped__), arguments)
+            return self._inline(state, Known(target.__wrapped__), arguments, names)
         if isinstance(target, FunctionType):
-            return self._inline(state, callee.value, arguments)
+            return self._inline(state, callee.value, arguments, names)
+        if names:
+            raise NotNest
         if target is builtins.min or target is builtins.max:
             is_least = target is builtins.min
             return self._extreme(state, is_least, arguments, below)
@@ -629,19 +629,59 @@ class Flow(Iteration):
         state[-1].stack.append(best)
         return False
 
-    def _inline(self, state: State, callee: Known, arguments: list[Any]) -> bool:
-        """A function of the program's: its blocks are those of the nest."""
+    def _inline(
+        self, state: State, callee: Known, arguments: list[Any], names: Sequence[str]
+    ) -> bool:
+        """A function of the program's: its blocks are those of the nest.
+
+        Args:
+            names: of the last arguments.
+        """
         frame = self._frame_of(callee)
-        code = frame.code
-        if len(arguments) != code.co_argcount or len(state) > MOST_DEPTH:
+        if len(state) > MOST_DEPTH:
             raise NotNest
         stored = {item.argument for item in frame.body if item.operation == "STORE_FAST"}
         locals = {
             name: _kept(value, False) if name in stored else value
-            for name, value in zip(code.co_varnames, arguments, strict=False)
+            for name, value in self._bound(callee, arguments, names).items()
         }
         state.append(Activation(frame, locals, [], 0))
         return False
+
+    def _bound(self, callee: Known, arguments: list[Any], names: Sequence[str]) -> dict[str, Any]:
+        """The parameters of a function as a call binds them.
+
+        Raises:
+            NotNest: it does not.
+        """
+        code = callee.object.__code__
+        first = len(arguments) - len(names)
+        named = dict(zip(names, arguments[first:], strict=True))
+        parameters = code.co_varnames[: code.co_argcount]
+        found = dict(zip(parameters, arguments[:first], strict=False))
+        accepted = parameters[code.co_posonlyargcount :]
+        if first > len(parameters) or any(n in found or n not in accepted for n in named):
+            raise NotNest
+        found |= named
+        if len(found) < len(parameters):
+            defaults = self._defaults(callee)
+            if len(defaults) > len(parameters):
+                raise NotNest
+            behind = parameters[len(parameters) - len(defaults) :]
+            found = dict(zip(behind, defaults, strict=True)) | found
+        if len(found) < len(parameters):
+            raise NotNest
+        return found
+
+    def _defaults(self, callee: Known) -> Sequence[Any]:
+        """What a function has for parameters that a call leaves out."""
+        known = self._outer.get((id(callee.object), "defaults"))
+        if known is None:
+            placed = part(self._machine, callee, "__defaults__")
+            self._machine.recorder.use(placed)
+            known = self._inputs.convert(placed)
+            self._outer[id(callee.object), "defaults"] = known
+        return known.items if isinstance(known, Group) else ()
 
     def _frame_of(self, callee: Known) -> Frame:
         function = callee.object

@@ -332,6 +332,20 @@ def extremes_of_classes(x, y, z):
     return out
 
 
+def scaled(v, k=2, /, b=1.5, *, unused=None):
+    return v * k + b
+
+
+def shifted(v, k=2, b=1.5):
+    return v * k + b
+
+
+def with_defaults(x):
+    for i in range(len(x)):
+        x[i] = shifted(x[i]) + shifted(x[i], b=x[i]) - shifted(k=3, v=x[i])
+    return x
+
+
 def counted(x):
     count, place = 0, -1
     for i in range(len(x)):
@@ -377,6 +391,7 @@ NESTS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (collatz, (np.arange(1, 30),)),
     (checksum, (R.integers(0, 255, 40),)),
     (counted, (R.random(40),)),
+    (with_defaults, (R.random(12),)),
     (alignment, (R.integers(0, 4, 15), R.integers(0, 4, 12))),
     (extremes_of_classes, (R.random(9), R.integers(-2, 3, 9), R.random(9).astype(np.float32))),
     (wraps, (R.integers(0, 1 << 30, 20).astype(np.int32),)),
@@ -418,6 +433,30 @@ def test_loops_over_elements_are_nests(function: Callable[..., Any], args: Any) 
     for _ in range(2):
         assert same(expected, outcome(compiled, args))
     assert loops_of(function, *fresh(args)) >= 1
+
+
+def a_parameter_twice(x):
+    for i in range(len(x)):
+        x[i] = shifted(x[i], 1, v=2)
+    return x
+
+
+def a_parameter_too_few(x):
+    for i in range(len(x)):
+        x[i] = shifted(b=x[i])
+    return x
+
+
+def a_parameter_by_keyword_alone(x):
+    for i in range(len(x)):
+        x[i] = scaled(x[i], 3, unused=i)
+    return x
+
+
+def by_position_alone(x):
+    for i in range(len(x)):
+        x[i] = scaled(x[i], k=3)
+    return x
 
 
 def too_far(x):
@@ -478,7 +517,8 @@ UNUSUAL = np.array([0.5, 3.5, -1.0, 0.0, 7.0, 2.0])
 @pytest.mark.parametrize(
     "function",
     [too_far, too_far_down, by_data_too_far, divided, rooted, too_large, not_whole, checked,
-     larger_and_larger],
+     larger_and_larger, a_parameter_twice, a_parameter_too_few, by_position_alone,
+     a_parameter_by_keyword_alone],
 )  # fmt: skip
 def test_what_a_nest_cannot_say_is_left_to_python(function: Callable[..., Any]) -> None:
     """Errors have Python's messages, and memory is as Python leaves it."""
@@ -561,6 +601,14 @@ def test_sizes_that_vary_need_few_versions() -> None:
         a, b = R.random((n, n + 1)), R.random((n + 1, n - 2))
         assert same(matrix_product(a, b), compiled(a, b))
     assert compiled.entry_count == 2
+
+
+def test_defaults_are_those_of_the_moment(monkeypatch) -> None:
+    compiled = dj.compile(with_defaults)
+    for defaults in ((2, 1.5), (3, 0.5), (4, np.float32(2))):
+        monkeypatch.setattr(shifted, "__defaults__", defaults)
+        args = (np.array([0.25, 0.5, 0.75, 1.0]),)
+        assert same(outcome(with_defaults, args), outcome(compiled, args))
 
 
 def test_a_nest_that_never_ends_is_interrupted() -> None:
