@@ -95,7 +95,7 @@ CASES: Final[dict[str, Case]] = {
     "an arm that is not chosen": (lambda x, i: dj.where(x > 9, x // i, x),
                                   (I, T([1, 2])), (I, T([1, 0]))),
     # -- library functions
-    "positions of more dims": (
+    "dynajit/ops/functions/arrangement/arrangement.py: tensor_split": (
         lambda x, i: dj.tensor_split(x, i), (X, T([1, 2])), (X, T([[1, 2]]))),
     "dynajit/ops/functions/creation/creation.py: _check_distribution": (
         lambda p: dj.multinomial(p, 1), (X,), (X - 1,)),
@@ -130,9 +130,15 @@ CASES: Final[dict[str, Case]] = {
         lambda x: dj.histc(x, 3), (X,), (X * NAN,)),
     "edges": (
         lambda x: dj.histogram(x, 3), (X,), (X * NAN,)),
+    "dynajit/ops/functions/matrices/linalg.py: given_permutation": (
+        lambda x, p: dj.lu_unpack(x, p)[0], (EYE, T([2, 2], dtype=dj.int32)),
+        (EYE, T([1, 7], dtype=dj.int32))),
+    "a pivot that is no row": (
+        lambda x, p: dj.lu_unpack(x, p)[0], (EYE, T([1, 2], dtype=dj.int32)),
+        (EYE, T([0, 2], dtype=dj.int32))),
     "dynajit/ops/functions/arrangement/segment.py: _check": (
         lambda x, n: dj.segment_reduce(x, "sum", lengths=n), (X, T([1, 2])), (X, T([1, 3]))),
-    "counts": (
+    "dynajit/ops/functions/shapes/shape.py: _counts_to_positions": (
         lambda x, n: x.repeat_interleave(n), (X, T([1, 2, 0])), (X, T([1, -2, 0]))),
     "dynajit/ops/functions/shapes/shape.py: _positions_of_counts": (
         lambda x, n: x.repeat_interleave(n, output_size=3), (X, T([1, 2, 0])), (X, T([1, 3, 0]))),
@@ -200,8 +206,7 @@ LEFT_OUT: Final = {
     "eager/tape/node.py: unpack": "of backward, in eager execution",
     "eager/files/reading.py: _storage": _RUNS_EAGERLY,
     "eager/operations/duals.py: _windowed": _RUNS_EAGERLY,
-    "eager/tensor/convert.py: _converted": "of Python's data, which is not a tensor",
-    "eager/tensor/creation.py: asarray": _OF_OBJECTS,
+    "eager/tensor/convert.py: _whole": "of Python's data, which is not a tensor",
     "eager/backward/gradcheck.py: _check": _RUNS_EAGERLY,
     "eager/operations/writes/refusals.py: check_writable": _OF_OBJECTS,
     "eager/operations/writes/assignment.py: set_item": _OF_OBJECTS,
@@ -318,6 +323,7 @@ RECORDING: Final = {
     "dynajit/amp/grad_scaler.py: step": "what is found is chosen by, not asked for",
     "dynajit/distributions/constraints.py: are_met": "a factorization checks in place of its steps",
     "dynajit/distributions/wishart.py: _check_freedom": "a warning",
+    "dynajit/ops/functions/matrices/norm.py: cond": "a singular matrix is refused, and runs again",
     "dynajit/ops/functions/matrices/matrix.py: _is_one_row": "a row or its parts, both checked",
     "dynajit/ops/calls/arguments.py: category_of": "a number that is known at run time",
     "dynajit/ops/calls/arguments.py: is_number": "a number that is known at run time",

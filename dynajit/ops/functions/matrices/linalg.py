@@ -6,7 +6,12 @@ what the rows of `factorizations` give.
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dynajit.core.errors import ArgumentRuntimeError, ShapeError, UnsupportedError
+from dynajit.core.errors import (
+    ArgumentRuntimeError,
+    BoundsRuntimeError,
+    ShapeError,
+    UnsupportedError,
+)
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, equals
 from dynajit.core.types.value_types import numel
@@ -18,6 +23,7 @@ from dynajit.ops.calls.arguments import (
     with_integers,
 )
 from dynajit.ops.calls.autocast import autocast
+from dynajit.ops.calls.contents import occurs
 from dynajit.ops.calls.placing import by_columns, contiguous, copied_by_columns, copied_by_rows
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.creation.creation import eye
@@ -432,8 +438,8 @@ def lu_factor(A: Any, *, pivot: bool = True) -> LU:
     return LU(copied_by_columns(part(TABLE, both, -1, 0, n)), pivots)
 
 
-def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
-    """The matrix P with P L U = A, of pivots.
+def given_permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
+    """`permutation` of pivots that a program gives.
 
     Raises:
         ArgumentRuntimeError: these are not int32.
@@ -443,6 +449,16 @@ def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
         raise ArgumentRuntimeError(
             f"pivots of dtype {pivots.dtype.name}.  Expected those that lu_factor gives, in int32."
         )
+    if occurs(TABLE.logical_or(TABLE.lt(pivots, 1), TABLE.gt(pivots, m))):
+        raise BoundsRuntimeError(
+            f"a pivot is none of the rows, which count from 1 to {m}.  Expected what lu_factor "
+            "gives."
+        )
+    return permutation(pivots, m, dtype)
+
+
+def permutation(pivots: Any, m: int, dtype: dtypes.DType) -> Any:
+    """The matrix P with P L U = A, of pivots."""
     numbers = TABLE.arange(0, 1, size=m, dtype=dtypes.int64, device=pivots.device)
     order = TABLE.pivot_order(pivots, rows=m)
     return cast(TABLE.eq(unsqueeze(order, -2), unsqueeze(numbers, -1)), dtype)
@@ -469,7 +485,7 @@ def lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool =
     """x with A x = B of the factors of A; `left=False`: x A = B; `adjoint`: of A^H."""
     if not left:
         return contiguous(adjoint_of(lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint)))
-    places = permutation(pivots, LU.shape[-1], LU.dtype)
+    places = given_permutation(pivots, LU.shape[-1], LU.dtype)
     if adjoint:
         turned = adjoint_of(LU)
         inner = TABLE.triangular_solve(turned, B, upper=False, unit=False)

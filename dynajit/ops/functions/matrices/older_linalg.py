@@ -16,8 +16,8 @@ from dynajit.ops.functions.matrices import linalg
 from dynajit.ops.functions.matrices.linalg import (
     LU,
     PLU,
+    given_permutation,
     lu_factor,
-    permutation,
     solve_triangular,
     triangles_of,
 )
@@ -173,5 +173,5 @@ def lu_unpack(
         raise UnsupportedError(
             "lu_unpack: parts alone are not available.  Leave unpack_data and unpack_pivots True."
         )
-    places = permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype)
+    places = given_permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype)
     return PLU(places, *triangles_of(LU_data))
