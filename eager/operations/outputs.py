@@ -11,22 +11,29 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import (
     ArgumentError,
     AutogradError,
     DeviceError,
     DTypeError,
     DTypeTypeError,
+    ShapeError,
     UnsupportedError,
 )
 from dynajit.core.types.dtypes import Category
 from dynajit.eager._tensor import TensorBase, is_grad_enabled
 from dynajit.eager.modes.grad_mode import no_grad
-from dynajit.eager.operations.duals import is_dual
+from dynajit.eager.operations.duals import has_overlap, is_dual
 from dynajit.eager.operations.mirrored_views import store
 from dynajit.eager.operations.reshaping import resized
 from dynajit.eager.operations.writes.commit import write
-from dynajit.eager.operations.writes.refusals import check_writable, refuse_partial_overlap
+from dynajit.eager.operations.writes.refusals import (
+    MSG_OVERLAP,
+    MSG_PARTIAL_OVERLAP,
+    check_writable,
+    refuse_partial_overlap,
+)
 from dynajit.ops.calls.autocast import disabled
 from dynajit.ops.table.op_table import TABLE
 
@@ -70,6 +77,8 @@ def write_into(
             _check(target, value, name, casts and not isinstance(result, tuple))
             if tuple(target.shape) == tuple(value.shape):
                 refuse_partial_overlap(target, _tensors(operands), name)
+            elif target._base is not None:
+                _check_resized_view(target, tuple(value.shape), _tensors(operands), name)
         for target, value in zip(targets, results, strict=True):
             _store(target, value, name, warns)
     if not isinstance(result, tuple):
@@ -130,6 +139,22 @@ def _check(target: Any, value: Any, name: str, casts: bool) -> None:
             )
     if tuple(target.shape) == tuple(value.shape):
         check_writable(target, name)
+
+
+def _check_resized_view(
+    target: Any, shape: tuple[int, ...], operands: Iterator[Any], name: str
+) -> None:
+    """Refuse other sizes of a view that repeats elements, or that then shares some with operands.
+
+    Raises:
+        ShapeError: it does.
+    """
+    if has_overlap(target._memory):
+        raise ShapeError(MSG_OVERLAP.format(name=name))
+    flat = any_arrays.flat_memory(target._memory)[target.storage_offset() :][: math.prod(shape)]
+    for operand in operands:
+        if operand is not target and any_arrays.overlap_partly(flat, operand._memory):
+            raise ShapeError(MSG_PARTIAL_OVERLAP.format(name=name))
 
 
 def _store(target: Any, value: Any, name: str, warns: bool) -> None:

@@ -300,6 +300,8 @@ a, b = ones(3)
 iter(ones(()))
 ones(3) in 5
 "a" in ones(3)
+i = tensor([2, 1, 0]); L.gather(tensor([5, 6, 7]), 0, i[1:], out=i[:1])
+L.index_select(ones(3, 6), 1, tensor([0, 1]), out=ones(6).expand(2, 6))
 ones(3).index_select(0, tensor([5]))
 ones(3).index_select(1, tensor([0]))
 ones(3).index_select(0, tensor([0.5]))
