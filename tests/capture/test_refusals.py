@@ -215,6 +215,7 @@ LEFT_OUT: Final = {
     "eager/operations/writes/commit.py: array_for": _OF_OBJECTS,
     "eager/operations/writes/refusals.py: refuse_partial_overlap": _OF_OBJECTS,
     "eager/operations/layout.py: view": _OF_OBJECTS,
+    "eager/operations/outputs.py: _check_resized_view": _OF_OBJECTS,
     "eager/modes/random.py: set_state": _RUNS_EAGERLY,
     "eager/tensor/tensor.py: numpy": _OF_OBJECTS,
     "eager/tensor/tensor.py: __cuda_array_interface__": _OF_OBJECTS,
