@@ -134,13 +134,12 @@ def test_sizes_that_the_code_forces_are_left_to_python_in_the_end(
         return x.sum() + sum(part * 2 for part in y.unbind(0))
 
     compiled = dj.compile(function)
-    counts = []
     for i in range(2, 60):
         x, y = dj.ones(3), dj.arange(i).float()
         assert function(x, y).item() == compiled(x, y).item()
-        counts.append(compile_count())
 
-    assert counts[20] == counts[-1], compiled.report()
+    # Some may be tried again, where the collector or a finalizer changes what was looked at.
+    assert compile_count() <= 20, compiled.report()
 
 
 class Config:
