@@ -6,8 +6,8 @@ values. It may do so in any loop whose turn, short loops in it written out, has 
 An empty `asm` in the turn leaves that loop, and no other, as it is; reads without a condition and
 reads of which a turn has one are right.
 
-Contract: `guarded` gives back the lines of a kernel with `BARRIER` where it is needed; `barred` says
-which blocks of a loop nest begin with it.
+Contract: `guarded` gives back the lines of a kernel with `BARRIER` where it is needed; `barred`
+says which blocks of a loop nest begin with it.
 """
 
 import re
