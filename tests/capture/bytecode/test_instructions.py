@@ -314,7 +314,8 @@ def test_turns_of_a_while_are_told_from_what_follows_a_handler():
         len(decode(f.__code__).while_loops)
         for f in (handled, handled_in_turns, handled_in_a_while, two)
     ]
-    assert [0, 0, 2, 3] == counts  # `continue` goes to the test in front of the turns
+    # Up to 3.13 `continue` goes to the test in front of the turns: that is a head, too.
+    assert [0, 0, 1 if sys.version_info >= (3, 14) else 2, 3] == counts
 
 
 def test_a_body_is_made_once_and_dies_with_its_code():
