@@ -122,17 +122,23 @@ def leaves(args: tuple[dj.Tensor, ...], needing: int = -1) -> list[dj.Tensor]:
 
 
 def results(
-    function: Callable[..., Any], args: tuple[dj.Tensor, ...], n: int, needing: int = -1
+    function: Callable[..., Any], args: tuple[dj.Tensor, ...], last: Any, needing: int = -1
 ) -> list[Any]:
-    """What a call gives, then the gradients of its arguments."""
+    """What a call gives, which of it needs a gradient, then the gradients of its arguments.
+
+    Args:
+        last: argument: a number of turns, or what ends them.
+        needing: bits of the arguments that need a gradient.
+    """
     given = leaves(args, needing)
-    found = function(*given, n)
+    found = function(*given, last)
     found = found if isinstance(found, tuple) else (found,)
-    parts = [x for x in found if isinstance(x, dj.Tensor) and x.requires_grad]
+    tensors = [x for x in found if isinstance(x, dj.Tensor)]
+    parts = [x for x in tensors if x.requires_grad]
     if parts:
         sum((place + 1.0) * x.sum() for place, x in enumerate(parts)).backward()
     plain = [x.detach() if isinstance(x, dj.Tensor) else x for x in found]
-    return [*plain, *(x.grad for x in given)]
+    return [*plain, *(x.requires_grad for x in tensors), *(x.grad for x in given)]
 
 
 def same(expected: list[Any], found: list[Any], tolerance: float = 1e-8) -> None:

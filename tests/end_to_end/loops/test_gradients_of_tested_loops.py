@@ -8,7 +8,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.core.errors import AutogradError
-from tests.end_to_end.loops.test_gradients_of_run_time_counts import same
+from tests.end_to_end.loops.test_gradients_of_run_time_counts import leaves, results, same
 
 pytestmark = pytest.mark.one_python
 
@@ -118,24 +118,6 @@ def in_turns(x, w, tolerance):
         while z.abs().max() > 0.1 + tolerance:
             z = z * 0.5 + 0.01 * w.sum()
     return z
-
-
-def leaves(args: tuple[dj.Tensor, ...]) -> list[dj.Tensor]:
-    return [x.detach().clone().requires_grad_() for x in args]
-
-
-def results(
-    function: Callable[..., Any], args: tuple[dj.Tensor, ...], tolerance: float
-) -> list[Any]:
-    """What a call gives, then the gradients of its arguments."""
-    given = leaves(args)
-    found = function(*given, tolerance)
-    found = found if isinstance(found, tuple) else (found,)
-    parts = [x for x in found if isinstance(x, dj.Tensor) and x.requires_grad]
-    sum((place + 1.0) * x.sum() for place, x in enumerate(parts)).backward()
-    plain = [x.detach() if isinstance(x, dj.Tensor) else x for x in found]
-    return [*plain, *(x.requires_grad for x in found if isinstance(x, dj.Tensor)),
-            *(x.grad for x in given)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("function", "args"), ONE_LOOP)

@@ -49,7 +49,7 @@ def _floating(name: str, x: Any, dtype: Any = None) -> Any:
     return cast(x, kind)
 
 
-def _refuse_empty(x: Any, ord: float, dim: Any) -> None:
+def _refuse_empty(x: "TensorMethods", ord: float, dim: Any) -> None:
     """
     Raises:
         ShapeError: a norm without identity is asked of dims without elements.
