@@ -1,4 +1,4 @@
-"""`compile_count`: how often something was compiled."""
+"""`compile_count`: how often something was compiled; `compiled_names`: what."""
 
 import threading
 from collections.abc import Callable
@@ -10,10 +10,11 @@ from dynajit.capture.entry import cache
 
 
 @pytest.fixture
-def compile_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Compiles so far in this test: of functions, rests and callees.
+def compiled_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what was compiled so far in this test: functions, rests and callees.
 
     In its thread and in those that it starts: what an earlier test has left in others may go on.
+    What it has left to the collector may end in this thread, and is among them.
     """
     names: list[str] = []
     left = set(threading.enumerate()) - {threading.current_thread()}
@@ -25,4 +26,10 @@ def compile_count(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         return original(self, *arguments)
 
     monkeypatch.setattr(cache.FunctionCache, "_compile", counted)
-    return lambda: len(names)
+    return names
+
+
+@pytest.fixture
+def compile_count(compiled_names: list[str]) -> Callable[[], int]:
+    """How much was compiled so far in this test: see `compiled_names`."""
+    return lambda: len(compiled_names)

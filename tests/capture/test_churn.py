@@ -128,7 +128,7 @@ def test_what_was_left_to_python_is_forgotten_with_the_versions() -> None:
 
 
 def test_sizes_that_the_code_forces_are_left_to_python_in_the_end(
-    compile_count: Callable[[], int],
+    compiled_names: list[str],
 ) -> None:
     def function(x: Any, y: Any) -> Any:
         return x.sum() + sum(part * 2 for part in y.unbind(0))
@@ -138,8 +138,8 @@ def test_sizes_that_the_code_forces_are_left_to_python_in_the_end(
         x, y = dj.ones(3), dj.arange(i).float()
         assert function(x, y).item() == compiled(x, y).item()
 
-    # Some may be tried again, where the collector or a finalizer changes what was looked at.
-    assert compile_count() <= 20, compiled.report()
+    own = [name for name in compiled_names if name.startswith(function.__qualname__)]
+    assert len(own) <= 10, compiled_names
 
 
 class Config:
