@@ -35,8 +35,10 @@ def pytest_collection_finish() -> None:
     """Modules and tests stay to the end: collections of garbage need not look at them each time.
 
     Those of the whole suite, with PyTorch, are a million objects, and tests of what is forgotten
-    collect hundreds of times.
+    collect hundreds of times. Hypothesis looks for what refers to its generator of numbers, once,
+    when the first generated example runs, and would not find it among what stays: that is now.
     """
+    _first_generated_example()
     _keep_what_is_there()
 
 
@@ -45,6 +47,11 @@ def _what_a_module_leaves_is_kept() -> Iterator[None]:
     """What tests leave stays, too: functions of a module, compiled, and reports."""
     yield
     _keep_what_is_there()
+
+
+@hypothesis.given(hypothesis.strategies.none())
+def _first_generated_example(_: None) -> None:
+    """Runs for what Hypothesis sets up with it."""
 
 
 def _keep_what_is_there() -> None:
