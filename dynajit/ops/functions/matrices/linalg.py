@@ -91,15 +91,21 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+def require_square(A: Any, name: str) -> None:
+    """Raises:
+    ShapeError: A are no square matrices.
+    """
+    if len(A.shape) < 2 or not agree(A.shape[-1], A.shape[-2]):
+        raise ShapeError(
+            f"{name}: A must be batches of square matrices, but they are {list(A.shape)}"
+        )
+
+
 @public("linalg")
 @with_integers
 def matrix_power(A: Any, n: int) -> Any:
     """A multiplied with itself n times; with a negative n its inverse."""
-    if len(A.shape) < 2 or not agree(A.shape[-1], A.shape[-2]):
-        raise ShapeError(
-            "linalg.matrix_power: A must be batches of square matrices, but they are "
-            f"{list(A.shape)}"
-        )
+    require_square(A, "linalg.matrix_power")
     if n == 0:
         unit = eye(A.shape[-1], dtype=A.dtype, device=A.device)
         return unchanged_by(TABLE.clone(TABLE.expand(unit, shape=tuple(A.shape))), A)

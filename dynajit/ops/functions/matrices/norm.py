@@ -15,7 +15,7 @@ from dynajit.ops.calls.arguments import cast
 from dynajit.ops.calls.autocast import autocast
 from dynajit.ops.calls.public import Out, public
 from dynajit.ops.functions.elements.complex import conj
-from dynajit.ops.functions.matrices.linalg import inv, svdvals
+from dynajit.ops.functions.matrices.linalg import inv, require_square, svdvals
 from dynajit.ops.functions.matrices.reported_failures import inv_ex
 from dynajit.ops.functions.reductions.reduction import norm as norm_of_elements
 from dynajit.ops.functions.shapes.shape import movedim, reshape, sliced, unsqueeze
@@ -157,10 +157,20 @@ def norm(
 @public("linalg")
 @autocast(cpu=Autocast.FULL)
 def cond(A: Any, p: Any = None) -> Any:
-    """Condition numbers: by singular values (p 2, -2 or None), or norm(A) * norm(inv(A))."""
-    if p in (None, 2, -2):
+    """Condition numbers: by singular values for p 2, -2, "nuc" or None, else norm(A) norm(inv(A)).
+
+    Raises:
+        ShapeError: A are no square matrices, and p is none of 2, -2 and None.
+    """
+    if p == "nuc":
+        require_square(A, "linalg.cond")
+    if p in (None, 2, -2, "nuc"):
         values = svdvals(A)
         last = len(values.shape) - 1
+        if p == "nuc":
+            inverse = TABLE.reciprocal(values)
+            sums = (TABLE.sum(x, dim=(last,), keepdim=False) for x in (values, inverse))
+            return TABLE.mul(*sums)
         if values.shape[last] == 0:
             return TABLE.sum(values, dim=(last,), keepdim=False)
         largest = TABLE.select(values, dim=last, index=0)
@@ -172,7 +182,7 @@ def cond(A: Any, p: Any = None) -> Any:
     is_regular = TABLE.eq(info, 0)
     inverse = TABLE.where(unsqueeze(unsqueeze(is_regular, -1), -1), inverse, 0.0)
     found = TABLE.mul(matrix_norm(A, p), matrix_norm(inverse, p))
-    return TABLE.where(is_regular, found, math.nan if p == "nuc" else math.inf)
+    return TABLE.where(is_regular, found, math.inf)
 
 
 # ---------------------------------------------------------------------------------------------
