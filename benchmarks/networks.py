@@ -1,9 +1,10 @@
-"""Whole convolutional networks in evaluation, beside PyTorch: eager, and compiled by both.
+"""Whole convolutional networks in evaluation and training, beside PyTorch: eager, and compiled by
+both.
 
 Run: `python -m benchmarks networks --compare torch`. Every network is written once over a namespace
-`m` (dynajit or torch) and gets the same numbers in both, running statistics included. The figures
-are the fastest of interleaved rounds, with one thread and with all cores; ratios are to dynajit
-compiled.
+`m` (dynajit or torch) and gets the same numbers in both, running statistics included. A step of
+training is the mean square of the result, `backward` and SGD with momentum. The figures are the
+fastest of interleaved rounds, with one thread and with all cores; ratios are to dynajit compiled.
 """
 
 import math
@@ -11,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -205,6 +207,29 @@ def efficientnet(m: Any) -> Any:
     return m.nn.Sequential(*layers)
 
 
+def srgan(m: Any, width: int = 64, count: int = 16) -> Any:
+    """The generator: residual blocks between convolutions of 9x9, and twice the double size.
+
+    Source: C. Ledig et al., "Photo-Realistic Single Image Super-Resolution Using a Generative
+    Adversarial Network", arXiv:1609.04802.
+    """
+
+    def block() -> Any:
+        first, second = normed(m, width, width, 3), normed(m, width, width, 3)
+        parts = m.nn.Sequential(first, m.nn.PReLU(), second)
+        return residual(m, parts, m.nn.Identity(), m.nn.Identity())
+
+    def larger() -> list[Any]:
+        wider = m.nn.Conv2d(width, 4 * width, 3, padding=1)
+        return [wider, m.nn.PixelShuffle(2), m.nn.PReLU()]
+
+    blocks = m.nn.Sequential(*(block() for _ in range(count)), normed(m, width, width, 3))
+    whole = residual(m, blocks, m.nn.Identity(), m.nn.Identity())
+    first = [m.nn.Conv2d(3, width, 9, padding=4), m.nn.PReLU()]
+    last = m.nn.Conv2d(width, 3, 9, padding=4)
+    return m.nn.Sequential(*first, whole, *larger(), *larger(), last)
+
+
 NETWORKS = {
     "ResNet-18": Network(lambda m: resnet(m, (2, 2, 2, 2), False), (3, 224, 224)),
     "ResNet-50": Network(lambda m: resnet(m, (3, 4, 6, 3), True), (3, 224, 224)),
@@ -212,6 +237,7 @@ NETWORKS = {
     "VGG": Network(vgg, (3, 112, 112)),
     "ConvNeXt": Network(convnext, (3, 224, 224)),
     "EfficientNet": Network(efficientnet, (3, 224, 224)),
+    "SRGAN": Network(srgan, (3, 32, 32), (1,)),
 }
 
 
@@ -228,9 +254,9 @@ def made(m: Any, network: Network) -> Any:
     return model.eval()
 
 
-def programs(network: Network, batch: int, torch: Any) -> Iterator[tuple[str, Program]]:
+def evaluations(network: Network, batch: int, torch: Any) -> Iterator[tuple[str, Program]]:
     """Name -> a call without gradients; of PyTorch's too, unless `torch` is None."""
-    image = np.random.default_rng(SEED).standard_normal((batch, *network.shape), dtype=np.float32)
+    image = _image(network, batch)
     x = dj.from_numpy(image)
     model = made(dj, network)
     compiled = dj.compile(model)
@@ -242,6 +268,40 @@ def programs(network: Network, batch: int, torch: Any) -> Iterator[tuple[str, Pr
     yield "torch", torch.no_grad()(lambda: other(y))
     faster = torch.compile(other)
     yield "torch.compile", torch.no_grad()(lambda: faster(y))
+
+
+def steps(network: Network, batch: int, torch: Any) -> Iterator[tuple[str, Program]]:
+    """Name -> a step of training; of PyTorch's too, unless `torch` is None.
+
+    Ours is compiled whole, PyTorch's is its network compiled and its optimiser as it is.
+    """
+    image = _image(network, batch)
+    x = dj.from_numpy(image)
+    yield "compiled", partial(dj.compile(_step(dj, made(dj, network).train())), x)
+    yield "eager", partial(_step(dj, made(dj, network).train()), x)
+    if torch is None:
+        return
+    y = torch.from_numpy(image)
+    yield "torch", partial(_step(torch, made(torch, network).train()), y)
+    yield "torch.compile", partial(_step(torch, torch.compile(made(torch, network).train())), y)
+
+
+def _image(network: Network, batch: int) -> np.ndarray[Any, Any]:
+    random = np.random.default_rng(SEED)
+    return random.standard_normal((batch, *network.shape), dtype=np.float32)
+
+
+def _step(m: Any, model: Any) -> Callable[[Any], Any]:
+    optimizer = m.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
 
 
 def fastest(candidates: Mapping[str, Program], rounds: int) -> dict[str, float]:
@@ -269,7 +329,8 @@ def main(compare: Sequence[str] = (), rounds: int = 15) -> None:
                 dj.set_num_threads(threads)
                 if torch is not None:
                     torch.set_num_threads(threads)
-                title = f"{name}, batch {batch}, {threads} threads"
-                found = dict(programs(network, batch, torch))
-                print(row(title, fastest(found, rounds), "compiled"), flush=True)
+                for kind, programs in (("evaluation", evaluations), ("training", steps)):
+                    title = f"{name}, {kind}, batch {batch}, {threads} threads"
+                    found = dict(programs(network, batch, torch))
+                    print(row(title, fastest(found, rounds), "compiled"), flush=True)
     dj.set_num_threads(before)
