@@ -368,14 +368,12 @@ def tile(A: Any, reps: Any) -> Any:
     """The whole array several times."""
     found = as_tensor(A)
     counts = sizes_of(reps)
-    rank = max(len(counts), len(found.shape))
-    found = _at_least(found, rank)
-    counts = (*(1,) * (rank - len(counts)), *counts)
-    for dim, count in enumerate(counts):
-        if count == 0:
-            raise left("numpy.tile by 0")
-        found = TABLE.cat(*[found] * count, dim=dim) if count > 1 else found
-    return TABLE.clone(found)
+    if 0 in counts:
+        raise left("numpy.tile by 0")
+    counts = (*(1,) * (len(found.shape) - len(counts)), *counts)
+    if all(count == 1 for count in counts):  # in the order that it has
+        return TABLE.clone(_at_least(found, len(counts)))
+    return shapes.repeat(found, counts)
 
 
 @stands_for(np.diagonal, method="diagonal", is_view=True, gives_arrays=True, is_read_only=True)
