@@ -247,7 +247,7 @@ class _Branch:
         """Whether the first arm is the one that Python runs: a bool of no dims."""
         kind = tensor_type(self._executor, self._tested)
         is_one = all(isinstance(size, int) and size == 1 for size in kind.shape)
-        if not is_one or kind.dtype.is_complex:
+        if not is_one:
             raise Differs
         found = self._builder.without_gradient(value_in(self._recorder, self._tested))
         found = TABLE.reshape(found, shape=()) if found.shape else found

@@ -75,7 +75,7 @@ class Memories:
             memory: MemoryContents = self._recorder.heap[identity]
             kind = memory.value.node.type
             is_known = isinstance(kind, TensorType) and not any(node_sizes(memory.value.node))
-            if not is_known or kind.device != CPU or kind.dtype.is_complex:
+            if not is_known or kind.device != CPU:
                 raise NotCarried
             if memory.is_uncertain or memory.strides is None or self._has_history(memory):
                 raise NotCarried

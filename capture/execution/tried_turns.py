@@ -263,11 +263,13 @@ class Tried:
         """Refuse what the body of a loop cannot do.
 
         Raises:
-            Differs: a gradient passes, or sizes that vary, complex numbers or GPUs are met.
+            Differs: a gradient passes (or passes through complex numbers), or sizes that vary or
+                GPUs are met.
         """
         outer = {a for node in taken for a in node.args if isinstance(a, graph.Node)}
         builder = self._builder
-        if not self.differentiable and any(map(builder.node_needs_gradient, taken)):
+        passes = any(map(builder.node_needs_gradient, taken))
+        if passes and not self.differentiable:
             raise Differs
         if any(node in builder.leaves for node in taken):
             raise Differs
@@ -275,8 +277,9 @@ class Tried:
             kind = node.type
             if any(node_sizes(node)):
                 raise Differs
-            if isinstance(kind, TensorType) and (kind.device != CPU or kind.dtype.is_complex):
-                raise Differs
+            if isinstance(kind, TensorType):
+                if kind.device != CPU or (passes and kind.dtype.is_complex):
+                    raise Differs
 
     def _take(self) -> list[graph.Node]:
         """What the turn has recorded, checked."""

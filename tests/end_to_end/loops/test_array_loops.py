@@ -8,6 +8,7 @@ from dynajit.capture.execution import loops
 from tests.end_to_end.loops.test_collected import assert_same, loops_of
 
 X = np.arange(6.0)
+COMPLEX = np.linspace(-1.5, 1.0, 6) + 0.3j * X
 MATRIX = np.random.default_rng(0).random((6, 6)) + 0.1
 
 
@@ -75,10 +76,44 @@ def single(n):
     return x
 
 
+def escaping(c, n):
+    z = np.zeros_like(c)
+    counts = np.zeros(z.shape, np.int64)
+    for i in range(n):
+        inside = np.less(np.abs(z), 2.0)
+        counts[inside] = i
+        z[inside] = z[inside] ** 2 + c[inside]
+    return z, counts
+
+
+def schrodinger(z, n):
+    psi = z.copy()
+    for _ in range(n):
+        psi[1:-1] += 0.1j * (psi[2:] - 2 * psi[1:-1] + psi[:-2])
+    return psi, np.abs(psi) ** 2
+
+
+def turned(z, n):
+    energies = []
+    for _ in range(n):
+        z = np.where(z.real > 0, z * 1j, np.conj(z) + 0.5)
+        energies.append(np.vdot(z, z).real)
+    return z, np.array(energies)
+
+
+def transformed(z, n):
+    total = 0j
+    for i in range(n):
+        z = np.fft.fft(z) / np.sqrt(len(z))
+        total = total + z[i % 6] * 0.1
+    return z, total
+
+
 LOOPS = [
     (heat, (X, 60)), (with_the_counter, (X, 60)), (numbers_of_numpy, (X, 60)),
     (power_iteration, (MATRIX, X, 60)), (rows, (MATRIX, 60)), (chosen, (X, 60)), (integers, (60,)),
-    (single, (60,)),
+    (single, (60,)), (escaping, (COMPLEX, 60)), (schrodinger, (COMPLEX, 60)),
+    (turned, (COMPLEX, 60)), (transformed, (COMPLEX, 60)),
 ]  # fmt: skip
 
 

@@ -59,10 +59,9 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @stands_for(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
-    """The product of all elements."""
+    """The product of all elements; complex ones of `a` are conjugated."""
     x, y = _pair(a, b)
-    if x.dtype.category is Category.COMPLEX:
-        raise left("numpy.vdot of complex numbers")
+    x = TABLE.conj(x) if x.dtype.category is Category.COMPLEX else x
     return matmul_of(TABLE.reshape(x, shape=(x.numel(),)), TABLE.reshape(y, shape=(y.numel(),)))
 
 
