@@ -859,7 +859,7 @@ wrap(PyObject *array)
     }
     if (!PyArray_Check(array)) {
         if (PyArray_CheckScalar(array)) { /* NumPy turns zero-dim results into scalars */
-            PyObject *zero_dim = PyArray_FromAny(array, NULL, 0, 0, 0, NULL);
+            PyObject *zero_dim = PyArray_FromScalar(array, NULL);
             if (zero_dim == NULL) {
                 return NULL;
             }

@@ -4,7 +4,7 @@ Contract: `tensor` always copies; `as_tensor` shares memory where dtype allows; 
 shares. Filled and random tensors are rows (`ops.functions`).
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -107,9 +107,8 @@ def from_numpy(array: Any) -> Tensor:
     return _tensor.wrap(np.asarray(array))
 
 
-def tensor_over(array: Any) -> Tensor:
-    """A tensor over the memory of an array that `is_shareable`, or a copy of a NumPy number."""
-    return _tensor.wrap(np.asarray(array))
+tensor_over: Final = _tensor.wrap
+"""A tensor over the memory of an array that `is_shareable`, or a copy of a NumPy number."""
 
 
 def is_shareable(array: Any) -> bool:
