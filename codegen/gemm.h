@@ -4,6 +4,7 @@
 
 #include "host.h"
 #include "indices.h"
+#include "mirror.h"
 #include "products.h"
 
 typedef int (*dj_multiply_f32)(const float *, int64_t, int64_t, const float *, int64_t, int64_t,
@@ -22,7 +23,7 @@ typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int 
 #define DJ_PROCESS_GEMM(T, S, L)                                                                    \
     /* c (n, m) = a (n, k) @ b (k, m). BLAS is column-major: it computes c' = b' a'. Columns of b   \
      * may stay packed between calls: `home` of product_loops.h, and `how`. */                      \
-    static void gemm_##S(                                                                           \
+    static void gemm_all_##S(                                                                       \
         const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
         int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m,      \
         int64_t home, int how) {                                                                    \
@@ -63,6 +64,18 @@ typedef void (*dj_dgemv_function)(char *, int *, int *, double *, double *, int 
         ((dj_##L##gemm_function)runtime->L##gemm)(&b_order, &a_order, &rows, &columns, &inner,      \
                                                   &one, (T *)b, &b_int, (T *)a, &a_int, &beta, c,   \
                                                   &result);                                         \
+    }                                                                                               \
+    DJ_MIRROR(T, mirror_##S)                                                                        \
+    /* The same. DJ_MIRRORED: b is the transpose of a matrix of which a is some rows, and what is   \
+     * above the diagonal comes from below: the first rows are a square, others are beside it. */   \
+    static void gemm_##S(                                                                           \
+        const dj_runtime *runtime, const T *a, int64_t a_row, int64_t a_column, const T *b,         \
+        int64_t b_row, int64_t b_column, T *c, int64_t c_row, int64_t n, int64_t k, int64_t m,      \
+        int64_t home, int how) {                                                                    \
+        const int64_t top = how & DJ_MIRRORED ? (a - b) / a_row : 0;                                \
+        gemm_all_##S(runtime, a, a_row, a_column, b, b_row, b_column, c, c_row, n, k,               \
+                     how & DJ_MIRRORED ? top + n : m, home, how);                                   \
+        if (top) mirror_##S(c - top * c_row, c_row, top, n);                                        \
     }
 
 DJ_PROCESS_GEMM(float, f32, s)

@@ -5,6 +5,7 @@ Contract: tiles depend on sizes and on the machine's cores, not on the team; tra
 operands are read where they lie.
 """
 
+import math
 import os
 
 from dynajit.codegen.c.support import (
@@ -63,6 +64,10 @@ NAIVE_WORK = 400
 LONGEST_SMALL = 8
 """Rows or columns of such an operand: 10000x16 @ 16x4 takes 88 us and 46 by BLAS."""
 
+FEWEST_MIRRORED_ROWS, FEWEST_TERMS = 84, 32
+"""A matrix times its transpose, of whose sums half are computed, has so many rows and as long sums
+(MIRRORED_ROWS and MIRRORED_DEPTH of _products.c)."""
+
 _SUFFIX = {
     "bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
     "float32": "f32", "float64": "f64",
@@ -78,19 +83,20 @@ def print_matmul(kernel: MatmulKernel) -> Function:
         f"{'' if b is kernel.result.buffer else 'const '}{b.dtype.c} *{b.name}" for b in buffers
     ]
     batch = numel(kernel.batch)
-    tiles = _tiles(kernel, batch)
+    width = symint.c(kernel.columns)
+    ends = _ends_of_mirrored(kernel)
+    tiles = _tiles(kernel, batch) if ends is None else _tiles_below_each_other(ends)
     across = f"task / {tiles.row_count} % {tiles.column_count}"
-    ends = (symint.c(kernel.rows), symint.c(kernel.columns))
     task = [
-        f"const int64_t row = task % {tiles.row_count} * {tiles.rows};",
+        f"const int64_t row = {tiles.row};",
         f"const int64_t column = {across} * {tiles.columns};",
-        f"const int64_t rows = dj_min_index({tiles.rows}, {ends[0]} - row);",
-        f"const int64_t columns = dj_min_index({tiles.columns}, {ends[1]} - column);",
+        f"const int64_t rows = dj_min_index({tiles.rows}, {symint.c(kernel.rows)} - row);",
+        f"const int64_t columns = dj_min_index({tiles.columns}, {width} - column);",
         f"int64_t rest = task / ({tiles.row_count} * {tiles.column_count});",
         "int64_t left = 0, right = 0, result = 0;",
         *_batch_offsets(kernel),
         "(void)rest;",
-        *call(kernel),
+        *call(kernel, how="0" if ends is None else "DJ_MIRRORED"),
     ]
     multiplications = batch * kernel.rows * kernel.inner * kernel.columns
     work = Work(multiplications, TEAM_WORK)
@@ -114,6 +120,7 @@ class Tiles:
         row_count, column_count: tiles below and beside each other.
         rows, columns: of a tile; the last ones may have fewer.
         head: lines that compute these where sizes are not known.
+        first_row: of the tile `task`, where rows are not cut evenly.
     """
 
     row_count: str
@@ -121,6 +128,12 @@ class Tiles:
     rows: str
     columns: str
     head: tuple[str, ...] = ()
+    first_row: str = ""
+
+    @property
+    def row(self) -> str:
+        """The first row of the tile `task`."""
+        return self.first_row or f"task % {self.row_count} * {self.rows}"
 
     @property
     def most_rows(self) -> int:
@@ -156,6 +169,50 @@ def _tiles(kernel: MatmulKernel, batch: Number) -> Tiles:
         str(tile_rows),
         str(tile_columns),
     )
+
+
+def _ends_of_mirrored(kernel: MatmulKernel) -> list[int] | None:
+    """Of a matrix times its own transpose: where its tiles of rows end; None: it is none, or small.
+
+    The first tile is a square, of which half is computed (`product_loops.h`), others are as wide as
+    the square that they end; all have the same work.
+    """
+    left, right, rows, inner = kernel.left, kernel.right, kernel.rows, kernel.inner
+    if kernel.batch or kernel.bias is not None or rows != kernel.columns:
+        return None
+    if not isinstance(rows, int) or not isinstance(inner, int) or not calls_gemm(kernel):
+        return None
+    is_own = (left.buffer, left.offset) == (right.buffer, right.offset)
+    strides = left.row_stride, left.column_stride
+    if not is_own or strides != (right.column_stride, right.row_stride):
+        return None
+    if rows < FEWEST_MIRRORED_ROWS or inner < FEWEST_TERMS:
+        return None
+    count = _pieces(rows, _most(rows * inner * rows // 2))
+    below, above = 0.0, 1.0  # the work of a tile, as a part of the whole product's
+    for _ in range(40):
+        middle = (below + above) / 2
+        below, above = (middle, above) if _side(count, middle) < 1 else (below, middle)
+    return [_even(rows * _side(number + 1, above)) for number in range(count - 1)] + [rows]
+
+
+def _side(count: int, work: float) -> float:
+    """The side of the square that so many tiles of as much work make up."""
+    side = math.sqrt(2 * work)
+    for _ in range(count - 1):
+        side = (side + math.sqrt(side * side + 4 * work)) / 2
+    return side
+
+
+def _even(length: float) -> int:
+    return round(length / BLAS_BLOCK) * BLAS_BLOCK
+
+
+def _tiles_below_each_other(ends: list[int]) -> Tiles:
+    text = ", ".join(map(str, (0, *ends)))
+    head = (f"static const int64_t ends[] = {{{text}}};",)
+    first, rows = "ends[task]", "(ends[task + 1] - ends[task])"
+    return Tiles(str(len(ends)), "1", rows, str(ends[-1]), head, first)
 
 
 def tiles_of_rows(rows: Number, work: Number) -> Tiles:
@@ -254,18 +311,19 @@ def calls_gemm(kernel: MatmulKernel) -> bool:
     )
 
 
-def call(kernel: MatmulKernel, home: str = "-1", packed: str = "0") -> list[str]:
+def call(kernel: MatmulKernel, home: str = "-1", packed: str = "0", how: str = "0") -> list[str]:
     """The lines for `rows` from `row` on and `columns` from `column` on, of the matrices that begin
     at `left`, `right` and `result`: variables in C.
 
     Args:
         home, packed: `home` of product_loops.h, and DJ_IS_PACKED where columns are packed already.
+        how: DJ_MIRRORED where it is.
     """
     left, right, result = kernel.left, kernel.right, kernel.result
     suffix = _SUFFIX[result.buffer.dtype.name]
     head, end = f"dj_product_{suffix}(", ", 0"
     if calls_gemm(kernel):
-        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {_how(kernel, packed)}"
+        head, end = f"dj_gemm_{suffix}(runtime, ", f", {home}, {_how(kernel, packed, how)}"
     elif _is_small(kernel):
         is_apart = left.buffer.dtype is dtypes.float32 and _products.ROUNDS_TERMS_OF_FEW
         head, end = f"dj_small_{'apart_' if is_apart else ''}{suffix}(", ""
@@ -300,9 +358,9 @@ def may_be_few(kernel: MatmulKernel) -> bool:
     return is_naive or not is_many
 
 
-def _how(kernel: MatmulKernel, packed: str) -> str:
+def _how(kernel: MatmulKernel, *given: str) -> str:
     """The bits of `How` (`_products.c`) for a part of the product, in C."""
-    terms = [] if packed == "0" else [packed]
+    terms = [bit for bit in given if bit != "0"]
     if kernel.bias is not None:
         terms.append("DJ_ADDS")
     if may_be_few(kernel):

@@ -175,8 +175,9 @@ static inline __attribute__((always_inline, unused)) void dj_small_lanes_f32(
 }
 
 /* Of a part of a product: what `multiply` is told (`How` of _products.c) if the whole one has few rows
- * or columns, and whether other columns are to the left. */
+ * or columns, and whether other columns are to the left; DJ_MIRRORED is for gemm.h. */
 enum { DJ_IS_PACKED = 1, DJ_IS_FEW = 2, DJ_IS_BESIDE = 4, DJ_IN_ORDER = 8, DJ_ADDS = 16 };
+enum { DJ_MIRRORED = 32 };
 enum { DJ_FEW_ROWS = 4, DJ_FEW_COLUMNS = 12, DJ_NAIVE_WORK = 400 };
 static __attribute__((unused)) int dj_few(int64_t rows, int64_t inner, int64_t columns,
                                           int64_t column, int is_stack) {

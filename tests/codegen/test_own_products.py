@@ -333,3 +333,55 @@ def test_other_cpus_multiply_by_blas(codegen, monkeypatch, dtype):
     (result,) = compile_graph(graph)(*arrays)
 
     assert_is_product(result, *arrays)
+
+
+@needs_products
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SETS)
+def test_a_matrix_times_its_transpose_has_the_bits_of_the_whole_product(name, dtype, layout):
+    """Half of its sums are computed: with few bands, many, and columns that no scratch holds."""
+    random = np.random.default_rng(7)
+    for n in (83, 84, 85, 97, 126, 168, 169, 300, 547):
+        for k in (31, 32, 33, 200, 385, 770) if n < 200 else (40, 390):
+            a = laid_out(random, n, k, dtype, layout)
+            held = np.full((n, n + 5), np.nan, dtype)
+            assert multiply(name, a, a.T, held[:, :n])
+            np.testing.assert_array_equal(held[:, :n], product(name, a, a.copy("K").T))
+            assert np.isnan(held[:, n:]).all()
+    a = laid_out(random, 2800, 100, dtype, layout)
+    np.testing.assert_array_equal(product(name, a, a.T), product(name, a, a.copy("K").T))
+
+
+@needs_products
+@pytest.mark.parametrize("name", SETS)
+def test_what_is_no_matrix_times_its_transpose_is_multiplied_whole(name):
+    """The same address with other strides, and other addresses within the same memory."""
+    a = np.random.default_rng(8).standard_normal((120, 120))
+    for left, right in ((a, a), (a[:100], a[20:].T), (a[:, :100], a[:, 20:].T), (a.T, a.T)):
+        np.testing.assert_array_equal(
+            product(name, left, right), product(name, left.copy(), right.copy("K"))
+        )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("is_own", [True, False])
+@pytest.mark.parametrize("shape", [(84, 40), (200, 50), (300, 300), (1000, 120), (120, 1000)])
+def test_tiles_of_a_matrix_times_its_transpose_are_all_of_it(
+    codegen, monkeypatch, dtype, is_own, shape
+):
+    """On our own products and on BLAS, of rows and of columns: `DJ_MIRRORED` of gemm.h."""
+    if not is_own:
+        monkeypatch.setattr(blas, "own_products", lambda: (0, 0))
+    a = np.random.default_rng(9).standard_normal(shape).astype(dtype)
+    for order in ((0, 1), (1, 0)):
+        graph = codegen.graph_of(
+            lambda x, order=order: ops.matmul(
+                ops.permute(x, dims=order), ops.permute(x, dims=order[::-1])
+            ),
+            codegen.type_of(a),
+        )
+        (result,) = compile_graph(graph)(a)
+        left = a.transpose(order)
+        assert_is_product(result, left, left.T.copy())
+        np.testing.assert_array_equal(result, result.T)

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "helper_threads.h"
+#include "mirror.h"
 #include "multiply.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -32,6 +33,8 @@ enum {
     NEAR_BYTES = 1 << 15,    /* and bytes of b up to which it is, whatever the rows */
     FAR_ROWS = 70,           /* and both, */
     FAR_BYTES = 1 << 18,     /* in the second cache */
+    MIRRORED_ROWS = 42, /* at a time of a matrix times its transpose, a multiple of 14 and of 6, */
+    MIRRORED_DEPTH = 32, /* and sums from which half of them are not computed */
     AHEAD = 4,               /* rows that are fetched before they are packed */
     SCRATCH_BYTES = 1 << 22,
 };

@@ -285,6 +285,16 @@ typedef struct {
     int is_apart; /* by the kernels that round terms */
 } NAMED(Product);
 
+DJ_MIRROR(ELEMENT, NAMED(mirror))
+
+/* True for a matrix times its own transpose, where half of the sums are worth more than the copy of
+ * the other half: a term is the same with its factors exchanged, so are the sums, to the bit. */
+static inline int NAMED(mirrors)(const NAMED(Product) *all, int64_t home) {
+    return all->a == all->b && all->a_row == all->b_column && all->a_column == all->b_row &&
+           all->n == all->m && all->n >= 2 * MIRRORED_ROWS && all->k >= MIRRORED_DEPTH &&
+           home < 0 && !all->adds && !all->is_apart;
+}
+
 /* The rows of a product, from `top` on, as they are cut; 0 without memory. Columns of b lie or stay
  * packed as `multiply` says. */
 TARGET static int NAMED(multiply_all)(const NAMED(Product) *all, int64_t home, int is_packed) {
@@ -300,7 +310,10 @@ TARGET static int NAMED(multiply_all)(const NAMED(Product) *all, int64_t home, i
     ELEMENT *panels = scratch();
     if (!panels) return 0;
     ELEMENT *edge = panels + KEPT_BYTES / sizeof(ELEMENT), *packed = edge + TALL * WIDE;
-    const int64_t bands = parts(n, MOST_ROWS);
+    /* The last band is the first of a matrix times its transpose: it needs all columns. */
+    const int mirrors = NAMED(mirrors)(all, home);
+    const int fits = whole * least(k, DEPTH) * (int64_t)sizeof(ELEMENT) <= KEPT_BYTES;
+    const int64_t bands = parts(n, mirrors && fits ? MIRRORED_ROWS : MOST_ROWS);
     const int packs = m > (all->a_column == 1 ? ROWS_PACKED_FROM : COLUMNS_PACKED_FROM) * WIDE;
     NAMED(Right) right = {.one = NAMED(of_one), .two = NAMED(of_two)};
 #if HAS_FEW
@@ -316,22 +329,25 @@ TARGET static int NAMED(multiply_all)(const NAMED(Product) *all, int64_t home, i
         const int keeps =
             stays || (bands > 1 && whole * depth * (int64_t)sizeof(ELEMENT) <= KEPT_BYTES);
         ELEMENT *block = stays ? panels + home + first * whole : panels;
-        for (int64_t band = 0; band < bands; band++) {
+        for (int64_t turn = 0; turn < bands; turn++) {
+            const int64_t band = mirrors ? bands - 1 - turn : turn;
             const int64_t top = part(n, bands, band), rows = part(n, bands, band + 1) - top;
-            const int few = rows <= READ_ROWS || (rows <= FAR_ROWS && bytes <= FAR_BYTES);
+            const int64_t columns = mirrors ? least(m, parts(top + rows, WIDE) * WIDE) : m;
+            const int is_low = rows <= READ_ROWS || (rows <= FAR_ROWS && bytes <= FAR_BYTES);
+            const int few = is_low && !mirrors; /* whose bands pack alike, too */
             const int reads = bytes <= NEAR_BYTES || (few && !stays);
             NAMED(Left) left = {.a = all->a + top * all->a_row + first * all->a_column,
                                 .a_row = all->a_row, .a_column = all->a_column, .rows = rows,
                                 .depth = depth};
             if (packs) NAMED(pack_left)(&left, packed);
-            for (int64_t start = 0; start < m; start += GROUP) {
-                right.width = least(GROUP, m - start);
+            for (int64_t start = 0; start < columns; start += GROUP) {
+                right.width = least(GROUP, columns - start);
                 right.b = all->b + first * b_row + start * b_column;
                 right.b_row = right.last_row = b_row, right.panel = WIDE;
                 right.first = all->is_apart ? right.two : NAMED(of_two_ahead);
                 if (b_column != 1 || right.width % LANES || !reads) {
                     ELEMENT *group = keeps ? block + start * depth : panels;
-                    if (!is_packed && (band == 0 || !keeps))
+                    if (!is_packed && (turn == 0 || !keeps))
                         NAMED(pack_right)(right.b, b_row, b_column, depth, right.width, group);
                     right.b = group, right.b_row = WIDE, right.panel = depth * WIDE;
                     right.last_row = right.width % WIDE <= LANES ? LANES : WIDE;
@@ -342,6 +358,7 @@ TARGET static int NAMED(multiply_all)(const NAMED(Product) *all, int64_t home, i
             }
         }
     }
+    if (mirrors) NAMED(mirror)(all->c, all->c_row, 0, n);
     return 1;
 }
 
