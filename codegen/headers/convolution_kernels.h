@@ -124,16 +124,16 @@ static DJ_ONCE void DJ_OF(dj_row)(const T *source, const int64_t *steps, const T
 #pragma GCC pop_options
 #endif
 
-/* Elements 0, 2, 4, ... of two vectors. */
-DJ_INLINE DJ_OF(dj_lanes) DJ_OF(dj_every_second)(const T *from) {
+/* Elements 0, 2, 4, ... of two vectors, or 1, 3, 5, ... */
+DJ_INLINE DJ_OF(dj_lanes) DJ_OF(dj_every_second)(const T *from, int first) {
 #if defined(__clang__)
     DJ_OF(dj_lanes) some;
-    for (int l = 0; l < DJ_LANES; l++) some[l] = from[2 * l];
+    for (int l = 0; l < DJ_LANES; l++) some[l] = from[2 * l + first];
     return some;
 #else
     const DJ_OF(dj_lanes) *parts = (const DJ_OF(dj_lanes) *)from;
     __typeof__(parts[0] == parts[0]) order;
-    _Pragma("GCC unroll 16") for (int l = 0; l < DJ_LANES; l++) order[l] = 2 * l;
+    _Pragma("GCC unroll 16") for (int l = 0; l < DJ_LANES; l++) order[l] = 2 * l + first;
     return __builtin_shuffle(parts[0], parts[1], order);
 #endif
 }
@@ -151,7 +151,12 @@ DJ_INLINE void DJ_OF(dj_pad_row)(const dj_walk *w, const T *row, int64_t phase, 
         int64_t l = low;
         for (; step == 2 && 2 * (l + DJ_LANES) - front <= w->source[2] && l + DJ_LANES <= high;
              l += DJ_LANES)
-            *(DJ_OF(dj_lanes) *)(to + l) = DJ_OF(dj_every_second)(row + 2 * l - front);
+            *(DJ_OF(dj_lanes) *)(to + l) = DJ_OF(dj_every_second)(row + 2 * l - front, 0);
+        const int64_t end = high - DJ_LANES; /* of the last vector, which meets the one before */
+        if (step == 2 && end >= low && 2 * end > front && l < high) {
+            *(DJ_OF(dj_lanes) *)(to + end) = DJ_OF(dj_every_second)(row + 2 * end - front - 1, 1);
+            l = high;
+        }
         for (; l < high; l++) to[l] = row[l * step - front];
     }
     for (int64_t l = dj_max_index(low, high); l < w->phase; l++) to[l] = 0;
@@ -172,6 +177,8 @@ static __attribute__((unused)) void DJ_OF(dj_pad)(const dj_walk *w, const T *sou
                     continue;
                 }
                 const T *row = source + a * area + b * w->source[2];
+                for (int64_t k = 0; k < w->source[2]; k += 64 / (int64_t)sizeof(T))
+                    __builtin_prefetch(row + w->source[0] * area + k);
                 for (int64_t p = 0; p < w->phases; p++)
                     DJ_OF(dj_pad_row)(w, row, p, slab + p * w->phase);
             }
@@ -459,7 +466,8 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     const int64_t row = dj_max_index(w->result[1] * w->result[2] / all->classes, 1);
     dj_cut(w, all->sources * (int64_t)sizeof(T),
            dj_max_index(dj_quotient_up(w->result[0], dj_quotient_up(wanted, lanes)),
-                        dj_quotient_up(DJ_CHUNK_PIXELS, row)));
+                        dj_quotient_up(DJ_CHUNK_PIXELS, row)),
+           DJ_LANES * all->classes);
     all->images = all->is_narrow ? 1 : dj_images(w, c->batch);
     all->chunks = dj_quotient_up(c->batch, all->images) * w->slabs;
     const int64_t cuts = dj_min_index(dj_quotient_up(wanted, all->chunks * c->groups),
@@ -584,7 +592,7 @@ static __attribute__((unused)) int DJ_OF(dj_begin_weighing)(
     all->blocks = dj_quotient_up(c->outputs, all->wide);
     all->depth = c->channels * taps;
     all->part = c->groups * all->blocks * all->depth * all->wide;
-    dj_cut(w, c->channels * (int64_t)sizeof(T), dj_max_index(DJ_GRADIENT_PIXELS / area, 1));
+    dj_cut(w, c->channels * (int64_t)sizeof(T), dj_max_index(DJ_GRADIENT_PIXELS / area, 1), 1);
     all->images = all->is_few ? 1 : dj_images(w, c->batch);
     all->units = dj_quotient_up(c->batch, all->images) * w->slabs;
     const int64_t fit = dj_max_index((1 << 20) / all->part, 1);
