@@ -34,7 +34,7 @@ def drawn(seed: int, padding: int | None = None) -> Setting:
     around = int(random.integers(3)) if padding is None else padding
     return Setting(
         batch, 1, (channels[0], channels[1]), (height, width), (3, 3), (1, 1), (1, 1),
-        (around, around), (0, 0), False, bool(random.integers(2)), np.float32,
+        (around, around), (0, 0), False, bool(random.integers(2)), "float32",
     )  # fmt: skip
 
 
@@ -51,13 +51,13 @@ def drawn_further(seed: int) -> Setting:
         int(random.integers(1, 4)), int(random.integers(1, 4)), (inside, outside),
         (*(int(random.integers(3, 6)) for _ in depth), *sizes), (*depth, 3, 3), (*flat, 1, 1),
         (*flat, *dilation), (*(int(random.integers(k)) for k in depth), *around),
-        (0,) * (2 + len(depth)), False, bool(random.integers(2)), np.float32,
+        (0,) * (2 + len(depth)), False, bool(random.integers(2)), "float32",
     )  # fmt: skip
 
 
 def cotangent(s: Setting) -> np.ndarray:
     shape = (s.batch, s.groups * s.channels[1], *result_sizes(s))
-    return np.random.default_rng(1).standard_normal(shape).astype(s.dtype)
+    return s.numbers(np.random.default_rng(1), shape)
 
 
 def ran(function: Any, operands: list[np.ndarray], g: np.ndarray) -> list[np.ndarray]:
