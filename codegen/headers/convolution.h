@@ -53,10 +53,10 @@ enum {
     DJ_SLAB_BYTES = 1 << 19,
     DJ_OPEN_PIXELS = 512,    /* of a result up to which weights are read where they lie, */
     DJ_SET_BYTES = 4096,     /* unless their rows begin on the same sets of the first cache */
-    DJ_GRADIENT_PIXELS = 512, /* of a slab whose gradient is summed */
-    DJ_GRADIENT_BLOCK = 256,  /* pixels that are summed at a time, in the first cache, */
-    DJ_GRADIENT_TALL = 8,     /* for so many taps, */
-    DJ_GRADIENT_DEPTH = 64,   /* of those that are gathered together, */
+    DJ_GRADIENT_PIXELS = 512,        /* of a slab whose gradient is summed */
+    DJ_GRADIENT_BLOCK = 256,         /* pixels that are summed at a time, in the first cache, */
+    DJ_GRADIENT_TALL = DJ_TALL,      /* for so many taps, */
+    DJ_GRADIENT_DEPTH = 8 * DJ_TALL, /* of those that are gathered together, */
     DJ_GRADIENT_PITCH = DJ_GRADIENT_BLOCK + 16, /* so far apart: no power of two */
     DJ_MOST_PARTS = 16,
     DJ_NARROW = 4, /* channels up to which results are summed one channel at a time */

@@ -595,7 +595,7 @@ static __attribute__((unused)) int DJ_OF(dj_begin_weighing)(
     dj_cut(w, c->channels * (int64_t)sizeof(T), dj_max_index(DJ_GRADIENT_PIXELS / area, 1), 1);
     all->images = all->is_few ? 1 : dj_images(w, c->batch);
     all->units = dj_quotient_up(c->batch, all->images) * w->slabs;
-    const int64_t fit = dj_max_index((1 << 20) / all->part, 1);
+    const int64_t fit = dj_max_index((1 << 19) / all->part, 1);
     all->parts = dj_max_index(dj_min_index(dj_min_index(all->units, fit), DJ_MOST_PARTS), 1);
     const int64_t wanted = dj_quotient_up(DJ_MOST_PARTS / 2, all->parts * c->groups);
     all->few = dj_max_index(dj_quotient_up(c->channels, wanted), 16);
@@ -683,6 +683,25 @@ static __attribute__((noinline, unused)) void DJ_OF(dj_weigh_few)(
     }
 }
 
+/* `count` elements of DJ_LANES rows that lie `pitch` apart, turned: element j of all rows side by side. */
+static DJ_ONCE void DJ_OF(dj_turn_rows)(const T *from, int64_t pitch, int64_t count, T *to) {
+    typedef T quad __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+    enum { LINE = 64 / sizeof(T) }; /* of four rows at a time: the others may lie in the same sets */
+    const int64_t whole = DJ_LANES % 4 ? 0 : count / 4 * 4;
+    for (int64_t start = 0; start < whole; start += LINE)
+        for (int64_t l = 0; l < DJ_LANES; l += 4)
+            for (int64_t j = start; j < dj_min_index(start + LINE, whole); j += 4) {
+                const T *at = from + l * pitch + j;
+                quad a[4];
+                for (int64_t k = 0; k < 4; k++) a[k] = *(const quad *)(at + k * pitch);
+                for (int k = 0; k < 4; k++)
+                    *(quad *)(to + (j + k) * DJ_PANEL + l) =
+                        (quad){a[0][k], a[1][k], a[2][k], a[3][k]};
+            }
+    for (int64_t j = whole; j < count; j++)
+        for (int64_t l = 0; l < DJ_LANES; l++) to[j * DJ_PANEL + l] = from[l * pitch + j];
+}
+
 /* `count` pixels of y from `from` on, of images that have `each`: (block, pixel, output), zeros beside
  * the last output. */
 static __attribute__((unused)) void DJ_OF(dj_turn_outputs)(const DJ_OF(dj_weighing) *all, const T *y,
@@ -696,6 +715,11 @@ static __attribute__((unused)) void DJ_OF(dj_turn_outputs)(const DJ_OF(dj_weighi
             const int64_t image = (from + q) / each, start = (from + q) % each;
             const int64_t left = dj_min_index(each - start, count - q);
             const T *at = y + image * all->c.groups * outputs * whole + o * whole + start;
+            if (used == DJ_LANES) {
+                DJ_OF(dj_turn_rows)(at, whole, left, to + q * DJ_PANEL);
+                q += left;
+                continue;
+            }
             for (int64_t j = 0; j < left; j++, q++) {
                 for (int64_t l = 0; l < used; l++) to[q * DJ_PANEL + l] = at[l * whole + j];
                 for (int64_t l = used; l < DJ_LANES; l++) to[q * DJ_PANEL + l] = 0;
