@@ -251,18 +251,18 @@ static __attribute__((unused)) void DJ_OF(dj_pack_task)(const DJ_OF(dj_correlati
     }
 }
 
-/* The sums of a panel's pixels, in tiles `across` apart, to the planes of the result, where pixels of a
- * run lie `step` apart. */
-static __attribute__((unused)) void DJ_OF(dj_put_pixels)(T *sums, int64_t across, int64_t channels,
-                                                  const dj_run *runs, int64_t n, int64_t step,
-                                                  int is_rectified, T *result, int64_t plane) {
+/* The sums of a tile to the planes of the result, where pixels of a run lie `step` apart. */
+static __attribute__((unused)) void DJ_OF(dj_put_pixels)(T *sums, int64_t channels,
+                                                         const dj_run *runs, int64_t n,
+                                                         int64_t step, int is_rectified, T *result,
+                                                         int64_t plane) {
     typedef DJ_OF(dj_lanes) lanes;
     int64_t pixels = runs[0].count;
     int is_dense = step == 1;
     for (int64_t i = 1; i < n; pixels += runs[i++].count)
         is_dense &= runs[i].place == runs[i - 1].place + runs[i - 1].count && runs[i].at == pixels;
     for (int64_t o = 0; o < channels; o++) {
-        T *row = sums + o / DJ_TALL * across + o % DJ_TALL * DJ_PANEL, *to = result + o * plane;
+        T *row = sums + o * DJ_PANEL, *to = result + o * plane;
         if (is_rectified)
             for (int64_t q = 0; q < DJ_PANEL; q++) row[q] = row[q] <= 0 ? 0 : row[q];
         if (is_dense) {
@@ -354,9 +354,11 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
         }
         T *result = all->result +
                     ((image * all->c.groups + group) * all->results + channel) * plane;
-        for (int64_t p = 0; p < panels; p++)
-            DJ_OF(dj_put_pixels)(block + p * DJ_TALL * DJ_PANEL, panels * DJ_TALL * DJ_PANEL, channels,
-                          runs[p], counts[p], w->divide[2], all->c.is_rectified, result, plane);
+        for (int64_t o = 0; o < channels; o += DJ_TALL)
+            for (int64_t p = 0; p < panels; p++)
+                DJ_OF(dj_put_pixels)(block + (o * panels + p * DJ_TALL) * DJ_PANEL,
+                                     dj_min_index(DJ_TALL, channels - o), runs[p], counts[p],
+                                     w->divide[2], all->c.is_rectified, result + o * plane, plane);
     }
 }
 
@@ -368,26 +370,31 @@ static __attribute__((unused)) void DJ_OF(dj_narrow)(
     const dj_walk *w = &all->w;
     const dj_pixels pixels = dj_pixels_of(w, class, first, end);
     const int64_t rows = pixels.count[2] ? pixels.count[0] * pixels.count[1] : 0;
+    const int64_t origin = dj_base(w, 0, first), left = dj_base(w, 2, pixels.start[2]);
     const int64_t taps = all->starts[class + 1] - all->starts[class], depth = taps * all->sources;
     const int64_t *steps = all->steps + all->starts[class] * all->sources;
     const T *weights = all->weights +
                        all->starts[class] * all->sources * all->c.groups * all->padded +
                        group * depth * all->padded;
     const int64_t span = dj_span(depth, taps);
-    for (int64_t row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t i = pixels.start[0] + row / pixels.count[1] * w->divide[0];
+        const int64_t j = pixels.start[1] + row % pixels.count[1] * w->divide[1];
+        const int64_t place = (i * w->result[1] + j) * w->result[2] + pixels.start[2];
+        const T *source = slab + left +
+            ((dj_base(w, 0, i) - origin) * w->plane[1] + dj_base(w, 1, j)) * w->plane[2];
         for (int64_t from = 0; from < pixels.count[2]; from += LENGTH) {
             const int64_t count = dj_min_index(LENGTH, pixels.count[2] - from);
-            dj_run run;
-            dj_runs(w, &pixels, first, 0, 0, 1, row * pixels.count[2] + from, 1, &run);
             for (int64_t o = 0; o < all->results; o++) {
                 const int64_t channel = group * all->results + o;
                 const T plus = all->bias ? all->bias[channel] : 0;
-                T line[LENGTH + DJ_BESIDE], part[LENGTH + DJ_BESIDE], *to = all->result + run.place +
+                T line[LENGTH + DJ_BESIDE], part[LENGTH + DJ_BESIDE], *to = all->result + place +
+                    from * w->divide[2] +
                     (image * all->c.groups * all->results + channel) * dj_volume(w->result);
                 for (int64_t q = 0; q < count; q++) line[q] = plus;
                 for (int64_t start = 0; start < depth; start += span) {
                     const int is_added = DJ_APART && (start || all->bias);
-                    DJ_OF(dj_row)(slab + run.from, steps + start,
+                    DJ_OF(dj_row)(source + from, steps + start,
                                   weights + o + start * all->padded, all->padded,
                                   dj_min_index(span, depth - start), DJ_APART ? 0 : plus,
                                   is_added ? part : line, count);
@@ -398,6 +405,7 @@ static __attribute__((unused)) void DJ_OF(dj_narrow)(
                 for (int64_t q = 0; q < count; q++) to[q * w->divide[2]] = line[q];
             }
         }
+    }
 }
 
 /* The transpose in x where a weight is infinite or NaN: times the zeros around `y` it would be */
