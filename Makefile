@@ -37,7 +37,8 @@ KERNEL_TESTS := $(shell find tests/codegen -name "test_*.py" | sort)
 
 # Generated C only: the extension modules and NumPy are not instrumented. A finding ends the run.
 # SANITIZED names tests; left out by default is what compiles C by itself, or runs no kernel.
-SANITIZED ?= tests/ops/test_conformance_graphs.py -k 'not interpreted' $(filter-out \
+SANITIZED ?= tests/ops/test_conformance_graphs.py tests/ops/test_convolution_settings.py \
+    -k 'not interpreted' $(filter-out \
     $(addprefix tests/codegen/,test_vecmath.py test_vecmath_f64.py test_sanitizers.py \
     compilers/test_nvrtc.py compilers/test_toolchain.py cuda/test_text.py),$(KERNEL_TESTS)) \
     --deselect tests/codegen/test_runtime.py::test_calls_leak_nothing

@@ -8,7 +8,7 @@ functions take care of threads themselves, and their results do not depend on ho
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from dynajit.codegen.c.prelude import read
@@ -30,11 +30,6 @@ _CONVOLUTION: Final = """\
 _CONVOLUTION_END: Final = "#undef T\n#undef DJ_OF"
 
 _WINOGRAD: Final = "convolution_winograd.h"
-_WINDOW: Final[Mapping[str, tuple[int, ...]]] = {
-    "groups": (1,), "size": (1, 3, 3), "stride": (1, 1, 1), "dilation": (1, 1, 1),
-}  # fmt: skip
-"""The convolutions that Winograd's form is for."""
-
 _ATTENTION: Final = """\
 #define T {c}
 #define DJ_OF(name) name##_{suffix}
@@ -108,12 +103,15 @@ def may_be_winograd(kernel: NativeKernel) -> bool:
     if kernel.row not in CONVOLUTIONS[:2] or _suffix(kernel) != "f32":
         return False
     numbers = dict(kernel.numbers)
-    channels = (*numbers["channels"], *numbers["outputs"])
-    is_flat = (numbers["in"][0], numbers["out"][0]) == (1, 1)
-    return (
-        is_flat
-        and all(tuple(numbers[name]) == value for name, value in _WINDOW.items())
-        and not any(isinstance(n, int) and n < _fewest_channels() for n in channels)
+    depth, *window = numbers["size"]
+    if window != [3, 3] or any(step != 1 for step in numbers["stride"]):
+        return False
+    sources, results = (numbers[name][0] for name in ("channels", "outputs"))
+    if kernel.row == CONVOLUTIONS[1]:
+        sources, results = results, sources
+    return not any(
+        isinstance(count, int) and count < _fewest_channels()
+        for count in (depth * sources, results)
     )
 
 

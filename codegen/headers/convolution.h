@@ -53,10 +53,10 @@ enum {
     DJ_SLAB_BYTES = 1 << 19,
     DJ_OPEN_PIXELS = 512,    /* of a result up to which weights are read where they lie, */
     DJ_SET_BYTES = 4096,     /* unless their rows begin on the same sets of the first cache */
-    DJ_GRADIENT_PIXELS = 512, /* of a slab whose gradient is summed */
-    DJ_GRADIENT_BLOCK = 256,  /* pixels that are summed at a time, in the first cache, */
-    DJ_GRADIENT_TALL = 8,     /* for so many taps, */
-    DJ_GRADIENT_DEPTH = 64,   /* of those that are gathered together, */
+    DJ_GRADIENT_PIXELS = 512,        /* of a slab whose gradient is summed */
+    DJ_GRADIENT_BLOCK = 256,         /* pixels that are summed at a time, in the first cache, */
+    DJ_GRADIENT_TALL = DJ_TALL,      /* for so many taps, */
+    DJ_GRADIENT_DEPTH = 8 * DJ_TALL, /* of those that are gathered together, */
     DJ_GRADIENT_PITCH = DJ_GRADIENT_BLOCK + 16, /* so far apart: no power of two */
     DJ_MOST_PARTS = 16,
     DJ_NARROW = 4, /* channels up to which results are summed one channel at a time */
@@ -100,8 +100,15 @@ DJ_INLINE int64_t dj_base(const dj_walk *w, int d, int64_t p) {
     return (p * w->scale[d] + w->shift[d]) / w->divide[d];
 }
 
-/* Slabs of at most `most` rows, as many in each; their planes. */
-static __attribute__((unused)) void dj_cut(dj_walk *w, int64_t channel_bytes, int64_t most) {
+/* Vectors of `lanes` pixels that slabs of `rows` rows fill. */
+DJ_INLINE int64_t dj_vectors(const dj_walk *w, int64_t rows, int64_t lanes) {
+    const int64_t row = w->result[1] * w->result[2], rest = w->result[0] % rows;
+    return w->result[0] / rows * dj_quotient_up(rows * row, lanes) + dj_quotient_up(rest * row, lanes);
+}
+
+/* Slabs of at most `most` rows, as many in each unless others fill fewer vectors; their planes. */
+static __attribute__((unused)) void dj_cut(dj_walk *w, int64_t channel_bytes, int64_t most,
+                                           int64_t lanes) {
     w->plane[1] = dj_max_index(dj_base(w, 1, w->result[1] - 1) + w->reach[1] + 1, 1);
     const int64_t last = dj_base(w, 2, w->result[2] - 1) * w->phases;
     w->phase = dj_max_index(dj_quotient_up(last + w->reach[2] + 1, w->phases), 1);
@@ -111,6 +118,8 @@ static __attribute__((unused)) void dj_cut(dj_walk *w, int64_t channel_bytes, in
     int64_t rows = dj_max_index(dj_min_index(dj_min_index(fit, most), w->result[0]), 1);
     w->slabs = dj_quotient_up(w->result[0], rows);
     w->rows = dj_max_index(dj_quotient_up(w->result[0], w->slabs), 1);
+    for (int64_t other = w->rows + 1; w->slabs > 1 && other <= rows; other++)
+        if (dj_vectors(w, other, lanes) < dj_vectors(w, w->rows, lanes)) w->rows = other;
     w->slabs = dj_quotient_up(w->result[0], w->rows);
     w->plane[0] = ((w->rows - 1) * w->scale[0] + w->divide[0] - 1) / w->divide[0] + w->reach[0] + 1;
 }

@@ -124,16 +124,16 @@ static DJ_ONCE void DJ_OF(dj_row)(const T *source, const int64_t *steps, const T
 #pragma GCC pop_options
 #endif
 
-/* Elements 0, 2, 4, ... of two vectors. */
-DJ_INLINE DJ_OF(dj_lanes) DJ_OF(dj_every_second)(const T *from) {
+/* Elements 0, 2, 4, ... of two vectors, or 1, 3, 5, ... */
+DJ_INLINE DJ_OF(dj_lanes) DJ_OF(dj_every_second)(const T *from, int first) {
 #if defined(__clang__)
     DJ_OF(dj_lanes) some;
-    for (int l = 0; l < DJ_LANES; l++) some[l] = from[2 * l];
+    for (int l = 0; l < DJ_LANES; l++) some[l] = from[2 * l + first];
     return some;
 #else
     const DJ_OF(dj_lanes) *parts = (const DJ_OF(dj_lanes) *)from;
     __typeof__(parts[0] == parts[0]) order;
-    _Pragma("GCC unroll 16") for (int l = 0; l < DJ_LANES; l++) order[l] = 2 * l;
+    _Pragma("GCC unroll 16") for (int l = 0; l < DJ_LANES; l++) order[l] = 2 * l + first;
     return __builtin_shuffle(parts[0], parts[1], order);
 #endif
 }
@@ -151,7 +151,12 @@ DJ_INLINE void DJ_OF(dj_pad_row)(const dj_walk *w, const T *row, int64_t phase, 
         int64_t l = low;
         for (; step == 2 && 2 * (l + DJ_LANES) - front <= w->source[2] && l + DJ_LANES <= high;
              l += DJ_LANES)
-            *(DJ_OF(dj_lanes) *)(to + l) = DJ_OF(dj_every_second)(row + 2 * l - front);
+            *(DJ_OF(dj_lanes) *)(to + l) = DJ_OF(dj_every_second)(row + 2 * l - front, 0);
+        const int64_t end = high - DJ_LANES; /* of the last vector, which meets the one before */
+        if (step == 2 && end >= low && 2 * end > front && l < high) {
+            *(DJ_OF(dj_lanes) *)(to + end) = DJ_OF(dj_every_second)(row + 2 * end - front - 1, 1);
+            l = high;
+        }
         for (; l < high; l++) to[l] = row[l * step - front];
     }
     for (int64_t l = dj_max_index(low, high); l < w->phase; l++) to[l] = 0;
@@ -172,6 +177,8 @@ static __attribute__((unused)) void DJ_OF(dj_pad)(const dj_walk *w, const T *sou
                     continue;
                 }
                 const T *row = source + a * area + b * w->source[2];
+                for (int64_t k = 0; k < w->source[2]; k += 64 / (int64_t)sizeof(T))
+                    __builtin_prefetch(row + w->source[0] * area + k);
                 for (int64_t p = 0; p < w->phases; p++)
                     DJ_OF(dj_pad_row)(w, row, p, slab + p * w->phase);
             }
@@ -244,18 +251,18 @@ static __attribute__((unused)) void DJ_OF(dj_pack_task)(const DJ_OF(dj_correlati
     }
 }
 
-/* The sums of a panel's pixels, in tiles `across` apart, to the planes of the result, where pixels of a
- * run lie `step` apart. */
-static __attribute__((unused)) void DJ_OF(dj_put_pixels)(T *sums, int64_t across, int64_t channels,
-                                                  const dj_run *runs, int64_t n, int64_t step,
-                                                  int is_rectified, T *result, int64_t plane) {
+/* The sums of a tile to the planes of the result, where pixels of a run lie `step` apart. */
+static __attribute__((unused)) void DJ_OF(dj_put_pixels)(T *sums, int64_t channels,
+                                                         const dj_run *runs, int64_t n,
+                                                         int64_t step, int is_rectified, T *result,
+                                                         int64_t plane) {
     typedef DJ_OF(dj_lanes) lanes;
     int64_t pixels = runs[0].count;
     int is_dense = step == 1;
     for (int64_t i = 1; i < n; pixels += runs[i++].count)
         is_dense &= runs[i].place == runs[i - 1].place + runs[i - 1].count && runs[i].at == pixels;
     for (int64_t o = 0; o < channels; o++) {
-        T *row = sums + o / DJ_TALL * across + o % DJ_TALL * DJ_PANEL, *to = result + o * plane;
+        T *row = sums + o * DJ_PANEL, *to = result + o * plane;
         if (is_rectified)
             for (int64_t q = 0; q < DJ_PANEL; q++) row[q] = row[q] <= 0 ? 0 : row[q];
         if (is_dense) {
@@ -347,9 +354,11 @@ static __attribute__((unused)) void DJ_OF(dj_wide)(
         }
         T *result = all->result +
                     ((image * all->c.groups + group) * all->results + channel) * plane;
-        for (int64_t p = 0; p < panels; p++)
-            DJ_OF(dj_put_pixels)(block + p * DJ_TALL * DJ_PANEL, panels * DJ_TALL * DJ_PANEL, channels,
-                          runs[p], counts[p], w->divide[2], all->c.is_rectified, result, plane);
+        for (int64_t o = 0; o < channels; o += DJ_TALL)
+            for (int64_t p = 0; p < panels; p++)
+                DJ_OF(dj_put_pixels)(block + (o * panels + p * DJ_TALL) * DJ_PANEL,
+                                     dj_min_index(DJ_TALL, channels - o), runs[p], counts[p],
+                                     w->divide[2], all->c.is_rectified, result + o * plane, plane);
     }
 }
 
@@ -361,26 +370,31 @@ static __attribute__((unused)) void DJ_OF(dj_narrow)(
     const dj_walk *w = &all->w;
     const dj_pixels pixels = dj_pixels_of(w, class, first, end);
     const int64_t rows = pixels.count[2] ? pixels.count[0] * pixels.count[1] : 0;
+    const int64_t origin = dj_base(w, 0, first), left = dj_base(w, 2, pixels.start[2]);
     const int64_t taps = all->starts[class + 1] - all->starts[class], depth = taps * all->sources;
     const int64_t *steps = all->steps + all->starts[class] * all->sources;
     const T *weights = all->weights +
                        all->starts[class] * all->sources * all->c.groups * all->padded +
                        group * depth * all->padded;
     const int64_t span = dj_span(depth, taps);
-    for (int64_t row = 0; row < rows; row++)
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t i = pixels.start[0] + row / pixels.count[1] * w->divide[0];
+        const int64_t j = pixels.start[1] + row % pixels.count[1] * w->divide[1];
+        const int64_t place = (i * w->result[1] + j) * w->result[2] + pixels.start[2];
+        const T *source = slab + left +
+            ((dj_base(w, 0, i) - origin) * w->plane[1] + dj_base(w, 1, j)) * w->plane[2];
         for (int64_t from = 0; from < pixels.count[2]; from += LENGTH) {
             const int64_t count = dj_min_index(LENGTH, pixels.count[2] - from);
-            dj_run run;
-            dj_runs(w, &pixels, first, 0, 0, 1, row * pixels.count[2] + from, 1, &run);
             for (int64_t o = 0; o < all->results; o++) {
                 const int64_t channel = group * all->results + o;
                 const T plus = all->bias ? all->bias[channel] : 0;
-                T line[LENGTH + DJ_BESIDE], part[LENGTH + DJ_BESIDE], *to = all->result + run.place +
+                T line[LENGTH + DJ_BESIDE], part[LENGTH + DJ_BESIDE], *to = all->result + place +
+                    from * w->divide[2] +
                     (image * all->c.groups * all->results + channel) * dj_volume(w->result);
                 for (int64_t q = 0; q < count; q++) line[q] = plus;
                 for (int64_t start = 0; start < depth; start += span) {
                     const int is_added = DJ_APART && (start || all->bias);
-                    DJ_OF(dj_row)(slab + run.from, steps + start,
+                    DJ_OF(dj_row)(source + from, steps + start,
                                   weights + o + start * all->padded, all->padded,
                                   dj_min_index(span, depth - start), DJ_APART ? 0 : plus,
                                   is_added ? part : line, count);
@@ -391,6 +405,7 @@ static __attribute__((unused)) void DJ_OF(dj_narrow)(
                 for (int64_t q = 0; q < count; q++) to[q * w->divide[2]] = line[q];
             }
         }
+    }
 }
 
 /* The transpose in x where a weight is infinite or NaN: times the zeros around `y` it would be */
@@ -459,7 +474,8 @@ static __attribute__((unused)) int DJ_OF(dj_begin_correlation)(
     const int64_t row = dj_max_index(w->result[1] * w->result[2] / all->classes, 1);
     dj_cut(w, all->sources * (int64_t)sizeof(T),
            dj_max_index(dj_quotient_up(w->result[0], dj_quotient_up(wanted, lanes)),
-                        dj_quotient_up(DJ_CHUNK_PIXELS, row)));
+                        dj_quotient_up(DJ_CHUNK_PIXELS, row)),
+           DJ_LANES * all->classes);
     all->images = all->is_narrow ? 1 : dj_images(w, c->batch);
     all->chunks = dj_quotient_up(c->batch, all->images) * w->slabs;
     const int64_t cuts = dj_min_index(dj_quotient_up(wanted, all->chunks * c->groups),
@@ -584,10 +600,10 @@ static __attribute__((unused)) int DJ_OF(dj_begin_weighing)(
     all->blocks = dj_quotient_up(c->outputs, all->wide);
     all->depth = c->channels * taps;
     all->part = c->groups * all->blocks * all->depth * all->wide;
-    dj_cut(w, c->channels * (int64_t)sizeof(T), dj_max_index(DJ_GRADIENT_PIXELS / area, 1));
+    dj_cut(w, c->channels * (int64_t)sizeof(T), dj_max_index(DJ_GRADIENT_PIXELS / area, 1), 1);
     all->images = all->is_few ? 1 : dj_images(w, c->batch);
     all->units = dj_quotient_up(c->batch, all->images) * w->slabs;
-    const int64_t fit = dj_max_index((1 << 20) / all->part, 1);
+    const int64_t fit = dj_max_index((1 << 19) / all->part, 1);
     all->parts = dj_max_index(dj_min_index(dj_min_index(all->units, fit), DJ_MOST_PARTS), 1);
     const int64_t wanted = dj_quotient_up(DJ_MOST_PARTS / 2, all->parts * c->groups);
     all->few = dj_max_index(dj_quotient_up(c->channels, wanted), 16);
@@ -675,6 +691,25 @@ static __attribute__((noinline, unused)) void DJ_OF(dj_weigh_few)(
     }
 }
 
+/* `count` elements of DJ_LANES rows that lie `pitch` apart, turned: element j of all rows side by side. */
+static DJ_ONCE void DJ_OF(dj_turn_rows)(const T *from, int64_t pitch, int64_t count, T *to) {
+    typedef T quad __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));
+    enum { LINE = 64 / sizeof(T) }; /* of four rows at a time: the others may lie in the same sets */
+    const int64_t whole = DJ_LANES % 4 ? 0 : count / 4 * 4;
+    for (int64_t start = 0; start < whole; start += LINE)
+        for (int64_t l = 0; l < DJ_LANES; l += 4)
+            for (int64_t j = start; j < dj_min_index(start + LINE, whole); j += 4) {
+                const T *at = from + l * pitch + j;
+                quad a[4];
+                for (int64_t k = 0; k < 4; k++) a[k] = *(const quad *)(at + k * pitch);
+                for (int k = 0; k < 4; k++)
+                    *(quad *)(to + (j + k) * DJ_PANEL + l) =
+                        (quad){a[0][k], a[1][k], a[2][k], a[3][k]};
+            }
+    for (int64_t j = whole; j < count; j++)
+        for (int64_t l = 0; l < DJ_LANES; l++) to[j * DJ_PANEL + l] = from[l * pitch + j];
+}
+
 /* `count` pixels of y from `from` on, of images that have `each`: (block, pixel, output), zeros beside
  * the last output. */
 static __attribute__((unused)) void DJ_OF(dj_turn_outputs)(const DJ_OF(dj_weighing) *all, const T *y,
@@ -688,6 +723,11 @@ static __attribute__((unused)) void DJ_OF(dj_turn_outputs)(const DJ_OF(dj_weighi
             const int64_t image = (from + q) / each, start = (from + q) % each;
             const int64_t left = dj_min_index(each - start, count - q);
             const T *at = y + image * all->c.groups * outputs * whole + o * whole + start;
+            if (used == DJ_LANES) {
+                DJ_OF(dj_turn_rows)(at, whole, left, to + q * DJ_PANEL);
+                q += left;
+                continue;
+            }
             for (int64_t j = 0; j < left; j++, q++) {
                 for (int64_t l = 0; l < used; l++) to[q * DJ_PANEL + l] = at[l * whole + j];
                 for (int64_t l = used; l < DJ_LANES; l++) to[q * DJ_PANEL + l] = 0;

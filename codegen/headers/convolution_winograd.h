@@ -8,6 +8,10 @@
  * `dj_winograd_suits` says which convolutions are computed in this way; their transposes in x are such
  * convolutions, too.
  *
+ * Tiles lie in planes. With a dilation of d, every d-th row and column of an image is a plane: it is a
+ * convolution without dilation. In three dims a plane is one depth of the result, and a source channel
+ * at each tap along depth counts as a channel of its own.
+ *
  * Results are as exact as direct sums of as many terms, and their bits do not depend on the number of
  * threads, but they are not those of direct sums. A result is a sum of what its own window holds, so a
  * NaN goes where it would go; infinities and sums beyond the largest number might become NaN. So a
@@ -22,7 +26,7 @@ enum {
     DJ_WINOGRAD_TILES = DJ_ACROSS * DJ_WINOGRAD_LANES, /* of a panel */
     DJ_WINOGRAD_PANELS = 2,     /* of a task, at most */
     DJ_WINOGRAD_DEPTH = 128,    /* channels of a sum that begins with 0 */
-    DJ_WINOGRAD_CHANNELS = 32,  /* of source and result, at least */
+    DJ_WINOGRAD_CHANNELS = 16,  /* of source and result, at least */
     DJ_WINOGRAD_FEWEST = 16,    /* tiles that are worth the sums of weights */
     DJ_WINOGRAD_ROW = 128,      /* results of a row of tiles that are worth a vector for it */
     DJ_WINOGRAD_CUT = 8,        /* tiles of channels, at least, of tasks that share a panel */
@@ -57,38 +61,52 @@ typedef float dj_winograd_rows __attribute__((vector_size(32), aligned(4), may_a
 typedef struct {
     const float *source, *weight, *bias;
     float *result;
-    int64_t results, sources;              /* channels */
-    int64_t in[2], out[2], lead[2];        /* rows and columns */
-    int64_t tall, wide, tiles, panels;     /* tiles of an image; tiles and panels of all images */
+    dj_walk w;                             /* of rows with zeros around them: phases are planes' */
+    int64_t groups, results, channels;     /* of a group, */
+    int64_t taps, sources;                 /* along depth; and as channels: (channel, tap) */
+    int64_t dilation[2];                   /* of depths and rows */
+    int64_t tall, wide, tiles, panels;     /* tiles of a plane; tiles and panels of all planes */
     int64_t blocks, cut_blocks, cuts, few; /* DJ_TALL result channels each; few: panels of a task */
-    int64_t width;                         /* of a row with zeros around it */
     int64_t far, deep;                     /* elements from matrix to matrix: of tiles, of weights */
     int64_t packs, tasks, slab, room;      /* room: bytes of a thread, from `own` on */
-    float *sums;                           /* of weights: (block, 16, source, DJ_TALL) */
+    float *sums;                           /* of weights: (group, block, 16, source, DJ_TALL) */
     int64_t *steps;
     int is_back, is_rectified, team, is_odd; /* is_odd: some result is not finite */
     char *memory, *own;                      /* memory is to be freed */
 } dj_winograd;
 
-/* Tiles of a row of an image from the column j of tiles on, which lie `at` in a panel. */
+/* Tiles of a row of a plane from the column j of tiles on, which lie `at` in a panel. */
 typedef struct {
-    int64_t image, i, j, at, count;
+    int64_t plane, i, j, at, count;
 } dj_winograd_run;
+
+/* Where a plane of results lies: its image, its depth, and its first row and column. */
+typedef struct {
+    int64_t image, depth, row, column;
+} dj_winograd_plane;
+
+DJ_INLINE dj_winograd_plane dj_winograd_place(const dj_winograd *all, int64_t plane) {
+    const int64_t rows = all->dilation[1], columns = all->w.phases, depths = all->w.result[0];
+    return (dj_winograd_plane){plane / columns / rows / depths, plane / columns / rows % depths,
+                               plane / columns % rows, plane % columns};
+}
 
 /* Whether a convolution, or its transpose in x, is computed in this way: where it wins a tenth at
  * least (docs/performance.md). Tiles may not hang over the edges by much. */
 static __attribute__((unused)) int dj_winograd_suits(const dj_convolution *c, int is_back) {
-    const int64_t *out = is_back ? c->in : c->out;
-    if (c->groups != 1 || c->channels < DJ_WINOGRAD_CHANNELS || c->outputs < DJ_WINOGRAD_CHANNELS)
-        return 0;
-    if (c->in[0] != 1 || c->out[0] != 1 || c->size[0] != 1 || c->before[0]) return 0;
-    for (int d = 1; d < 3; d++)
-        if (c->size[d] != 3 || c->stride[d] != 1 || c->dilation[d] != 1 || c->before[d] < 0 ||
-            c->before[d] > 2)
+    const int64_t *out = is_back ? c->in : c->out, *size = c->size, *dilation = c->dilation;
+    const int64_t results = is_back ? c->channels : c->outputs;
+    const int64_t sources = size[0] * (is_back ? c->outputs : c->channels);
+    if (sources < DJ_WINOGRAD_CHANNELS || results < DJ_WINOGRAD_CHANNELS) return 0;
+    for (int d = 0; d < 3; d++)
+        if ((d && size[d] != 3) || c->stride[d] != 1 || c->before[d] < 0 ||
+            c->before[d] > (size[d] - 1) * dilation[d])
             return 0;
-    const int64_t wide = dj_quotient_up(out[2], 2), tiles = dj_quotient_up(out[1], 2) * wide;
-    return c->batch * tiles >= DJ_WINOGRAD_FEWEST && 4 * 16 * tiles <= 3 * 9 * out[1] * out[2] &&
-           wide * (is_back ? c->channels : c->outputs) >= DJ_WINOGRAD_ROW;
+    const int64_t wide = dj_quotient_up(dj_quotient_up(out[2], dilation[2]), 2);
+    const int64_t tiles = dj_quotient_up(dj_quotient_up(out[1], dilation[1]), 2) * dilation[1] *
+                          wide * dilation[2];
+    return c->batch * out[0] * tiles >= DJ_WINOGRAD_FEWEST &&
+           4 * 16 * tiles <= 3 * 9 * out[1] * out[2] && wide * results >= DJ_WINOGRAD_ROW;
 }
 
 /* Rows of weights of DJ_TALL results, `used` of which there are, turned: to[column][row]. */
@@ -108,22 +126,24 @@ static DJ_ONCE void dj_winograd_turn(const float *from, int64_t row, int64_t use
         for (int64_t r = 0; r < used; r++) to[turned][r] = from[r * row + turned];
 }
 
-/* The sums of DJ_TALL results' weights. A transpose's weights are those of the convolution, turned by
- * half: its taps run back. */
-static __attribute__((unused)) void dj_winograd_pack(const dj_winograd *all, int64_t block) {
+/* The sums of the weights of DJ_TALL results of a group. A transpose's weights are those of the
+ * convolution, turned by half: its taps run back. */
+static __attribute__((unused)) void dj_winograd_pack(const dj_winograd *all, int64_t task) {
     DJ_CONTRACT
     float turned[DJ_WINOGRAD_TURNED * 9][8] __attribute__((aligned(64))) = {{0}};
-    const int64_t first = block * DJ_TALL, taps = all->is_back ? -1 : 1;
+    const int64_t group = task / all->blocks, first = task % all->blocks * DJ_TALL;
     const int64_t used = dj_min_index(DJ_TALL, all->results - first);
-    const int64_t row = all->is_back ? 9 : all->sources * 9;
-    const float *from = all->weight + first * row;
-    float *sums = all->sums + block * 16 * all->deep;
+    const int64_t taps = all->is_back ? -1 : 1, window = 9 * all->taps;
+    const int64_t row = window * (all->is_back ? 1 : all->channels);
+    const float *from = all->weight + group * all->results * all->channels * window + first * row;
+    float *sums = all->sums + task * 16 * all->deep;
     for (int64_t channel = 0; channel < all->sources; channel += DJ_WINOGRAD_TURNED) {
         const int64_t count = dj_min_index(DJ_WINOGRAD_TURNED, all->sources - channel);
         if (!all->is_back)
             dj_winograd_turn(from + channel * 9, row, used, count * 9, turned);
-        for (int64_t i = 0; all->is_back && i < count; i++)
-            dj_winograd_turn(from + (channel + i) * all->results * 9, row, used, 9, turned + i * 9);
+        for (int64_t i = 0, k = channel; all->is_back && i < count; i++, k++)
+            dj_winograd_turn(from + k / all->taps * all->results * window + k % all->taps * 9, row,
+                             used, 9, turned + i * 9);
         for (int64_t i = 0; i < count; i++) {
             const float (*g)[8] = (const float (*)[8])turned + i * 9 + (all->is_back ? 8 : 0);
             float *to = sums + (channel + i) * DJ_TALL;
@@ -160,18 +180,22 @@ static __attribute__((unused)) int64_t dj_winograd_runs(const dj_winograd *all, 
     return n;
 }
 
-/* `count` rows of a channel, from the row `first` of those with zeros around them. */
-static __attribute__((unused)) void dj_winograd_pad(const dj_winograd *all, const float *from,
-                                                    int64_t first, int64_t count, float *slab) {
-    const int64_t front = all->lead[1], behind = all->width - front - all->in[1];
-    for (int64_t i = first - all->lead[0]; count--; i++, slab += all->width) {
-        if (i < 0 || i >= all->in[0]) {
-            memset(slab, 0, sizeof(float) * (size_t)all->width);
-            continue;
-        }
-        for (int64_t j = 0; j < front; j++) slab[j] = 0;
-        memcpy(slab + front, from + i * all->in[1], sizeof(float) * (size_t)all->in[1]);
-        for (int64_t j = 0; j < behind; j++) slab[front + all->in[1] + j] = 0;
+/* `count` rows of a channel of a plane, from the row `first` of those with zeros around them. */
+static __attribute__((unused)) void dj_winograd_pad(const dj_winograd *all, int64_t group,
+                                                    int64_t source, int64_t plane, int64_t first,
+                                                    int64_t count, float *slab) {
+    const dj_walk *w = &all->w;
+    const dj_winograd_plane at = dj_winograd_place(all, plane);
+    const int64_t tap = source % all->taps * all->dilation[0] * (all->is_back ? -1 : 1);
+    const int64_t depth = at.depth + tap - w->lead[0], step = all->dilation[1];
+    const float *from = all->source + w->source[1] * w->source[2] *
+        (((at.image * all->groups + group) * all->channels + source / all->taps) * w->source[0] +
+         depth);
+    for (int64_t i = first * step + at.row - w->lead[1]; count--; i += step, slab += w->phase) {
+        if (depth < 0 || depth >= w->source[0] || i < 0 || i >= w->source[1])
+            memset(slab, 0, sizeof(float) * (size_t)w->phase);
+        else
+            dj_pad_row_f32(w, from + i * w->source[2], at.column, slab);
     }
 }
 
@@ -208,22 +232,22 @@ static DJ_ONCE void dj_winograd_tiles(const float *from, int64_t width, int64_t 
 }
 
 /* The sums of one channel's tiles in the panels of a task: zeros beside the last one. */
-static __attribute__((unused)) void dj_winograd_gather(const dj_winograd *all, int64_t channel,
-                                                       const dj_winograd_run *runs,
+static __attribute__((unused)) void dj_winograd_gather(const dj_winograd *all, int64_t group,
+                                                       int64_t source, const dj_winograd_run *runs,
                                                        const int64_t *ends, int64_t panels,
                                                        float *slab, float *to) {
-    const int64_t n = ends[panels - 1], plane = all->in[0] * all->in[1];
-    int64_t image = -1, low = 0;
+    const int64_t n = ends[panels - 1], width = all->w.phase;
+    int64_t plane = -1, low = 0;
     for (int64_t p = 0, q = 0; p < panels; p++, to += 16 * all->far) {
         for (; q < ends[p]; q++) {
-            if (runs[q].image != image) {
+            if (runs[q].plane != plane) {
                 int64_t last = q;
-                while (last + 1 < n && runs[last + 1].image == runs[q].image) last++;
-                image = runs[q].image, low = runs[q].i;
-                dj_winograd_pad(all, all->source + (image * all->sources + channel) * plane, 2 * low,
-                                2 * (runs[last].i - low) + 4, slab);
+                while (last + 1 < n && runs[last + 1].plane == runs[q].plane) last++;
+                plane = runs[q].plane, low = runs[q].i;
+                dj_winograd_pad(all, group, source, plane, 2 * low, 2 * (runs[last].i - low) + 4,
+                                slab);
             }
-            dj_winograd_tiles(slab + 2 * (runs[q].i - low) * all->width + 2 * runs[q].j, all->width,
+            dj_winograd_tiles(slab + 2 * (runs[q].i - low) * width + 2 * runs[q].j, width,
                               runs[q].count, to + runs[q].at, all->far);
         }
         const int64_t used = runs[q - 1].at + runs[q - 1].count;
@@ -233,11 +257,10 @@ static __attribute__((unused)) void dj_winograd_gather(const dj_winograd *all, i
     }
 }
 
-/* The 16 products of a block of result channels and the tiles of a panel. */
-static __attribute__((unused)) void dj_winograd_multiply(const dj_winograd *all, int64_t block,
+/* The 16 products of the weights of some result channels and the tiles of a panel. */
+static __attribute__((unused)) void dj_winograd_multiply(const dj_winograd *all, const float *sums,
                                                          const float *tiles, int is_half,
                                                          float *products) {
-    const float *sums = all->sums + block * 16 * all->deep;
     dj_tile_f32 *tile = dj_tile_of_f32(DJ_TALL, is_half);
     for (int64_t k = 0; k < 16; k++, products += DJ_TALL * DJ_WINOGRAD_TILES)
         for (int64_t channel = 0; channel < all->sources; channel += DJ_WINOGRAD_DEPTH) {
@@ -280,25 +303,34 @@ static DJ_ONCE void dj_winograd_results(const float *products, int64_t vectors, 
 }
 
 /* The results of a block of channels to where they lie: the runs of one panel. */
-static __attribute__((unused)) void dj_winograd_put(const dj_winograd *all, int64_t block,
-                                                    const float *products, int is_half,
-                                                    const dj_winograd_run *runs, int64_t n,
-                                                    dj_winograd_lanes *odd) {
-    const int64_t height = all->out[0], width = all->out[1], first = block * DJ_TALL;
-    const int64_t channels = dj_min_index(DJ_TALL, all->results - first);
-    float upper[2 * DJ_WINOGRAD_TILES], lower[2 * DJ_WINOGRAD_TILES];
+static __attribute__((unused)) void dj_winograd_put(const dj_winograd *all, int64_t group,
+                                                    int64_t block, const float *products,
+                                                    int is_half, const dj_winograd_run *runs,
+                                                    int64_t n, dj_winograd_lanes *odd) {
+    const int64_t height = all->w.result[1], width = all->w.result[2], step = all->w.phases;
+    const int64_t down = all->dilation[1], volume = dj_volume(all->w.result);
+    const int64_t first = group * all->results + block * DJ_TALL;
+    const int64_t channels = dj_min_index(DJ_TALL, all->results - block * DJ_TALL);
+    float both[2][2 * DJ_WINOGRAD_TILES], *to[DJ_WINOGRAD_TILES];
+    int64_t rows[DJ_WINOGRAD_TILES], counts[DJ_WINOGRAD_TILES];
+    for (int64_t q = 0; q < n; q++) {
+        const dj_winograd_plane at = dj_winograd_place(all, runs[q].plane);
+        const int64_t i = at.row + 2 * runs[q].i * down, j = at.column + 2 * runs[q].j * step;
+        to[q] = all->result + (at.image * all->groups * all->results + first) * volume +
+                (at.depth * height + i) * width + j;
+        rows[q] = (i < height) + (i + down < height);
+        counts[q] = dj_min_index(2 * runs[q].count, dj_quotient_up(width - j, step));
+    }
     for (int64_t o = 0; o < channels; o++, products += DJ_WINOGRAD_TILES) {
         dj_winograd_results(products, is_half ? 1 : DJ_ACROSS, all->bias ? all->bias[first + o] : 0,
-                            all->is_rectified, upper, lower, odd);
-        for (int64_t q = 0; q < n; q++) {
-            const dj_winograd_run *run = &runs[q];
-            const size_t bytes =
-                sizeof(float) * (size_t)dj_min_index(2 * run->count, width - 2 * run->j);
-            float *to = all->result + 2 * run->j +
-                        ((run->image * all->results + first + o) * height + 2 * run->i) * width;
-            memcpy(to, upper + 2 * run->at, bytes);
-            if (2 * run->i + 1 < height) memcpy(to + width, lower + 2 * run->at, bytes);
-        }
+                            all->is_rectified, both[0], both[1], odd);
+        for (int64_t q = 0; q < n; to[q++] += volume)
+            for (int64_t i = 0; i < rows[q]; i++) {
+                const float *from = both[i] + 2 * runs[q].at;
+                float *at = to[q] + i * down * width;
+                if (step == 1) memcpy(at, from, sizeof(float) * (size_t)counts[q]);
+                for (int64_t k = 0; step > 1 && k < counts[q]; k++) at[k * step] = from[k];
+            }
     }
 }
 
@@ -309,7 +341,8 @@ static __attribute__((unused)) void dj_winograd_task(dj_winograd *all, int64_t t
     float products[16 * DJ_TALL * DJ_WINOGRAD_TILES] __attribute__((aligned(64)));
     char *own = all->own + all->room * thread;
     float *slab = (float *)own, *tiles = (float *)(own + all->slab);
-    const int64_t cut = task % all->cuts, start = task / all->cuts * all->few;
+    const int64_t cut = task % all->cuts, group = task / all->cuts % all->groups;
+    const int64_t start = task / all->cuts / all->groups * all->few;
     const int64_t panels = dj_min_index(all->few, all->panels - start);
     for (int64_t p = 0; p < panels; p++) {
         const int64_t from = (start + p) * DJ_WINOGRAD_TILES;
@@ -317,16 +350,17 @@ static __attribute__((unused)) void dj_winograd_task(dj_winograd *all, int64_t t
         n += dj_winograd_runs(all, from, count, runs + n);
         ends[p] = n, is_half[p] = count <= DJ_WINOGRAD_LANES;
     }
-    for (int64_t channel = 0; channel < all->sources; channel++)
-        dj_winograd_gather(all, channel, runs, ends, panels, slab,
-                           tiles + channel * DJ_WINOGRAD_TILES);
+    for (int64_t k = 0; k < all->sources; k++)
+        dj_winograd_gather(all, group, k, runs, ends, panels, slab, tiles + k * DJ_WINOGRAD_TILES);
     dj_winograd_lanes odd = {0};
     const int64_t last = dj_min_index((cut + 1) * all->cut_blocks, all->blocks);
     for (int64_t block = cut * all->cut_blocks; block < last; block++)
         for (int64_t p = 0; p < panels; p++) {
             const int64_t begin = p ? ends[p - 1] : 0;
-            dj_winograd_multiply(all, block, tiles + p * 16 * all->far, is_half[p], products);
-            dj_winograd_put(all, block, products, is_half[p], runs + begin, ends[p] - begin, &odd);
+            dj_winograd_multiply(all, all->sums + (group * all->blocks + block) * 16 * all->deep,
+                                 tiles + p * 16 * all->far, is_half[p], products);
+            dj_winograd_put(all, group, block, products, is_half[p], runs + begin, ends[p] - begin,
+                            &odd);
         }
     float sum = 0;
     for (int l = 0; l < DJ_WINOGRAD_LANES; l++) sum += odd[l];
@@ -335,7 +369,7 @@ static __attribute__((unused)) void dj_winograd_task(dj_winograd *all, int64_t t
 
 /* How the tiles and channels are cut into tasks. */
 static __attribute__((unused)) void dj_winograd_cut(dj_winograd *all) {
-    const int64_t wanted = all->team > 1 ? 2 * all->team : 1;
+    const int64_t wanted = all->team > 1 ? dj_quotient_up(2 * all->team, all->groups) : 1;
     all->few = dj_max_index(dj_min_index(all->panels / (2 * wanted), DJ_WINOGRAD_PANELS), 1);
     if (all->team == 1) all->few = dj_min_index(all->panels, DJ_WINOGRAD_PANELS);
     const int64_t chunks = dj_quotient_up(all->panels, all->few);
@@ -343,7 +377,7 @@ static __attribute__((unused)) void dj_winograd_cut(dj_winograd *all) {
                                       dj_max_index(all->blocks / DJ_WINOGRAD_CUT, 1));
     all->cut_blocks = dj_quotient_up(all->blocks, cuts);
     all->cuts = dj_quotient_up(all->blocks, all->cut_blocks);
-    all->tasks = chunks * all->cuts;
+    all->tasks = chunks * all->groups * all->cuts;
 }
 
 /* Everything before the tasks; 0 if there is no memory. */
@@ -352,27 +386,33 @@ static __attribute__((unused)) int dj_begin_winograd(dj_winograd *all, const dj_
                                                      const float *weight, const float *bias,
                                                      float *result, int threads) {
     *all = (dj_winograd){.source = source, .weight = weight, .bias = bias, .result = result,
-                         .is_back = is_back, .is_rectified = c->is_rectified, .team = threads};
+                         .is_back = is_back, .is_rectified = c->is_rectified, .team = threads,
+                         .groups = c->groups, .taps = c->size[0],
+                         .dilation = {c->dilation[0], c->dilation[1]}};
+    dj_walk *w = &all->w;
     all->results = is_back ? c->channels : c->outputs;
-    all->sources = is_back ? c->outputs : c->channels;
-    for (int d = 0; d < 2; d++) {
-        all->in[d] = is_back ? c->out[d + 1] : c->in[d + 1];
-        all->out[d] = is_back ? c->in[d + 1] : c->out[d + 1];
-        all->lead[d] = is_back ? 2 - c->before[d + 1] : c->before[d + 1];
+    all->channels = is_back ? c->outputs : c->channels;
+    all->sources = all->channels * all->taps;
+    for (int d = 0; d < 3; d++) {
+        const int64_t reach = (c->size[d] - 1) * c->dilation[d];
+        w->source[d] = is_back ? c->out[d] : c->in[d], w->result[d] = is_back ? c->in[d] : c->out[d];
+        w->lead[d] = !is_back ? c->before[d] : d ? reach - c->before[d] : -c->before[d];
     }
-    all->tall = dj_quotient_up(all->out[0], 2), all->wide = dj_quotient_up(all->out[1], 2);
-    all->tiles = c->batch * all->tall * all->wide;
+    w->phases = c->dilation[2];
+    all->tall = dj_quotient_up(dj_quotient_up(w->result[1], all->dilation[1]), 2);
+    all->wide = dj_quotient_up(dj_quotient_up(w->result[2], w->phases), 2);
+    all->tiles = c->batch * w->result[0] * all->dilation[1] * w->phases * all->tall * all->wide;
     all->panels = dj_quotient_up(all->tiles, DJ_WINOGRAD_TILES);
-    all->packs = all->blocks = dj_quotient_up(all->results, DJ_TALL);
+    all->blocks = dj_quotient_up(all->results, DJ_TALL), all->packs = c->groups * all->blocks;
     dj_winograd_cut(all);
-    all->width = dj_max_index(2 * all->wide + 2, all->lead[1] + all->in[1]);
+    w->phase = 2 * all->wide + 2;
     all->far = all->sources * DJ_WINOGRAD_TILES + DJ_WINOGRAD_BESIDE;
     all->deep = all->sources * DJ_TALL + DJ_WINOGRAD_BESIDE;
     const int64_t rows = 2 * dj_min_index(all->few * DJ_WINOGRAD_TILES, all->tall) + 2;
-    all->slab = dj_room(rows * all->width + 2 * DJ_WINOGRAD_TILES, sizeof(float));
+    all->slab = dj_room(rows * w->phase + 2 * DJ_WINOGRAD_TILES, sizeof(float));
     all->room = all->slab + dj_room(all->few * 16 * all->far, sizeof(float));
     const int64_t table = dj_room(DJ_WINOGRAD_DEPTH, sizeof(int64_t));
-    const int64_t sums = dj_room(all->blocks * 16 * all->deep, sizeof(float));
+    const int64_t sums = dj_room(all->packs * 16 * all->deep, sizeof(float));
     all->memory = malloc((size_t)(table + sums + all->room * all->team + 64));
     if (!all->memory) return 0;
     char *aligned = all->memory + (64 - (uintptr_t)all->memory % 64);

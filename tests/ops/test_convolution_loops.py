@@ -266,7 +266,7 @@ def test_most_convolutions_have_the_bits_of_pytorchs() -> None:
     if not _products.addresses():
         pytest.skip("this CPU is not x86 with fused products")
     alike = []
-    for channels, outputs, size in [(3, 16, 3), (16, 32, 3), (64, 16, 3), (24, 32, 5), (64, 32, 1)]:
+    for channels, outputs, size in [(3, 16, 3), (12, 32, 3), (64, 16, 3), (24, 32, 5), (64, 32, 1)]:
         arrays = drawn((2, channels, 8, 8), (outputs, channels, size, size), np.float32)
         expected = torch.nn.functional.conv2d(*map(torch.from_numpy, arrays), padding=size // 2)
         found = F.conv2d(*map(dj.from_numpy, arrays), padding=size // 2).numpy()

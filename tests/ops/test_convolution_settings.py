@@ -1,13 +1,14 @@
 """Convolutions of random settings: values and gradients beside sums of products in float64.
 
-Drawn are dims, batch, channels, groups, kernel, and per dim stride, dilation and padding; plain and
-transposed; float32 and float64. `DYNAJIT_CONVOLUTION_SETTINGS` says how many (40). Eager ones run
-with one thread and with three; compiled ones many in a graph, so that there are few compilations.
+Drawn are dims, batch, channels, groups, kernel, and per dim stride, dilation and padding; what lies
+around x, as the modules' `padding_mode`; plain and transposed; every floating dtype.
+`DYNAJIT_CONVOLUTION_SETTINGS` says how many (40). Each runs with one thread and with three, eager
+and compiled; compiled ones many in a graph, so that there are few compilations.
 """
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,15 +16,17 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
-from dynajit.ops.rows.networks import convolution_forms
 
 pytestmark = pytest.mark.one_python
 
 COUNT: Final = int(os.environ.get("DYNAJIT_CONVOLUTION_SETTINGS", "40"))
 #: Settings of one test, which are one compiled graph.
 TOGETHER: Final = 20
-#: Of the largest value that a result has.
-TOLERANCES: Final = {np.dtype(np.float32): 3e-5, np.dtype(np.float64): 1e-12}
+#: Of the largest value that a result has. Those of 16 bits are sums of float32, rounded; what is
+#: added to such a sum (a bias after a transpose, gradients that meet at an edge) is rounded again.
+TOLERANCES: Final = {"float32": 1e-5, "float64": 1e-13, "float16": 2e-3, "bfloat16": 1.5e-2}
+#: What NumPy calls the modes of padding.
+MODES: Final = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,23 @@ class Setting:
     output_padding: tuple[int, ...]
     is_transposed: bool
     has_bias: bool
-    dtype: Any
+    dtype: str
+    mode: str = "zeros"  # of padding: also "same", where `padding` is not read
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """Elements before and behind x, per dim."""
+        if self.mode != "same":
+            return [(p, p) for p in self.padding]
+        totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel, strict=True)]
+        return [(total // 2, total - total // 2) for total in totals]
+
+    def numbers(self, values: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Of the dtype; those of bfloat16 in float32."""
+        drawn = values.standard_normal(shape)
+        if self.dtype != "bfloat16":
+            return drawn.astype(self.dtype)
+        return (drawn.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
 
     def operands(self, seed: int) -> list[np.ndarray]:
         """x, weight and, if there is one, bias."""
@@ -51,14 +70,15 @@ class Setting:
         if not self.is_transposed:
             first, second = (outside, self.channels[0])
         shapes = [(self.batch, inside, *self.sizes), (first, second, *self.kernel), (outside,)]
-        return [
-            values.standard_normal(shape).astype(self.dtype)
-            for shape in (shapes if self.has_bias else shapes[:2])
-        ]
+        return [self.numbers(values, shape) for shape in shapes[: 2 + self.has_bias]]
 
     def __call__(self, x: Any, weight: Any, bias: Any = None) -> Any:
-        options = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation}
+        options: dict[str, Any] = {"stride": self.stride, "dilation": self.dilation}
         n = len(self.sizes)
+        if self.mode in MODES:
+            x = F.pad(x, [p for p in self.padding[::-1] for _ in (0, 1)], mode=self.mode)
+        else:
+            options["padding"] = "same" if self.mode == "same" else self.padding
         if not self.is_transposed:
             return getattr(F, f"conv{n}d")(x, weight, bias, groups=self.groups, **options)
         further = {"output_padding": self.output_padding, "groups": self.groups}
@@ -76,7 +96,7 @@ def drawn(seed: int) -> Setting:
         n = some(1, 2, 2, 2, 3)
         most = {1: 40, 2: 14, 3: 6}[n]
         groups = some(1, 1, 1, 2, 3, 8)
-        wide = (1, 2, 3, 5, 8, 16, 17, 33) if groups == 1 else (1, 1, 2, 3, 5)
+        wide = (1, 2, 3, 5, 8, 16, 17, 33) if groups == 1 else (1, 1, 2, 3, 5, 17)
         each = [range(n)] * 5
         sizes = tuple(int(random.integers(1, most)) for _ in each[0])
         kernel = tuple(some(1, 2, 3, 3, 3, 4, 5) for _ in each[1])
@@ -84,21 +104,28 @@ def drawn(seed: int) -> Setting:
         dilation = tuple(some(1, 1, 2) for _ in each[3])
         padding = tuple(some(0, 1, 1, 2) for _ in each[4])
         is_transposed = some(True, False, False)
+        mode = "zeros" if is_transposed else some("zeros", "zeros", "same", *MODES)
+        if n > 1 and some(True, False, False, False, False):  # windows of Winograd's form
+            kernel, stride, wide = (*kernel[:-2], 3, 3), (1,) * n, (16, 17, 33)
+            sizes = (*sizes[:-2], *(size + 5 for size in sizes[-2:]))
+        if mode == "same":
+            stride = (1,) * n
         found = Setting(
             some(1, 1, 2, 5), groups, (some(*wide), some(*wide)), sizes, kernel, stride, dilation,
             padding, tuple(min(some(0, 1), s - 1) for s in stride), is_transposed,
-            some(True, False), some(np.float32, np.float32, np.float64),
+            some(True, False), some("float32", "float32", "float32", *TOLERANCES), mode,
         )  # fmt: skip
-        if min(result_sizes(found)) > 0:
+        is_wide = all(p < size for p, size in zip(padding, sizes, strict=True))
+        if min(result_sizes(found)) > 0 and (is_wide or mode not in MODES):
             return found
 
 
 def result_sizes(s: Setting) -> list[int]:
     spans = [d * (k - 1) + 1 for d, k in zip(s.dilation, s.kernel, strict=True)]
-    each = zip(s.sizes, s.stride, s.padding, s.output_padding, spans, strict=True)
+    each = zip(s.sizes, s.stride, s.edges, s.output_padding, spans, strict=True)
     if s.is_transposed:
-        return [(size - 1) * t - 2 * p + span + o for size, t, p, o, span in each]
-    return [(size + 2 * p - span) // t + 1 for size, t, p, _, span in each]
+        return [(size - 1) * t - sum(edge) + span + o for size, t, edge, o, span in each]
+    return [(size + sum(edge) - span) // t + 1 for size, t, edge, _, span in each]
 
 
 # -- the referee: every tap of the kernel meets a grid of the padded operand ----------------------
@@ -113,7 +140,7 @@ def taps(s: Setting, counts: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...],
 def padded(s: Setting, x: np.ndarray) -> np.ndarray:
     """By groups, with zeros around; behind by as much more as any tap may reach."""
     more = [d * k + t for d, k, t in zip(s.dilation, s.kernel, s.stride, strict=True)]
-    around = [(p, p + m) for p, m in zip(s.padding, more, strict=True)]
+    around = [(p, q + m) for (p, q), m in zip(s.edges, more, strict=True)]
     lanes = x.reshape(x.shape[0], s.groups, -1, *x.shape[2:])
     return np.pad(lanes, ((0, 0), (0, 0), (0, 0), *around))
 
@@ -133,7 +160,7 @@ def by_input(s: Setting, g: np.ndarray, weight: np.ndarray, shape: tuple[int, ..
     lanes = g.reshape(g.shape[0], s.groups, -1, *g.shape[2:])
     for tap, place in taps(s, g.shape[2:]):
         wide[place] += np.einsum("goc,bgo...->bgc...", kernel[(..., *tap)], lanes)
-    inner = (slice(p, p + size) for p, size in zip(s.padding, shape[2:], strict=True))
+    inner = (slice(p, p + size) for (p, _), size in zip(s.edges, shape[2:], strict=True))
     return wide[(..., *inner)].reshape(shape)
 
 
@@ -148,9 +175,18 @@ def by_weight(s: Setting, g: np.ndarray, x: np.ndarray, shape: tuple[int, ...]) 
 
 
 def exactly(s: Setting, operands: list[np.ndarray], g: np.ndarray) -> list[np.ndarray]:
-    """Value and gradients. A transposed convolution is the derivative of one by its input."""
+    """Value and gradients. A transposed convolution is the derivative of one by its input; elements
+    around x that are copies of others add to the gradients of these."""
     x, weight, *bias = (a.astype(np.float64) for a in operands)
     g = g.astype(np.float64)
+    if s.mode in MODES:
+        places = np.pad(np.arange(x[0, 0].size).reshape(s.sizes), s.edges, MODES[s.mode])  # type: ignore[call-overload]
+        inner = replace(s, sizes=places.shape, padding=(0,) * places.ndim, mode="zeros")
+        lanes = x.reshape(*x.shape[:2], -1)
+        y, met, *slopes = exactly(inner, [lanes[:, :, places], weight, *bias], g)
+        slope = np.zeros_like(lanes)
+        np.add.at(slope, (slice(None), slice(None), places), met)
+        return [y, slope.reshape(x.shape), *slopes]
     if s.is_transposed:
         y = by_input(s, x, weight, g.shape)
         slopes = [forward(s, g, weight, x.shape[2:]), by_weight(s, x, g, weight.shape)]
@@ -168,24 +204,29 @@ def exactly(s: Setting, operands: list[np.ndarray], g: np.ndarray) -> list[np.nd
 
 def cotangent(s: Setting, seed: int) -> np.ndarray:
     shape = (s.batch, s.groups * s.channels[1], *result_sizes(s))
-    return np.random.default_rng(seed + 1).standard_normal(shape).astype(s.dtype)
+    return s.numbers(np.random.default_rng(seed + 1), shape)
 
 
-def leaves(s: Setting, seed: int) -> list[Any]:
-    return [dj.from_numpy(a.copy()).requires_grad_() for a in s.operands(seed)]
+def leaf(s: Setting, a: np.ndarray) -> Any:
+    return dj.from_numpy(a.copy()).to(getattr(dj, s.dtype))
 
 
 def ran(function: Any, seeds: list[int]) -> list[list[np.ndarray]]:
-    """Of each setting value and gradients."""
+    """Of each setting value and gradients; those of 16 bits in float32."""
     settings = [drawn(seed) for seed in seeds]
-    given = [leaves(s, seed) for s, seed in zip(settings, seeds, strict=True)]
-    values = function(*(x for tensors in given for x in tensors))
-    towards = [dj.from_numpy(cotangent(s, seed)) for s, seed in zip(settings, seeds, strict=True)]
-    dj.autograd.backward(values, towards)
-    return [
-        [y.detach().numpy(), *(x.grad.numpy() for x in tensors)]
-        for y, tensors in zip(values, given, strict=True)
+    given = [
+        [leaf(s, a).requires_grad_() for a in s.operands(seed)]
+        for s, seed in zip(settings, seeds, strict=True)
     ]
+    values = function(*(x for tensors in given for x in tensors))
+    towards = [leaf(s, cotangent(s, seed)) for s, seed in zip(settings, seeds, strict=True)]
+    dj.autograd.backward(values, towards)
+    found = []
+    for s, y, tensors in zip(settings, values, given, strict=True):
+        results = [y.detach(), *(x.grad for x in tensors)]
+        assert {getattr(dj, s.dtype)} == {x.dtype for x in results}, s
+        found.append([(x.float() if "16" in s.dtype else x).numpy() for x in results])
+    return found
 
 
 def program(seeds: list[int]) -> Any:
@@ -204,25 +245,26 @@ def program(seeds: list[int]) -> Any:
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, TOGETHER))
-def test_random_convolutions_are_those_of_float64(
-    first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_convolutions_are_those_of_float64(first: int) -> None:
     """Eager and compiled; three threads have the bits of one."""
     seeds = list(range(first, min(first + TOGETHER, COUNT)))
-    function = program(seeds)
-    by_threads = []
-    for threads in (1, 3):
-        monkeypatch.setattr(convolution_forms, "thread_count", lambda count=threads: count)
-        by_threads.append(ran(function, seeds))
-    compiled = ran(dj.compile(function), seeds)
+    eager = program(seeds)
+    by_function = []
+    for function in (eager, dj.compile(eager)):
+        by_threads = []
+        for threads in (1, 3):
+            with dj.config.override(num_threads=threads):
+                by_threads.append(ran(function, seeds))
+        by_function.append(by_threads)
 
-    for seed, one, three, apart in zip(seeds, *by_threads, compiled, strict=True):
+    for seed, *found in zip(seeds, *by_function[0], *by_function[1], strict=True):
         s = drawn(seed)
         exact = exactly(s, s.operands(seed), cotangent(s, seed))
-        for number, found in enumerate(zip(one, three, apart, exact, strict=True)):
+        for number, (one, three, *compiled, expected) in enumerate(zip(*found, exact, strict=True)):
             message = f"{seed}, result {number}: {s}"
-            assert found[0].tobytes() == found[1].tobytes(), message
-            for value in (found[0], found[2]):
-                assert (value.shape, value.dtype) == (found[3].shape, s.dtype), message
-                bound = TOLERANCES[np.dtype(s.dtype)] * max(1.0, np.abs(found[3]).max())
-                np.testing.assert_allclose(value, found[3], rtol=0, atol=bound, err_msg=message)
+            assert one.tobytes() == three.tobytes(), message
+            assert compiled[0].tobytes() == compiled[1].tobytes(), message
+            for value in (one, compiled[0]):
+                assert value.shape == expected.shape, message
+                bound = TOLERANCES[s.dtype] * max(1.0, np.abs(expected).max())
+                np.testing.assert_allclose(value, expected, rtol=0, atol=bound, err_msg=message)

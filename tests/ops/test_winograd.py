@@ -1,7 +1,7 @@
 """Convolutions by Winograd's form (convolution_winograd.h): how exact they are, infinities and NaN,
 threads, and the mode that sums directly."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import dynajit.nn.functional as F
 from dynajit.core.process import determinism
 from dynajit.ops.native import _convolutions
 from dynajit.ops.rows.networks import convolution_forms
-from tests.ops.test_convolution_settings import Setting, exactly
+from tests.ops.test_convolution_settings import Setting, exactly, result_sizes
 
 pytestmark = pytest.mark.one_python
 
@@ -34,14 +34,30 @@ def drawn(seed: int, padding: int | None = None) -> Setting:
     around = int(random.integers(3)) if padding is None else padding
     return Setting(
         batch, 1, (channels[0], channels[1]), (height, width), (3, 3), (1, 1), (1, 1),
-        (around, around), (0, 0), False, bool(random.integers(2)), np.float32,
+        (around, around), (0, 0), False, bool(random.integers(2)), "float32",
+    )  # fmt: skip
+
+
+def drawn_further(seed: int) -> Setting:
+    """The same with groups, dilations, a third dim and few channels."""
+    random = np.random.default_rng(1000 + seed)
+    depth = [(), (1,), (2,), (3,)][seed % 4]
+    dilation = tuple(int(n) for n in random.integers(1, 2 + seed % 3, 2))
+    around = tuple(int(random.integers(2 * step + 1)) for step in dilation)
+    sizes = tuple(int(n) for n in random.integers(26, 37, 2))
+    inside, outside = (int(n) for n in random.integers(16 * min(max(dilation), 2), 40, 2))
+    flat = (1,) * len(depth)
+    return Setting(
+        int(random.integers(1, 4)), int(random.integers(1, 4)), (inside, outside),
+        (*(int(random.integers(3, 6)) for _ in depth), *sizes), (*depth, 3, 3), (*flat, 1, 1),
+        (*flat, *dilation), (*(int(random.integers(k)) for k in depth), *around),
+        (0,) * (2 + len(depth)), False, bool(random.integers(2)), "float32",
     )  # fmt: skip
 
 
 def cotangent(s: Setting) -> np.ndarray:
-    sizes = [size + 2 * p - 2 for size, p in zip(s.sizes, s.padding, strict=True)]
-    shape = (s.batch, s.channels[1], *sizes)
-    return np.random.default_rng(1).standard_normal(shape).astype(s.dtype)
+    shape = (s.batch, s.groups * s.channels[1], *result_sizes(s))
+    return s.numbers(np.random.default_rng(1), shape)
 
 
 def ran(function: Any, operands: list[np.ndarray], g: np.ndarray) -> list[np.ndarray]:
@@ -63,11 +79,14 @@ def forward(x: np.ndarray, weight: np.ndarray, **options: Any) -> np.ndarray:
     return F.conv2d(*map(dj.from_numpy, (x, weight)), **options).numpy()
 
 
+@pytest.mark.parametrize("draw", [drawn, drawn_further])
 @pytest.mark.parametrize("first", range(0, 16, 4))
-def test_results_are_as_exact_as_direct_sums(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_are_as_exact_as_direct_sums(
+    first: int, draw: Callable[[int], Setting], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beside float64; any number of threads gives the same bits, and so does compiling."""
     for seed in range(first, first + 4):
-        s = drawn(seed)
+        s = draw(seed)
         operands, g = s.operands(seed), cotangent(s)
         found = []
         for threads in (1, 2, 5):
@@ -190,11 +209,11 @@ def test_operands_may_lie_in_any_order(turned: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     ("x", "weight", "options"),
     [
-        ((2, 31, 14, 14), (40, 31, 3, 3), {}),
-        ((2, 40, 14, 14), (31, 40, 3, 3), {}),
+        ((2, 15, 14, 14), (40, 15, 3, 3), {}),
+        ((2, 40, 14, 14), (15, 40, 3, 3), {}),
         ((2, 32, 14, 14), (32, 32, 3, 3), {"stride": 2}),
-        ((2, 32, 14, 14), (32, 32, 3, 3), {"dilation": 2}),
-        ((2, 64, 14, 14), (64, 32, 3, 3), {"groups": 2}),
+        ((2, 32, 14, 14), (32, 32, 3, 3), {"dilation": 12, "padding": 12}),
+        ((2, 64, 14, 14), (64, 8, 3, 3), {"groups": 8}),
         ((2, 32, 14, 14), (32, 32, 3, 3), {"padding": 3}),
         ((2, 32, 14, 14), (32, 32, 3, 1), {}),
         ((1, 32, 5, 5), (32, 32, 3, 3), {"padding": 1}),
@@ -204,7 +223,7 @@ def test_operands_may_lie_in_any_order(turned: tuple[int, ...]) -> None:
 def test_others_are_summed_directly(
     x: tuple[int, ...], weight: tuple[int, ...], options: dict[str, Any]
 ) -> None:
-    """Few channels or tiles, steps, groups, wide edges, other windows, one row of results."""
+    """Few channels or tiles, steps, small groups, wide edges, other windows, one row of results."""
     values = np.random.default_rng(2)
     operands = [values.standard_normal(shape).astype(np.float32) for shape in (x, weight)]
     assert not determinism.is_required()
