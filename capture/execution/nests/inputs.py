@@ -11,12 +11,12 @@ import numpy as np
 from dynajit.capture.execution.nests.values import (
     PYTHON_DTYPES,
     WHOLE,
-    Array,
     Group,
     Literal,
     NotNest,
     Number,
     Outer,
+    whole_array,
 )
 from dynajit.capture.library import arrays as forms
 from dynajit.capture.machine.frames import Frame
@@ -68,6 +68,14 @@ class Inputs:
         found = [value for _, value in self._converted.values()]
         numbers = [value for value in found if isinstance(value, Number)]
         return bool(self.arrays) or not all(number.is_python for number in numbers)
+
+    def share(self, slot: int, other: int) -> bool:
+        """Whether two operands may share memory."""
+        heap = self._recorder.heap
+        memories = {
+            found: heap[tensor.identity].memory for found, _, tensor in self.arrays.values()
+        }
+        return slot == other or (bool(memories[slot]) and memories[slot] == memories[other])
 
     def local(self, name: str) -> Any:
         """What a local of the frame holds, as a value of nests.
@@ -174,4 +182,4 @@ class Inputs:
             else Number(Size(slot, dim), dtypes.int64, True, WHOLE)
             for dim, size in enumerate(kind.shape)
         )
-        return Array(slot, kind.dtype, sizes, flipped_dims(machine, value))
+        return whole_array(slot, kind.dtype, sizes, flipped_dims(machine, value))

@@ -9,6 +9,7 @@ large), it refuses its values, and the function runs plainly. A loop that is no 
 captured in other ways, as if it had not been looked at.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -254,6 +255,7 @@ class _Nest:
             flow.run(*given)
         if not self._inputs.has_numpy:
             raise NotNest
+        self._check_worth()
         index, live = self._end()
         exit, results = self._left(live)
         if not results and not flow.written:
@@ -267,6 +269,7 @@ class _Nest:
             written,
             (*written, *(self._register_of(name) for name in results)),
             windows,
+            tuple(flow.scratch),
         )
         nest.check()
         values = [self._run(nest, number) for number in range(len(nest.results))]
@@ -280,6 +283,21 @@ class _Nest:
             return
         self._check_left(results)
         self._go_on(index, found, exit)
+
+    def _check_worth(self) -> None:
+        """Turns of whole arrays, which do the same each, are better captured as such.
+
+        Raises:
+            NotNest: they do nothing else, or these are large.
+        """
+        steps = [step for steps in self._flow.blocks for step in steps]
+        wholes = [step for step in steps if step.operation == "each"]
+        if not wholes or self._flow.has_inner:
+            return
+        if not (self._flow.has_moving or any(s.operation in ("load", "store") for s in steps)):
+            raise NotNest
+        if any(_is_large(step) for step in wholes):
+            raise NotNest
 
     # -- how it ends
 
@@ -483,6 +501,14 @@ class _Nest:
         if kind in PYTHON_DTYPES:
             return new_count(self._executor, tensor, kind)
         return new_array(self._executor, tensor, kind)
+
+
+def _is_large(step: Step) -> bool:
+    """Whether loops of a step have many turns, or two have any number of them."""
+    inner = [item for item in step.name.steps if item.operation == "each"]
+    counts = [step.operands[0], *(item.operands[0] for item in inner)]
+    known = [count for count in counts if isinstance(count, int)]
+    return len(counts) > len(known) + 1 or math.prod(known) > MOST_COPIED
 
 
 def _way_out(body: Body, index: int) -> Any:

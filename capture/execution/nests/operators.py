@@ -203,8 +203,8 @@ class Operators:
         is_bool = dtype is dtypes.bool_
         if (is_float and is_bitwise) or (is_bool and symbol not in _BITWISE):
             raise NotNest
-        self._require_weak(a, dtype)
-        self._require_weak(b, dtype)
+        self.require_weak(a, dtype)
+        self.require_weak(b, dtype)
         x, y = self.cast(a, dtype), self.cast(b, dtype)
         if symbol in ("//", "%") and not is_float:
             self.require_compared("ne", dtype, y, 0)
@@ -215,7 +215,7 @@ class Operators:
         found = self.emit(_SYMBOLS[symbol], dtype, x, y, dtype=dtype)
         return Number(found, dtype, False)
 
-    def _require_weak(self, number: Number, dtype: DType) -> None:
+    def require_weak(self, number: Number, dtype: DType) -> None:
         """An int of Python's beside a number of NumPy's fits its dtype."""
         is_int = number.is_python and number.dtype is dtypes.int64
         if not is_int or dtype.category is not Category.INTEGER:
@@ -444,7 +444,7 @@ class Operators:
         if dtype is dtypes.bool_:
             raise NotNest
         for number in given:
-            self._require_weak(number, dtype)
+            self.require_weak(number, dtype)
         operands = [self.cast(number, dtype) for number in given]
         if name == "square":
             return Number(self.emit("mul", dtype, *operands, *operands, dtype=dtype), dtype, False)

@@ -146,7 +146,7 @@ def doubling(size: int) -> Nest:
             ),
             (
                 Step("poll", name=2),
-                Step("index", place, (i,), slot=0, name=0),
+                Step("index", place, (i, Size(0, 0))),
                 Step("load", value, (place,), slot=0),
                 Step("add", value, (value, value), dtypes.float64),
                 Step("store", operands=(place, value), slot=0),
@@ -180,8 +180,8 @@ def transposing() -> Nest:
     value, size = Register("value", dtypes.float64), Register("size", dtypes.int64)
     i, j = (Register(n, dtypes.int64) for n in "ij")
     steps = (
-        Step("index", i, (-1,), slot=0, name=0),
-        Step("index", j, (1,), slot=0, name=1),
+        Step("index", i, (-1, Size(0, 0))),
+        Step("index", j, (1, Size(0, 1))),
         Step("load", value, (i, j), slot=0),
         Step("store", operands=(j, i, value), slot=1),
         Step("set", size, (Size(0, 0),), dtypes.int64),

@@ -22,16 +22,11 @@ def nests_of(function: Callable[..., Any], *args: Any) -> int:
     return sum(str(g).count("rows['nest']") for g in dj.explain(function)(*fresh(args)).graphs)
 
 
-def by_rows(x):
-    a = np.zeros((len(x), 3))
+def of_whole_rows(x):
+    a = np.ones((len(x), 3))
     for i in range(len(x)):
-        a[i] = x[i]
+        a[i] = a[i] * 2 + a[i - 1]
     return a
-
-
-def by_slices(x):
-    for i in range(2, len(x)):
-        x[i] = x[i - 2 : i].sum()
 
 
 def with_a_list(x):
@@ -83,7 +78,7 @@ def with_complex_numbers(x):
 
 
 OTHERS = (
-    by_rows, by_slices, with_a_list, of_numbers_only, of_tensors, with_a_truth_that_stays,
+    of_whole_rows, with_a_list, of_numbers_only, of_tensors, with_a_truth_that_stays,
     with_few_turns, with_a_return, with_complex_numbers,
 )  # fmt: skip
 
