@@ -768,6 +768,8 @@ class Flow(ArrayCalls):
         machine = self._machine
         if is_library(function) or is_library_function(machine, function):
             raise NotNest
+        if str(function.__globals__.get("__name__")).startswith(_OWN):
+            raise NotNest  # it may mean something else while a function is captured
         if control.is_disabled(function) or why_not_inlined(machine, function) is not None:
             raise NotNest
         rely_on_code(machine, callee)
@@ -837,6 +839,8 @@ def _kept(value: Any, is_counter: bool) -> Any:
         raise NotNest
     return value
 
+
+_OWN: Final = "dynajit."
 
 #: What no variable holds.
 _PASSING: Final = (Range, Elements, Items, Formula, Listing, Method)

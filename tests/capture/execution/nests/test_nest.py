@@ -136,6 +136,16 @@ def test_a_function_of_the_nest_is_guarded(monkeypatch: pytest.MonkeyPatch) -> N
     assert same(with_calls(X), compiled(X))
 
 
+def test_a_nest_calls_no_function_of_the_library() -> None:
+    def told(x):
+        for i in range(len(x)):
+            x[i] = 1.0 if dj.compiler.is_compiling() else 0.0
+        return x
+
+    assert nests_of(told, X) == 0
+    assert dj.compile(told)(X.copy()).tolist() == [1.0] * len(X)
+
+
 def test_recursion_that_is_deep_is_no_nest() -> None:
     assert nests_of(with_recursion, X) == 0
     assert same(outcome(with_recursion, (X,)), outcome(dj.compile(with_recursion), (X,)))
