@@ -3,7 +3,9 @@
 `text(seed)` gives the program; the same seed gives the same one. `compare(seed)` runs it plainly
 and compiled, twice, and returns what differs, or None: results, what the arguments hold
 afterwards, and classes of errors. Floats agree to rounding, since sums are added up in another
-order. `python tests/fuzz/rows.py --first 0 --count 1000` compares many; `--show N` prints one.
+order. No view is assigned to another of the same memory that it overlaps in other steps: NumPy may
+read there what it has just written. `python tests/fuzz/rows.py --first 0 --count 1000` compares
+many; `--show N` prints one.
 """
 
 import random
@@ -97,14 +99,14 @@ class Program:
     def store_slice(self) -> list[str]:
         target = self.view()
         target += "" if "[" in target else "[:]"
-        return [f"{target} {self.chosen.choice(['=', '=', '+=', '-=', '*='])} {self.vector()}"]
+        return [f"{target} {self.chosen.choice(['=', '=', '+=', '-=', '*='])} +{self.vector()}"]
 
     def store_block(self) -> list[str]:
         choice = self.chosen.choice
         name, part = choice("abv"), f"[{self.slice()}, {self.slice()}]"
         values = [
-            f"{choice('abv')}{part}", f"{choice('abv')}{part} * 2 + {name}{part}", self.number(),
-            self.matrix(), self.view(),
+            f"+{choice('abv')}{part}", f"{choice('abv')}{part} * 2 + {name}{part}", self.number(),
+            f"+{self.matrix()}", f"+{self.view()}",
         ]  # fmt: skip
         return [f"{name}{part} {choice(['=', '+='])} {choice(values)}"]
 
@@ -116,12 +118,12 @@ class Program:
         return [f"s = {self.number()} * 0.25"]
 
     def set_array(self) -> list[str]:
-        uses = [f"x[{self.slice()}] = t", "t[0] += 1.0", "y[0] = t.sum()", "t += 1", "u = t"]
+        uses = [f"x[{self.slice()}] = +t", "t[0] += 1.0", "y[0] = t.sum()", "t += 1", "u = t"]
         return [f"t = {self.vector()}", self.chosen.choice(uses), "s += t[0] * 0.1"]
 
     def set_scratch(self) -> list[str]:
         count = self.chosen.choice([*self.counters, "3", "n"])
-        return [f"t = np.zeros({count})", f"t[:] = {self.vector()}", "y[0] = t.sum()"]
+        return [f"t = np.zeros({count})", f"t[:] = +{self.vector()}", "y[0] = t.sum()"]
 
     def swap(self) -> list[str]:
         parts = [f"[[{self.index()}, {self.index()}]]" for _ in range(2)]

@@ -169,6 +169,9 @@ _METHODS: Final[dict[str, Callable[..., Any]]] = {
     "cumsum": Reductions.running,
 }
 
+#: Methods that write to their array.
+CHANGING: Final = frozenset(("fill",))
+
 # By id: a class may hash by code of the program's.
 _FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
     **{id(getattr(np, name)): function for name, function in _SAME.items()},
@@ -199,4 +202,4 @@ _MAKERS: Final[dict[int, Callable[..., Any]]] = {
 }
 
 
-__all__ = ["ArrayCalls"]
+__all__ = ["CHANGING", "ArrayCalls"]

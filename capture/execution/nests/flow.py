@@ -21,7 +21,7 @@ import numpy as np
 from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.bytecode.instructions import Body, Instruction, decode
-from dynajit.capture.execution.nests.array_calls import ArrayCalls
+from dynajit.capture.execution.nests.array_calls import CHANGING, ArrayCalls
 from dynajit.capture.execution.nests.formulas import is_whole, listed
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.iteration import ITERATION
@@ -614,27 +614,25 @@ class Flow(ArrayCalls):
         callee = second if first is None else first
         if first is not None and second is not None:
             raise NotNest
+        first = count - len(names)
+        named = dict(zip(names, arguments[first:], strict=True))
         if isinstance(callee, Method):
-            first = count - len(names)
-            self._state = state
-            self._hold(state) if callee.name == "fill" else None
-            named = dict(zip(names, arguments[first:], strict=True))
+            if callee.name in CHANGING:
+                self._hold(state)
             stack.append(self.method(callee.name, callee.target, arguments[:first], named))
             return False
         if not isinstance(callee, Outer) or not isinstance(callee.value, Known):
             raise NotNest
         self._machine.recorder.use(callee.value)
         target = callee.value.object
-        if isinstance(target, CompiledFunction):
-            return self._inline(state, Known(target.__wrapped__), arguments, names)
-        if isinstance(target, FunctionType):
-            return self._inline(state, callee.value, arguments, names)
-        first = count - len(names)
-        named = dict(zip(names, arguments[first:], strict=True))
         made = self.called_with_arrays(target, arguments[:first], named)
         if made is not None:
             stack.append(made)
             return False
+        if isinstance(target, CompiledFunction):
+            return self._inline(state, Known(target.__wrapped__), arguments, names)
+        if isinstance(target, FunctionType):
+            return self._inline(state, callee.value, arguments, names)
         if names:
             raise NotNest
         if target is builtins.min or target is builtins.max:
@@ -902,7 +900,7 @@ def _raises(body: Body, index: int) -> bool:
 _CALLED: Final = frozenset({type, np.ufunc, type(len)})
 
 _CONVERSIONS: Final[dict[int, Callable[[Operators, Any], Any]]] = {
-    id(builtins.abs): Operators.absolute,
+    id(builtins.abs): Flow.absolute,
     id(builtins.float): Operators.to_float,
     id(builtins.int): Operators.to_int,
     id(builtins.bool): Operators.truth,
