@@ -802,9 +802,15 @@ class Flow(ArrayCalls):
         elif not items:
             raise NotNest
         prefix = RETURNED_ITEM if isinstance(value, Group) else RETURNED
-        found = {f"{prefix}{number}": _left(as_number(item)) for number, item in enumerate(items)}
+        found = {f"{prefix}{number}": self._returned(item) for number, item in enumerate(items)}
         self.exits.append(Exit(self._block, index, found))
         return True
+
+    def _returned(self, item: Any) -> Any:
+        """A number, or an array that the nest was given, as it is behind the nest."""
+        if isinstance(item, Array) and item.is_given and self._inputs.given(item.slot) is not None:
+            return item
+        return _left(as_number(item))
 
 
 def _left(value: Any) -> Any:

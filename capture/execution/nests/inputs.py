@@ -61,6 +61,7 @@ class Inputs:
         self.operands: list[graph.Value] = []
         self.arrays: dict[int, tuple[int, Value, TensorValue]] = {}
         self.numbers: list[tuple[int, Register]] = []
+        self._doubtful: set[int] = set()
 
     @property
     def has_numpy(self) -> bool:
@@ -76,6 +77,11 @@ class Inputs:
             found: heap[tensor.identity].memory for found, _, tensor in self.arrays.values()
         }
         return slot == other or (bool(memories[slot]) and memories[slot] == memories[other])
+
+    def given(self, slot: int) -> Value | None:
+        """The array that is an operand; None: several share one."""
+        found = [value for own, value, _ in self.arrays.values() if own == slot]
+        return None if slot in self._doubtful or not found else found[0]
 
     def local(self, name: str) -> Any:
         """What a local of the frame holds, as a value of nests.
@@ -176,6 +182,8 @@ class Inputs:
             found = len(self.operands) - 1, value, tensor
             self.arrays[tensor.identity] = found
         slot = found[0]
+        if found[1] is not value:
+            self._doubtful.add(slot)
         sizes = tuple(
             Literal(size)
             if isinstance(size, int)

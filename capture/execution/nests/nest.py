@@ -21,6 +21,7 @@ from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
+    Array,
     NotNest,
     Number,
     Returns,
@@ -323,6 +324,8 @@ class _Nest:
 
         An end that has set the most variables is that of most calls: others are of no turn.
         """
+        if len({_arrays_of(exit) for exit in self._flow.exits}) > 1:
+            raise NotNest
         changed = {
             exit: [name for name in live if self._is_result(exit, name)]
             for exit in self._flow.exits
@@ -368,7 +371,7 @@ class _Nest:
     def _is_result(self, exit: Exit, name: str) -> bool:
         found = exit.locals.get(name)
         if self._is_rest:
-            return found is not None
+            return found is not None and not isinstance(found, Array)
         return found is None or key_of(found) != ("given", name)
 
     def _finish(self, chosen: Exit) -> None:
@@ -478,10 +481,12 @@ class _Nest:
     def _return(self, exit: Exit, results: dict[str, graph.Value]) -> None:
         """The frame in front of its end, with what it returns."""
         values = [
-            self._made(self._recorder.new_tensor(value), self._class_of(exit.locals[name]))
-            for name, value in results.items()
+            self._inputs.given(kept.slot)
+            if isinstance(kept, Array)
+            else self._made(self._recorder.new_tensor(results[name]), self._class_of(kept))
+            for name, kept in exit.locals.items()
         ]
-        is_one = any(name.startswith(RETURNED) for name in results)
+        is_one = any(name.startswith(RETURNED) for name in exit.locals)
         found = values[0] if is_one else TupleValue(tuple(values)) if values else NONE
         self._frame.stack[:] = [found]
         self._frame.index = exit.index
@@ -522,6 +527,11 @@ def _way_out(body: Body, index: int) -> Any:
         if item.operation in JUMPS or item.handler is not None:
             break
     return index
+
+
+def _arrays_of(exit: Exit) -> Any:
+    """The arrays that a path returns."""
+    return tuple(key_of(value) for value in exit.locals.values() if isinstance(value, Array))
 
 
 def _key_of_exit(exit: Exit) -> Any:

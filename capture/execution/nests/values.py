@@ -77,6 +77,7 @@ class Array:
         sizes: a Literal or a Number for each dim.
         places: one for each dim of the memory.
         flipped: dims of the memory that go from its end to its start.
+        is_given: it is the object that the nest is given, no view that turns make.
     """
 
     slot: int
@@ -84,6 +85,7 @@ class Array:
     sizes: tuple["Literal | Number", ...]
     places: tuple[Place, ...]
     flipped: tuple[int, ...] = ()
+    is_given: bool = False
 
 
 def whole_array(
@@ -91,7 +93,8 @@ def whole_array(
 ) -> Array:
     """All of an operand."""
     moves = [((dim, Literal(1)),) for dim in range(len(sizes))]
-    return Array(slot, dtype, (*sizes,), tuple(Place(Literal(0), move) for move in moves), flipped)
+    places = tuple(Place(Literal(0), move) for move in moves)
+    return Array(slot, dtype, (*sizes,), places, flipped, is_given=True)
 
 
 @record(eq=False)
@@ -222,7 +225,8 @@ def key_of(value: Any) -> Any:
             return "number", value.dtype.name, value.is_python, value.extent
         case Array():
             places = tuple(_key_of_place(place) for place in value.places)
-            return "array", value.slot, value.flipped, places, tuple(map(_key_of_size, value.sizes))
+            sizes = tuple(map(_key_of_size, value.sizes))
+            return "array", value.slot, value.flipped, value.is_given, places, sizes
         case Slice():
             return "slice", key_of(value.start), key_of(value.stop), key_of(value.step)
         case Group():

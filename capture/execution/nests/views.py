@@ -161,7 +161,7 @@ class Views(Operators):
                 self._begin_at(array, dim, starts, self._checked(given, size))
             dim += 1
         places = tuple(map(Place, starts, map(tuple, moves)))
-        return replace(array, sizes=tuple(sizes), places=places)
+        return replace(array, sizes=tuple(sizes), places=places, is_given=False)
 
     def _begin_at(self, array: Array, dim: int, starts: list[Whole], index: Whole) -> None:
         """Begin at an index along a dim."""
@@ -234,7 +234,7 @@ class Views(Operators):
             Place(place.start, tuple((last - dim, by) for dim, by in place.moves))
             for place in array.places
         )
-        return replace(array, sizes=array.sizes[::-1], places=places)
+        return replace(array, sizes=array.sizes[::-1], places=places, is_given=False)
 
     # -- elements
 

@@ -136,6 +136,52 @@ def test_a_function_of_the_nest_is_guarded(monkeypatch: pytest.MonkeyPatch) -> N
     assert same(with_calls(X), compiled(X))
 
 
+def first_above(x, limit):
+    for i in range(len(x)):
+        x[i] *= 2
+        if x[i] > limit:
+            return x
+    return x
+
+
+def filled_up_to(x, limit):
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        out[i] = x[i]
+        if x[i] > limit:
+            return i, out
+    return len(x), out
+
+
+def of_two(x, limit):
+    y = x + 1
+    for i in range(len(x)):
+        x[i] += 1
+        if x[i] > limit:
+            return x
+    return y
+
+
+def of_a_view(x, limit):
+    for i in range(len(x)):
+        x[i] += 1
+        if x[i] > limit:
+            return x[:]
+    return x[:]
+
+
+@pytest.mark.parametrize("limit", [0.5, 1.2, 9.0])
+@pytest.mark.parametrize(
+    ("function", "count"), [(first_above, 1), (filled_up_to, 1), (of_two, 0), (of_a_view, 0)]
+)
+def test_turns_may_return_an_array(function: Callable[..., Any], count: int, limit: float) -> None:
+    assert nests_of(function, X, limit) == count
+    own, other = X.copy(), X.copy()
+    expected, found = function(own, limit), dj.compile(function)(other, limit)
+    assert same(expected, found) and same(own, other)
+    assert (expected is own) is (found is other)
+
+
 def test_a_nest_calls_no_function_of_the_library() -> None:
     def told(x):
         for i in range(len(x)):
