@@ -307,7 +307,6 @@ def _following(steps: Sequence[Step]) -> tuple[int, ...]:
 
 
 def has_choices(steps: Sequence[Step]) -> bool:
-    """Whether a turn of a nest chooses between values of which two may be reads of one array."""
-    loads = [step.slot for step in steps if step.operation == "load"]
-    is_twice = len(loads) != len(set(loads))
-    return is_twice and any(step.operation == "select" for step in steps)
+    """Whether a turn of a nest chooses between values of which two may be reads of one memory."""
+    operations = [step.operation for step in steps]
+    return operations.count("load") > 1 and "select" in operations

@@ -27,9 +27,10 @@ class ArrayCalls(Reductions):
         maker = _MAKERS.get(id(target))
         if maker is not None:
             return maker(self, *given, **named)
-        if not any(map(is_whole, given)):
+        function = _OF_NUMBERS.get(id(target))
+        if function is None and not any(map(is_whole, given)):
             return None
-        function = _FUNCTIONS.get(id(target))
+        function = function or _FUNCTIONS.get(id(target))
         return None if function is None else _bound(function, self, given, named)
 
     def method(self, name: str, target: Any, given: Sequence[Any], named: Named) -> Any:
@@ -57,6 +58,10 @@ class ArrayCalls(Reductions):
     def cut(self, value: Any, low: Any, high: Any) -> Any:
         """`np.clip(value, low, high)`."""
         return self.of_numpy("minimum", (self.of_numpy("maximum", (value, low)), high))
+
+    def rounded(self, value: Any) -> Any:
+        """`np.round(value)`."""
+        return self.of_numpy("rint", (value,))
 
     def outer(self, a: Any, b: Any) -> Any:
         """`np.outer(a, b)`."""
@@ -182,7 +187,6 @@ _FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
     id(np.copy): ArrayCalls.copied,
     id(np.cumsum): Reductions.running,
     id(np.where): Reductions.where,
-    id(np.clip): ArrayCalls.cut,
     id(np.outer): ArrayCalls.outer,
     id(np.linalg.norm): Reductions.length_of,
     id(np.zeros_like): _like(0),
@@ -191,6 +195,12 @@ _FUNCTIONS: Final[dict[int, Callable[..., Any]]] = {
     id(builtins.sum): _in_order("sum"),
     id(builtins.min): _in_order("min"),
     id(builtins.max): _in_order("max"),
+}
+
+#: Functions that take numbers, too.
+_OF_NUMBERS: Final[dict[int, Callable[..., Any]]] = {
+    id(np.clip): ArrayCalls.cut,
+    id(np.round): ArrayCalls.rounded,
 }
 
 #: Functions that make arrays of none. What NumPy leaves undefined is 0.

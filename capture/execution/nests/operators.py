@@ -564,6 +564,8 @@ FUNCTIONS: Final[dict[str, tuple[str, int, Any]]] = {
     "floor": ("floor", 1, FLOATS_ONLY),
     "ceil": ("ceil", 1, FLOATS_ONLY),
     "trunc": ("trunc", 1, FLOATS_ONLY),
+    "rint": ("round", 1, FLOATS_ONLY),
+    "sign": ("sign", 1, True),
     "maximum": ("maximum", 2, True),
     "minimum": ("minimum", 2, True),
     "isnan": ("isnan", 1, False),

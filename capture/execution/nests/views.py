@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dynajit.capture.execution.nests.operators import Operators
 from dynajit.capture.execution.nests.values import (
+    LARGEST_SMALL,
     WHOLE,
     Array,
     Group,
@@ -181,12 +182,12 @@ class Views(Operators):
 
     def _cut(self, given: Slice, size: Whole) -> tuple[Whole, Whole, Whole]:
         """(first index, step, how many) of a slice."""
-        step = ONE if _is_none(given.step) else given.step
-        if not isinstance(step, Literal) or type(step.value) is not int or not step.value:
+        step = ONE if _is_none(given.step) else self.as_int(given.step)
+        if isinstance(step, Number):
+            self.require_between(step, 1, LARGEST_SMALL)
+        elif not step.value or abs(step.value) > LARGEST_SMALL:
             raise NotNest
-        if abs(step.value) >= 1 << 31:
-            raise NotNest
-        is_upwards = step.value > 0
+        is_upwards = isinstance(step, Number) or step.value > 0
         low = ZERO if is_upwards else Literal(-1)
         high = size if is_upwards else self.minus(size, ONE)
         ends = (low, high) if is_upwards else (high, low)
@@ -196,13 +197,13 @@ class Views(Operators):
         )
         span = self.minus(stop, start) if is_upwards else self.minus(start, stop)
         span = self.greater(span, ZERO) if not _is_all(start, stop, size) else span
-        width = abs(step.value)
-        if width == 1:
+        width = step if is_upwards else Literal(-step.value)
+        if isinstance(width, Literal) and width.value == 1:
             return start, step, span
-        count = self.plus(span, Literal(width - 1))
-        if isinstance(count, Literal):
-            return start, step, Literal(count.value // width)
-        return start, step, self.int_step("floordiv", count, Literal(width))
+        count = self.plus(span, self.minus(width, ONE))
+        if isinstance(count, Literal) and isinstance(width, Literal):
+            return start, step, Literal(count.value // width.value)
+        return start, step, self.int_step("floordiv", count, width)
 
     def _end_of_slice(self, bound: Whole, size: Whole, low: Whole, high: Whole) -> Whole:
         """A bound of a slice, counted from the front and cut to what there is."""

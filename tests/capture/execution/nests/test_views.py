@@ -123,6 +123,14 @@ def test_what_raises_raises_with_what_plain_python_has_done_by_then(
     assert same(expected, outcome(dj.compile(function), arguments()))
 
 
+def test_steps_of_slices_may_be_of_the_turn() -> None:
+    check(program("for i in range(1, n):", "    x[i::i] += i", "    out[i, 0] = len(a[:, ::i][0])"))
+    function = program("for i in range(n):", "    x[:: i - 3] += i", "    x[i] += 0.5")
+    expected = outcome(function, arguments())
+    assert expected[0][0] is ValueError
+    assert same(expected, outcome(dj.compile(function), arguments()))
+
+
 def test_a_slice_with_a_step_of_zero_is_an_error() -> None:
     function = program("for i in range(n):", "    x[i] = x[::0].sum()")
     with pytest.raises(ValueError, match="zero"):
