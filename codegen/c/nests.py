@@ -188,6 +188,8 @@ class _Printer:
             return f"(int64_t){symint.c(self._kernel.operands[operand.slot].shape[operand.dim])}"
         if isinstance(operand, float):
             return _float(operand)
+        if operand >= 1 << 63:
+            return f"UINT64_C({int(operand)})"
         return f"INT64_C({int(operand)})" if operand > -(1 << 63) else "INT64_MIN"
 
     def _as(self, dtype: DType | None, operand: Any) -> str:
@@ -241,6 +243,9 @@ class _Printer:
         if name in ("call", "floordiv", "mod"):
             assert dtype is not None
             texts = [self._as(dtype, operand) for operand in step.operands]
+            if name != "call" and dtype in dtypes.UNSIGNED:
+                a, b = texts
+                return f"({dtype.c})({a} {'/' if name == 'floordiv' else '%'} {b})"
             function = {"floordiv": "floor_divide", "mod": "remainder"}.get(name, step.name)
             return spell(function, dtype, "c", *texts)
         if name == "load":

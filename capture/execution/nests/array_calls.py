@@ -12,7 +12,19 @@ import numpy as np
 
 from dynajit.capture.execution.nests.formulas import is_whole
 from dynajit.capture.execution.nests.reductions import Reductions, dtype_of
-from dynajit.capture.execution.nests.values import Array, Formula, Group, Literal, NotNest, Number
+from dynajit.capture.execution.nests.values import (
+    DTYPES,
+    LARGEST_MEDIUM,
+    Array,
+    Formula,
+    Group,
+    Listing,
+    Literal,
+    NotNest,
+    Number,
+    as_number,
+)
+from dynajit.capture.execution.nests.views import ZERO
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 
@@ -87,6 +99,38 @@ class ArrayCalls(Reductions):
             raise NotNest
         return self.filled(kind, self.sizes_of(shape), fill_value)
 
+    def counted(self, start: Any, stop: Any = None) -> Array:
+        """`np.arange` of ints."""
+        first, last = (ZERO, start) if _is_none(stop) else (start, stop)
+        low, high = self.as_int(first), self.as_int(last)
+        for number in (low, high):
+            if isinstance(number, Number):
+                self.require_between(number, -LARGEST_MEDIUM, LARGEST_MEDIUM)
+        found = self.new(dtypes.int64, (self.greater(self.minus(high, low), ZERO),))
+        self.each(
+            found.sizes,
+            lambda at: self.set_element(found, at, as_number(self.plus(at[0], low)).operand),
+        )
+        return found
+
+    def made_of(self, items: Any, dtype: Any = None) -> Array:
+        """`np.array` of a list or a tuple of numbers."""
+        if not isinstance(items, (Group, Listing)) or not items.items:
+            raise NotNest
+        numbers = [as_number(item) for item in items.items]
+        kind = dtype_of(dtype) if not _is_none(dtype) else self._joint_dtype(numbers)
+        found = self.new(kind, (Literal(len(numbers)),))
+        for place, number in enumerate(numbers):
+            self.set_element(found, (Literal(place),), self.converted(number, kind))
+        return found
+
+    def _joint_dtype(self, numbers: Sequence[Number]) -> DType:
+        """That of an array of numbers, those of Python's counting as NumPy's."""
+        found = dtypes.from_numpy(np.result_type(*(number.dtype.numpy for number in numbers)))
+        if found.name not in DTYPES:
+            raise NotNest
+        return found
+
     def made_like(self, number: Any, array: Any, dtype: Any = None) -> Array:
         """`np.zeros_like` and its kin."""
         if not is_whole(array):
@@ -142,6 +186,16 @@ def _like(number: float) -> Callable[..., Any]:
         return nest.made_like(Literal(number), a, dtype)
 
     return make
+
+
+def _counted(nest: ArrayCalls, *given: Any, **named: Any) -> Any:
+    return _bound(ArrayCalls.counted, nest, given, named)
+
+
+def _array(nest: ArrayCalls, *given: Any, **named: Any) -> Any:
+    if given and is_whole(given[0]):
+        return _bound(ArrayCalls.copied, nest, given, named)
+    return _bound(ArrayCalls.made_of, nest, given, named)
 
 
 def _full(nest: ArrayCalls, *given: Any, **named: Any) -> Any:
@@ -209,6 +263,8 @@ _MAKERS: Final[dict[int, Callable[..., Any]]] = {
     id(np.empty): _maker(0),
     id(np.ones): _maker(1),
     id(np.full): _full,
+    id(np.arange): _counted,
+    id(np.array): _array,
 }
 
 

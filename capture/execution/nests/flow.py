@@ -27,6 +27,7 @@ from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.iteration import ITERATION
 from dynajit.capture.execution.nests.operators import FUNCTIONS, MATHEMATICS, Operators
 from dynajit.capture.execution.nests.values import (
+    DTYPES,
     WHOLE,
     Array,
     Elements,
@@ -59,7 +60,6 @@ from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ir.nests import Register, Step, all_steps
-from dynajit.ops.table.scalar import SUFFIX
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -459,7 +459,11 @@ class Flow(ArrayCalls):
         stack.append(Slice(*parts))
 
     def _unpack(self, state: State, instruction: Instruction) -> None:
-        found = state[-1].stack.pop()
+        found = self._computed(state[-1].stack.pop())
+        if isinstance(found, Array):
+            self.require_equal(found.sizes[0], Literal(instruction.argument))
+            places = map(Literal, range(instruction.argument))
+            found = Group(tuple(self.item(found, place) for place in places))
         if not isinstance(found, Group) or len(found.items) != instruction.argument:
             raise NotNest
         state[-1].stack.extend(reversed(found.items))
@@ -576,7 +580,7 @@ class Flow(ArrayCalls):
 
     def _get_iter(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
-        stack.append(self.iterator_of(stack.pop()))
+        stack.append(self.iterator_of(self._computed(stack.pop())))
 
     def _for_iter(self, state: State, instruction: Instruction) -> bool:
         found = state[-1].stack[-1]
@@ -717,8 +721,8 @@ class Flow(ArrayCalls):
             raise NotNest
         stored = {item.argument for item in frame.body if item.operation == "STORE_FAST"}
         locals = {
-            name: _kept(value, False) if name in stored else self._computed(value)
-            for name, value in self._bound(callee, arguments, names).items()
+            name: _kept(value, False) if name in stored else value
+            for name, value in self._bound(callee, [*map(self._computed, arguments)], names).items()
         }
         state.append(Activation(frame, locals, [], 0))
         return False
@@ -905,7 +909,7 @@ def _raises(body: Body, index: int) -> bool:
 #: Classes of what is called and is no function of the program's.
 _CALLED: Final = frozenset({type, np.ufunc, type(len)})
 
-_CONVERSIONS: Final[dict[int, Callable[[Operators, Any], Any]]] = {
+_CONVERSIONS: Final[dict[int, Callable[[Any, Any], Any]]] = {
     id(builtins.abs): Flow.absolute,
     id(builtins.float): Operators.to_float,
     id(builtins.int): Operators.to_int,
@@ -913,9 +917,7 @@ _CONVERSIONS: Final[dict[int, Callable[[Operators, Any], Any]]] = {
 }
 
 #: Classes of NumPy's numbers, and their dtypes.
-_NUMBERS: Final[dict[int, DType]] = {
-    id(dtype.numpy.type): dtype for dtype in map(dtypes.by_name, SUFFIX)
-}
+_NUMBERS: Final[dict[int, DType]] = {id(dtype.numpy.type): dtype for dtype in DTYPES.values()}
 
 _UNARY: Final = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynajit.capture.execution.nests.values import (
+    DTYPES,
     PYTHON_DTYPES,
     WHOLE,
     Group,
@@ -136,7 +137,7 @@ class Inputs:
     def _known_number(self, number: Any) -> Number:
         """A number of NumPy's that is the same in other calls."""
         dtype = dtypes.from_numpy(number.dtype)
-        if dtype.name not in SUFFIX:
+        if dtype.name not in DTYPES:
             raise NotNest
         return Number(number.item(), dtype, False)
 

@@ -480,20 +480,22 @@ class _Nest:
 
     def _return(self, exit: Exit, results: dict[str, graph.Value]) -> None:
         """The frame in front of its end, with what it returns."""
-        values = [
-            self._inputs.given(kept.slot)
-            if isinstance(kept, Array)
-            else self._made(self._recorder.new_tensor(results[name]), self._class_of(kept))
-            for name, kept in exit.locals.items()
-        ]
+        values = [self._returned(name, kept, results) for name, kept in exit.locals.items()]
         is_one = any(name.startswith(RETURNED) for name in exit.locals)
         found = values[0] if is_one else TupleValue(tuple(values)) if values else NONE
         self._frame.stack[:] = [found]
         self._frame.index = exit.index
 
+    def _returned(self, name: str, kept: Any, results: dict[str, graph.Value]) -> Value:
+        """An array that the nest was given, or a number that it leaves."""
+        given = self._inputs.given(kept.slot) if isinstance(kept, Array) else None
+        if given is not None:
+            return given
+        return self._made(self._recorder.new_tensor(results[name]), self._class_of(kept))
+
     def _class_of(self, value: Any) -> Any:
         """The class of a number that the graph can leave; None: it cannot."""
-        if not isinstance(value, Number):
+        if not isinstance(value, Number) or value.dtype in dtypes.UNSIGNED:
             return None
         if not value.is_python:
             return value.dtype.numpy.type

@@ -13,6 +13,7 @@ import numpy as np
 
 from dynajit.capture.execution.nests.formulas import Formulas, is_whole
 from dynajit.capture.execution.nests.values import (
+    DTYPES,
     PYTHON_DTYPES,
     Array,
     Formula,
@@ -28,7 +29,6 @@ from dynajit.capture.values.symbolic import Known
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.ir.nests import Register, Step
-from dynajit.ops.table.scalar import SUFFIX
 
 #: Products of numbers in a product of matrices: larger ones are worth code of their own.
 MOST_PRODUCTS: Final = 1 << 16
@@ -100,10 +100,8 @@ class Reductions(Formulas):
         """A sum."""
         dtype = elements.dtype
         if dtype.category < Category.FLOATING:
-            if dtype is not dtypes.bool_ and not dtype.is_signed:
-                raise NotNest  # uint64
-            found = self._summed(elements, sizes, dtypes.int64, "add", 0)
-            return Number(found, dtypes.int64, False)
+            whole = _whole_dtype(dtype)
+            return Number(self._summed(elements, sizes, whole, "add", 0), whole, False)
         found = self._summed(elements, sizes, dtypes.float64, "add", 0.0)
         return Number(self.cast(Number(found, dtypes.float64, False), dtype), dtype, False)
 
@@ -111,9 +109,7 @@ class Reductions(Formulas):
         """A product."""
         dtype = elements.dtype
         if dtype.category < Category.FLOATING:
-            if dtype is not dtypes.bool_ and not dtype.is_signed:
-                raise NotNest
-            dtype = dtypes.int64
+            dtype = _whole_dtype(dtype)
         return Number(self._summed(elements, sizes, dtype, "mul", 1), dtype, False)
 
     def _summed(
@@ -265,7 +261,7 @@ class Reductions(Formulas):
         """`np.cumsum(value)`, of one dim."""
         value = _whole(value)
         dtype = value.dtype
-        if dtype not in (dtypes.float64, dtypes.int64) or len(value.sizes) != 1:
+        if dtype not in (dtypes.float64, dtypes.int64, dtypes.uint64) or len(value.sizes) != 1:
             raise NotNest
         found = self.new(dtype, value.sizes)
         total = self._accumulator(dtype, 0)
@@ -290,7 +286,7 @@ class Reductions(Formulas):
         dtype = value.dtype
         self._require_some(value.sizes[0])
         if name == "sum":
-            if dtype not in (dtypes.float64, dtypes.int64):
+            if dtype not in (dtypes.float64, dtypes.int64, dtypes.uint64):
                 raise NotNest
             total = self._accumulator(dtype, 0)
         else:
@@ -378,6 +374,12 @@ def _whole(value: Any) -> Any:
     return value
 
 
+def _whole_dtype(dtype: DType) -> DType:
+    """The dtype of a sum of bools or integers."""
+    is_unsigned = dtype is not dtypes.bool_ and not dtype.is_signed
+    return dtypes.uint64 if is_unsigned else dtypes.int64
+
+
 class _Elements:
     """The elements of which one number of a reduction is made. Immutable.
 
@@ -459,7 +461,7 @@ def dtype_of(value: Any) -> DType:
     if type(found) is type and found in PYTHON_DTYPES:
         return PYTHON_DTYPES[found]
     is_named = isinstance(found, (str, np.dtype))
-    for dtype in map(dtypes.by_name, SUFFIX):
+    for dtype in DTYPES.values():
         if found == dtype.numpy if is_named else found is dtype.numpy.type:
             return dtype
     raise NotNest

@@ -13,6 +13,7 @@ from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.ir.nests import Size
+from dynajit.ops.table.scalar import SUFFIX
 
 
 class NotNest(Exception):
@@ -323,6 +324,11 @@ def _with_place(place: Place, numbers: Iterator[Number]) -> Place:
     return Place(start, tuple((dim, with_numbers(step, numbers)) for dim, step in place.moves))
 
 
+#: The dtypes that registers have.
+DTYPES: Final[dict[str, DType]] = {
+    name: dtypes.by_name(name) for name in (*SUFFIX, *(dtype.name for dtype in dtypes.UNSIGNED))
+}
+
 #: Class of Python's -> the dtype that registers have for it.
 PYTHON_DTYPES: Final[dict[type, DType]] = {
     bool: dtypes.bool_, int: dtypes.int64, float: dtypes.float64
@@ -355,6 +361,7 @@ def extent_of(literal: Any) -> int:
 
 
 __all__ = [
+    "DTYPES",
     "LARGEST_SMALL",
     "MEDIUM",
     "PYTHON_DTYPES",

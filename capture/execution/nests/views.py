@@ -125,8 +125,8 @@ class Views(Operators):
         number = as_number(value)
         if number.dtype.category is not dtypes.int64.category:
             raise NotNest
-        return replace(number, operand=self.cast(number, dtypes.int64), dtype=dtypes.int64,
-                       is_python=True, extent=WHOLE)  # fmt: skip
+        found: Number = replace(self.to_int(number), extent=WHOLE)
+        return found
 
     # -- indices
 
@@ -197,7 +197,7 @@ class Views(Operators):
         )
         span = self.minus(stop, start) if is_upwards else self.minus(start, stop)
         span = self.greater(span, ZERO) if not _is_all(start, stop, size) else span
-        width = step if is_upwards else Literal(-step.value)
+        width = Literal(abs(step.value)) if isinstance(step, Literal) else step
         if isinstance(width, Literal) and width.value == 1:
             return start, step, span
         count = self.plus(span, self.minus(width, ONE))

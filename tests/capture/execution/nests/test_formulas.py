@@ -56,6 +56,8 @@ def test_dtypes_of_rows_are_those_of_numpy(other: str, dtype: Any) -> None:
         "np.minimum(x, x[::-1])", "np.where(x > 2, x, -1.0)", "np.where(x > x[i], 1, k)", "x > 1",
         "np.clip(x, 1, 3)", "x.copy()", "x.astype(np.int32)", "np.zeros_like(x)", "np.ones(5)",
         "np.full(5, 2.5)", "np.zeros(n, dtype=np.float32)", "~(x > 1)", "(x > 1) & (x < 3)",
+        "np.array([x[i], 2, i])", "np.array((1, i))", "np.array([1, 2.5])", "np.arange(n - i, 5)",
+        "np.arange(i)", "np.array(x)", "np.array([i, 0], dtype=np.float32)",
         "np.round(x * 0.7)", "np.sign(x - 2)", "np.rint(x + 0.5)", "np.cumsum(x)",
         "k.cumsum()", "x[:, None].T[0]", "np.outer(x, x)[i]", "(a @ a.T)[i]",
         "a @ a[i]", "x @ a", "np.dot(a.T, x)", "a.sum(axis=1)", "a.max(axis=0)", "np.full(n, 3)",
@@ -100,6 +102,24 @@ def test_an_array_under_two_names_is_one() -> None:
             "    out[i, 5] = t[1]",
         )
     )
+
+
+def test_rows_are_unpacked() -> None:
+    check(
+        program(
+            "for i in range(n):",
+            "    p, q, r, s = a[i] * 2",
+            "    (u, v), w = (x[:2], a[:, 1])",
+            "    out[i, 0] = p * q - r * s + u - v",
+            "    w[i] += 1",
+        )
+    )
+    function = program(
+        "for i in range(n):", "    x[i] = 1.0", "    p, q = a[i]", "    x[i] = p + q"
+    )
+    expected = outcome(function, arguments())
+    assert expected[0][0] is ValueError
+    assert same(expected, outcome(dj.compile(function), arguments()))
 
 
 def test_an_array_that_turns_make_may_be_left_to_a_function() -> None:
