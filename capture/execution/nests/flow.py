@@ -373,7 +373,16 @@ class Flow(ArrayCalls):
         top = state[-1]
         previous = top.body[top.index - 2].operation
         value = self._computed(top.stack.pop())
+        if len(state) == 1 and self._is_own(instruction.argument, value):
+            value = Given(instruction.argument)
         top.locals[instruction.argument] = _kept(value, previous == "FOR_ITER")
+
+    def _is_own(self, name: str, value: Any) -> bool:
+        """Whether a value is what a local of the frame holds in front of the nest."""
+        if not isinstance(value, Array) or not value.is_given:
+            return False
+        given = self._inputs.given(value.slot)
+        return given is not None and self._frame.locals.get(name) is given
 
     def _computed(self, value: Any) -> Any:
         """A value that no change of memory changes."""
@@ -493,6 +502,8 @@ class Flow(ArrayCalls):
             raise NotNest
         self._hold(state)
         several = listed(key)
+        if isinstance(value, (Group, Listing)):
+            value = self.made_of(value)
         if several is not None:
             self.assign_picked(target, several, value)
         else:

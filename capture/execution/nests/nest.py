@@ -370,9 +370,17 @@ class _Nest:
 
     def _is_result(self, exit: Exit, name: str) -> bool:
         found = exit.locals.get(name)
+        if self._is_kept(found):
+            return False
         if self._is_rest:
-            return found is not None and not isinstance(found, Array)
+            return found is not None
         return found is None or key_of(found) != ("given", name)
+
+    def _is_kept(self, found: Any) -> bool:
+        """Whether a value is an array that the nest was given."""
+        if not isinstance(found, Array) or not found.is_given:
+            return False
+        return self._inputs.given(found.slot) is not None
 
     def _finish(self, chosen: Exit) -> None:
         """Let every path out of the loop end."""
@@ -472,6 +480,10 @@ class _Nest:
             if kind is int:
                 self._recorder.intervals.note(value.node, (-LARGEST_MEDIUM, LARGEST_MEDIUM))
             frame.locals[name] = self._made(made, kind)
+        for name, kept in exit.locals.items():
+            given = self._inputs.given(kept.slot) if isinstance(kept, Array) else None
+            if given is not None:
+                frame.locals[name] = given
         if (counter := self._counter()) in results:
             ends = [value.value for value in self._loop.arguments if isinstance(value, Constant)]
             frame.locals[str(counter)] = constant(range(*ends)[-1])

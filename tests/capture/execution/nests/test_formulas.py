@@ -24,7 +24,8 @@ pytestmark = pytest.mark.one_python
         "t = x + 1; x[0] = -1.0; x[1:] = t[:-1]", "a[i], a[0] = a[0].copy(), a[i].copy()",
         "a[[i, 0], 1:] = a[[0, i], :3] * 2", "a[...] += 1", "x.fill(2.0)",
         "t = a[[i, 0]]; t[0] += 5; a[1] += t[0]", "out[:, :4] = a; a[i] = out[0, :4]",
-        "a[i] = a[i]", "t = a.T; t[0] += 1; a[0] = t[1, :4]", "a[i, :] = x[:, None][1:, 0]",
+        "a[i] = a[i]", "a[i] = x[0], 1, a[0, i % 4], 2.5", "a[i, :2] = [i, x[i]]",
+        "t = a.T; t[0] += 1; a[0] = t[1, :4]", "a[i, :] = x[:, None][1:, 0]",
     ],
 )  # fmt: skip
 def test_a_right_side_is_read_before_its_memory_is_written(line: str) -> None:

@@ -170,6 +170,44 @@ def of_a_view(x, limit):
     return x[:]
 
 
+def under_its_own_name(x, limit):
+    for i in range(len(x)):
+        x -= x[i] * 0.5
+    return x, x[0] > limit
+
+
+def under_another_name(x, limit):
+    y = x
+    for i in range(len(x)):
+        y = x
+        y += x[i] * 0.5
+    y[0] = limit
+    return y, x
+
+
+def of_swapped_names(x, limit):
+    y = x + limit
+    for i in range(len(x)):
+        x[i] += y[-i]
+        x, y = y, x
+    return x, y
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [(under_its_own_name, 1), (under_another_name, 1), (of_swapped_names, 0)],
+)
+def test_names_of_arrays_are_left_as_turns_leave_them(
+    function: Callable[..., Any], count: int
+) -> None:
+    for n in (1, 6, 7):
+        own, other = X[:n].copy(), X[:n].copy()
+        expected, found = function(own, 1.5), dj.compile(function)(other, 1.5)
+        assert same(expected, found) and same(own, other)
+        assert [value is own for value in expected] == [value is other for value in found]
+    assert nests_of(function, X, 0.5) == count
+
+
 @pytest.mark.parametrize("limit", [0.5, 1.2, 9.0])
 @pytest.mark.parametrize(
     ("function", "count"), [(first_above, 1), (filled_up_to, 1), (of_two, 0), (of_a_view, 0)]
