@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from dynajit.core.records import record
 from dynajit.core.types.symint import Number
-from dynajit.ir.nests import Register, Step
+from dynajit.ir.nests import Register, Step, all_steps
 
 BARRIER: Final = '__asm__ volatile ("");'
 """Nothing, but not what a loop of vectors may have."""
@@ -140,7 +140,7 @@ def barred(blocks: Sequence[Sequence[Step]], arrays: Mapping[int, Elements]) -> 
     reads = {head: list(_reads_by_conditions(flow, loops, head)) for head in loops}
     result = set()
     for head, inside in loops.items():
-        steps = _Steps(step for block in inside for step in blocks[block])
+        steps = _Steps(step for block in inside for step in all_steps(blocks[block]))
         apart = [arrays[step.slot].memory for step in reads[head] if steps.is_apart(step, arrays)]
         within = [other for other in loops if other != head and other in inside]
         if len(apart) != len(set(apart)) or any(reads[other] for other in within):
@@ -206,6 +206,8 @@ class _Steps:
         if added is not None:
             return added
         changes = [self._change(operand, seen) for operand in step.operands]
+        if step.operation == "each":
+            return None
         if step.operation == "load" or any(change is None for change in changes):
             return None
         known = [change for change in changes if change is not None]
@@ -302,3 +304,9 @@ def _following(steps: Sequence[Step]) -> tuple[int, ...]:
     if last.operation == "goto":
         return (last.name,)
     return tuple(last.name) if last.operation == "branch" else ()
+
+
+def has_choices(steps: Sequence[Step]) -> bool:
+    """Whether a turn of a nest chooses between values of which two may be reads of one memory."""
+    operations = [step.operation for step in steps]
+    return operations.count("load") > 1 and "select" in operations

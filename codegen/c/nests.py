@@ -12,14 +12,21 @@ from typing import Any, Final
 
 from dynajit.codegen.c import masked_groups
 from dynajit.codegen.c.expressions import INDENT
-from dynajit.codegen.c.support import Function, block, function_text, size_parameters, sizes_used
+from dynajit.codegen.c.support import (
+    Function,
+    block,
+    function_text,
+    loop,
+    size_parameters,
+    sizes_used,
+)
 from dynajit.codegen.loops.loop_ir import OPERATORS, NestKernel
 from dynajit.core.operators import COMPARISONS
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import numel
-from dynajit.ir.nests import Register, Size, Step
+from dynajit.ir.nests import Register, Size, Step, Turn, all_steps, scratch_slot
 from dynajit.ops.table.scalar import spell
 
 REFUSED: Final = "status[0] = 1;"
@@ -51,7 +58,7 @@ def print_nest(kernel: NestKernel) -> Function:
 
 
 class _Printer:
-    """The body of one function. Immutable.
+    """The body of one function. Mutable; used once.
 
     Args:
         kernel: what is printed.
@@ -65,6 +72,7 @@ class _Printer:
             for result, buffer in zip(results, kernel.writes, strict=True)
             if isinstance(result, int)
         }
+        self._scratch = {scratch_slot(n): f"scratch{n}" for n in range(len(kernel.nest.scratch))}
         self._windows = {window.slot: window for window in kernel.nest.windows}
         self._unread = [
             result
@@ -72,11 +80,16 @@ class _Printer:
             if isinstance(result, int) and buffer is None
         ]
 
+        self._declared: set[Register] = set(self._registers())
+
     def lines(self) -> Iterator[str]:
         """All lines."""
-        used = {step.operation for steps in self._nest.blocks for step in steps}
+        used = {step.operation for steps in self._nest.blocks for step in all_steps(steps)}
         if "poll" in used:
             yield "uint32_t polled = 0;"
+        for number, dtype in enumerate(self._nest.scratch):
+            yield f"{dtype.c} *scratch{number} = NULL;"
+            yield f"int64_t room{number} = 0;"
         for register in self._registers():
             yield f"{register.dtype.c} {register.name} = 0;"
         for slot in self._unread:
@@ -105,18 +118,22 @@ class _Printer:
             yield INDENT + REFUSED
         yield "done:;"
         yield from (f"{INDENT}free(own{slot});" for slot in self._unread)
+        yield from (f"{INDENT}free(scratch{n});" for n in range(len(self._nest.scratch)))
 
     def _registers(self) -> list[Register]:
         found = [register for _, register in self._nest.numbers]
         for steps in self._nest.blocks:
-            found += [step.target for step in steps if step.target is not None]
+            found += _targets(steps)
         return [*dict.fromkeys(found)]
 
     # -- arrays
 
     def _arrays(self) -> dict[int, masked_groups.Elements]:
-        """Where each operand has its elements."""
-        return {slot: self._elements(slot) for slot in range(len(self._kernel.operands))}
+        """Where each operand and each scratch array has its elements."""
+        found = {slot: self._elements(slot) for slot in range(len(self._kernel.operands))}
+        for number in range(len(self._nest.scratch)):
+            found[scratch_slot(number)] = masked_groups.Elements(f"scratch{number}", (1,))
+        return found
 
     def _elements(self, slot: int) -> masked_groups.Elements:
         window, place = self._windows.get(slot), self._kernel.operands[slot]
@@ -150,6 +167,8 @@ class _Printer:
 
     def _element(self, slot: int, indices: Sequence[Any]) -> str:
         names = [self._text(index) for index in indices]
+        if slot in self._scratch:
+            return f"{self._scratch[slot]}[{_linear(names, (1,), 0)}]"
         window = self._windows.get(slot)
         if window is not None:
             linear = _linear(names, window.strides, window.offset)
@@ -169,6 +188,8 @@ class _Printer:
             return f"(int64_t){symint.c(self._kernel.operands[operand.slot].shape[operand.dim])}"
         if isinstance(operand, float):
             return _float(operand)
+        if operand >= 1 << 63:
+            return f"UINT64_C({int(operand)})"
         return f"INT64_C({int(operand)})" if operand > -(1 << 63) else "INT64_MIN"
 
     def _as(self, dtype: DType | None, operand: Any) -> str:
@@ -222,6 +243,9 @@ class _Printer:
         if name in ("call", "floordiv", "mod"):
             assert dtype is not None
             texts = [self._as(dtype, operand) for operand in step.operands]
+            if name != "call" and dtype in dtypes.UNSIGNED:
+                a, b = texts
+                return f"({dtype.c})({a} {'/' if name == 'floordiv' else '%'} {b})"
             function = {"floordiv": "floor_divide", "mod": "remainder"}.get(name, step.name)
             return spell(function, dtype, "c", *texts)
         if name == "load":
@@ -256,15 +280,53 @@ class _Printer:
 
     def _index(self, step: Step) -> Iterator[str]:
         assert step.target is not None
-        name, size = step.target.name, self._text(Size(step.slot, step.name))
-        yield f"{name} = {self._as(dtypes.int64, step.operands[0])};"
+        index, size = (self._as(dtypes.int64, operand) for operand in step.operands)
+        name = step.target.name
+        yield f"{name} = {index};"
         yield f"if ({name} < 0) {name} += {size};"
         yield f"if ({_unlikely(f'(uint64_t){name} >= (uint64_t){size}')}) goto refused;"
 
     def _store(self, step: Step) -> Iterator[str]:
         *indices, value = step.operands
-        dtype = self._kernel.operands[step.slot].buffer.dtype
+        dtype = self._dtype(step.slot)
         yield f"{self._element(step.slot, indices)} = {self._as(dtype, value)};"
+
+    def _dtype(self, slot: int) -> DType:
+        if slot in self._scratch:
+            return self._nest.scratch[[*self._scratch].index(slot)]
+        return self._kernel.operands[slot].buffer.dtype
+
+    def _make_room(self, step: Step) -> Iterator[str]:
+        (operand,) = step.operands
+        name, room = self._scratch[step.slot], self._scratch[step.slot].replace("scratch", "room")
+        count = self._as(dtypes.int64, operand)
+        yield f"if ({count} > {room}) {{"
+        yield f"{INDENT}free({name});"
+        yield f"{INDENT}{room} = {count};"
+        yield f"{INDENT}{name} = malloc(sizeof(*{name}) * (uint64_t){room});"
+        yield f"{INDENT}if (!{name}) {{ {NO_MEMORY} goto done; }}"
+        yield "}"
+
+    def _each(self, step: Step) -> Iterator[str]:
+        """A loop whose registers are its own, but for those that are set outside, too."""
+        assert step.target is not None
+        turn: Turn = step.name
+        outside = self._declared
+        own = dict.fromkeys(_targets(turn.steps))
+        declared = [register for register in own if register not in outside]
+        self._declared = outside | set(declared)
+        lines = [f"{register.dtype.c} {register.name};" for register in declared]
+        for item in turn.steps:
+            lines += self._step(item)
+        self._declared = outside
+        if masked_groups.has_choices(turn.steps):
+            lines.insert(0, masked_groups.BARRIER)
+        operations = {item.operation for item in all_steps(turn.steps)}
+        if turn.total is not None and not operations & _REFUSING:
+            yield f"#pragma omp simd reduction(+:{turn.total.name})"
+        count = self._as(dtypes.int64, step.operands[0])
+        yield from loop(step.target.name, "0", count, lines)
+        yield masked_groups.BARRIER  # the loop around it is none of vectors
 
     def _require(self, step: Step) -> Iterator[str]:
         yield f"if ({_unlikely(f'!{self._text(step.operands[0])}')}) goto refused;"
@@ -295,6 +357,8 @@ _OTHERS: Final[dict[str, Callable[[_Printer, Step], Iterator[str]]]] = {
     "truncate": _Printer._truncate,
     "index": _Printer._index,
     "store": _Printer._store,
+    "scratch": _Printer._make_room,
+    "each": _Printer._each,
     "require": _Printer._require,
     "poll": _Printer._poll,
     "goto": _Printer._goto,
@@ -303,6 +367,11 @@ _OTHERS: Final[dict[str, Callable[[_Printer, Step], Iterator[str]]]] = {
     "refuse": _Printer._refuse,
 }
 _REFUSING: Final = frozenset({*_WHOLE, "truncate", "index", "require", "refuse"})
+
+
+def _targets(steps: Sequence[Step]) -> list[Register]:
+    """The registers that steps set, but for counters, which loops declare."""
+    return [s.target for s in steps if s.target is not None and s.operation != "each"]
 
 
 def _unlikely(condition: str) -> str:

@@ -12,6 +12,7 @@ sees to Python's rules; who prints one (`codegen.c.nests`) computes what it is t
 after the other.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from dynajit.core.errors import BoundsError, InternalError
@@ -52,9 +53,13 @@ class Step:
             "call": the scalar function `name` (`ops.table.scalar`) in `dtype`.
             "add_whole", "sub_whole", "mul_whole": of int64; refuses a result that does not fit.
             "truncate": a float without its fraction; refuses what an int of `dtype` does not hold.
-            "index": an index along dim `name` of array `slot`, counted from the front; refuses one
-            that is out of range.
+            "index": an index, counted from the front of a dim of as many elements as the second
+            operand says; refuses one that is out of range.
             "load": an element of array `slot`. "store": the last operand, into that element.
+            "scratch": memory for as many elements as the operand says, with any contents, for the
+            scratch array `slot`.
+            "each": the steps of the turn `name` as many times as the operand says; the target
+            counts them from 0.
             "poll": asks for signals now and then; once in `name` times.
             "require": refuses where the operand is false.
             "goto": block `name`. "branch": the first of the blocks `name` where the operand is
@@ -62,7 +67,7 @@ class Step:
         target: the register that is written.
         operands: registers, sizes and literals.
         dtype: see above.
-        slot: number of an operand of the row.
+        slot: number of an operand of the row, or of a scratch array (`scratch_slot`).
         name: see above.
     """
 
@@ -72,6 +77,32 @@ class Step:
     dtype: DType | None = None
     slot: int = -1
     name: Any = None
+
+
+@record
+class Turn:
+    """A turn of an "each".
+
+    Args:
+        steps: none of which is a jump.
+        total: a register to which turns add, in any order; None: their order matters.
+    """
+
+    steps: tuple[Step, ...]
+    total: Register | None = None
+
+
+def scratch_slot(number: int) -> int:
+    """The slot of a scratch array, which has one dim and belongs to the program."""
+    return -2 - number
+
+
+def all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    """The steps, and those of turns in them."""
+    for step in steps:
+        yield step
+        if isinstance(step.name, Turn):
+            yield from all_steps(step.name.steps)
 
 
 ENDS: Final = frozenset({"goto", "branch", "leave", "refuse"})
@@ -104,6 +135,7 @@ class Nest:
         written: slots of the arrays that are written.
         results: a slot, or a register, for each result.
         windows: the arrays that share their elements with others, one of which is written.
+        scratch: the dtype of each scratch array.
     """
 
     blocks: tuple[tuple[Step, ...], ...]
@@ -111,6 +143,7 @@ class Nest:
     written: tuple[int, ...]
     results: tuple[int | Register, ...]
     windows: tuple[Window, ...] = ()
+    scratch: tuple[DType, ...] = ()
 
     def __repr__(self) -> str:
         return f"<nest of {len(self.blocks)} blocks, writes {list(self.written)}>"
@@ -124,7 +157,7 @@ class Nest:
     def text(self) -> str:
         """Everything: equal texts mean equal programs."""
         lines = [f"numbers {self.numbers} written {self.written} results {self.results}"]
-        lines += map(repr, self.windows)
+        lines += map(repr, (*self.windows, *self.scratch))
         for number, block in enumerate(self.blocks):
             lines += [f"block {number}", *map(repr, block)]
         return "\n".join(lines)
@@ -138,6 +171,8 @@ class Nest:
             ends = [step.operation in ENDS for step in block]
             if not ends or not ends[-1] or any(ends[:-1]):
                 raise InternalError("nest: a block has one jump, its last step")
+            if any(step.operation in ENDS for step in all_steps(block[:-1])):
+                raise InternalError("nest: a turn has no jump")
             last = block[-1]
             targets = {"goto": (last.name,), "branch": last.name}.get(last.operation, ())
             if any(not 0 <= target < len(self.blocks) for target in targets):
@@ -176,4 +211,15 @@ NEST: Final = FURTHER.enter(
 )
 
 
-__all__ = ["ENDS", "NEST", "Nest", "Register", "Size", "Step", "Window"]
+__all__ = [
+    "ENDS",
+    "NEST",
+    "Nest",
+    "Register",
+    "Size",
+    "Step",
+    "Turn",
+    "Window",
+    "all_steps",
+    "scratch_slot",
+]

@@ -9,7 +9,7 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder
 from dynajit.ir.keys import graph_text
-from dynajit.ir.nests import NEST, Nest, Register, Step
+from dynajit.ir.nests import NEST, Nest, Register, Step, Turn, all_steps
 from dynajit.ir.refusals import may_refuse
 
 LEAVE = (Step("leave"),)
@@ -35,6 +35,7 @@ def graph_of(nest: Nest):
         ((Step("poll", name=1),),),
         ((Step("leave"), Step("leave")),),
         ((Step("goto", name=1),),),
+        ((Step("each", X, (3,), name=Turn((Step("refuse"),))), *LEAVE),),
         ((Step("branch", operands=(X,), name=(0, 3)),),),
     ],
 )
@@ -42,6 +43,12 @@ def test_a_block_ends_with_its_only_jump_which_leads_to_a_block(blocks) -> None:
     nest = Nest(blocks, (), (), (X,))
     with pytest.raises(InternalError):
         nest.check()
+
+
+def test_all_steps_are_those_of_turns_too() -> None:
+    inner = Step("add", X, (X, 1.0), dtypes.float64)
+    each = Step("each", Register("i", dtypes.int64), (3,), name=Turn((inner,), X))
+    assert [*all_steps((each, *LEAVE))] == [each, inner, *LEAVE]
 
 
 def test_texts_tell_graphs_with_nests_apart() -> None:

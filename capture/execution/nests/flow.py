@@ -21,22 +21,29 @@ import numpy as np
 from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.bytecode.instructions import Body, Instruction, decode
+from dynajit.capture.execution.nests.array_calls import CHANGING, ArrayCalls
+from dynajit.capture.execution.nests.formulas import is_whole, listed
 from dynajit.capture.execution.nests.inputs import Inputs
-from dynajit.capture.execution.nests.iteration import ITERATION, Iteration
+from dynajit.capture.execution.nests.iteration import ITERATION
 from dynajit.capture.execution.nests.operators import FUNCTIONS, MATHEMATICS, Operators
 from dynajit.capture.execution.nests.values import (
+    DTYPES,
     WHOLE,
     Array,
     Elements,
+    Formula,
     Given,
     Group,
     Items,
+    Listing,
     Literal,
+    Method,
     NotNest,
     Number,
     Outer,
     Range,
     Returns,
+    Slice,
     as_number,
     key_of,
     numbers_in,
@@ -52,8 +59,7 @@ from dynajit.capture.values.symbolic import Known
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
-from dynajit.ir.nests import Register, Step
-from dynajit.ops.table.scalar import SUFFIX
+from dynajit.ir.nests import Register, Step, all_steps
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -123,7 +129,7 @@ class Exit:
     is_over: bool = False
 
 
-class Flow(Iteration):
+class Flow(ArrayCalls):
     """See the module's text. Mutable; used once.
 
     Args:
@@ -139,6 +145,7 @@ class Flow(Iteration):
         blocks: the steps of each.
         exits: paths out of the loop.
         has_loops: there are loops within it, or calls.
+        has_inner: there are loops within it, or within functions that it calls.
         written: slots of the arrays that are written.
     """
 
@@ -146,7 +153,7 @@ class Flow(Iteration):
         self, machine: "Executor", frame: Frame, head: int, base: int, last: int | None,
         is_rest: bool, inputs: Inputs,
     ) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(inputs.share)
         self._machine, self._frame = machine, frame
         self._head, self._base, self._last, self._is_rest = head, base, last, is_rest
         self._inputs = inputs
@@ -155,13 +162,14 @@ class Flow(Iteration):
         self._outer: dict[Any, Any] = {}
         self._places: dict[tuple[int, str], int] = {}
         self._inlined: dict[int, Frame] = {}
-        self.has_loops = False
+        self.has_loops = self.has_inner = False
         self._block = 0
         self._count_of_steps = 0
         self.blocks: list[list[Step]] = [[]]
         self.steps = self.blocks[0]
         self.exits: list[Exit] = []
-        self.written: dict[int, None] = {}
+        self._state: State = []
+        self._before: list[Any] = []
 
     def run(self, given: Any = None) -> None:
         """Make all blocks.
@@ -193,7 +201,7 @@ class Flow(Iteration):
             self._block, state = self._waiting.pop()
             self.steps = self.blocks[self._block]
             self._follow(state)
-            self._count_of_steps += len(self.steps)
+            self._count_of_steps += sum(1 for _ in all_steps(self.steps))
             if self._count_of_steps > MOST_STEPS:
                 raise NotNest
 
@@ -207,6 +215,7 @@ class Flow(Iteration):
 
     def _goto(self, state: State) -> None:
         """End the block: go on in that of a state."""
+        self._hold(state)
         moves: list[tuple[Register, Any]] = []
         keys: list[Any] = []
         for depth, activation in enumerate(state):
@@ -229,6 +238,21 @@ class Flow(Iteration):
             self._waiting.append((self._known[key], state))
         self._move(moves)
         self.steps.append(Step("goto", name=self._known[key]))
+
+    def in_use(self) -> Iterable[Any]:
+        """The values that the program may still ask for."""
+        for activation in self._state:
+            yield from activation.locals.values()
+            yield from activation.stack
+        yield from self._before
+
+    def _hold(self, state: State) -> None:
+        """Give what is on stacks and only a formula memory of its own: it is computed now."""
+        self._state = state
+        for activation in state:
+            for number, value in enumerate(activation.stack):
+                if isinstance(value, Formula):
+                    activation.stack[number] = self.held(value)
 
     def _place_of(self, activation: Activation, name: str) -> int:
         return self._places.setdefault((id(activation.body), name), len(self._places))
@@ -321,6 +345,7 @@ class Flow(Iteration):
                 self.steps.append(Step("refuse"))
                 return
             is_first = False
+            self._state, self._before, self.fresh = state, [*top.stack], []
             top.index += 1
             handler = _HANDLERS.get(instruction.operation)
             if handler is None:
@@ -347,7 +372,21 @@ class Flow(Iteration):
     def _store_fast(self, state: State, instruction: Instruction) -> None:
         top = state[-1]
         previous = top.body[top.index - 2].operation
-        top.locals[instruction.argument] = _kept(top.stack.pop(), previous == "FOR_ITER")
+        value = self._computed(top.stack.pop())
+        if len(state) == 1 and self._is_own(instruction.argument, value):
+            value = Given(instruction.argument)
+        top.locals[instruction.argument] = _kept(value, previous == "FOR_ITER")
+
+    def _is_own(self, name: str, value: Any) -> bool:
+        """Whether a value is what a local of the frame holds in front of the nest."""
+        if not isinstance(value, Array) or not value.is_given:
+            return False
+        given = self._inputs.given(value.slot)
+        return given is not None and self._frame.locals.get(name) is given
+
+    def _computed(self, value: Any) -> Any:
+        """A value that no change of memory changes."""
+        return self.held(value) if isinstance(value, Formula) else value
 
     def _load_name(self, state: State, instruction: Instruction) -> None:
         """A global or a cell: what it is is known as long as the nest is."""
@@ -386,7 +425,14 @@ class Flow(Iteration):
     def _binary(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
         b, a = stack.pop(), stack.pop()
-        stack.append(self.binary(instruction.argument, a, b))
+        symbol = instruction.argument
+        if isinstance(a, Array) and symbol.endswith("="):
+            self._hold(state)
+            stack.append(self.changed(symbol.removesuffix("="), a, b))
+        elif symbol == "@":
+            stack.append(self.dot(a, b))
+        else:
+            stack.append(self.binary(symbol.removesuffix("="), a, b))
 
     def _compare(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
@@ -406,10 +452,27 @@ class Flow(Iteration):
         stack, count = state[-1].stack, instruction.argument
         items = stack[len(stack) - count :]
         del stack[len(stack) - count :]
-        stack.append(Group(tuple(items)))
+        stack.append(Group(tuple(map(self._computed, items))))
+
+    def _build_list(self, state: State, instruction: Instruction) -> None:
+        self._build_tuple(state, instruction)
+        group = state[-1].stack.pop()
+        state[-1].stack.append(Listing(group.items))
+
+    def _build_slice(self, state: State, instruction: Instruction) -> None:
+        stack, count = state[-1].stack, instruction.argument
+        parts = [*stack[len(stack) - count :], *([Literal(None)] * (3 - count))]
+        del stack[len(stack) - count :]
+        if not all(isinstance(part, (Literal, Number)) for part in parts):
+            raise NotNest
+        stack.append(Slice(*parts))
 
     def _unpack(self, state: State, instruction: Instruction) -> None:
-        found = state[-1].stack.pop()
+        found = self._computed(state[-1].stack.pop())
+        if isinstance(found, Array):
+            self.require_equal(found.sizes[0], Literal(instruction.argument))
+            places = map(Literal, range(instruction.argument))
+            found = Group(tuple(self.item(found, place) for place in places))
         if not isinstance(found, Group) or len(found.items) != instruction.argument:
             raise NotNest
         state[-1].stack.extend(reversed(found.items))
@@ -426,44 +489,41 @@ class Flow(Iteration):
                 raise NotNest
             stack.append(target.items[key.value])
             return
+        target = self._computed(target)
         if not isinstance(target, Array):
             raise NotNest
-        stack.append(self.element(self.indices(target, key)))
+        several = listed(key)
+        stack.append(self.item(target, key) if several is None else self.picked(target, several))
 
     def _store_item(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
         key, target, value = stack.pop(), stack.pop(), stack.pop()
         if not isinstance(target, Array):
             raise NotNest
-        place = self.indices(target, key)
-        if place.rest:
-            raise NotNest
-        given = self.converted(as_number(value), place.dtype)
-        operands = (as_number(index).operand for index in place.indices)
-        self.written[place.slot] = None
-        self.steps.append(Step("store", operands=(*operands, given), slot=place.slot))
+        self._hold(state)
+        several = listed(key)
+        if isinstance(value, (Group, Listing)):
+            value = self.made_of(value)
+        if several is not None:
+            self.assign_picked(target, several, value)
+        else:
+            self.assign(self.part(target, key), value)
 
     def _load_attribute(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
         target = stack.pop()
         if instruction.operation == "LOAD_METHOD":
+            if is_whole(target):
+                stack += [None, Method(instruction.argument, target)]
+                return
             if not isinstance(target, Outer) or not _is_module(target):
                 raise NotNest
             stack.append(None)
         stack.append(self._attribute(target, instruction.argument))
 
     def _attribute(self, target: Any, name: str) -> Any:
-        if isinstance(target, Array):
-            if name == "shape":
-                return Group(tuple(target.rest))
-            if name == "ndim":
-                return Literal(len(target.rest))
-            if name == "size":
-                found = target.rest[0]
-                for size in target.rest[1:]:
-                    found = self.binary("*", found, size)
-                return found
-            raise NotNest
+        if is_whole(target):
+            return self._attribute_of_array(target, name)
         if not isinstance(target, Outer):
             raise NotNest
         key = id(target.value), name
@@ -471,6 +531,23 @@ class Flow(Iteration):
             found = _at_once(self._machine.get_attribute(target.value, name))
             self._outer[key] = self._inputs.convert(found)
         return self._outer[key]
+
+    def _attribute_of_array(self, target: Any, name: str) -> Any:
+        match name:
+            case "shape":
+                return Group(tuple(target.sizes))
+            case "ndim":
+                return Literal(len(target.sizes))
+            case "size":
+                found = target.sizes[0]
+                for size in target.sizes[1:]:
+                    found = self.binary("*", found, size)
+                return found
+            case "T":
+                return self.transposed(self._computed(target))
+            case "dtype":
+                return self._outer.setdefault(target.dtype, Outer(Known(target.dtype.numpy)))
+        raise NotNest
 
     # -- jumps
 
@@ -486,9 +563,11 @@ class Flow(Iteration):
         target, body = instruction.argument, state[-1].body
         if target >= instruction.index:
             return
+        is_root = len(state) == 1 and target == self._head
+        self.has_inner |= not is_root
         if target in body.while_loops:
             self.steps.append(Step("poll", name=POLLED_TURNS))
-        elif len(state) == 1 and target == self._head and self.has_loops:
+        elif is_root and self.has_loops:
             self.steps.append(Step("poll", name=POLLED_ROOTS))
 
     def _jump_if(self, state: State, instruction: Instruction) -> bool:
@@ -512,7 +591,7 @@ class Flow(Iteration):
 
     def _get_iter(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
-        stack.append(self.iterator_of(stack.pop()))
+        stack.append(self.iterator_of(self._computed(stack.pop())))
 
     def _for_iter(self, state: State, instruction: Instruction) -> bool:
         found = state[-1].stack[-1]
@@ -550,10 +629,21 @@ class Flow(Iteration):
         callee = second if first is None else first
         if first is not None and second is not None:
             raise NotNest
+        first = count - len(names)
+        named = dict(zip(names, arguments[first:], strict=True))
+        if isinstance(callee, Method):
+            if callee.name in CHANGING:
+                self._hold(state)
+            stack.append(self.method(callee.name, callee.target, arguments[:first], named))
+            return False
         if not isinstance(callee, Outer) or not isinstance(callee.value, Known):
             raise NotNest
         self._machine.recorder.use(callee.value)
         target = callee.value.object
+        made = self.called_with_arrays(target, arguments[:first], named)
+        if made is not None:
+            stack.append(made)
+            return False
         if isinstance(target, CompiledFunction):
             return self._inline(state, Known(target.__wrapped__), arguments, names)
         if isinstance(target, FunctionType):
@@ -577,8 +667,8 @@ class Flow(Iteration):
             return ITERATION[id(target)](arguments)
         if target is builtins.len and len(arguments) == 1:
             (array,) = arguments
-            if isinstance(array, Array) and array.rest:
-                return array.rest[0]
+            if is_whole(array):
+                return array.sizes[0]
             if isinstance(array, Group):
                 return Literal(len(array.items))
             raise NotNest
@@ -643,7 +733,7 @@ class Flow(Iteration):
         stored = {item.argument for item in frame.body if item.operation == "STORE_FAST"}
         locals = {
             name: _kept(value, False) if name in stored else value
-            for name, value in self._bound(callee, arguments, names).items()
+            for name, value in self._bound(callee, [*map(self._computed, arguments)], names).items()
         }
         state.append(Activation(frame, locals, [], 0))
         return False
@@ -691,6 +781,8 @@ class Flow(Iteration):
         machine = self._machine
         if is_library(function) or is_library_function(machine, function):
             raise NotNest
+        if str(function.__globals__.get("__name__")).startswith(_OWN):
+            raise NotNest  # it may mean something else while a function is captured
         if control.is_disabled(function) or why_not_inlined(machine, function) is not None:
             raise NotNest
         rely_on_code(machine, callee)
@@ -725,9 +817,15 @@ class Flow(Iteration):
         elif not items:
             raise NotNest
         prefix = RETURNED_ITEM if isinstance(value, Group) else RETURNED
-        found = {f"{prefix}{number}": _left(as_number(item)) for number, item in enumerate(items)}
+        found = {f"{prefix}{number}": self._returned(item) for number, item in enumerate(items)}
         self.exits.append(Exit(self._block, index, found))
         return True
+
+    def _returned(self, item: Any) -> Any:
+        """A number, or an array that the nest was given, as it is behind the nest."""
+        if isinstance(item, Array) and item.is_given and self._inputs.given(item.slot) is not None:
+            return item
+        return _left(as_number(item))
 
 
 def _left(value: Any) -> Any:
@@ -738,8 +836,10 @@ def _left(value: Any) -> Any:
 def _literal(value: Any) -> Any:
     if type(value) is tuple:
         return Group(tuple(map(_literal, value)))
-    if type(value) in (bool, int, float, str, type(None)):
+    if type(value) in (bool, int, float, str, type(None), type(...)):
         return Literal(value)
+    if type(value) is slice:
+        return Slice(*(Literal(part) for part in (value.start, value.stop, value.step)))
     raise NotNest
 
 
@@ -754,9 +854,15 @@ def _kept(value: Any, is_counter: bool) -> Any:
         return replace(value, extent=WHOLE)
     if isinstance(value, Group):
         return Group(tuple(_kept(item, is_counter) for item in value.items))
-    if isinstance(value, (Range, Elements, Items)) or value is None:
+    if isinstance(value, _PASSING) or value is None:
         raise NotNest
     return value
+
+
+_OWN: Final = "dynajit."
+
+#: What no variable holds.
+_PASSING: Final = (Range, Elements, Items, Formula, Listing, Method)
 
 
 def _is_module(value: Outer) -> bool:
@@ -814,17 +920,15 @@ def _raises(body: Body, index: int) -> bool:
 #: Classes of what is called and is no function of the program's.
 _CALLED: Final = frozenset({type, np.ufunc, type(len)})
 
-_CONVERSIONS: Final[dict[int, Callable[[Operators, Any], Any]]] = {
-    id(builtins.abs): Operators.absolute,
+_CONVERSIONS: Final[dict[int, Callable[[Any, Any], Any]]] = {
+    id(builtins.abs): Flow.absolute,
     id(builtins.float): Operators.to_float,
     id(builtins.int): Operators.to_int,
     id(builtins.bool): Operators.truth,
 }
 
 #: Classes of NumPy's numbers, and their dtypes.
-_NUMBERS: Final[dict[int, DType]] = {
-    id(dtype.numpy.type): dtype for dtype in map(dtypes.by_name, SUFFIX)
-}
+_NUMBERS: Final[dict[int, DType]] = {id(dtype.numpy.type): dtype for dtype in DTYPES.values()}
 
 _UNARY: Final = {"UNARY_NEGATIVE": "-", "UNARY_POSITIVE": "+", "UNARY_INVERT": "~"}
 
@@ -850,6 +954,8 @@ _HANDLERS: Final[dict[str, _Handler]] = {
     "COMPARE_OP": Flow._compare,
     "CONTAINS_OP": Flow._contains,
     "BUILD_TUPLE": Flow._build_tuple,
+    "BUILD_LIST": Flow._build_list,
+    "BUILD_SLICE": Flow._build_slice,
     "UNPACK_SEQUENCE": Flow._unpack,
     "BINARY_SUBSCR": Flow._load_item,
     "STORE_SUBSCR": Flow._store_item,

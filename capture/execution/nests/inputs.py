@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynajit.capture.execution.nests.values import (
+    DTYPES,
     PYTHON_DTYPES,
     WHOLE,
-    Array,
     Group,
     Literal,
     NotNest,
     Number,
     Outer,
+    whole_array,
 )
 from dynajit.capture.library import arrays as forms
 from dynajit.capture.machine.frames import Frame
@@ -61,6 +62,7 @@ class Inputs:
         self.operands: list[graph.Value] = []
         self.arrays: dict[int, tuple[int, Value, TensorValue]] = {}
         self.numbers: list[tuple[int, Register]] = []
+        self._doubtful: set[int] = set()
 
     @property
     def has_numpy(self) -> bool:
@@ -68,6 +70,19 @@ class Inputs:
         found = [value for _, value in self._converted.values()]
         numbers = [value for value in found if isinstance(value, Number)]
         return bool(self.arrays) or not all(number.is_python for number in numbers)
+
+    def share(self, slot: int, other: int) -> bool:
+        """Whether two operands may share memory."""
+        heap = self._recorder.heap
+        memories = {
+            found: heap[tensor.identity].memory for found, _, tensor in self.arrays.values()
+        }
+        return slot == other or (bool(memories[slot]) and memories[slot] == memories[other])
+
+    def given(self, slot: int) -> Value | None:
+        """The array that is an operand; None: several share one."""
+        found = [value for own, value, _ in self.arrays.values() if own == slot]
+        return None if slot in self._doubtful or not found else found[0]
 
     def local(self, name: str) -> Any:
         """What a local of the frame holds, as a value of nests.
@@ -122,7 +137,7 @@ class Inputs:
     def _known_number(self, number: Any) -> Number:
         """A number of NumPy's that is the same in other calls."""
         dtype = dtypes.from_numpy(number.dtype)
-        if dtype.name not in SUFFIX:
+        if dtype.name not in DTYPES:
             raise NotNest
         return Number(number.item(), dtype, False)
 
@@ -168,10 +183,12 @@ class Inputs:
             found = len(self.operands) - 1, value, tensor
             self.arrays[tensor.identity] = found
         slot = found[0]
+        if found[1] is not value:
+            self._doubtful.add(slot)
         sizes = tuple(
             Literal(size)
             if isinstance(size, int)
             else Number(Size(slot, dim), dtypes.int64, True, WHOLE)
             for dim, size in enumerate(kind.shape)
         )
-        return Array(slot, kind.dtype, sizes, flipped_dims(machine, value))
+        return whole_array(slot, kind.dtype, sizes, flipped_dims(machine, value))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from dynajit.capture.execution.nests.operators import Operators
 from dynajit.capture.execution.nests.values import (
     LARGEST_SMALL,
     SMALL,
@@ -25,42 +24,14 @@ from dynajit.capture.execution.nests.values import (
     as_number,
     extent_of,
 )
+from dynajit.capture.execution.nests.views import Views
 from dynajit.core.types import dtypes
 
 Iterable: TypeAlias = Range | Elements | Items
 
 
-class Iteration(Operators):
+class Iteration(Views):
     """See the module's text. Mutable: steps are appended."""
-
-    def indices(self, array: Array, key: Any) -> Array:
-        """The part of an array at an index, or at a tuple of them."""
-        keys = key.items if isinstance(key, Group) else (key,)
-        if not 0 < len(keys) <= len(array.rest):
-            raise NotNest
-        found = list(array.indices)
-        for given in keys:
-            number = as_number(given)
-            if number.dtype.category is not dtypes.int64.category:
-                raise NotNest
-            dim = len(found)
-            index = self.emit(
-                "index", dtypes.int64, self.cast(number, dtypes.int64), slot=array.slot, name=dim
-            )
-            if dim in array.flipped:
-                last = self.emit("sub", dtypes.int64, as_number(array.sizes[dim]).operand, 1,
-                                 dtype=dtypes.int64)  # fmt: skip
-                index = self.emit("sub", dtypes.int64, last, index, dtype=dtypes.int64)
-            found.append(Number(index, dtypes.int64, True))
-        return replace(array, indices=tuple(found))
-
-    def element(self, array: Array) -> Any:
-        """An element, or a part that has dims still."""
-        if array.rest:
-            return array
-        operands = (as_number(index).operand for index in array.indices)
-        found = self.emit("load", array.dtype, *operands, slot=array.slot)
-        return Number(found, array.dtype, False)
 
     def iterator_of(self, value: Any) -> Iterable:
         """`iter(value)`.
@@ -70,7 +41,7 @@ class Iteration(Operators):
         """
         if isinstance(value, Group):
             return Items(value.items)
-        if isinstance(value, Array) and value.rest:
+        if isinstance(value, Array) and value.sizes:
             value = self.over(None, (value,))
         if not isinstance(value, (Range, Elements, Items)):
             raise NotNest
@@ -129,9 +100,9 @@ class Iteration(Operators):
             raise NotNest
         if isinstance(found, Range):
             return self._is_in_range(found)
-        truth = self.compare("<", found.at, found.arrays[0].rest[0])
+        truth = self.compare("<", found.at, found.arrays[0].sizes[0])
         for array in found.arrays[1:]:
-            truth = self.both(truth, self.compare("<", found.at, array.rest[0]))
+            truth = self.both(truth, self.compare("<", found.at, array.sizes[0]))
         return truth
 
     def _is_in_range(self, found: Range) -> Any:
@@ -152,7 +123,7 @@ class Iteration(Operators):
             start = Number(after, dtypes.int64, True, SMALL)
             return [replace(found, start=start), item]
         at = replace(as_number(found.at), extent=SMALL)
-        items = [self.element(self.indices(array, at)) for array in found.arrays]
+        items = [self.item(array, at) for array in found.arrays]
         given: Any = Group(tuple(items)) if found.is_group else items[0]
         if found.first is not None:
             count = self.binary("+", at, Literal(found.first)) if found.first else at
@@ -189,7 +160,7 @@ def _zipped(arguments: Sequence[Any]) -> Iterable:
 
 
 def _with_dims(value: Any) -> Array:
-    if not isinstance(value, Array) or not value.rest:
+    if not isinstance(value, Array) or not value.sizes:
         raise NotNest
     return value
 

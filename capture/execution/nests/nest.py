@@ -9,6 +9,7 @@ large), it refuses its values, and the function runs plainly. A loop that is no 
 captured in other ways, as if it had not been looked at.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
+    Array,
     NotNest,
     Number,
     Returns,
@@ -254,6 +256,7 @@ class _Nest:
             flow.run(*given)
         if not self._inputs.has_numpy:
             raise NotNest
+        self._check_worth()
         index, live = self._end()
         exit, results = self._left(live)
         if not results and not flow.written:
@@ -267,6 +270,7 @@ class _Nest:
             written,
             (*written, *(self._register_of(name) for name in results)),
             windows,
+            tuple(flow.scratch),
         )
         nest.check()
         values = [self._run(nest, number) for number in range(len(nest.results))]
@@ -280,6 +284,21 @@ class _Nest:
             return
         self._check_left(results)
         self._go_on(index, found, exit)
+
+    def _check_worth(self) -> None:
+        """Turns of whole arrays, which do the same each, are better captured as such.
+
+        Raises:
+            NotNest: they do nothing else, or these are large.
+        """
+        steps = [step for steps in self._flow.blocks for step in steps]
+        wholes = [step for step in steps if step.operation == "each"]
+        if not wholes or self._flow.has_inner:
+            return
+        if not (self._flow.has_moving or any(s.operation in ("load", "store") for s in steps)):
+            raise NotNest
+        if any(_is_large(step) for step in wholes):
+            raise NotNest
 
     # -- how it ends
 
@@ -305,6 +324,8 @@ class _Nest:
 
         An end that has set the most variables is that of most calls: others are of no turn.
         """
+        if len({_arrays_of(exit) for exit in self._flow.exits}) > 1:
+            raise NotNest
         changed = {
             exit: [name for name in live if self._is_result(exit, name)]
             for exit in self._flow.exits
@@ -349,9 +370,17 @@ class _Nest:
 
     def _is_result(self, exit: Exit, name: str) -> bool:
         found = exit.locals.get(name)
+        if self._is_kept(found):
+            return False
         if self._is_rest:
             return found is not None
         return found is None or key_of(found) != ("given", name)
+
+    def _is_kept(self, found: Any) -> bool:
+        """Whether a value is an array that the nest was given."""
+        if not isinstance(found, Array) or not found.is_given:
+            return False
+        return self._inputs.given(found.slot) is not None
 
     def _finish(self, chosen: Exit) -> None:
         """Let every path out of the loop end."""
@@ -451,6 +480,10 @@ class _Nest:
             if kind is int:
                 self._recorder.intervals.note(value.node, (-LARGEST_MEDIUM, LARGEST_MEDIUM))
             frame.locals[name] = self._made(made, kind)
+        for name, kept in exit.locals.items():
+            given = self._inputs.given(kept.slot) if isinstance(kept, Array) else None
+            if given is not None:
+                frame.locals[name] = given
         if (counter := self._counter()) in results:
             ends = [value.value for value in self._loop.arguments if isinstance(value, Constant)]
             frame.locals[str(counter)] = constant(range(*ends)[-1])
@@ -459,18 +492,22 @@ class _Nest:
 
     def _return(self, exit: Exit, results: dict[str, graph.Value]) -> None:
         """The frame in front of its end, with what it returns."""
-        values = [
-            self._made(self._recorder.new_tensor(value), self._class_of(exit.locals[name]))
-            for name, value in results.items()
-        ]
-        is_one = any(name.startswith(RETURNED) for name in results)
+        values = [self._returned(name, kept, results) for name, kept in exit.locals.items()]
+        is_one = any(name.startswith(RETURNED) for name in exit.locals)
         found = values[0] if is_one else TupleValue(tuple(values)) if values else NONE
         self._frame.stack[:] = [found]
         self._frame.index = exit.index
 
+    def _returned(self, name: str, kept: Any, results: dict[str, graph.Value]) -> Value:
+        """An array that the nest was given, or a number that it leaves."""
+        given = self._inputs.given(kept.slot) if isinstance(kept, Array) else None
+        if given is not None:
+            return given
+        return self._made(self._recorder.new_tensor(results[name]), self._class_of(kept))
+
     def _class_of(self, value: Any) -> Any:
         """The class of a number that the graph can leave; None: it cannot."""
-        if not isinstance(value, Number):
+        if not isinstance(value, Number) or value.dtype in dtypes.UNSIGNED:
             return None
         if not value.is_python:
             return value.dtype.numpy.type
@@ -485,6 +522,14 @@ class _Nest:
         return new_array(self._executor, tensor, kind)
 
 
+def _is_large(step: Step) -> bool:
+    """Whether loops of a step have many turns, or two have any number of them."""
+    inner = [item for item in step.name.steps if item.operation == "each"]
+    counts = [step.operands[0], *(item.operands[0] for item in inner)]
+    known = [count for count in counts if isinstance(count, int)]
+    return len(counts) > len(known) + 1 or math.prod(known) > MOST_COPIED
+
+
 def _way_out(body: Body, index: int) -> Any:
     """What two places have in common that go on alike: the instructions up to a `return`, which
     compilers write at each end of a `while`; else the place."""
@@ -496,6 +541,11 @@ def _way_out(body: Body, index: int) -> Any:
         if item.operation in JUMPS or item.handler is not None:
             break
     return index
+
+
+def _arrays_of(exit: Exit) -> Any:
+    """The arrays that a path returns."""
+    return tuple(key_of(value) for value in exit.locals.values() if isinstance(value, Array))
 
 
 def _key_of_exit(exit: Exit) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.capture.execution.nests.values import (
+    DTYPES,
     LARGEST_MEDIUM,
     MEDIUM,
     PYTHON_DTYPES,
@@ -203,8 +204,8 @@ class Operators:
         is_bool = dtype is dtypes.bool_
         if (is_float and is_bitwise) or (is_bool and symbol not in _BITWISE):
             raise NotNest
-        self._require_weak(a, dtype)
-        self._require_weak(b, dtype)
+        self.require_weak(a, dtype)
+        self.require_weak(b, dtype)
         x, y = self.cast(a, dtype), self.cast(b, dtype)
         if symbol in ("//", "%") and not is_float:
             self.require_compared("ne", dtype, y, 0)
@@ -215,7 +216,7 @@ class Operators:
         found = self.emit(_SYMBOLS[symbol], dtype, x, y, dtype=dtype)
         return Number(found, dtype, False)
 
-    def _require_weak(self, number: Number, dtype: DType) -> None:
+    def require_weak(self, number: Number, dtype: DType) -> None:
         """An int of Python's beside a number of NumPy's fits its dtype."""
         is_int = number.is_python and number.dtype is dtypes.int64
         if not is_int or dtype.category is not Category.INTEGER:
@@ -296,6 +297,8 @@ class Operators:
         a = as_number(value)
         if a.dtype is dtypes.bool_:
             return _as_int(a) if a.is_python else a
+        if a.dtype in dtypes.UNSIGNED:
+            return a
         if a.is_python and a.dtype is dtypes.int64 and a.extent is WHOLE:
             self.require_compared("ne", dtypes.int64, a.operand, -(1 << 63))
         return replace(a, operand=self.emit("call", a.dtype, a.operand, dtype=a.dtype, name="abs"))
@@ -349,6 +352,9 @@ class Operators:
 
     def _compared(self, operation: str, a: Number, b: Number) -> Register:
         is_whole = all(n.dtype.category < Category.FLOATING for n in (a, b))
+        if is_whole and dtypes.uint64 in (a.dtype, b.dtype):
+            x, y = self._as_large(a), self._as_large(b)
+            return self.compared(operation, dtypes.uint64, x, y)
         if is_whole:  # all of them fit: Python's ints are compared by value
             return self.compared(operation, dtypes.int64, a.operand, b.operand)
         if a.is_python and b.is_python:
@@ -358,6 +364,17 @@ class Operators:
             return self.compared(operation, dtypes.float64, a.operand, b.operand)
         dtype = common_dtype(a, b)
         return self.compared(operation, dtype, self.cast(a, dtype), self.cast(b, dtype))
+
+    def _as_large(self, number: Number) -> Any:
+        """An integer beside one of uint64."""
+        if number.dtype is dtypes.uint64:
+            return number.operand
+        if number.dtype is dtypes.bool_ or not number.dtype.is_signed:
+            return self.cast(number, dtypes.uint64)
+        if not number.is_python:
+            raise NotNest
+        self.require_weak(number, dtypes.uint64)
+        return self.cast(number, dtypes.uint64)
 
     def extreme(self, is_least: bool, a: Any, b: Any) -> tuple[Any, Number, Number]:
         """(whether `min(a, b)` is b, a, b); for `max` likewise."""
@@ -384,12 +401,17 @@ class Operators:
         a = as_number(value)
         if a.dtype.category < Category.FLOATING:
             extent = a.extent if a.is_python and a.dtype is dtypes.int64 else _extent_of(a.dtype)
+            if a.dtype is dtypes.uint64:
+                self._require_fit(a, dtypes.int64)
             return Number(self.cast(a, dtypes.int64), dtypes.int64, True, extent)
         found = self.emit("truncate", dtypes.int64, a.operand, dtype=dtypes.int64)
         return Number(found, dtypes.int64, True)
 
     def to_numpy(self, value: Any, dtype: DType) -> Number:
         """`np.float32(x)` and the like."""
+        literal = value.value if isinstance(value, Literal) else None
+        if dtype is dtypes.uint64 and type(literal) is int and 0 <= literal < 1 << 64:
+            return Number(literal, dtype, False)
         return Number(self.converted(as_number(value), dtype), dtype, False)
 
     def converted(self, a: Number, dtype: DType) -> Any:
@@ -444,7 +466,7 @@ class Operators:
         if dtype is dtypes.bool_:
             raise NotNest
         for number in given:
-            self._require_weak(number, dtype)
+            self.require_weak(number, dtype)
         operands = [self.cast(number, dtype) for number in given]
         if name == "square":
             return Number(self.emit("mul", dtype, *operands, *operands, dtype=dtype), dtype, False)
@@ -452,6 +474,8 @@ class Operators:
             truth = self.compared("gt" if function == "maximum" else "lt", dtype, *operands)
             found = self.emit("select", dtype, truth, *operands, dtype=dtype)
             return Number(found, dtype, False)
+        if dtype.name not in SUFFIX:
+            raise NotNest
         result = dtypes.bool_ if name.startswith("is") else dtype
         found = self.emit("call", result, *operands, dtype=dtype, name=function)
         return Number(found, result, False)
@@ -468,6 +492,8 @@ def _as_int(number: Number) -> Number:
 
 
 def _extent_of(dtype: DType) -> int:
+    if dtype is dtypes.uint32:
+        return MEDIUM
     return SMALL if dtype.itemsize <= 4 else WHOLE
 
 
@@ -501,7 +527,7 @@ def common_dtype(a: Number, b: Number) -> DType:
         return PYTHON_DTYPES[float if weak.dtype is dtypes.float64 else int]
     found = np.result_type(a.dtype.numpy, b.dtype.numpy)
     dtype = dtypes.from_numpy(found)
-    if dtype.name not in SUFFIX:
+    if dtype.name not in DTYPES:
         raise NotNest
     return dtype
 
@@ -564,6 +590,8 @@ FUNCTIONS: Final[dict[str, tuple[str, int, Any]]] = {
     "floor": ("floor", 1, FLOATS_ONLY),
     "ceil": ("ceil", 1, FLOATS_ONLY),
     "trunc": ("trunc", 1, FLOATS_ONLY),
+    "rint": ("round", 1, FLOATS_ONLY),
+    "sign": ("sign", 1, True),
     "maximum": ("maximum", 2, True),
     "minimum": ("minimum", 2, True),
     "isnan": ("isnan", 1, False),

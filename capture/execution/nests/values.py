@@ -4,7 +4,7 @@ Contract: `key_of` tells values apart for which different code is right; values 
 differ in what their numbers are at most, and `with_numbers` puts others in their place.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +12,8 @@ from dynajit.capture.values.symbolic import Value
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
+from dynajit.ir.nests import Size
+from dynajit.ops.table.scalar import SUFFIX
 
 
 class NotNest(Exception):
@@ -54,27 +56,88 @@ class Number:
 
 
 @record(eq=False)
-class Array:
-    """An array, or a part of it that the first indices choose.
+class Place:
+    """Where elements lie along one dim of memory: at `start`, and further by indices of a view.
 
     Args:
-        slot: of the operand.
+        start: of the first one.
+        moves: (dim of the view, what an index along it adds once).
+    """
+
+    start: "Literal | Number"
+    moves: tuple[tuple[int, "Literal | Number"], ...] = ()
+
+
+@record(eq=False)
+class Array:
+    """An array, or a view of it.
+
+    Args:
+        slot: of the operand, or of a scratch array.
         dtype: of its elements.
         sizes: a Literal or a Number for each dim.
-        flipped: dims that go from the end of memory to the start.
-        indices: those that are known, counted from the front.
+        places: one for each dim of the memory.
+        flipped: dims of the memory that go from its end to its start.
+        is_given: it is the object that the nest is given, no view that turns make.
     """
 
     slot: int
     dtype: DType
     sizes: tuple["Literal | Number", ...]
+    places: tuple[Place, ...]
     flipped: tuple[int, ...] = ()
-    indices: tuple["Literal | Number", ...] = ()
+    is_given: bool = False
 
-    @property
-    def rest(self) -> tuple["Literal | Number", ...]:
-        """The sizes of the part."""
-        return self.sizes[len(self.indices) :]
+
+def whole_array(
+    slot: int, dtype: DType, sizes: Sequence["Literal | Number"], flipped: tuple[int, ...] = ()
+) -> Array:
+    """All of an operand."""
+    moves = [((dim, Literal(1)),) for dim in range(len(sizes))]
+    places = tuple(Place(Literal(0), move) for move in moves)
+    return Array(slot, dtype, (*sizes,), places, flipped, is_given=True)
+
+
+@record(eq=False)
+class Formula:
+    """An array whose elements are computed when they are asked for.
+
+    It stays on the stack of one block, and no memory changes meanwhile.
+
+    Args:
+        dtype, sizes: of the array.
+        function: gives an element, of elements.
+        operands: arrays, formulas and numbers, which are broadcast.
+    """
+
+    dtype: DType
+    sizes: tuple["Literal | Number", ...]
+    function: Callable[..., "Number"]
+    operands: tuple[Any, ...]
+
+
+@record(eq=False)
+class Slice:
+    """`start:stop:step`, each a number or Literal(None)."""
+
+    start: "Literal | Number"
+    stop: "Literal | Number"
+    step: "Literal | Number"
+
+
+@record(eq=False)
+class Listing:
+    """A list that is used as an index at once."""
+
+    items: tuple[Any, ...]
+
+
+@record(eq=False)
+class Method:
+    """A method of an array that is called at once."""
+
+    name: str
+    target: Any
 
 
 @record(eq=False)
@@ -148,7 +211,7 @@ class Given:
 
 
 NestValue: TypeAlias = (
-    Literal | Number | Array | Group | Range | Elements | Items | Outer | Given | None
+    Literal | Number | Array | Slice | Group | Range | Elements | Items | Outer | Given | None
 )  # None: an empty slot of the stack
 
 
@@ -162,7 +225,11 @@ def key_of(value: Any) -> Any:
         case Number():
             return "number", value.dtype.name, value.is_python, value.extent
         case Array():
-            return "array", value.slot, value.flipped, tuple(map(key_of, value.indices))
+            places = tuple(_key_of_place(place) for place in value.places)
+            sizes = tuple(map(_key_of_size, value.sizes))
+            return "array", value.slot, value.flipped, value.is_given, places, sizes
+        case Slice():
+            return "slice", key_of(value.start), key_of(value.stop), key_of(value.step)
         case Group():
             return "group", tuple(map(key_of, value.items))
         case Items():
@@ -188,13 +255,30 @@ def key_of(value: Any) -> Any:
     raise NotNest
 
 
+def _key_of_place(place: Place) -> Any:
+    return key_of(place.start), tuple((dim, _key_of_size(step)) for dim, step in place.moves)
+
+
+def _key_of_size(size: Any) -> Any:
+    return size.operand if _is_given(size) else key_of(size)
+
+
+def _is_given(size: Any) -> bool:
+    """Whether a number is the size of an operand, which does not change."""
+    return isinstance(size, Number) and isinstance(size.operand, Size)
+
+
 def numbers_in(value: Any) -> Iterator[Number]:
     """The numbers in a value, in the order of `with_numbers`."""
     match value:
         case Number():
             yield value
         case Array():
-            yield from _numbers_of(value.indices)
+            yield from _numbers_of(tuple(s for s in value.sizes if not _is_given(s)))
+            for place in value.places:
+                yield from _numbers_of((place.start, *(step for _, step in place.moves)))
+        case Slice():
+            yield from _numbers_of((value.start, value.stop, value.step))
         case Group() | Items():
             yield from _numbers_of(value.items)
         case Range():
@@ -214,7 +298,12 @@ def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
         case Number():
             return next(numbers)
         case Array():
-            return replace(value, indices=_with(value.indices, numbers))
+            sizes = tuple(s if _is_given(s) else with_numbers(s, numbers) for s in value.sizes)
+            places = tuple(_with_place(place, numbers) for place in value.places)
+            return replace(value, sizes=sizes, places=places)
+        case Slice():
+            start, stop, step = _with((value.start, value.stop, value.step), numbers)
+            return Slice(start, stop, step)
         case Group() | Items():
             return replace(value, items=_with(value.items, numbers))
         case Range():
@@ -229,6 +318,16 @@ def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
 def _with(values: tuple[Any, ...], numbers: Iterator[Number]) -> tuple[Any, ...]:
     return tuple(with_numbers(value, numbers) for value in values)
 
+
+def _with_place(place: Place, numbers: Iterator[Number]) -> Place:
+    start = with_numbers(place.start, numbers)
+    return Place(start, tuple((dim, with_numbers(step, numbers)) for dim, step in place.moves))
+
+
+#: The dtypes that registers have.
+DTYPES: Final[dict[str, DType]] = {
+    name: dtypes.by_name(name) for name in (*SUFFIX, *(dtype.name for dtype in dtypes.UNSIGNED))
+}
 
 #: Class of Python's -> the dtype that registers have for it.
 PYTHON_DTYPES: Final[dict[type, DType]] = {
@@ -262,6 +361,7 @@ def extent_of(literal: Any) -> int:
 
 
 __all__ = [
+    "DTYPES",
     "LARGEST_SMALL",
     "MEDIUM",
     "PYTHON_DTYPES",
@@ -269,19 +369,25 @@ __all__ = [
     "WHOLE",
     "Array",
     "Elements",
+    "Formula",
     "Given",
     "Group",
     "Items",
+    "Listing",
     "Literal",
+    "Method",
     "NestValue",
     "NotNest",
     "Number",
     "Outer",
+    "Place",
     "Range",
     "Returns",
+    "Slice",
     "as_number",
     "extent_of",
     "key_of",
     "numbers_in",
+    "whole_array",
     "with_numbers",
 ]

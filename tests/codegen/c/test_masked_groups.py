@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from dynajit.codegen.c.masked_groups import BARRIER, Elements, barred, guarded
-from dynajit.core.types.dtypes import int64
+from dynajit.codegen.c.masked_groups import BARRIER, Elements, barred, guarded, has_choices
+from dynajit.core.types.dtypes import float64, int64
 from dynajit.ir.nests import Register, Step
 
 pytestmark = pytest.mark.one_python
@@ -187,3 +187,12 @@ def test_a_nest_has_a_barrier_where_reads_are_far_apart_in_turns(first, second, 
     ]
     assert is_barred == (frozenset({1}) == barred(of_a_loop(*reads), ARRAYS))
     assert not barred(of_a_loop(reads[0]), ARRAYS)
+
+
+def test_turns_choose_between_reads_of_one_array() -> None:
+    x, y, t = (Register(name, float64) for name in "xyt")
+    load, other = Step("load", x, (0,), slot=0), Step("load", y, (1,), slot=0)
+    choice = Step("select", x, (t, x, y), float64)
+    assert has_choices((load, other, choice))
+    assert not has_choices((load, other))
+    assert not has_choices((load, choice))

@@ -12,7 +12,16 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import TensorType
 from dynajit.ir.graph import Builder
-from dynajit.ir.nests import NEST, Nest, Register, Size, Step, Window
+from dynajit.ir.nests import (
+    NEST,
+    Nest,
+    Register,
+    Size,
+    Step,
+    Turn,
+    Window,
+    scratch_slot,
+)
 
 REFUSED = object()
 
@@ -146,7 +155,7 @@ def doubling(size: int) -> Nest:
             ),
             (
                 Step("poll", name=2),
-                Step("index", place, (i,), slot=0, name=0),
+                Step("index", place, (i, Size(0, 0))),
                 Step("load", value, (place,), slot=0),
                 Step("add", value, (value, value), dtypes.float64),
                 Step("store", operands=(place, value), slot=0),
@@ -180,8 +189,8 @@ def transposing() -> Nest:
     value, size = Register("value", dtypes.float64), Register("size", dtypes.int64)
     i, j = (Register(n, dtypes.int64) for n in "ij")
     steps = (
-        Step("index", i, (-1,), slot=0, name=0),
-        Step("index", j, (1,), slot=0, name=1),
+        Step("index", i, (-1, Size(0, 0))),
+        Step("index", j, (1, Size(0, 1))),
         Step("load", value, (i, j), slot=0),
         Step("store", operands=(j, i, value), slot=1),
         Step("set", size, (Size(0, 0),), dtypes.int64),
@@ -223,3 +232,64 @@ def test_branches_select_and_requirements_refuse() -> None:
     nest = Nest((steps,), ((0, x),), (), (x,))
     assert run(nest, np.array(2.0))[0] == -np.sqrt(5.0)
     assert run(nest, np.array(1.0)) is REFUSED
+
+
+def total(count: Any, *, is_total: bool, dtype: DType = dtypes.float64) -> Nest:
+    """A sum of as many elements."""
+    i, x, s = Register("i", dtypes.int64), Register("x", dtype), Register("s", dtypes.float64)
+    steps = (
+        Step("load", x, (i,), slot=0),
+        Step("add", s, (s, x), dtypes.float64),
+    )
+    turn = Turn(steps, s if is_total else None)
+    block = (Step("set", s, (0.0,)), Step("each", i, (count,), name=turn), Step("leave"))
+    return Nest((block,), (), (), (s,))
+
+
+@pytest.mark.parametrize("is_total", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+def test_turns_add_to_a_register(is_total: bool, dtype: Any) -> None:
+    x = np.arange(100).astype(dtype)
+    nest = total(Size(0, 0), is_total=is_total, dtype=dtypes.from_numpy(x.dtype))
+    assert run(nest, x)[0] == x.sum()
+    assert run(nest, x[:0])[0] == 0
+
+
+def test_a_sum_that_may_refuse_refuses() -> None:
+    """Nothing leaves a loop of vectors: this is none."""
+    nest = total(Size(0, 0), is_total=True)
+    first, each, leave = nest.blocks[0]
+    x = Register("x", dtypes.float64)
+    turn = each.name
+    steps = (*turn.steps, Step("require", operands=(x,)))
+    block = (first, Step("each", each.target, each.operands, name=Turn(steps, turn.total)), leave)
+    nest = Nest((block,), (), (), nest.results)
+    assert run(nest, np.ones(9))[0] == 9
+    assert run(nest, np.arange(9.0)) is REFUSED
+
+
+def test_turns_within_turns_have_registers_of_their_own() -> None:
+    """The sum of each row, held in a scratch array that grows."""
+    i, j, x, s = (Register(n, dtypes.int64) for n in "ijxs")
+    own = scratch_slot(0)
+    sums = (
+        Step("set", s, (0,)),
+        Step("scratch", operands=(Size(0, 1),), slot=own),
+        Step("each", j, (Size(0, 1),), name=Turn((
+            Step("load", x, (i, j), slot=0),
+            Step("store", operands=(j, x), slot=own),
+        ))),
+        Step("each", j, (Size(0, 1),), name=Turn((
+            Step("load", x, (j,), slot=own),
+            Step("add", s, (s, x), dtypes.int64),
+        ))),
+        Step("store", operands=(i, s), slot=1),
+    )  # fmt: skip
+    block = (
+        Step("scratch", operands=(1,), slot=own),
+        Step("each", i, (Size(0, 0),), name=Turn(sums)),
+        Step("leave"),
+    )
+    nest = Nest((block,), (), (1,), (1,), (), (dtypes.int64,))
+    a = np.arange(12).reshape(3, 4)
+    np.testing.assert_array_equal(run(nest, a, np.zeros(3, np.int64))[0], a.sum(1))

@@ -22,16 +22,11 @@ def nests_of(function: Callable[..., Any], *args: Any) -> int:
     return sum(str(g).count("rows['nest']") for g in dj.explain(function)(*fresh(args)).graphs)
 
 
-def by_rows(x):
-    a = np.zeros((len(x), 3))
+def of_whole_rows(x):
+    a = np.ones((len(x), 3))
     for i in range(len(x)):
-        a[i] = x[i]
+        a[i] = a[i] * 2 + a[i - 1]
     return a
-
-
-def by_slices(x):
-    for i in range(2, len(x)):
-        x[i] = x[i - 2 : i].sum()
 
 
 def with_a_list(x):
@@ -83,7 +78,7 @@ def with_complex_numbers(x):
 
 
 OTHERS = (
-    by_rows, by_slices, with_a_list, of_numbers_only, of_tensors, with_a_truth_that_stays,
+    of_whole_rows, with_a_list, of_numbers_only, of_tensors, with_a_truth_that_stays,
     with_few_turns, with_a_return, with_complex_numbers,
 )  # fmt: skip
 
@@ -139,6 +134,100 @@ def test_a_function_of_the_nest_is_guarded(monkeypatch: pytest.MonkeyPatch) -> N
     compiled(X)
     monkeypatch.setitem(globals(), "helper", lambda a, b: a + b)
     assert same(with_calls(X), compiled(X))
+
+
+def first_above(x, limit):
+    for i in range(len(x)):
+        x[i] *= 2
+        if x[i] > limit:
+            return x
+    return x
+
+
+def filled_up_to(x, limit):
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        out[i] = x[i]
+        if x[i] > limit:
+            return i, out
+    return len(x), out
+
+
+def of_two(x, limit):
+    y = x + 1
+    for i in range(len(x)):
+        x[i] += 1
+        if x[i] > limit:
+            return x
+    return y
+
+
+def of_a_view(x, limit):
+    for i in range(len(x)):
+        x[i] += 1
+        if x[i] > limit:
+            return x[:]
+    return x[:]
+
+
+def under_its_own_name(x, limit):
+    for i in range(len(x)):
+        x -= x[i] * 0.5
+    return x, x[0] > limit
+
+
+def under_another_name(x, limit):
+    y = x
+    for i in range(len(x)):
+        y = x
+        y += x[i] * 0.5
+    y[0] = limit
+    return y, x
+
+
+def of_swapped_names(x, limit):
+    y = x + limit
+    for i in range(len(x)):
+        x[i] += y[-i]
+        x, y = y, x
+    return x, y
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [(under_its_own_name, 1), (under_another_name, 1), (of_swapped_names, 0)],
+)
+def test_names_of_arrays_are_left_as_turns_leave_them(
+    function: Callable[..., Any], count: int
+) -> None:
+    for n in (1, 6, 7):
+        own, other = X[:n].copy(), X[:n].copy()
+        expected, found = function(own, 1.5), dj.compile(function)(other, 1.5)
+        assert same(expected, found) and same(own, other)
+        assert [value is own for value in expected] == [value is other for value in found]
+    assert nests_of(function, X, 0.5) == count
+
+
+@pytest.mark.parametrize("limit", [0.5, 1.2, 9.0])
+@pytest.mark.parametrize(
+    ("function", "count"), [(first_above, 1), (filled_up_to, 1), (of_two, 0), (of_a_view, 0)]
+)
+def test_turns_may_return_an_array(function: Callable[..., Any], count: int, limit: float) -> None:
+    assert nests_of(function, X, limit) == count
+    own, other = X.copy(), X.copy()
+    expected, found = function(own, limit), dj.compile(function)(other, limit)
+    assert same(expected, found) and same(own, other)
+    assert (expected is own) is (found is other)
+
+
+def test_a_nest_calls_no_function_of_the_library() -> None:
+    def told(x):
+        for i in range(len(x)):
+            x[i] = 1.0 if dj.compiler.is_compiling() else 0.0
+        return x
+
+    assert nests_of(told, X) == 0
+    assert dj.compile(told)(X.copy()).tolist() == [1.0] * len(X)
 
 
 def test_recursion_that_is_deep_is_no_nest() -> None:

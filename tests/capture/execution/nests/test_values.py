@@ -14,7 +14,9 @@ from dynajit.capture.execution.nests.values import (
     Literal,
     NotNest,
     Number,
+    Place,
     Range,
+    Slice,
     extent_of,
     key_of,
     numbers_in,
@@ -28,7 +30,7 @@ def number(name: str) -> Number:
 
 
 A, B, C = map(number, "abc")
-ARRAY = Array(0, dtypes.float32, (Literal(3), Literal(4)), (), (A,))
+ARRAY = Array(0, dtypes.float32, (Literal(4),), (Place(A), Place(Literal(0), ((0, Literal(1)),))))
 VALUES = (
     A,
     ARRAY,
@@ -53,7 +55,9 @@ def test_keys_differ_where_code_differs() -> None:
         None, Literal(1), Literal(1.0), Literal(True), Literal(0.0), Literal(-0.0), Given("x"),
         A, Number("a", dtypes.int64, False), Number("a", dtypes.float64, True),
         Number("a", dtypes.int64, True, WHOLE), *VALUES[1:], Range(A, B, Literal(1)),
-        Range(A, B, C), Elements(A, (ARRAY,), 0), Array(1, dtypes.float32, ARRAY.sizes),
+        Range(A, B, C), Elements(A, (ARRAY,), 0),
+        Array(1, dtypes.float32, ARRAY.sizes, ARRAY.places),
+        Array(0, dtypes.float32, (A,), ARRAY.places), Slice(A, B, Literal(None)),
     ]  # fmt: skip
     assert len({key_of(value) for value in values}) == len(values)
     with pytest.raises(NotNest):
@@ -62,4 +66,3 @@ def test_keys_differ_where_code_differs() -> None:
 
 def test_extents_are_those_of_ints() -> None:
     assert extent_of(5) == SMALL and extent_of(1 << 62) == WHOLE and extent_of(5.0) == WHOLE
-    assert ARRAY.rest == (ARRAY.sizes[1],)
