@@ -277,9 +277,10 @@ class Tried:
             kind = node.type
             if any(node_sizes(node)):
                 raise Differs
-            if isinstance(kind, TensorType):
-                if kind.device != CPU or (passes and kind.dtype.is_complex):
-                    raise Differs
+            if not isinstance(kind, TensorType):
+                continue
+            if kind.device != CPU or (passes and kind.dtype.is_complex):
+                raise Differs
 
     def _take(self) -> list[graph.Node]:
         """What the turn has recorded, checked."""

@@ -27,7 +27,7 @@ from dynajit.capture.execution.nests.values import (
     Returns,
     key_of,
 )
-from dynajit.capture.execution.tried_turns import may_try
+from dynajit.capture.execution.tried_turns import Reads, may_try
 from dynajit.capture.machine.exceptions import NotKnown, Raised
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.python.tensors.arrays import (
@@ -174,11 +174,14 @@ def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
 
 def _is_made(executor: "Executor", frame: Frame, loop: "Loop", is_rest: bool = False) -> bool:
     mark, stack = executor.recorder.mark(), list(frame.stack)
+    read = set(frame.locals.read) if isinstance(frame.locals, Reads) else None
     try:
         _Nest(executor, frame, loop, is_rest).make()
     except (NotNest, GraphBreak, NotKnown, SkipFrame, Varies, Raised, RecursionError) as reason:
         executor.recorder.restore(mark)
         frame.stack[:] = stack
+        if isinstance(frame.locals, Reads) and read is not None:
+            frame.locals.read = read  # what no nest has read, no turn has
         may_return = isinstance(reason, Returns) and not is_rest
         return may_return and _is_made(executor, frame, loop, is_rest=True)
     return True
@@ -292,13 +295,17 @@ class _Nest:
             NotNest: they do nothing else, or these are large.
         """
         steps = [step for steps in self._flow.blocks for step in steps]
-        wholes = [step for step in steps if step.operation == "each"]
+        wholes = self._wholes()
         if not wholes or self._flow.has_inner:
             return
         if not (self._flow.has_moving or any(s.operation in ("load", "store") for s in steps)):
             raise NotNest
         if any(_is_large(step) for step in wholes):
             raise NotNest
+
+    def _wholes(self) -> list[Step]:
+        """The steps of turns that are loops over whole arrays."""
+        return [s for steps in self._flow.blocks for s in steps if s.operation == "each"]
 
     # -- how it ends
 
@@ -445,7 +452,7 @@ class _Nest:
             NotNest: it is not.
         """
         turns = self._turns()
-        if turns is None or self._flow.has_loops:
+        if turns is None or self._flow.has_loops or self._wholes():
             return
         for tensor in tensors:
             size = numel(tensor_type(self._executor, tensor).shape)

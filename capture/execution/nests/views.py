@@ -38,7 +38,8 @@ class Views(Operators):
     """See the module's text. Mutable: steps are appended.
 
     Attributes:
-        has_moving: there is a slice whose bounds may differ between turns.
+        has_moving: there is a slice whose bounds may differ between turns, or a row is written that
+            may be another one.
     """
 
     def __init__(self) -> None:

@@ -23,7 +23,8 @@ DTYPES = (np.bool_, np.int32, np.int64, np.uint8, np.float32, np.float64, np.com
 FURTHER: dict[Any, tuple[tuple[Any, ...], ...]] = {
     np.reshape: ((-1,),), np.swapaxes: ((0, -1),), np.moveaxis: ((0, -1),),
     np.expand_dims: ((0,), (-1,)), np.split: ((1,),), np.roll: ((1,), (1, 0)),
-    np.pad: ((1,), ((1, 2),)), np.repeat: ((2,), (2, 0)), np.tile: ((2,), ((2, 1),), (1,), ((2, 1, 3),)),
+    np.pad: ((1,), ((1, 2),)), np.repeat: ((2,), (2, 0)),
+    np.tile: ((2,), ((2, 1),), (1,), ((2, 1, 3),)),
     np.take: (([0, 0],), ([0, 0], 0)), np.diff: ((), (1, 0)), np.clip: ((0, 2), (1, None)),
     np.sum: ((), (0,), (-1,)), np.prod: ((), (0,)), np.mean: ((), (0,)), np.var: ((), (0,)),
     np.std: ((), (-1,)), np.max: ((), (0,)), np.min: ((), (-1,)), np.argmax: ((), (0,)),
