@@ -286,7 +286,7 @@ class Formulas(Iteration):
         if target.slot >= 0:
             self.written[target.slot] = None
             starts = (place.start for place in target.places)
-            self.has_moving |= bool(target.sizes) and any(isinstance(at, Number) for at in starts)
+            self.has_rows |= bool(target.sizes) and any(isinstance(at, Number) for at in starts)
         if is_whole(value):
             value = self._fitting(target, value)
             if isinstance(value, Array) and _are_same(target, value):

@@ -38,13 +38,13 @@ class Views(Operators):
     """See the module's text. Mutable: steps are appended.
 
     Attributes:
-        has_moving: there is a slice whose bounds may differ between turns, or a row is written that
-            may be another one.
+        has_moving: there is a slice whose bounds may differ between turns.
+        has_rows: turns write to rows, which may be others in other turns.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.has_moving = False
+        self.has_moving = self.has_rows = False
         self._memo: dict[int, tuple[list[Step], dict[Any, Number]]] = {}
 
     # -- ints

@@ -15,6 +15,7 @@ from tests.end_to_end.loops.test_nests import fresh, outcome, same
 pytestmark = pytest.mark.one_python
 
 X = np.random.default_rng(5).random(40)
+ROW = np.linspace(0.0, 1.0, 600)
 
 
 def nests_of(function: Callable[..., Any], *args: Any) -> int:
@@ -22,10 +23,10 @@ def nests_of(function: Callable[..., Any], *args: Any) -> int:
     return sum(str(g).count("rows['nest']") for g in dj.explain(function)(*fresh(args)).graphs)
 
 
-def of_whole_rows(x):
-    a = np.ones((len(x), 3))
+def of_long_rows_that_stay(x):
+    a = np.ones((len(x), len(ROW)))
     for i in range(len(x)):
-        a[i] = a[i] * 2 + a[i - 1]
+        a[i] = np.exp(ROW * i)
     return a
 
 
@@ -78,7 +79,7 @@ def with_complex_numbers(x):
 
 
 OTHERS = (
-    of_whole_rows, with_a_list, of_numbers_only, of_tensors, with_a_truth_that_stays,
+    of_long_rows_that_stay, with_a_list, of_numbers_only, of_tensors, with_a_truth_that_stays,
     with_few_turns, with_a_return, with_complex_numbers,
 )  # fmt: skip
 
