@@ -382,7 +382,8 @@ class Flow(ArrayCalls):
         if not isinstance(value, Array) or not value.is_given:
             return False
         given = self._inputs.given(value.slot)
-        return given is not None and self._frame.locals.get(name) is given
+        held = dict.get(self._frame.locals, name)  # a loop that is tried notes what is read
+        return given is not None and held is given
 
     def _computed(self, value: Any) -> Any:
         """A value that no change of memory changes."""
