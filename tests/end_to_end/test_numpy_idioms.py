@@ -207,6 +207,12 @@ np.ix_([0, 1], [1, 2]) | V
 x[np.ix_([0, 1], [1, 2])] | A
 x[..., 0] | P
 x[[0, 1], [1, 2]] | A
+x[[np.argmax(y[:, 0]), 0]] | A B
+x[[np.argmax(y[:, 0]), 0], 1:] | A B
+x[1, [x[0].argmin(), np.int64(2)]] | A
+x[[np.int64(2), 0]] | A
+x[[np.argmin(x[:, 0]), 0], [1, np.argmax(x[0])]] | A
+x[[[0, np.argmax(x[:, 0])], [1, 2]]] | A
 x[1:, [0, 2]] | A
 x.mean(axis=(0, 1)) | P
 np.mean(x, axis=-1, keepdims=True) | P
@@ -384,3 +390,23 @@ def test_is_left_to_numpy_and_gives_what_numpy_gives(expression: str, names: str
     assert _differ(expression, names, False) is None
     with pytest.raises(GraphBreakError):
         dj.compile(_function(expression, names), fullgraph=True, backend="numpy")(*_given(names))
+
+
+def swapped_rows(x, y):
+    p = np.argmax(y[:, 0])
+    x[[0, p]] = x[[p, 0]]
+    return x
+
+
+def swapped_parts(x, y):
+    p, q = np.argmax(y[:, 0]), y[:, 1].argmin()
+    x[[p, q], :2] = y[[q, p], 2:4]
+    x[[q, p, 1]] *= 2
+    return x
+
+
+@pytest.mark.parametrize("function", [swapped_rows, swapped_parts])
+def test_a_list_of_computed_numbers_is_an_array_of_indices_where_it_is_written(function) -> None:
+    expected = function(A.copy(), B)
+    found = dj.compile(function, fullgraph=True)(A.copy(), B)
+    np.testing.assert_array_equal(expected, found)

@@ -104,9 +104,24 @@ def _as_key_of_tensors(machine: Machine, key: Value) -> Value:
     """A key with tensors for arrays and numbers, those that the launch computes included."""
     if isinstance(key, TupleValue) and key.cls is tuple:
         return TupleValue(tuple(_as_key_of_tensors(machine, item) for item in key.items))
+    if isinstance(key, ListValue) and _has_computed(machine, key):
+        made = _call(machine, "array", FUNCTIONS[np.array], [key], {})
+        assert isinstance(made, ObjectValue)
+        return tensor_in(machine, made)
     if is_count(key) and key.python_type is int:
         return as_index(machine, key)
     return _as_tensors(machine, key, "ndarray.__getitem__", {})
+
+
+def _has_computed(machine: Machine, key: ListValue) -> bool:
+    """Whether a list of indices has others than numbers that are known: to NumPy it is an array of
+    indices all the same, where a list with tensors stands for a tuple."""
+    return any(
+        _has_computed(machine, item)
+        if isinstance(item, ListValue)
+        else not isinstance(item, Constant)
+        for item in list_items(machine, key)
+    )
 
 
 def _as_arrays(machine: Machine, made: Value, gives_arrays: bool, given: "Given") -> Value:

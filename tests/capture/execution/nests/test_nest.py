@@ -26,7 +26,7 @@ def nests_of(function: Callable[..., Any], *args: Any) -> int:
 def of_long_rows_that_stay(x):
     a = np.ones((len(x), len(ROW)))
     for i in range(len(x)):
-        a[i] = np.exp(ROW * i)
+        a[i] = ROW * i + 1
     return a
 
 
