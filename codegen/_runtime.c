@@ -3,8 +3,9 @@
  * A `Program` is the `run` function of a library with the description of its arguments and results.
  * Contract: arrays that do not have the layout the code was generated for are copied into it; wrong
  * dtypes and shapes are refused; outputs are new arrays that own their memory (large ones through a
- * block that returns to a free list when the array dies); a failed run hands out nothing. The
- * workspace is kept between calls; a second thread that calls meanwhile gets a block of its own.
+ * block that returns to a free list when the array dies); a failed run hands out nothing. A
+ * workspace is kept between calls, a large one for all programs: versions of a function, and the
+ * graphs of one, do not add up. A second thread that calls meanwhile gets a block of its own.
  * A program of symbolic sizes has a second function, `measure`: it is given the symbols, which are
  * read from the arguments, and computes all shapes and the workspace of this call (see c_sizes.py).
  * Created by `dynajit.codegen.pipeline`.
@@ -98,15 +99,48 @@ static void block_give(void *memory, size_t size) {
     list->memory[list->count++] = guarded(memory, 0, rounded);
 }
 
+/* The workspace that no call uses, of those of SHARED_SMALLEST and more: the largest so far. */
+#define SHARED_SMALLEST ((size_t)1 << 20)
+static struct {
+    void *memory;
+    size_t size;
+} shared;
+
+static void *take_shared(size_t *size) {
+    void *memory = shared.memory;
+    if (!memory) return block_take(*size);
+    shared.memory = NULL;
+    if (shared.size < *size) {
+        block_give(memory, shared.size);
+        return block_take(*size);
+    }
+    size_t rounded, needed = *size;
+    class_of(*size = shared.size, &rounded);
+    return guarded(memory, needed, rounded);
+}
+
+static void keep_shared(void *memory, size_t size) {
+    void *other = shared.memory;
+    size_t other_size = shared.size;
+    if (other && other_size >= size) {
+        block_give(memory, size);
+        return;
+    }
+    shared.memory = memory, shared.size = size;
+    if (other) block_give(other, other_size);
+}
+
 static PyObject *trim(PyObject *module, PyObject *unused) {
     for (int class = 0; class < CLASS_COUNT; class++)
         while (free_lists[class].count) free(free_lists[class].memory[--free_lists[class].count]);
     cached_bytes = 0;
+    free(shared.memory);
+    shared.memory = NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *cached(PyObject *module, PyObject *unused) {
-    return PyLong_FromSize_t(cached_bytes);
+    return PyLong_FromSize_t(cached_bytes + (shared.memory ? shared.size : 0));
 }
 
 typedef struct {
@@ -218,7 +252,7 @@ typedef struct {
     dj_runtime runtime;
     BlasPool pool;
     size_t workspace_size; /* with `measure` the largest so far */
-    void *workspace; /* NULL while a call uses it, or before the first */
+    void *workspace; /* NULL while a call uses it, before the first, or where it is shared */
     int threads, releases_gil;
 } ProgramObject;
 
@@ -411,14 +445,14 @@ static PyObject *new_output(Spec *spec, const npy_intp *sizes) {
 /* At least *size bytes of workspace: the kept one if it is free and large enough. *size becomes the
  * size of what is returned. */
 static void *take_workspace(ProgramObject *self, size_t *size) {
-    void *kept = self->workspace;
+    void *kept = self->workspace, *memory;
     self->workspace = NULL;
     if (kept && self->workspace_size >= *size) {
         *size = self->workspace_size;
         return kept;
     }
     if (kept) block_give(kept, self->workspace_size);
-    void *memory = block_take(*size);
+    memory = *size >= SHARED_SMALLEST ? take_shared(size) : block_take(*size);
     if (!memory)
         PyErr_Format(PyExc_MemoryError, "%U: Unable to allocate %zu bytes for what it computes through",
                      self->name, *size);
@@ -426,6 +460,10 @@ static void *take_workspace(ProgramObject *self, size_t *size) {
 }
 
 static void keep_workspace(ProgramObject *self, void *memory, size_t size) {
+    if (size >= SHARED_SMALLEST) {
+        keep_shared(memory, size);
+        return;
+    }
     if (self->workspace) {
         block_give(memory, size);
         return;

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,6 +135,50 @@ def test_trim_gives_memory_back(codegen) -> None:
     assert _runtime.cached_bytes() > 0
     _runtime.trim()
     assert 0 == _runtime.cached_bytes()
+
+
+def twice_multiplied(codegen, size: int) -> Any:
+    """A program whose product in between, of `size` rows and columns, lies in its workspace; an
+    argument for it."""
+    x = np.random.default_rng(size).standard_normal((size, size)).astype(np.float32)
+    graph = codegen.graph_of(lambda x: ops.matmul(ops.matmul(x, x), x), codegen.type_of(x))
+    return compile_graph(graph), x
+
+
+def test_large_workspaces_of_programs_are_one(codegen) -> None:
+    """The largest is kept; programs that are smaller use it."""
+    _runtime.trim()
+    results, largest = [], 0
+    for size in (600, 900, 700):
+        program, x = twice_multiplied(codegen, size)
+        expected = x.astype(float) @ x @ x
+        results += [program(x)[0], program(x)[0]]
+        largest = max(largest, 4 * size * size)
+        np.testing.assert_allclose(results[-1], expected, atol=1e-5 * abs(expected).max())
+    assert largest <= _runtime.cached_bytes() <= 1.2 * largest + 4 * 1.2 * 600**2
+    _runtime.trim()
+    assert _runtime.cached_bytes() == 0
+
+
+def test_threads_run_programs_with_large_workspaces(codegen) -> None:
+    """Each call has memory of its own, whichever program comes first."""
+    programs = [twice_multiplied(codegen, size) for size in (520, 600, 700)]
+    expected = [program(x)[0] for program, x in programs]
+    wrong = []
+
+    def work(first: int) -> None:
+        for number in range(first, first + 12):
+            program, x = programs[number % 3]
+            if not np.array_equal(program(x)[0], expected[number % 3]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
 
 
 def test_failed_calls_leak_nothing(codegen) -> None:
