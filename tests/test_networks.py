@@ -18,18 +18,37 @@ SMALL = {
     "U-Net": Network(lambda m: networks.unet(m, 4), (3, 24, 24)),
     "ConvNeXt": Network(lambda m: networks.convnext(m, 12, 1), (3, 16, 16)),
     "EfficientNet": Network(networks.efficientnet, (3, 20, 20)),
+    "SRGAN": Network(lambda m: networks.srgan(m, 8, 1), (3, 8, 8)),
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_networks_have_the_numbers_of_pytorch(name: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(torch, "compile", lambda model: model)  # it would take minutes
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: Any) -> None:
+    """PyTorch's compiler would take minutes."""
+    monkeypatch.setattr(torch, "compile", lambda model: model)
 
+
+@pytest.mark.parametrize("name", SMALL)
+def test_networks_have_the_numbers_of_pytorch(name: str) -> None:
     found = {
-        kind: np.asarray(run().numpy()) for kind, run in networks.programs(SMALL[name], 1, torch)
+        kind: np.asarray(run().numpy()) for kind, run in networks.evaluations(SMALL[name], 1, torch)
     }
 
     expected = found.pop("torch")
     scale = np.abs(expected).max()
     for kind, got in found.items():
         assert np.abs(got - expected).max() < 1e-5 * scale, kind
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_steps_of_training_have_the_losses_of_pytorch(name: str) -> None:
+    """Of three steps, of two images each."""
+    found = {
+        kind: [float(run().detach()) for _ in range(3)]
+        for kind, run in networks.steps(SMALL[name], 2, torch)
+    }
+
+    expected = found.pop("torch")
+    assert expected[0] != expected[2]
+    for kind, got in found.items():
+        np.testing.assert_allclose(got, expected, rtol=1e-4, err_msg=kind)
