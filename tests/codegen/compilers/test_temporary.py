@@ -116,3 +116,19 @@ def test_a_block_ends_its_folder_when_it_raises() -> None:
         raise KeyError
 
     assert not folder.exists()
+
+
+def test_a_child_needs_no_lock_that_another_thread_of_its_parent_held(tmp_path: Path) -> None:
+    """`tempfile` locks what it finds out at its first use; nobody releases that in a child."""
+    code = (
+        "import os, tempfile\n"
+        "from dynajit.codegen.compilers import temporary\n"
+        "tempfile._once_lock.acquire()  # by a thread that the child has not\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    with temporary.temporary_folder() as one:\n        os._exit(not one.is_dir())\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    done = run(code, tmp_path)
+
+    assert (0, "") == (done.returncode, done.stderr)
