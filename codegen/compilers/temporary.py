@@ -70,8 +70,8 @@ class _Own:
         self.__init__()  # type: ignore[misc]
 
 
-# `tempfile` locks what it finds out at its first use, and a child that is forked meanwhile would wait
-# for that lock for ever. Forks wait for the import of this module (`core.process.late`).
+# `tempfile` locks what it finds out at its first use, and a child that is forked meanwhile would
+# wait for that lock for ever. Forks wait for the import of this module (`core.process.late`).
 with suppress(OSError), tempfile.TemporaryDirectory(prefix=_PREFIX):
     pass
 
