@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.capture.execution.nests.formulas import is_whole
-from dynajit.capture.execution.nests.reductions import Reductions, dtype_of
+from dynajit.capture.execution.nests.reductions import REDUCTIONS, Reductions, dtype_of
 from dynajit.capture.execution.nests.values import (
     DTYPES,
     LARGEST_MEDIUM,
@@ -202,22 +202,7 @@ def _full(nest: ArrayCalls, *given: Any, **named: Any) -> Any:
     return _bound(ArrayCalls.made_full, nest, given, named)
 
 
-_SAME: Final = {
-    name: _reduction(name)
-    for name in (
-        "sum",
-        "prod",
-        "mean",
-        "max",
-        "min",
-        "argmax",
-        "argmin",
-        "any",
-        "all",
-        "var",
-        "std",
-    )
-}
+_SAME: Final = {name: _reduction(name) for name in REDUCTIONS}
 
 _METHODS: Final[dict[str, Callable[..., Any]]] = {
     **_SAME,

@@ -9,7 +9,6 @@ has happened then.
 """
 
 import builtins
-import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -18,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from dynajit.capture import control
 from dynajit.capture._capture import CompiledFunction
-from dynajit.capture.bytecode.instructions import Body, Instruction, decode
+from dynajit.capture.bytecode.instructions import Body, Instruction
 from dynajit.capture.execution.nests.array_calls import CHANGING, ArrayCalls
+from dynajit.capture.execution.nests.callees import Callees
 from dynajit.capture.execution.nests.formulas import is_whole, listed
 from dynajit.capture.execution.nests.inputs import Inputs
 from dynajit.capture.execution.nests.iteration import ITERATION
@@ -49,12 +48,8 @@ from dynajit.capture.execution.nests.values import (
     numbers_in,
     with_numbers,
 )
-from dynajit.capture.guards.parts import part, place_of, rely_on_code
 from dynajit.capture.machine.frames import Frame
-from dynajit.capture.machine.namespaces import Namespace
 from dynajit.capture.opcodes import HANDLERS as OPCODES
-from dynajit.capture.python.calls import is_library
-from dynajit.capture.python.tensors.tensors import is_library_function, why_not_inlined
 from dynajit.capture.values.symbolic import Known
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
@@ -161,7 +156,7 @@ class Flow(ArrayCalls):
         self._waiting: list[tuple[int, State]] = []
         self._outer: dict[Any, Any] = {}
         self._places: dict[tuple[int, str], int] = {}
-        self._inlined: dict[int, Frame] = {}
+        self._callees = Callees(machine, inputs)
         self.has_loops = self.has_inner = False
         self._block = 0
         self._count_of_steps = 0
@@ -728,78 +723,16 @@ class Flow(ArrayCalls):
         Args:
             names: of the last arguments.
         """
-        frame = self._frame_of(callee)
+        frame = self._callees.frame_of(callee)
         if len(state) > MOST_DEPTH:
             raise NotNest
         stored = {item.argument for item in frame.body if item.operation == "STORE_FAST"}
+        bound = self._callees.bound(callee, [*map(self._computed, arguments)], names)
         locals = {
-            name: _kept(value, False) if name in stored else value
-            for name, value in self._bound(callee, [*map(self._computed, arguments)], names).items()
+            name: _kept(value, False) if name in stored else value for name, value in bound.items()
         }
         state.append(Activation(frame, locals, [], 0))
         return False
-
-    def _bound(self, callee: Known, arguments: list[Any], names: Sequence[str]) -> dict[str, Any]:
-        """The parameters of a function as a call binds them.
-
-        Raises:
-            NotNest: it does not.
-        """
-        code = callee.object.__code__
-        first = len(arguments) - len(names)
-        named = dict(zip(names, arguments[first:], strict=True))
-        parameters = code.co_varnames[: code.co_argcount]
-        found = dict(zip(parameters, arguments[:first], strict=False))
-        accepted = parameters[code.co_posonlyargcount :]
-        if first > len(parameters) or any(n in found or n not in accepted for n in named):
-            raise NotNest
-        found |= named
-        if len(found) < len(parameters):
-            defaults = self._defaults(callee)
-            if len(defaults) > len(parameters):
-                raise NotNest
-            behind = parameters[len(parameters) - len(defaults) :]
-            found = dict(zip(behind, defaults, strict=True)) | found
-        if len(found) < len(parameters):
-            raise NotNest
-        return found
-
-    def _defaults(self, callee: Known) -> Sequence[Any]:
-        """What a function has for parameters that a call leaves out."""
-        known = self._outer.get((id(callee.object), "defaults"))
-        if known is None:
-            placed = part(self._machine, callee, "__defaults__")
-            self._machine.recorder.use(placed)
-            known = self._inputs.convert(placed)
-            self._outer[id(callee.object), "defaults"] = known
-        return known.items if isinstance(known, Group) else ()
-
-    def _frame_of(self, callee: Known) -> Frame:
-        function = callee.object
-        found = self._inlined.get(id(function))
-        if found is not None:
-            return found
-        machine = self._machine
-        if is_library(function) or is_library_function(machine, function):
-            raise NotNest
-        if str(function.__globals__.get("__name__")).startswith(_OWN):
-            raise NotNest  # it may mean something else while a function is captured
-        if control.is_disabled(function) or why_not_inlined(machine, function) is not None:
-            raise NotNest
-        rely_on_code(machine, callee)
-        code, body = function.__code__, decode(function.__code__)
-        flags = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR
-        flags |= inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-        if code.co_flags & flags or code.co_kwonlyargcount or body.unsupported is not None:
-            raise NotNest
-        base = place_of(machine, callee)
-        namespace = machine.root.namespace
-        if function.__globals__ is not namespace.globals:
-            namespace = Namespace.of(function, base)
-        cells = machine.recorder.cells_of(function, base)
-        found = self._inlined[id(function)] = Frame(body, code, namespace, {}, cells)
-        found.bind_free_cells()
-        return found
 
     def _return(self, state: State, instruction: Instruction) -> bool:
         if len(state) == 1:
@@ -859,8 +792,6 @@ def _kept(value: Any, is_counter: bool) -> Any:
         raise NotNest
     return value
 
-
-_OWN: Final = "dynajit."
 
 #: What no variable holds.
 _PASSING: Final = (Range, Elements, Items, Formula, Listing, Method)

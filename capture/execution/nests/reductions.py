@@ -47,8 +47,7 @@ class Reductions(Formulas):
         kept = tuple(size for dim, size in enumerate(value.sizes) if dim not in axes)
         if not kept:
             return self._reduced(name, value, axes, ())
-        function = _REDUCTIONS.get(name)
-        if function is None:
+        if name not in REDUCTIONS:
             raise NotNest
         sample, self.steps = self.steps, []
         try:
@@ -79,10 +78,10 @@ class Reductions(Formulas):
     def _reduced(self, name: str, value: Any, axes: Sequence[int], kept: Sequence[Whole]) -> Number:
         """One number of a reduction."""
         sizes = [value.sizes[dim] for dim in axes]
-        if name in _NOT_OF_NOTHING:
-            for size in sizes:
-                self._require_some(size)
-        return _REDUCTIONS[name](self, _Elements(self, value, axes, kept), sizes)
+        function, is_of_nothing = REDUCTIONS[name]
+        for size in () if is_of_nothing else sizes:
+            self._require_some(size)
+        return function(self, _Elements(self, value, axes, kept), sizes)
 
     def _require_some(self, size: Whole) -> None:
         if isinstance(size, Literal):
@@ -431,19 +430,19 @@ class _Products(_Elements):
 
 _Reduction = Callable[[Reductions, _Elements, Sequence[Whole]], Number]
 
-_NOT_OF_NOTHING: Final = frozenset(("max", "min", "argmax", "argmin", "mean", "var", "std"))
-_REDUCTIONS: Final[dict[str, _Reduction]] = {
-    "sum": Reductions.total,
-    "prod": Reductions.product,
-    "mean": Reductions.mean,
-    "max": Reductions.largest,
-    "min": Reductions.least,
-    "argmax": Reductions.place_of_largest,
-    "argmin": Reductions.place_of_least,
-    "any": Reductions.any_of,
-    "all": Reductions.all_of,
-    "var": Reductions.variance,
-    "std": Reductions.deviation,
+#: Name -> what gives it, and whether there is one of no elements.
+REDUCTIONS: Final[dict[str, tuple[_Reduction, bool]]] = {
+    "sum": (Reductions.total, True),
+    "prod": (Reductions.product, True),
+    "mean": (Reductions.mean, False),
+    "max": (Reductions.largest, False),
+    "min": (Reductions.least, False),
+    "argmax": (Reductions.place_of_largest, False),
+    "argmin": (Reductions.place_of_least, False),
+    "any": (Reductions.any_of, True),
+    "all": (Reductions.all_of, True),
+    "var": (Reductions.variance, False),
+    "std": (Reductions.deviation, False),
 }
 
 
@@ -467,4 +466,4 @@ def dtype_of(value: Any) -> DType:
     raise NotNest
 
 
-__all__ = ["Reductions", "dtype_of"]
+__all__ = ["REDUCTIONS", "Reductions", "dtype_of"]

@@ -78,6 +78,27 @@ def with_complex_numbers(x):
     return z
 
 
+def of_rows_that_are_read_again(x):
+    a = np.ones((len(x), 600))
+    for i in range(1, len(x)):
+        a[i] -= a[i - 1] * 0.3
+        a[i] /= 1.5 + x[i]
+    return a
+
+
+def of_columns_that_are_read_again(x):
+    a = np.outer(x, x)
+    for i in range(len(x) - 2, -1, -1):
+        a[:, i] = (a[:, i] - 0.3 * a[:, i + 1]) * 0.5
+    return a
+
+
+@pytest.mark.parametrize("function", [of_rows_that_are_read_again, of_columns_that_are_read_again])
+def test_rows_that_later_turns_read_are_a_nest(function: Callable[..., Any]) -> None:
+    assert nests_of(function, X) == 1
+    np.testing.assert_allclose(dj.compile(function)(X), function(X), rtol=1e-14)
+
+
 OTHERS = (
     of_long_rows_that_stay, with_a_list, of_numbers_only, of_tensors, with_a_truth_that_stays,
     with_few_turns, with_a_return, with_complex_numbers,

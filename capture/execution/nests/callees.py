@@ -1,0 +1,118 @@
+"""Functions of the program that a loop nest calls: their code, and their parameters.
+
+Contract: `Callees.frame_of` is where the blocks of a function begin, `Callees.bound` what its
+parameters hold. A function that capture would not follow either, or that has more than plain
+parameters, raises `NotNest`.
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from dynajit.capture import control
+from dynajit.capture.bytecode.instructions import decode
+from dynajit.capture.execution.nests.inputs import Inputs
+from dynajit.capture.execution.nests.values import Group, NotNest
+from dynajit.capture.guards.parts import part, place_of, rely_on_code
+from dynajit.capture.machine.frames import Frame
+from dynajit.capture.machine.namespaces import Namespace
+from dynajit.capture.python.calls import is_library
+from dynajit.capture.python.tensors.tensors import is_library_function, why_not_inlined
+from dynajit.capture.values.symbolic import Known
+
+if TYPE_CHECKING:
+    from dynajit.capture.execution.executor import Executor
+
+_OWN: Final = "dynajit."
+_NOT_PLAIN: Final = (
+    inspect.CO_VARARGS
+    | inspect.CO_VARKEYWORDS
+    | inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+)
+
+
+class Callees:
+    """The functions that one nest calls. Mutable: each is looked at once.
+
+    Args:
+        machine: that captures.
+        inputs: of the nest.
+    """
+
+    def __init__(self, machine: "Executor", inputs: Inputs) -> None:
+        self._machine, self._inputs = machine, inputs
+        self._frames: dict[int, Frame] = {}
+        self._defaults: dict[int, Any] = {}
+
+    def frame_of(self, callee: Known) -> Frame:
+        """The frame of a call.
+
+        Raises:
+            NotNest: it is none that a nest has.
+        """
+        function = callee.object
+        found = self._frames.get(id(function))
+        if found is not None:
+            return found
+        machine = self._machine
+        if is_library(function) or is_library_function(machine, function):
+            raise NotNest
+        if str(function.__globals__.get("__name__")).startswith(_OWN):
+            raise NotNest  # it may mean something else while a function is captured
+        if control.is_disabled(function) or why_not_inlined(machine, function) is not None:
+            raise NotNest
+        rely_on_code(machine, callee)
+        code, body = function.__code__, decode(function.__code__)
+        if code.co_flags & _NOT_PLAIN or code.co_kwonlyargcount or body.unsupported is not None:
+            raise NotNest
+        base = place_of(machine, callee)
+        namespace = machine.root.namespace
+        if function.__globals__ is not namespace.globals:
+            namespace = Namespace.of(function, base)
+        cells = machine.recorder.cells_of(function, base)
+        found = self._frames[id(function)] = Frame(body, code, namespace, {}, cells)
+        found.bind_free_cells()
+        return found
+
+    def bound(self, callee: Known, arguments: list[Any], names: Sequence[str]) -> dict[str, Any]:
+        """The parameters of a function as a call binds them.
+
+        Args:
+            names: of the last arguments.
+
+        Raises:
+            NotNest: it does not.
+        """
+        code = callee.object.__code__
+        first = len(arguments) - len(names)
+        named = dict(zip(names, arguments[first:], strict=True))
+        parameters = code.co_varnames[: code.co_argcount]
+        found = dict(zip(parameters, arguments[:first], strict=False))
+        accepted = parameters[code.co_posonlyargcount :]
+        if first > len(parameters) or any(n in found or n not in accepted for n in named):
+            raise NotNest
+        found |= named
+        if len(found) < len(parameters):
+            defaults = self._defaults_of(callee)
+            if len(defaults) > len(parameters):
+                raise NotNest
+            behind = parameters[len(parameters) - len(defaults) :]
+            found = dict(zip(behind, defaults, strict=True)) | found
+        if len(found) < len(parameters):
+            raise NotNest
+        return found
+
+    def _defaults_of(self, callee: Known) -> Sequence[Any]:
+        """What a function has for parameters that a call leaves out."""
+        key = id(callee.object)
+        if key not in self._defaults:
+            placed = part(self._machine, callee, "__defaults__")
+            self._machine.recorder.use(placed)
+            self._defaults[key] = self._inputs.convert(placed)
+        known = self._defaults[key]
+        return known.items if isinstance(known, Group) else ()
+
+
+__all__ = ["Callees"]
