@@ -39,7 +39,7 @@ from dynajit.codegen.plan.product_forms import rewrite_products
 from dynajit.codegen.plan.shared_products import share_products
 from dynajit.codegen.run import blueprints, mixed_data
 from dynajit.codegen.run.blueprints import Blueprint, Kernel, stride_in_bytes
-from dynajit.codegen.run.loop_program import LoopBlueprint, LoopProgram
+from dynajit.codegen.run.loop_program import LoopBlueprint, start_loops
 from dynajit.codegen.run.mixed_program import MixedBlueprint, MixedProgram, blueprint_of
 from dynajit.codegen.run.numpy_backend import NumpyProgram
 from dynajit.codegen.run.verified import Stored, VerifiedProgram
@@ -244,14 +244,7 @@ def _start_rows(graph: Graph, name: str, verify: bool) -> Started:
         for body in bodies_of(graph)
     ]
     blueprint = LoopBlueprint(graph, tuple(body.blueprint for body in bodies))
-    return _looping(blueprint, name, bodies)
-
-
-def _looping(blueprint: LoopBlueprint, name: str, bodies: Sequence[Started]) -> Started:
-    def finish() -> Program:
-        return LoopProgram(blueprint.graph, name, [body() for body in bodies])
-
-    return Started(finish, blueprint, parts=tuple(bodies))
+    return start_loops(blueprint, name, bodies)
 
 
 def _mixed(blueprint: MixedBlueprint, parts: Sequence[Started]) -> Started:
@@ -450,8 +443,8 @@ def start_build(blueprint: AnyBlueprint, launching: Launching = DEFAULT) -> Star
     if isinstance(blueprint, MixedBlueprint):
         return _mixed(blueprint, [_start_part(blueprint.name, part) for part in blueprint.parts])
     if isinstance(blueprint, LoopBlueprint):
-        bodies = [start_build(body) for body in blueprint.bodies]
-        return _looping(blueprint, blueprint.graph.name, bodies)
+        bodies = [start_build(body, launching) for body in blueprint.bodies]
+        return start_loops(blueprint, blueprint.graph.name, bodies)
     if isinstance(blueprint, SequenceBlueprint):
         start_part = functools.partial(start_build, launching=launching)
         return device_pipeline.start_sequence(blueprint, start_part)

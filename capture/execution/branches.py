@@ -417,6 +417,8 @@ class _Branch:
         operands = [self._operand(value) for value in (a, b)]
         if not is_like(operands[0].type, operands[1].type):
             raise Differs
+        if operands[0].device != condition.device:
+            raise Differs
         if self._leaves_of(operands[0]) != self._leaves_of(operands[1]):
             raise Differs  # where no gradient comes Python leaves none; zeros are another thing
         made = recorder.new_tensor(TABLE.where(condition, *operands))
@@ -432,7 +434,7 @@ class _Branch:
             Differs: it may not fit an int64, or is not known to the graph.
         """
         first, second = (held_number(self._executor, value) for value in (a, b))
-        if first is None or second is None:
+        if first is None or second is None or condition.device != CPU:
             raise Differs
         found = TABLE.where(condition, first, second)
         if not fits(self._executor, found):

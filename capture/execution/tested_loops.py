@@ -561,6 +561,8 @@ class _Test(Tried):
             *results, turns = self._differentiable(loop, limit, go, (*given, *fixed), after)
         else:
             with builder.outside_arm():
+                if arm is not None and arm.device != go.device:
+                    raise Differs
                 go = go if arm is None else TABLE.logical_and(arm, go)  # else it might never end
                 operands = self._operands((*given, *fixed))
                 *results, turns = append(builder, loop, limit, go, operands)

@@ -23,13 +23,13 @@ from dynajit.capture.values.containers import (
 from dynajit.capture.values.symbolic import Constant, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.types import dtypes
-from dynajit.core.types.device import CPU
+from dynajit.core.types.device import CPU, META
 from dynajit.core.types.dtypes import Category
 from dynajit.core.types.value_types import TensorType, contiguous_strides
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.loop_derivatives import gradients
-from dynajit.ir.loops import Loop
+from dynajit.ir.loops import PART, Loop
 from dynajit.ir.refusals import may_refuse
 from dynajit.ir.sizes import node_sizes
 
@@ -263,8 +263,8 @@ class Tried:
         """Refuse what the body of a loop cannot do.
 
         Raises:
-            Differs: a gradient passes (or passes through complex numbers), or sizes that vary or
-                GPUs are met.
+            Differs: a gradient passes (or passes through complex numbers, or on a GPU), or sizes
+                that vary are met.
         """
         outer = {a for node in taken for a in node.args if isinstance(a, graph.Node)}
         builder = self._builder
@@ -279,7 +279,7 @@ class Tried:
                 raise Differs
             if not isinstance(kind, TensorType):
                 continue
-            if kind.device != CPU or (passes and kind.dtype.is_complex):
+            if passes and (kind.dtype.is_complex or kind.device != CPU):
                 raise Differs
 
     def _take(self) -> list[graph.Node]:
@@ -333,7 +333,7 @@ def is_plain(recorder: Any, value: TensorValue, may_need_gradient: bool = False)
         return False
     if builder.needs_gradient(held) and not may_need_gradient:
         return False
-    if any(node_sizes(held.node)) or held.type.device != CPU:
+    if any(node_sizes(held.node)):
         return False
     if contents.memory and recorder.heap[contents.memory].is_uncertain:
         return False
@@ -365,7 +365,11 @@ def body_of(
     after: list[graph.Node],
     changes: Changes = NO_CHANGES,
 ) -> tuple[graph.Graph, list[graph.Node]]:
-    """The graph of a turn, and the nodes from outside that it reads."""
+    """The graph of a turn, and the nodes from outside that it reads.
+
+    Raises:
+        Differs: tensors are on several devices, or have no elements.
+    """
     taken = [node for node in taken if node not in changes.gone]
     after = [changes.applied(node) for node in after]
     own = {*taken, *numbers, *carried}
@@ -390,7 +394,12 @@ def body_of(
         known[node] = builder.copy(node, args).node
     certain = {*after, *changes.certain}
     refusing = [known[node] for node in taken if may_refuse(node) and node not in certain]
-    return builder.finish([*(known[node] for node in after), *refusing]), fixed
+    body = builder.finish([*(known[node] for node in after), *refusing])
+    kinds = (node.type for node in body.nodes if node.op is not PART)  # numbers of turns are here
+    devices = {kind.device for kind in kinds if isinstance(kind, TensorType)}
+    if len(devices) > 1 or META in devices:
+        raise Differs
+    return body, fixed
 
 
 def with_gradients(

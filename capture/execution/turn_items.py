@@ -174,7 +174,7 @@ def _of_sequence(
 
     def item(number: Scalar) -> Value:
         whole = tensor_memory.view_by(machine.recorder, contents.memory, contents.steps[:-1])
-        place = place_in_turn(machine, number)
+        place = place_in_turn(machine, whole, number)
         row = native_method(machine, whole, "__getitem__", [place], {})
         assert isinstance(row, TensorValue)
         return made_like(machine, items[0], row)

@@ -94,7 +94,7 @@ def subscript(machine: Machine, container: Value, index: Value) -> Steps[Value]:
             if found is not None:
                 return found
         refuse_older_key(machine, index)
-        place = as_tensor_key(machine, place_in_turn(machine, index))
+        place = as_tensor_key(machine, place_in_turn(machine, container, index))
         return native_method(machine, container, "__getitem__", [place], {})
     if isinstance(container, (TupleValue, ListValue)):
         return (yield from _sequence_item(machine, container, index))

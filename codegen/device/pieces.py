@@ -2,8 +2,9 @@
 
 Contract: `cut(graph, has_kernel)` gives pieces that compute together what the graph computes, and
 each of which is on one device. Nodes of a device join one piece as long as nothing in between has
-to run first. A row without a kernel is a piece of its own, and so is a transfer. A zero-dim value
-of the CPU that a GPU computes with goes there by value: the piece takes it as a run-time number.
+to run first. A row without a kernel is a piece of its own, and so are a transfer, and a loop with
+what is read of it. A zero-dim value of the CPU that a GPU computes with goes there by value: the
+piece takes it as a run-time number.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,7 @@ from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.graph import Builder, Graph, Value
+from dynajit.ir.loops import LOOP, PART
 from dynajit.ir.node import Argument, Node, NodeKind
 from dynajit.ir.rebuild import keep, rebuild
 from dynajit.ops.table import dispatch
@@ -29,6 +31,7 @@ class Kind(Enum):
     HOST = "host"
     KERNELS = "kernels"
     ROW = "row"
+    TURNS = "turns"
 
 
 @record
@@ -59,6 +62,12 @@ def device_of(node: Node) -> Device:
     return node.type.device if isinstance(node.type, TensorType) else CPU
 
 
+def loop_of(node: Node) -> Node | None:
+    """The loop that a node is, or reads a result of; None for any other."""
+    looped = node.args[0] if node.op is PART else node
+    return looped if isinstance(looped, Node) and looped.op is LOOP else None
+
+
 def devices_of(graph: Graph) -> tuple[Device, ...]:
     """The devices of a graph's inputs and calls, numbers and constants left out."""
     nodes = [node for node in graph.nodes if node.kind is not NodeKind.CONSTANT]
@@ -86,6 +95,9 @@ def _key_of(node: Node, has_kernel: Callable[[Node], bool]) -> Key:
     device = device_of(node)
     if node.op is TABLE.to_device:
         return Kind.ROW, device
+    looped = loop_of(node)
+    if looped is not None and device_of(looped) is not CPU:
+        return Kind.TURNS, device_of(looped)
     if device is CPU:
         return Kind.HOST, device
     return (Kind.KERNELS if has_kernel(node) else Kind.ROW), device
@@ -107,13 +119,15 @@ def _groups(graph: Graph, has_kernel: Callable[[Node], bool]) -> list[tuple[Key,
         taken = _closure(key, waiting, keys, done)
         if key[0] is Kind.ROW:
             taken = taken[:1]
+        if key[0] is Kind.TURNS:
+            taken = [node for node in taken if loop_of(node) is loop_of(taken[0])]
         done.update(taken)
         waiting = [node for node in waiting if node not in done]
         groups.append((key, tuple(taken)))
     return groups
 
 
-_ORDER: Final = (Kind.HOST, Kind.ROW, Kind.KERNELS)
+_ORDER: Final = (Kind.HOST, Kind.ROW, Kind.KERNELS, Kind.TURNS)
 
 
 def _is_ready(node: Node, done: set[Node]) -> bool:

@@ -2,9 +2,9 @@
 
 Contract: as `codegen.pipeline`, which calls this. A graph that kernels and cuBLASLt compute on one
 GPU is one launch plan. Any other is cut into pieces (`codegen.device.pieces`): kernels on a GPU,
-generated C for what is on the CPU, transfers, and rows without a kernel, which run through CuPy;
-Python goes from one to the next (`codegen.device.sequence`). The kernels of all pieces compile at
-the same time.
+generated C for what is on the CPU, transfers, rows without a kernel, which run through CuPy, and
+loops, whose bodies have programs of their own; Python goes from one to the next
+(`codegen.device.sequence`). The kernels of all pieces compile at the same time.
 """
 
 import functools
@@ -41,6 +41,7 @@ from dynajit.codegen.device.sequence import (
 )
 from dynajit.codegen.device.tuning import TunedProgram
 from dynajit.codegen.plan import fusion, natives
+from dynajit.codegen.run.loop_program import LoopBlueprint, start_loops
 from dynajit.codegen.run.order import Order
 from dynajit.codegen.run.verified import Stored, VerifiedProgram
 from dynajit.core.errors import CompileWarning, ToolchainError
@@ -52,6 +53,7 @@ from dynajit.core.types.device import CPU
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Builder, Graph
+from dynajit.ir.loops import LOOP, bodies_of
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.passes.split_complex_numbers import (
@@ -60,6 +62,7 @@ from dynajit.ir.passes.split_complex_numbers import (
     split_complex_numbers,
 )
 from dynajit.ir.passes.substitute_sizes import with_sizes
+from dynajit.ir.pipeline import optimize
 from dynajit.ir.sizes import symbols
 from dynajit.ops.table.op_table import TABLE, Op
 from dynajit.ops.table.op_table import Kind as RowKind
@@ -143,6 +146,8 @@ def start(
             # Another piece behind it could fail, and what was written would stay.
             own = _written_by(piece, graph, written) if piece is pieces[-1] else {}
             parts.append(start_plan(piece.graph, name, launching, own))
+        elif piece.kind is Kind.TURNS:
+            parts.append(_start_turns(piece.graph, name, host, verify, launching))
         else:
             parts.append(_start_row(piece, name))
     _tell(name, pieces)
@@ -160,6 +165,18 @@ def _written_by(piece: Piece, graph: Graph, written: Mapping[int, int]) -> dict[
         if node in writes and source in reads and shown[node] == 1:
             found[writes[node]] = reads[source]
     return found
+
+
+def _start_turns(
+    graph: Graph, name: str, host: HostCompile, verify: bool, launching: Launching
+) -> Started:
+    """A loop and what is read of it."""
+    bodies = [
+        start(optimize(body, keeps=keeps_native), name, host, verify=verify, launching=launching)
+        for body in bodies_of(graph)
+    ]
+    blueprint = LoopBlueprint(graph, tuple(body.blueprint for body in bodies))
+    return start_loops(blueprint, name, bodies)
 
 
 def _start_row(piece: Piece, name: str) -> Started:
@@ -298,7 +315,7 @@ def numbers_by_value(graph: Graph) -> Graph:
 
 
 def _reads_by_value(user: Node) -> bool:
-    return device_pieces.device_of(user) is not CPU and user.op is not TABLE.to_device
+    return device_pieces.device_of(user) is not CPU and user.op not in (TABLE.to_device, LOOP)
 
 
 def _start_plan(

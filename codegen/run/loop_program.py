@@ -2,7 +2,8 @@
 
 Contract: `LoopProgram` gives what `NumpyProgram` gives of the same graph, and has its attributes.
 Nothing of a turn is interpreted: C calls the body's program turn by turn (`codegen/turns.h`), or
-Python where it cannot. `LoopBlueprint` is what can be kept on disk of it.
+Python where it cannot: on a GPU it launches the body's plan turn by turn, and waits only for a test.
+`LoopBlueprint` is what can be kept on disk of it, `start_loops` makes the program of either device.
 """
 
 from collections.abc import Sequence
@@ -11,8 +12,12 @@ from typing import Any
 import numpy as np
 
 from dynajit.codegen import _runtime
+from dynajit.codegen.compilers.started import Started
 from dynajit.codegen.run.numpy_backend import NumpyProgram
+from dynajit.core.arrays import any_arrays
+from dynajit.core.process.recording import Kind, recorded
 from dynajit.core.records import record
+from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import Shape, numel
 from dynajit.ir import interpret, loops
@@ -61,11 +66,11 @@ class LoopProgram(NumpyProgram):
     def _evaluate(self, op: Op, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """One row; a loop by the program of its body."""
         if op is loops.PART and isinstance(args[0], _Results):
-            return args[0].take(named["offset"], named["shape"], named["dtype"])
+            return args[0].take(**named)
         if op is RERUN:
             return run_back(named["again"], named["back"], args, self._turns_of)
         if op is not loops.LOOP:
-            return evaluate(op, args, named)
+            return evaluate(op, args, named, any_arrays.module_of(args[0]) if args else np)
         go, *values = args
         loop, limit = named["loop"], named["limit"]
         found = self._turns_of(loop, limit, values, bool(go))
@@ -86,6 +91,30 @@ class LoopProgram(NumpyProgram):
         return f"<LoopProgram {self.name}>"
 
 
+class DeviceLoopProgram(LoopProgram):
+    """Loops on a GPU and what is read of them, without other rows. Immutable."""
+
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
+        """The outputs, in order; all are new arrays."""
+        with recorded(Kind.PROGRAM, self):
+            return self._run(arguments)
+
+
+def start_loops(blueprint: LoopBlueprint, name: str, bodies: Sequence[Started]) -> Started:
+    """The program of rows with loops, on the device that the loops are on.
+
+    Args:
+        bodies: the programs of the blueprint's.
+    """
+    is_on_cpu = all(loop.device is CPU for loop in loops.loops_of(blueprint.graph))
+    kind = LoopProgram if is_on_cpu else DeviceLoopProgram
+
+    def finish() -> LoopProgram:
+        return kind(blueprint.graph, name, [body() for body in bodies])
+
+    return Started(finish, blueprint, parts=tuple(bodies))
+
+
 class _Results:
     """What a loop gave, of which only parts are asked for. Mutable: knows what was given away.
 
@@ -98,18 +127,18 @@ class _Results:
         self._found = {
             place: array
             for array, place in zip(found, places, strict=False)
-            if not isinstance(array, np.ndarray) or array.size
+            if isinstance(array, int) or array.size
         }
         self._away = {id(value) for value in given}
 
-    def take(self, place: int, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+    def take(self, offset: int, shape: Shape, dtype: DType, device: Device) -> Any:
         """The result that begins at a byte: an array of its own."""
         if not numel(shape):
-            return np.empty(shape, dtype.numpy)
-        found = self._found[place]
-        array = np.asarray(found, dtype.numpy)
-        if id(found) in self._away or isinstance(array.base, np.ndarray):
-            return array.copy()
+            return any_arrays.empty(shape, dtype.numpy, device)
+        found = self._found[offset]
+        array = np.asarray(found, dtype.numpy) if device is CPU else found
+        if id(found) in self._away or isinstance(array.base, type(array)):
+            return any_arrays.row_major(array)
         self._away.add(id(found))
         return array
 
@@ -146,4 +175,7 @@ def _in_c(number: Steps | Listed) -> Any:
 
 def _row_major(value: Any) -> Any:
     """An array whose elements lie row by row; a number as it is."""
-    return np.asarray(value, order="C") if isinstance(value, (np.ndarray, np.generic)) else value
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value, order="C")
+    is_one = isinstance(value, (bool, int, float, complex)) or value.flags.c_contiguous
+    return value if is_one else any_arrays.row_major(value)

@@ -6,7 +6,8 @@ the first turn runs. A turn takes its numbers, what is carried, its row of what 
 is fixed, and gives what is carried into the next, what is collected of each turn, then the truth.
 The value of the row is the bytes of what is carried at the end, then of what was collected, and of
 the number of turns that ran: a node has one value. `part` makes an array of some of them. Both are
-known to graphs only (`FURTHER`). A number of a turn is exact, or the loop is not made.
+known to graphs only (`FURTHER`). A number of a turn is exact, or the loop is not made. All tensors
+of a loop are on one device (`Loop.device`); the number of turns is on the CPU.
 
 Where gradients pass (`Loop.active`) the bytes count as floats, so that gradients of parts are
 summed as those of any value, and `Loop.gradients` is the row's derivative (`ir.loop_derivatives`).
@@ -15,20 +16,24 @@ summed as those of any value, and `Loop.gradients` is the row's derivative (`ir.
 the body's own program instead.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
+from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ShapeError, UnsupportedError
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
+from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import Shape, TensorType, numel
 from dynajit.ir import interpret
 from dynajit.ir.graph import Builder, Graph, Value, type_of
 from dynajit.ir.node import Node
+from dynajit.ops.evaluate import evaluate
 from dynajit.ops.table.op_table import FURTHER, REQUIRED, Extern, Kind, Op
 
 #: Numbers that turns may have: more than any loop runs, and their products fit an int64.
@@ -117,6 +122,13 @@ class Loop:
         """Those of the body but the numbers."""
         return self.body.inputs[len(self.numbers) :]
 
+    @property
+    def device(self) -> Device:
+        """Where the tensors are that turns take and give."""
+        given = [*self.inputs, *self.body.outputs]
+        types = (node.type for node in given if isinstance(node, Node))
+        return next((t.device for t in types if isinstance(t, TensorType)), CPU)
+
     def offsets(self, limit: int) -> list[Any]:
         """Where the bytes of each result begin, and where the last end; each in whole units."""
         found: list[Any] = [0]
@@ -155,7 +167,7 @@ def _infer(go: Any, *types: Any, loop: Loop, limit: int) -> TensorType:
     results = [type_of(output) for output in loop.body.outputs[: loop.carried]]
     if given[: loop.carried] != list(map(plain_type, results)):
         raise ShapeError(f"loop: a turn takes {wanted} and hands on {results}.")
-    return TensorType((loop.offsets(limit)[-1] // loop.unit.itemsize,), loop.unit)
+    return TensorType((loop.offsets(limit)[-1] // loop.unit.itemsize,), loop.unit, loop.device)
 
 
 def plain_type(type: Any) -> Any:
@@ -181,7 +193,7 @@ def run(
     fixed = values[loop.carried + loop.stacked :]
     types = loop.types(limit)
     stacks = [
-        np.empty((limit, *type.shape[1:]), type.dtype.numpy)
+        any_arrays.empty((limit, *type.shape[1:]), type.dtype.numpy, type.device)
         for type in types[loop.carried : loop.carried + loop.collected]
     ]
     turn, goes_on = 0, bool(go)
@@ -191,37 +203,43 @@ def run(
         results = body(*numbers, *carried, *(stack[place] for stack in rows), *fixed)
         carried = results[: loop.carried]
         for stack, result in zip(stacks, results[loop.carried :], strict=False):
-            stack[place] = result
+            any_arrays.copy_into(stack[place, ...], result)
         goes_on = not loop.tests or bool(results[loop.carried + loop.collected])
         turn += 1
     kept = [*carried, *(stack[:turn] if turn < limit else stack for stack in stacks)]
     return [*kept, turn]
 
 
-def contents(loop: Loop, limit: int, results: Sequence[Any]) -> np.ndarray[Any, Any]:
+def contents(loop: Loop, limit: int, results: Sequence[Any]) -> Any:
     """The value of a loop row: all results one after the other, each where its type has it."""
     types = loop.types(limit)
     places = loop.offsets(limit)
-    found = np.zeros(places[-1], np.uint8)
-    for array, type, place in zip(results, types, places, strict=False):
-        whole = np.ascontiguousarray(array, type.dtype.numpy).reshape(-1).view(np.uint8)
-        found[place : place + whole.size] = whole
+    found = any_arrays.zeros((places[-1],), np.dtype(np.uint8), loop.device)
+    for result, type, place in zip(results, types, places, strict=False):
+        array = np.asarray(result, type.dtype.numpy) if type.device is CPU else result
+        whole = array.reshape(-1).view(np.uint8)
+        any_arrays.copy_into(found[place : place + whole.size], whole)
     return found.view(loop.unit.numpy)
 
 
 def _array(xp: Any, *operands: Any, loop: Loop, limit: int) -> Any:
     walk = interpret.Walk.of_rows(loop.body)
-    found = run(loop, limit, operands, lambda *given: interpret.run_again(walk, given))
+    row = functools.partial(evaluate, xp=xp)
+    found = run(loop, limit, operands, lambda *given: interpret.run_again(walk, given, row))
     return contents(loop, limit, found)
 
 
-def _part(xp: Any, contents: Any, *, offset: int, shape: Shape, dtype: DType) -> Any:
+def _part(
+    xp: Any, contents: Any, *, offset: int, shape: Shape, dtype: DType, device: Device
+) -> Any:
     part = contents.view(np.uint8)[offset : offset + numel(shape) * dtype.itemsize]
-    return xp.array(part).view(dtype.numpy).reshape(shape)
+    return any_arrays.placed(xp.array(part).view(dtype.numpy).reshape(shape), device)
 
 
-def _infer_part(contents: TensorType, *, offset: int, shape: Shape, dtype: DType) -> TensorType:
-    return TensorType(shape, dtype, contents.device)
+def _infer_part(
+    contents: TensorType, *, offset: int, shape: Shape, dtype: DType, device: Device
+) -> TensorType:
+    return TensorType(shape, dtype, device)
 
 
 def _gradients(ops: Any, g: Any, operands: Sequence[Any], *, loop: Loop, limit: int) -> Any:
@@ -230,7 +248,14 @@ def _gradients(ops: Any, g: Any, operands: Sequence[Any], *, loop: Loop, limit: 
 
 
 def _part_gradient(
-    ops: Any, g: Any, contents_type: TensorType, *, offset: int, shape: Shape, dtype: DType
+    ops: Any,
+    g: Any,
+    contents_type: TensorType,
+    *,
+    offset: int,
+    shape: Shape,
+    dtype: DType,
+    device: Device,
 ) -> Any:
     """Zeros, with the gradient where the part was.
 
@@ -268,7 +293,7 @@ PART: Final = FURTHER.enter(
         "loop_part",
         Kind.EXTERN,
         ("contents",),
-        {"offset": REQUIRED, "shape": REQUIRED, "dtype": REQUIRED},
+        {"offset": REQUIRED, "shape": REQUIRED, "dtype": REQUIRED, "device": REQUIRED},
         _infer_part,
         Extern(_part, widens=True),
         {"contents": _part_gradient},
@@ -298,7 +323,8 @@ def part_of(loop: Loop, limit: int, result: int) -> dict[str, Any]:
     """The attributes of the row that reads a result."""
     type = loop.types(limit)[result]
     return {
-        "offset": loop.offsets(limit)[result], "shape": tuple(type.shape), "dtype": type.dtype
+        "offset": loop.offsets(limit)[result], "shape": tuple(type.shape), "dtype": type.dtype,
+        "device": type.device,
     }  # fmt: skip
 
 

@@ -450,8 +450,8 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
         view = _read_odd(machine, array, key)
         if view is not None:
             return view
-    wanted = place_in_turn(machine, _as_key_of_tensors(machine, key))
     tensor = tensor_in(machine, array)
+    wanted = place_in_turn(machine, tensor, _as_key_of_tensors(machine, key))
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})
     entries = key.items if isinstance(key, TupleValue) else (key,)

@@ -283,7 +283,7 @@ def tensor_store(machine: Machine, receiver: TensorValue, index: Value, item: Va
     """`receiver[index] = item`."""
     try:
         refuse_older_key(machine, index)
-        index = place_in_turn(machine, index)
+        index = place_in_turn(machine, receiver, index)
         key = to_native(machine, index, SPECIALISED)
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"item assignment at {error}") from None

@@ -119,15 +119,19 @@ def _takes_ints_as_numbers(function: Callable[..., Any]) -> bool:
 _OF_ELEMENTS: Final = "dynajit.ops.functions.elements."
 
 
-def place_in_turn(machine: Machine, index: Value) -> Value:
-    """An index with tensors for the ints that differ between the turns of a loop."""
+def place_in_turn(machine: Machine, indexed: Value, index: Value) -> Value:
+    """An index with tensors for the ints that differ between the turns of a loop, where what they
+    index is."""
     if isinstance(index, TupleValue) and index.cls is tuple:
-        items = tuple(place_in_turn(machine, item) for item in index.items)
+        items = tuple(place_in_turn(machine, indexed, item) for item in index.items)
         return index if items == index.items else TupleValue(items)
     if not isinstance(index, Scalar) or index.python_type is not int or not is_of_a_turn(index):
         return index
-    number = machine.recorder.lift_scalar(index)
-    return machine.recorder.new_tensor(TABLE.full(number, shape=(), dtype=int64, device=CPU))
+    recorder = machine.recorder
+    is_tensor = isinstance(indexed, TensorValue)
+    device = recorder.graph_value(indexed).device if is_tensor else CPU
+    number = recorder.lift_scalar(index)
+    return recorder.new_tensor(TABLE.full(number, shape=(), dtype=int64, device=device))
 
 
 def in_words(text: str) -> str:

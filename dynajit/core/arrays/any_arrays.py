@@ -158,6 +158,16 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype, place: Device) -> Any:
         return gpu.module().zeros(shape, dtype)
 
 
+def empty(shape: tuple[int, ...], dtype: np.dtype, place: Device) -> Any:
+    """A row-major array on a device, of whatever its memory holds."""
+    if place is META:
+        return MetaArray(shape, dtype)
+    if place is CPU:
+        return np.empty(shape, dtype)
+    with gpu.on(place.index or 0):
+        return gpu.module().empty(shape, dtype)
+
+
 def is_writable(array: Any) -> bool:
     """False for arrays of NumPy that forbid writes; memory of a GPU may always be written."""
     return not isinstance(array, np.ndarray) or bool(array.flags.writeable)

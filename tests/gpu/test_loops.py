@@ -1,0 +1,178 @@
+"""Loops whose tensors are on a GPU: one loop of the graph, whose turns launch the body's plan."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+from dynajit.capture.execution import loops
+from dynajit.codegen.run.loop_program import LoopProgram
+from dynajit.core.arrays.gpu import runtime as gpu
+
+pytestmark = pytest.mark.usefixtures("driver", "kernel_cache", "strict_programs")
+X = np.arange(6, dtype=np.float32)
+MATRIX = (np.random.default_rng(0).random((6, 6)) + 0.1).astype(np.float32)
+ROWS = np.random.default_rng(1).random((40, 6)).astype(np.float32)
+TURNS = 40
+
+
+@pytest.fixture(autouse=True)
+def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of few operations are loops of the graph, too."""
+    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
+
+
+def heat(u: Any) -> Any:
+    for _ in range(TURNS):
+        u = u + 0.1 * (dj.roll(u, 1, 0) + dj.roll(u, -1, 0) - 2 * u)
+    return u
+
+
+def two_values(x: Any) -> Any:
+    y = x + 1
+    for i in range(TURNS):
+        x, y = y * 0.9, x + 0.1 * i
+    return x, y, i
+
+
+def value_before(x: Any) -> Any:
+    before = x
+    for _ in range(TURNS):
+        before = x
+        x = x * 0.9 + 1
+    return before, x
+
+
+def recurrence(xs: Any) -> Any:
+    h = xs[0] * 0
+    for t in range(xs.shape[0]):
+        h = dj.tanh(h * 0.5 + xs[t])
+    return h
+
+
+def all_states(xs: Any) -> Any:
+    h, states = xs[0] * 0, []
+    for t in range(xs.shape[0] - 1, -1, -1):
+        h = dj.tanh(h * 0.5 + xs[t])
+        states.append(h)
+    return dj.stack(states), h
+
+
+def power_iteration(a: Any) -> Any:
+    v = a[0]
+    for _ in range(TURNS):
+        v = a @ v
+        v = v / v.norm()
+    return v
+
+
+def with_a_transpose(a: Any) -> Any:
+    turned, b = a.T, a * 0
+    for _ in range(TURNS):
+        b = (turned @ b) * 0.1 + turned
+    return b
+
+
+def nested(x: Any) -> Any:
+    for i in range(TURNS):
+        for j in range(TURNS):
+            x = x * 0.99 + 0.01 * i - j
+    return x
+
+
+def counted_hits(x: Any) -> Any:
+    count = dj.zeros(x.shape, dtype=dj.int64, device=x.device)
+    for _ in range(TURNS):
+        x = x * 0.9
+        count = count + (x > 1).to(dj.int64)
+    return x, count
+
+
+def halve(x: Any) -> Any:
+    x = x + 1
+    while x.sum() > 0.1:
+        x = x * 0.5
+    return x
+
+
+def newton(a: Any) -> Any:
+    a = a + 2
+    x, error = a * 1.0, a.max()
+    while error > 1e-4:
+        new = 0.5 * (x + a / x)
+        error = (new - x).abs().max()
+        x = new
+    return x, error
+
+
+def at_most(x: Any) -> Any:
+    x, k = x + 1, 0
+    while x.sum() > 0.1 and k < 5:
+        x = x * 0.5
+        k += 1
+    return x
+
+
+def done_at_once(x: Any) -> Any:
+    x = x * 0
+    while x.sum() > 0.1:
+        x = x * 0.5
+    return x
+
+
+LOOPS: list[tuple[Callable[..., Any], Any]] = [
+    (heat, X), (two_values, X), (value_before, X), (recurrence, ROWS), (all_states, ROWS),
+    (power_iteration, MATRIX), (with_a_transpose, MATRIX), (nested, X), (counted_hits, X),
+    (halve, X), (newton, X), (at_most, X), (done_at_once, X),
+]  # fmt: skip
+
+
+def on_gpu(value: Any) -> Any:
+    return dj.from_numpy(value).to("cuda")
+
+
+def assert_same(expected: Any, found: Any) -> None:
+    """Equal to what plain Python gives on the CPU, and on the GPU."""
+    assert type(expected) is type(found)
+    if isinstance(expected, tuple):
+        assert len(expected) == len(found)
+        for a, b in zip(expected, found, strict=True):
+            assert_same(a, b)
+    elif isinstance(expected, dj.Tensor):
+        assert found.is_cuda
+        assert (expected.dtype, expected.shape) == (found.dtype, found.shape)
+        assert expected.stride() == found.stride()
+        np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=2e-5, atol=1e-6)
+    else:
+        assert expected == found
+
+
+def loops_of(function: Callable[..., Any], *args: Any) -> int:
+    """How many loops the graphs of one call have."""
+    found = dj.explain(function)(*args)
+    return sum(str(graph).count("rows['loop']") for graph in found.graphs)
+
+
+@pytest.mark.parametrize(("function", "value"), LOOPS, ids=[f.__name__ for f, _ in LOOPS])
+def test_turns_that_do_the_same_are_one_loop(function: Callable[..., Any], value: Any) -> None:
+    """With plain Python's results, called three times."""
+    compiled = dj.compile(function, fullgraph=True)
+    expected = function(dj.from_numpy(value))
+    for _ in range(3):
+        assert_same(expected, compiled(on_gpu(value)))
+    assert loops_of(function, on_gpu(value)) == 1
+
+
+def test_results_of_two_calls_share_no_memory() -> None:
+    compiled = dj.compile(all_states, fullgraph=True)
+    rows = on_gpu(ROWS)
+    first, last = compiled(rows)
+    kept = first.cpu().numpy()
+    second, _ = compiled(rows * 2)
+
+    np.testing.assert_array_equal(first.cpu().numpy(), kept)
+    assert first.data_ptr() != second.data_ptr()
+    last.zero_()
+    np.testing.assert_array_equal(first.cpu().numpy(), kept)
