@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.capture.execution.row_writes import Changes, RowWrites, row_writes
 from dynajit.capture.values.tensors import MemoryContents, TensorContents
-from dynajit.core.types.device import CPU
+from dynajit.core.types.device import META
 from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ir import graph
 from dynajit.ir.sizes import node_sizes
@@ -75,7 +75,7 @@ class Memories:
             memory: MemoryContents = self._recorder.heap[identity]
             kind = memory.value.node.type
             is_known = isinstance(kind, TensorType) and not any(node_sizes(memory.value.node))
-            if not is_known or kind.device != CPU:
+            if not is_known or kind.device is META:
                 raise NotCarried
             if memory.is_uncertain or memory.strides is None or self._has_history(memory):
                 raise NotCarried

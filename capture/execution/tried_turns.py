@@ -263,8 +263,8 @@ class Tried:
         """Refuse what the body of a loop cannot do.
 
         Raises:
-            Differs: a gradient passes (or passes through complex numbers, or on a GPU), or sizes
-                that vary are met.
+            Differs: a gradient passes (or passes through complex numbers), or sizes that vary are
+                met.
         """
         outer = {a for node in taken for a in node.args if isinstance(a, graph.Node)}
         builder = self._builder
@@ -279,7 +279,7 @@ class Tried:
                 raise Differs
             if not isinstance(kind, TensorType):
                 continue
-            if passes and (kind.dtype.is_complex or kind.device != CPU):
+            if passes and kind.dtype.is_complex:
                 raise Differs
 
     def _take(self) -> list[graph.Node]:

@@ -21,6 +21,7 @@ from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.loops import LOOP, PART
 from dynajit.ir.node import Argument, Node, NodeKind
 from dynajit.ir.rebuild import keep, rebuild
+from dynajit.ir.reruns import RERUN
 from dynajit.ops.table import dispatch
 from dynajit.ops.table.op_table import TABLE
 
@@ -63,9 +64,9 @@ def device_of(node: Node) -> Device:
 
 
 def loop_of(node: Node) -> Node | None:
-    """The loop that a node is, or reads a result of; None for any other."""
+    """The loop, or loop that is run again, that a node is or reads a result of; None: another."""
     looped = node.args[0] if node.op is PART else node
-    return looped if isinstance(looped, Node) and looped.op is LOOP else None
+    return looped if isinstance(looped, Node) and looped.op in (LOOP, RERUN) else None
 
 
 def devices_of(graph: Graph) -> tuple[Device, ...]:

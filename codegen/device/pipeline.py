@@ -53,7 +53,7 @@ from dynajit.core.types.device import CPU
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ir.complex_pairs import NotPaired
 from dynajit.ir.graph import Builder, Graph
-from dynajit.ir.loops import LOOP, bodies_of
+from dynajit.ir.loops import bodies_of
 from dynajit.ir.node import Node, NodeKind
 from dynajit.ir.passes.expand_composites import expand_composites
 from dynajit.ir.passes.split_complex_numbers import (
@@ -315,7 +315,9 @@ def numbers_by_value(graph: Graph) -> Graph:
 
 
 def _reads_by_value(user: Node) -> bool:
-    return device_pieces.device_of(user) is not CPU and user.op not in (TABLE.to_device, LOOP)
+    if user.op is TABLE.to_device or device_pieces.loop_of(user) is not None:
+        return False
+    return device_pieces.device_of(user) is not CPU
 
 
 def _start_plan(

@@ -2,8 +2,9 @@
 
 Contract: `LoopProgram` gives what `NumpyProgram` gives of the same graph, and has its attributes.
 Nothing of a turn is interpreted: C calls the body's program turn by turn (`codegen/turns.h`), or
-Python where it cannot: on a GPU it launches the body's plan turn by turn, and waits only for a test.
-`LoopBlueprint` is what can be kept on disk of it, `start_loops` makes the program of either device.
+Python where it cannot: on a GPU it launches the body's plan turn by turn, and waits for nothing but
+a test. `LoopBlueprint` is what can be kept on disk of it, `start_loops` makes the program of either
+device.
 """
 
 from collections.abc import Sequence

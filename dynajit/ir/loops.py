@@ -171,10 +171,8 @@ def _infer(go: Any, *types: Any, loop: Loop, limit: int) -> TensorType:
 
 
 def plain_type(type: Any) -> Any:
-    """A type without its layout."""
-    if not isinstance(type, TensorType):
-        return type
-    return TensorType(type.shape, type.dtype, type.device)
+    """A type without its layout, and without its device: rows that run know none."""
+    return TensorType(type.shape, type.dtype) if isinstance(type, TensorType) else type
 
 
 def run(
@@ -223,10 +221,14 @@ def contents(loop: Loop, limit: int, results: Sequence[Any]) -> Any:
 
 
 def _array(xp: Any, *operands: Any, loop: Loop, limit: int) -> Any:
+    return contents(loop, limit, run(loop, limit, operands, rows_of(loop, xp)))
+
+
+def rows_of(loop: Loop, xp: Any) -> Callable[..., Sequence[Any]]:
+    """The program of a turn that runs the body row by row, by functions of an array module."""
     walk = interpret.Walk.of_rows(loop.body)
     row = functools.partial(evaluate, xp=xp)
-    found = run(loop, limit, operands, lambda *given: interpret.run_again(walk, given, row))
-    return contents(loop, limit, found)
+    return lambda *given: interpret.run_again(walk, given, row)
 
 
 def _part(
@@ -361,5 +363,6 @@ __all__ = [
     "loops_of",
     "part_of",
     "plain_type",
+    "rows_of",
     "run",
 ]

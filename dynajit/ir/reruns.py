@@ -15,8 +15,7 @@ from typing import Any, Final, NoReturn
 
 from dynajit.core.errors import ShapeError, UnsupportedError
 from dynajit.core.types.value_types import TensorType
-from dynajit.ir import interpret
-from dynajit.ir.loops import Loop, contents, plain_type, run
+from dynajit.ir.loops import Loop, contents, plain_type, rows_of, run
 from dynajit.ops.table.op_table import FURTHER, REQUIRED, Extern, Kind, Op
 
 #: The limit by which the places of results are told: none of them has a row for each turn.
@@ -34,7 +33,8 @@ def _infer(count: Any, *types: Any, again: Loop, back: Loop) -> TensorType:
     if [plain_type(node.type) for node in wanted] != [plain_type(type) for type in types]:
         expected = [node.type for node in wanted]
         raise ShapeError(f"rerun: the bodies take {expected}, and were given {list(types)}.")
-    return TensorType((back.offsets(NO_TURNS)[-1] // back.unit.itemsize,), back.unit)
+    units = back.offsets(NO_TURNS)[-1] // back.unit.itemsize
+    return TensorType((units,), back.unit, back.device)
 
 
 def run_back(
@@ -61,10 +61,7 @@ def run_back(
 
 def _array(xp: Any, *operands: Any, again: Loop, back: Loop) -> Any:
     def turns(loop: Loop, count: int, values: list[Any]) -> Sequence[Any]:
-        walk = interpret.Walk.of_rows(loop.body)
-        return run(
-            loop, count, [True, *values], lambda *given: interpret.run_again(walk, given)
-        )  # fmt: skip
+        return run(loop, count, [True, *values], rows_of(loop, xp))
 
     return run_back(again, back, operands, turns)
 

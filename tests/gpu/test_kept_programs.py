@@ -58,6 +58,25 @@ def step(function: Any, weight: Any) -> tuple[float, np.ndarray]:
     return value.item(), weight.grad.cpu().numpy()
 
 
+def decay(x: Any, weight: Any, target: Any) -> Any:
+    for _ in range(300):
+        x = x * 0.99 + (x.sum() - x) * 0.001
+    return loss(x, weight, target)
+
+
+def test_loops_are_kept(compiler_runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = tensor(6, 5).requires_grad_()
+    first = step(dj.compile(decay, fullgraph=True), weight)
+    count = len(compiler_runs)
+    dj.reset()
+    monkeypatch.setattr(pipeline.device_pipeline, "start", None)
+    again = step(dj.compile(decay, fullgraph=True), weight)
+
+    assert len(compiler_runs) == count
+    np.testing.assert_array_equal(first[0], again[0])
+    np.testing.assert_array_equal(first[1], again[1])
+
+
 def test_a_known_graph_needs_no_compiler_and_no_code_generation(
     compiler_runs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,6 @@ import pytest
 
 import dynajit as dj
 from dynajit.capture.execution import loops
-from dynajit.codegen.run.loop_program import LoopProgram
-from dynajit.core.arrays.gpu import runtime as gpu
 
 pytestmark = pytest.mark.usefixtures("driver", "kernel_cache", "strict_programs")
 X = np.arange(6, dtype=np.float32)
@@ -122,9 +120,52 @@ def done_at_once(x: Any) -> Any:
     return x
 
 
+def kept_rows(u: Any) -> Any:
+    kept = dj.zeros((TURNS, u.shape[0]), device=u.device)
+    for i in range(TURNS):
+        kept[i] = u
+        u = u + 0.1 * (dj.roll(u, 1, 0) - u)
+    return kept, u
+
+
+def written_in_front(u: Any) -> Any:
+    table = dj.zeros(TURNS + 1, device=u.device)
+    table[0] = u[1]
+    for i in range(TURNS):
+        table[i + 1] = table[i] * 0.9 + u.sum()
+    return table
+
+
+def accumulated(u: Any) -> Any:
+    total = dj.zeros_like(u)
+    for i in range(TURNS):
+        total += u * i
+    return total
+
+
+def branches(u: Any) -> Any:
+    x = u + 1
+    for _ in range(TURNS):
+        if x.sum() > 20:
+            x = x * 0.5
+        else:
+            x = x + u * 0.1
+    return x
+
+
+def clipped(u: Any) -> Any:
+    x = u + 1
+    for _ in range(TURNS):
+        x = x * 1.1
+        if x.max() > 10 and x.min() > 0:
+            x = x / x.max()
+    return x
+
+
 LOOPS: list[tuple[Callable[..., Any], Any]] = [
     (heat, X), (two_values, X), (value_before, X), (recurrence, ROWS), (all_states, ROWS),
     (power_iteration, MATRIX), (with_a_transpose, MATRIX), (nested, X), (counted_hits, X),
+    (kept_rows, X), (written_in_front, X), (accumulated, X), (branches, X), (clipped, X),
     (halve, X), (newton, X), (at_most, X), (done_at_once, X),
 ]  # fmt: skip
 
@@ -165,6 +206,23 @@ def test_turns_that_do_the_same_are_one_loop(function: Callable[..., Any], value
     assert loops_of(function, on_gpu(value)) == 1
 
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    "rows": {"backend": "numpy"}, "replays": {"mode": "reduce-overhead"},
+    "verified": {"options": {"verify": True}}, "tuned": {"mode": "max-autotune"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    ("function", "value"), [(all_states, ROWS), (nested, X), (halve, X), (kept_rows, X)]
+)
+def test_loops_run_in_every_mode(function: Any, value: Any, setting: str) -> None:
+    compiled = dj.compile(function, fullgraph=True, **SETTINGS[setting])
+    expected = function(dj.from_numpy(value))
+    for _ in range(4):
+        assert_same(expected, compiled(on_gpu(value)))
+
+
 def test_results_of_two_calls_share_no_memory() -> None:
     compiled = dj.compile(all_states, fullgraph=True)
     rows = on_gpu(ROWS)
@@ -176,3 +234,47 @@ def test_results_of_two_calls_share_no_memory() -> None:
     assert first.data_ptr() != second.data_ptr()
     last.zero_()
     np.testing.assert_array_equal(first.cpu().numpy(), kept)
+
+
+def hidden_states(xs: Any, w: Any) -> Any:
+    h, states = xs[0] * 0, []
+    for t in range(xs.shape[0]):
+        h = dj.tanh(h @ w + xs[t])
+        states.append(h)
+    return dj.stack(states).sum() + h.square().sum()
+
+
+def decay(xs: Any, w: Any) -> Any:
+    h = xs[0]
+    for _ in range(TURNS):
+        h = h * w[0].sigmoid() + 0.1
+    return h.sum()
+
+
+def roots(xs: Any, w: Any) -> Any:
+    a = xs[0] + w[0] + 2
+    x, error = a * 1.0, a.max()
+    while error > 1e-4:
+        new = 0.5 * (x + a / x)
+        error = (new - x).abs().max()
+        x = new
+    return x.sum()
+
+
+def gradients_of(function: Callable[..., Any], device: str) -> list[Any]:
+    xs, w = (dj.from_numpy(value).to(device).requires_grad_() for value in (ROWS, MATRIX))
+    value = function(xs, w)
+    value.backward()
+    return [x.cpu().numpy() for x in (value.detach(), xs.grad, w.grad)]
+
+
+@pytest.mark.parametrize("function", [hidden_states, decay, roots])
+def test_gradients_pass_loops(function: Callable[..., Any]) -> None:
+    """Those that eager execution gives on the CPU."""
+    compiled = dj.compile(function, fullgraph=True)
+    expected = gradients_of(function, "cpu")
+    for _ in range(2):
+        for want, found in zip(expected, gradients_of(compiled, "cuda"), strict=True):
+            np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+    xs, w = (on_gpu(value).requires_grad_() for value in (ROWS, MATRIX))
+    assert loops_of(function, xs, w) >= 1

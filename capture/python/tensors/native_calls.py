@@ -128,8 +128,7 @@ def place_in_turn(machine: Machine, indexed: Value, index: Value) -> Value:
     if not isinstance(index, Scalar) or index.python_type is not int or not is_of_a_turn(index):
         return index
     recorder = machine.recorder
-    is_tensor = isinstance(indexed, TensorValue)
-    device = recorder.graph_value(indexed).device if is_tensor else CPU
+    device = recorder.graph_value(indexed).device if isinstance(indexed, TensorValue) else CPU
     number = recorder.lift_scalar(index)
     return recorder.new_tensor(TABLE.full(number, shape=(), dtype=int64, device=device))
 

@@ -6,7 +6,7 @@ device. What is computed for an array of a GPU runs there, whichever device is t
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -158,10 +158,10 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype, place: Device) -> Any:
         return gpu.module().zeros(shape, dtype)
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype, place: Device) -> Any:
+def empty(shape: Sequence[Any], dtype: np.dtype, place: Device) -> Any:
     """A row-major array on a device, of whatever its memory holds."""
     if place is META:
-        return MetaArray(shape, dtype)
+        return MetaArray(tuple(shape), dtype)
     if place is CPU:
         return np.empty(shape, dtype)
     with gpu.on(place.index or 0):
