@@ -10,6 +10,7 @@ import sys
 
 from benchmarks import (
     collectives,
+    convolutions,
     cpu,
     eager,
     gpu,
@@ -32,7 +33,7 @@ BENCHMARKS = {
     "mapped": mapped.main,
     "steps": steps.main,
 }
-LONG = {"arrays": arrays.main, "networks": networks.main}
+LONG = {"arrays": arrays.main, "convolutions": convolutions.main, "networks": networks.main}
 """Those that take minutes, and are run where they are named."""
 SEVERAL = {
     "collectives": collectives.main,

@@ -1,11 +1,12 @@
-"""The networks of `python -m benchmarks networks`: the numbers of PyTorch, eager and compiled."""
+"""Networks and convolutions of `python -m benchmarks`: PyTorch's numbers, eager and compiled."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import networks
+import dynajit as dj
+from benchmarks import convolutions, networks
 from benchmarks.networks import Network
 
 torch = pytest.importorskip("torch")
@@ -52,3 +53,13 @@ def test_steps_of_training_have_the_losses_of_pytorch(name: str) -> None:
     assert expected[0] != expected[2]
     for kind, got in found.items():
         np.testing.assert_allclose(got, expected, rtol=1e-4, err_msg=kind)
+
+
+@pytest.mark.parametrize("title", convolutions.SETTINGS)
+def test_convolutions_have_the_numbers_of_pytorch(title: str) -> None:
+    setting = convolutions.SETTINGS[title]
+    ours, other = (convolutions.calls_of(m, setting) for m in (dj, torch))
+
+    for kind in ("eager", "with ReLU"):
+        got, expected = ours[kind]().numpy(), other[kind]().numpy()
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
