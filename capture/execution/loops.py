@@ -361,8 +361,11 @@ class _Turn(Tried):
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
         count = len(scalars)
         numbers, ends = numbers_of(
-            counter, self._numbers_after(), [*scalars, *map(self._of_turns_only, appended.numbers)]
+            counter,
+            self._numbers_after(),
+            [*scalars, *map(self._of_turns_only, appended.numbers), *self._turns.relied.values()],
         )
+        collected_numbers = numbers[count : count + len(appended.numbers)]
         taken = self._take()
         inputs = [value.node for _, value in self._turns.taken.values()]
         known = dict(zip(inputs, numbers, strict=False))
@@ -396,7 +399,7 @@ class _Turn(Tried):
         stacks = dict(zip(collected, results[len(after) :], strict=False))
         written = results[len(after) + len(collected) :]
         memories.end(results[len(kept) : len(after)], written, len(counter))
-        appended.place(len(counter), stacks, numbers[count:], left)
+        appended.place(len(counter), stacks, collected_numbers, left)
         self._items.skip(len(counter))
 
     def _result(self, name: str, result: graph.Value) -> Value:
@@ -637,7 +640,9 @@ class _CountedTurn(_Turn):
         goes_on = TABLE.lt(self._as_tensor(self._executor, counter), self._bound)
         taken = self._take()
         scalars = [scalar for scalar, _ in self._turns.taken.values()]
-        numbers, changes = steps_of(self._items.counter, self._numbers_after(), scalars)
+        wanted = [*scalars, *self._turns.relied.values()]
+        numbers, changes = steps_of(self._items.counter, self._numbers_after(), wanted)
+        numbers = numbers[: len(scalars)]
         inputs = [value.node for _, value in self._turns.taken.values()]
         stands = [value_in(recorder, stand).node for stand, _ in pairs]
         body, fixed = body_of(builder.name, taken, inputs, stands, [*after, goes_on.node])

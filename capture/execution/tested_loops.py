@@ -726,8 +726,9 @@ class _Test(Tried):
         shown = [path for path in self._numbers if path[0] in self._live]
         wanted = [scalar for scalar, _ in self._turns.taken.values()]
         behind = [self._numbers[path][1] for path in shown]
-        numbers, ends = numbers_of(counter[:limit], carried, [*wanted, *behind])
-        before = numbers[len(wanted) :]
+        relied = self._turns.relied.values()
+        numbers, ends = numbers_of(counter[:limit], carried, [*wanted, *behind, *relied])
+        before = numbers[len(wanted) : len(wanted) + len(behind)]
         series = {
             path: Series(each, ends[repr(path)]) for path, each in zip(shown, before, strict=True)
         }

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
-from dynajit.capture.python.tensors.native_calls import native_method, place_in_turn
+from dynajit.capture.python.tensors.counts import place_in_turn
+from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import (
     EnumerateIterator,

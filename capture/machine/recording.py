@@ -900,6 +900,12 @@ class Recorder:
 
         return turns.with_known(scalar, known)
 
+    def is_found_ahead(self, scalar: Scalar) -> bool:
+        """Whether a number of a turn is computed for all turns before there is a loop."""
+        if not self.turns or not turns.is_of_a_turn(scalar):
+            return False
+        return turns.rely(self.turns, self.of_turns_only(scalar))
+
     def use_scalar_type(self, scalar: Scalar) -> None:
         """Guard the types of the numbers that a run-time number is made of."""
         if scalar.expression is None:

@@ -57,6 +57,7 @@ from dynajit.capture.python.sets import (
     set_operand,
 )
 from dynajit.capture.python.tensors.arrays import beside_tensors
+from dynajit.capture.python.tensors.counts import beside_other_loops
 from dynajit.capture.python.tensors.mutation import tensor_in_place
 from dynajit.capture.python.tensors.native_calls import native_call, overrides
 from dynajit.capture.python.tensors.overriding import overridden_method
@@ -147,6 +148,7 @@ def binary(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
         return (yield from _special_binary(machine, name, in_place, a, b))
     if in_place and isinstance(a, (ListValue, SetValue, DictValue)):
         return (yield from _in_place_container(machine, plain, a, b))
+    a = beside_other_loops(machine, a, b)
     if isinstance(a, (Constant, Scalar)) and isinstance(b, (Constant, Scalar)):
         return _numbers(machine, plain, _IN_PLACE[plain] if in_place else function, a, b)
     if isinstance(a, (TupleValue, ListValue)) or isinstance(b, (TupleValue, ListValue)):

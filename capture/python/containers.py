@@ -45,8 +45,9 @@ from dynajit.capture.python.keys import key_token, store_key, token_in
 from dynajit.capture.python.numbers import function_of_numbers
 from dynajit.capture.python.results import call_special
 from dynajit.capture.python.tensors.arrays import as_tensor_key
+from dynajit.capture.python.tensors.counts import place_in_turn
 from dynajit.capture.python.tensors.mutation import refuse_older_key, tensor_store
-from dynajit.capture.python.tensors.native_calls import native_method, place_in_turn
+from dynajit.capture.python.tensors.native_calls import native_method
 from dynajit.capture.python.tensors.overriding import overridden_method
 from dynajit.capture.python.truth import truth
 from dynajit.capture.tensors.known_contents import known_tensor

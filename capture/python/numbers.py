@@ -192,7 +192,7 @@ def _result(
     if kind is bool:
         found = machine.recorder.guard_number(made, "condition on numbers")
         return constant(result) if found else None
-    if _is_certain(machine, name, operands):
+    if _is_certain(machine, name, operands) or machine.recorder.is_found_ahead(made):
         return made
     found = machine.recorder.guard_number(made, "arithmetic on numbers", is_class=True)
     return made if found else None

@@ -45,6 +45,7 @@ class Turns:
         decide: answers a comparison in a frame that may end the loop; None: none may.
         asked: ids of lists that the turn has read.
         grown: id -> list that is older than the turn, which has appended to it.
+        relied: numbers that must be right in every turn, whether the body takes them or not.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Turns:
         self.grown: dict[int, ListValue] = {}
         self._placeholder = placeholder
         self.taken: dict[Any, tuple[Scalar, graph.Value]] = {}
+        self.relied: dict[Any, Scalar] = {}
         self.decide: Callable[[Any, str, Value, Value], bool | None] | None = None
 
     def take(self, scalar: Scalar) -> graph.Value:
@@ -70,6 +72,7 @@ class Turns:
     def clear(self) -> None:
         """The turn was undone: its inputs are gone."""
         self.taken.clear()
+        self.relied.clear()
         self.asked.clear()
         self.grown.clear()
 
@@ -126,11 +129,33 @@ def lift(turns: Sequence[Turns], scalar: Scalar) -> graph.Value:
     Raises:
         GraphBreak: it is made of numbers of several loops, or of others that vary.
     """
-    found = _loops(scalar)
-    owner = next((entry for entry in turns if {entry.loop} == found), None)
-    if owner is None or not _is_of_turns_only(scalar):
+    owner = _owner(turns, scalar)
+    if owner is None:
         raise GraphBreak(breaks.UNSUPPORTED_OPERATION, "a number of several loops")
     return owner.take(scalar)
+
+
+def rely(turns: Sequence[Turns], scalar: Scalar) -> bool:
+    """Whether a number is computed for every turn before there is a loop: `numbers_of` refuses the
+    loop where that raises, or gives a number of another class than in this turn."""
+    owner = _owner(turns, scalar)
+    if owner is None:
+        return False
+    owner.relied.setdefault(_key(scalar), scalar)
+    return True
+
+
+def is_of_several_loops(a: Any, b: Any) -> bool:
+    """Whether two numbers are made of what the turns of different loops have."""
+    first, second = _loops(a), _loops(b)
+    return bool(first and second) and first != second
+
+
+def _owner(turns: Sequence[Turns], scalar: Scalar) -> Turns | None:
+    """The loop whose turns have all that a number is made of; None: there is no such one."""
+    found = _loops(scalar)
+    owner = next((entry for entry in turns if {entry.loop} == found), None)
+    return owner if _is_of_turns_only(scalar) else None
 
 
 def _loops(scalar: Any) -> set[int]:

@@ -40,10 +40,10 @@ from dynajit.capture.python.tensors.arrays import (
 )
 from dynajit.capture.python.tensors.autograd import data_of
 from dynajit.capture.python.tensors.chosen import is_by_mask
-from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_count
+from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_count, place_in_turn
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
-from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
+from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import ListValue, SliceValue, TupleValue
 from dynajit.capture.values.objects import DISGUISED, ObjectValue

@@ -11,7 +11,8 @@ from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.library import counts as forms
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
-from dynajit.capture.tensors.turns import is_of_a_turn
+from dynajit.capture.tensors.turns import is_of_a_turn, is_of_several_loops
+from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
@@ -81,6 +82,15 @@ def held_number(machine: Machine, value: Value) -> graph.Value | None:
     return made
 
 
+def beside_other_loops(machine: Machine, a: Value, b: Value) -> Value:
+    """The first of two operands; computed by the launch, where they are numbers of the turns of
+    different loops: the body of neither has an input that is made of both."""
+    held = held_number(machine, a) if is_of_several_loops(a, b) else None
+    if held is None:
+        return a
+    return new_count(machine, machine.recorder.new_tensor(held), a.python_type)
+
+
 def fits(machine: Machine, value: graph.Value) -> bool:
     """Whether an int of the graph is the one that Python has, however large that is.
 
@@ -114,6 +124,26 @@ def as_index(machine: Machine, value: Value) -> TensorValue:
     if not fits(machine, machine.recorder.graph_value(found)):
         raise GraphBreak(breaks.DATA_DEPENDENT_VALUE, "an index that a loop has counted")
     return found
+
+
+def place_in_turn(machine: Machine, indexed: Value, index: Value) -> Value:
+    """An index with tensors, on the device of what they index, for the ints that differ between the
+    turns of a loop or that the launch computes.
+
+    Raises:
+        GraphBreak: such an int may not fit an int64.
+    """
+    if isinstance(index, TupleValue) and index.cls is tuple:
+        items = tuple(place_in_turn(machine, indexed, item) for item in index.items)
+        return index if items == index.items else TupleValue(items)
+    if is_count(index) and index.python_type is int:
+        return as_index(machine, index)
+    if not isinstance(index, Scalar) or index.python_type is not int or not is_of_a_turn(index):
+        return index
+    recorder = machine.recorder
+    device = recorder.graph_value(indexed).device if isinstance(indexed, TensorValue) else CPU
+    number = recorder.lift_scalar(index)
+    return recorder.new_tensor(TABLE.full(number, shape=(), dtype=int64, device=device))
 
 
 def handed_on(machine: Machine, value: Value) -> TensorValue | None:

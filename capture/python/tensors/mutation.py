@@ -17,7 +17,8 @@ from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.conversion import SPECIALISED, to_native
-from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
+from dynajit.capture.python.tensors.counts import place_in_turn
+from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors import memory as tensor_memory
 from dynajit.capture.values.containers import ListValue
 from dynajit.capture.values.symbolic import Value

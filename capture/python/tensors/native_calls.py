@@ -19,17 +19,12 @@ from dynajit.capture.python.conversion import (
     from_python,
     to_native,
 )
-from dynajit.capture.tensors.turns import is_of_a_turn
-from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectValue
 from dynajit.capture.values.symbolic import Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import MISSING, lookup
-from dynajit.core.types.device import CPU
-from dynajit.core.types.dtypes import int64
 from dynajit.eager import Tensor
 from dynajit.ir import graph
-from dynajit.ops import TABLE
 from dynajit.ops.calls.autocast import word_set
 from dynajit.ops.table import overriding
 
@@ -117,20 +112,6 @@ def _takes_ints_as_numbers(function: Callable[..., Any]) -> bool:
 
 #: Modules of functions that take an int for a number.
 _OF_ELEMENTS: Final = "dynajit.ops.functions.elements."
-
-
-def place_in_turn(machine: Machine, indexed: Value, index: Value) -> Value:
-    """An index with tensors for the ints that differ between the turns of a loop, where what they
-    index is."""
-    if isinstance(index, TupleValue) and index.cls is tuple:
-        items = tuple(place_in_turn(machine, indexed, item) for item in index.items)
-        return index if items == index.items else TupleValue(items)
-    if not isinstance(index, Scalar) or index.python_type is not int or not is_of_a_turn(index):
-        return index
-    recorder = machine.recorder
-    device = recorder.graph_value(indexed).device if isinstance(indexed, TensorValue) else CPU
-    number = recorder.lift_scalar(index)
-    return recorder.new_tensor(TABLE.full(number, shape=(), dtype=int64, device=device))
 
 
 def in_words(text: str) -> str:
