@@ -45,6 +45,7 @@ from dynajit.capture.machine.recording import Mark
 from dynajit.capture.python.objects.watching import reachable
 from dynajit.capture.python.tensors.arrays import elements_of, made_like, new_array
 from dynajit.capture.python.tensors.counts import (
+    compared_in_turn,
     fits,
     handed_on,
     held_number,
@@ -58,8 +59,10 @@ from dynajit.capture.values.tensors import MemoryContents, TensorContents, Tenso
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import bool_, from_numpy
+from dynajit.core.types.value_types import TensorType
 from dynajit.ir import graph
 from dynajit.ops import TABLE
+from dynajit.ops.table.op_table import Kind
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -69,6 +72,13 @@ MOST_INSTRUCTIONS: Final = 5_000
 
 #: Operations of both arms: what Python leaves out costs time.
 MOST_OPERATIONS: Final = 200
+
+#: Operations of both arms, where the jump is known for all turns ahead: unrolled turns do without
+#: those that Python leaves out.
+MOST_OF_COUNTERS: Final = 16
+
+#: Kinds of rows that such arms have.
+_CHEAP: Final = (Kind.POINTWISE, Kind.REDUCTION, Kind.MOVEMENT, Kind.SCATTER)
 
 #: How often the arms of one jump are tried in vain.
 MOST_TRIED: Final = 2
@@ -82,7 +92,8 @@ def _tested_at(executor: "Executor", frame: Frame) -> TensorValue | None:
     that is known, or the arms were tried in vain before."""
     if not frame.stack or jump_at(frame.body, frame.index) is None:
         return None
-    tested = handed_on(executor, frame.stack[-1])
+    found = compared_in_turn(executor, "!=", frame.stack[-1], Constant(0)) or frame.stack[-1]
+    tested = handed_on(executor, found)
     if tested is None or number_in(executor, tested) is not None or not may_try(executor, frame):
         return None
     is_refused = executor.loops.refused[id(frame.code), frame.index] >= MOST_TRIED
@@ -239,9 +250,21 @@ class _Branch:
         first = self._arm(starts[0], condition)
         second = self._arm(starts[1], TABLE.logical_not(condition))
         self._builder.enter_arm(self._around)
-        if len(self._builder.nodes) - self._mark.nodes[1] > MOST_OPERATIONS:
-            raise Differs
+        self._check_costs(condition.node)
         self._join(condition, first, second)
+
+    def _check_costs(self, condition: graph.Node) -> None:
+        """Refuse arms of which Python leaves one out, and that cost more than that saves.
+
+        Raises:
+            Differs: they do.
+        """
+        taken = self._builder.nodes[self._mark.nodes[1] :]
+        is_ahead = _is_of_counters(condition)
+        if len(taken) > (MOST_OF_COUNTERS if is_ahead else MOST_OPERATIONS):
+            raise Differs
+        if is_ahead and any(node.op is not None and node.op.kind not in _CHEAP for node in taken):
+            raise Differs
 
     def _truth(self) -> graph.Value:
         """Whether the first arm is the one that Python runs: a bool of no dims."""
@@ -550,6 +573,18 @@ def _number(value: Any) -> np.number[Any] | np.bool_ | None:
     """The number of NumPy's that a value is known to be."""
     found = value.object if isinstance(value, Known) else None
     return found if type(found) in (np.bool_, np.int64, np.int32, np.float32, np.float64) else None
+
+
+def _is_of_counters(node: graph.Node) -> bool:
+    """Whether a value is made of numbers alone, those of turns among them."""
+    work, seen = [node], {node}
+    for each in work:
+        if each.kind is graph.NodeKind.PLACEHOLDER and isinstance(each.type, TensorType):
+            return False
+        following = [a for a in each.args if isinstance(a, graph.Node) and a not in seen]
+        seen.update(following)
+        work += following
+    return True
 
 
 __all__ = ["at_branch"]

@@ -43,7 +43,7 @@ from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import MOST_ITEMS, settled_range
-from dynajit.capture.python.tensors.counts import handed_on, held_number, is_count, like
+from dynajit.capture.python.tensors.counts import handed_on, held_number, is_count, like, new_count
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of, steps_of
 from dynajit.capture.values.containers import (
     Collected,
@@ -79,6 +79,9 @@ PEELED: Final = 2
 #: Turns after which gradients of a loop with any number of turns reach whatever they may reach;
 #: fewer than such a loop ever has.
 SETTLED: Final = 8
+
+#: How often a turn is captured, until what it changes is known.
+MOST_ROUNDS: Final = 4
 
 #: How often a turn of one loop is tried: the first turns of some loops differ from all others.
 MOST_TRIED: Final = 2
@@ -244,6 +247,11 @@ class Watcher:
         return True
 
 
+def _is_literal(value: Any) -> bool:
+    """Whether a value is a number or a truth of Python's that is the same in all calls."""
+    return isinstance(value, Constant) and type(value.value) in (int, float, bool)
+
+
 class _Turn(Tried):
     """A turn that stands for others. Mutable: it is captured, then becomes a loop, or is undone.
 
@@ -265,6 +273,8 @@ class _Turn(Tried):
         self._tensors: dict[str, tuple[TensorValue, TensorValue]] = {}
         self._numbers: dict[str, tuple[int | float, Scalar]] = {}
         self._changed: set[str] = set()
+        #: Locals that the turns in front of this one have left alone, and this one changes.
+        self._late: set[str] = set()
         self._memories = Memories(self._recorder, self._input)
 
     def make(self) -> None:
@@ -273,15 +283,27 @@ class _Turn(Tried):
         Raises:
             Differs, GraphBreak, ...: it stands for no other.
         """
-        self._capture()
-        written = self._memories.further(self._mark.heap)
-        if written:
+        for _ in range(MOST_ROUNDS):
+            self._capture()
+            written, late = self._memories.further(self._mark.heap), self._changed_late()
+            if not written and not late:
+                break
             self.undo()
             self._again()
             self._clear()
             self._memories.carry(written)
-            self._capture()
+            self._late |= late
+        else:
+            raise Differs
         self._finish()
+
+    def _changed_late(self) -> set[str]:
+        """Locals that the turn has changed, and that are not known to change."""
+        return {
+            name
+            for name, value in self._start.locals.items()
+            if name not in self._changed and not is_same(dict.get(self._now, name, value), value)
+        }
 
     def _clear(self) -> None:
         self._tensors.clear()
@@ -299,10 +321,13 @@ class _Turn(Tried):
             old = self._before.locals.get(name)
             if old is None:
                 raise Differs
-            if is_same(old, value):
+            if is_same(old, value) and name not in self._late:
                 found[name] = value
                 continue
             self._changed.add(name)
+            if name in self._late and _is_literal(value):
+                found[name] = self._counted(name, value.python_type)
+                continue
             held = handed_on(self._executor, value)
             if held is not None and is_plain(self._recorder, held, True):
                 self._tensors[name] = held, self._stand_in(name, held)
@@ -316,6 +341,26 @@ class _Turn(Tried):
             len(set(identities)) < len(identities)
             or self._before.locals.keys() - self._start.locals
         ):
+            raise Differs
+        return found
+
+    def _counted(self, name: str, kind: type) -> Value:
+        """What stands for a number of Python's that the launch computes from this turn on."""
+        stand = self._stand_in_of_number(kind)
+        self._tensors[name] = stand, stand
+        return new_count(self._executor, stand, kind)
+
+    def _given(self, name: str) -> graph.Value:
+        """What a variable holds in front of the turn.
+
+        Raises:
+            Differs: a number that the graph does not hold.
+        """
+        first = self._start.locals[name]
+        if name not in self._late or not _is_literal(first):
+            return value_in(self._recorder, self._tensors[name][0])
+        found = held_number(self._executor, first)
+        if found is None:
             raise Differs
         return found
 
@@ -384,7 +429,7 @@ class _Turn(Tried):
         recorder.heap.restore(self._mark.heap)
         results: Sequence[graph.Value] = ()
         if after or rows or any(map(may_refuse, taken)):
-            given = [recorder.graph_value(self._tensors[name][0]) for name in kept]
+            given = [self._given(name) for name in kept]
             operands = (*nodes_of(given), *memories.given(), *map(memories.in_front, fixed))
             results = self._record(body, numbers[:count], len(counter), operands, after, rows)
         self._prove(self._ints(kept, stands, results), numbers[:count], len(counter))
@@ -568,7 +613,7 @@ class _Turn(Tried):
         if value.python_type is not first.python_type:
             raise Differs
         held = handed_on(self._executor, value)
-        if held is None and is_count(first):
+        if held is None and (is_count(first) or name in self._late):
             number = held_number(self._executor, value)
             held = None if number is None else self._recorder.new_tensor(number)
         if held is None:

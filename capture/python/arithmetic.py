@@ -57,7 +57,7 @@ from dynajit.capture.python.sets import (
     set_operand,
 )
 from dynajit.capture.python.tensors.arrays import beside_tensors
-from dynajit.capture.python.tensors.counts import beside_other_loops
+from dynajit.capture.python.tensors.counts import beside_other_loops, compared_in_turn
 from dynajit.capture.python.tensors.mutation import tensor_in_place
 from dynajit.capture.python.tensors.native_calls import native_call, overrides
 from dynajit.capture.python.tensors.overriding import overridden_method
@@ -436,6 +436,10 @@ def compare(machine: Machine, symbol: str, a: Value, b: Value) -> Steps[Value]:
             if found is not None:
                 return found
         return _compare_tensors(machine, symbol, function, a, b)
+    a = beside_other_loops(machine, a, b)
+    decision = compared_in_turn(machine, symbol, a, b)
+    if decision is not None:
+        return decision
     ways = (forward, backward, "__eq__") if forward == "__ne__" else (forward, backward)
     if any(class_with_methods(value, *ways) is not None for value in (a, b)):
         return (yield from _special_compare(machine, symbol, forward, backward, a, b))

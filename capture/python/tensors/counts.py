@@ -13,6 +13,7 @@ from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.tensors.arrays import elements_of, made_like
 from dynajit.capture.tensors.turns import is_of_a_turn, is_of_several_loops
 from dynajit.capture.values.containers import TupleValue
+from dynajit.capture.values.numbers import FUNCTIONS
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Scalar, Value
 from dynajit.capture.values.tensors import TensorValue
@@ -89,6 +90,28 @@ def beside_other_loops(machine: Machine, a: Value, b: Value) -> Value:
     if held is None:
         return a
     return new_count(machine, machine.recorder.new_tensor(held), a.python_type)
+
+
+def compared_in_turn(machine: Machine, symbol: str, a: Value, b: Value) -> ObjectValue | None:
+    """A comparison of numbers of which one differs between the turns of a loop, as a truth that the
+    launch computes; None for all others.
+
+    Raises:
+        GraphBreak: they are made of numbers of several loops, or of others that vary.
+    """
+    if not is_of_a_turn(a) and not is_of_a_turn(b):
+        return None
+    if not isinstance(a, (Constant, Scalar)) or not isinstance(b, (Constant, Scalar)):
+        return None
+    if not all(type(number.value) in (int, float) for number in (a, b)):
+        return None
+    for number in (a, b):
+        machine.recorder.use_number(number)
+    answer = FUNCTIONS[symbol](a.value, b.value)
+    decided = Scalar(answer, None, (symbol, (a, b)))
+    held = held_number(machine, Scalar(int(answer), None, ("int", (decided,))))
+    assert held is not None
+    return new_count(machine, machine.recorder.new_tensor(TABLE.ne(held, 0)), bool)
 
 
 def fits(machine: Machine, value: graph.Value) -> bool:

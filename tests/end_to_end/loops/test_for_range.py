@@ -197,12 +197,6 @@ def swap(x, y, n):
     return x, y
 
 
-def branch_by_the_counter(x, n):
-    for i in range(n):
-        x = x * 0.5 if i % 2 == 0 else x + 1
-    return x
-
-
 def leaves_early(x, n):
     for i in range(n):
         x = x + 1
@@ -267,7 +261,7 @@ def large_numbers(x, n):
 
 
 UNROLLED = [
-    (swap, (X, X + 1, 61)), (branch_by_the_counter, (X, 60)), (leaves_early, (X, 60)),
+    (swap, (X, X + 1, 61)), (leaves_early, (X, 60)),
     (leaves_in_the_first_turn, (X, 60)),
     (other_dtype_later, (X, 60)), (other_shape, (X, 40)),
     (raises_later, (X, 60)), (transposes, (MATRIX, 60)), (growing_list, (X, 40)),

@@ -1,0 +1,266 @@
+"""Turns that decide by their counters: one loop where arms are cheap, plain Python's results."""
+
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynajit as dj
+from dynajit.capture.execution import loops
+
+X = dj.arange(6.0) + 1
+
+
+@pytest.fixture(autouse=True)
+def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of few operations are loops of the graph, too."""
+    monkeypatch.setattr(loops, "FEWEST_NODES", 0)
+
+
+def loops_of(function: Callable[..., Any], *args: Any) -> int:
+    """How many loops the graphs of one call have, those in bodies of others included."""
+    found = dj.explain(function)(*args)
+    return sum(len(re.findall(r"rows\['loop(_\d+)?'\]", str(graph))) for graph in found.graphs)
+
+
+def alternating(x):
+    for i in range(60):
+        x = x * 0.5 if i % 2 == 0 else x + 1
+    return x
+
+
+def by_truth(x):
+    for i in range(60):
+        if i % 3:
+            x = x * 0.5
+        else:
+            x = x + 1
+    return x
+
+
+def halved_rate(x):
+    rate = 1.0
+    for i in range(60):
+        if (i + 1) % 10 == 0:
+            rate = rate * 0.5
+        x = x - rate * x * 0.1
+    return x, rate
+
+
+def warm_up(x):
+    total = x * 0
+    for i in range(60):
+        if i < 7:
+            total = total + x
+        elif i > 50 and i % 3 == 0:
+            total = total - x
+        x = x * 0.9
+    return x, total
+
+
+def triangular(x):
+    for i in range(20):
+        for j in range(20):
+            if i > j:
+                x = x * 0.99
+            elif i == j:
+                x = x + 1
+    return x
+
+
+def last_place(x):
+    best, found, first = 0, False, x * 2
+    for i in range(60):
+        if i == 30:
+            best, found, first = i, True, x * 1
+        x = x * 0.9
+    return x, best, found, first
+
+
+def by_time(x):
+    t = 0.0
+    for _ in range(60):
+        t += 0.1
+        if t > 3:
+            x = x * 0.9
+        x = x + (1 if t > 4 else 2)
+    return x, t
+
+
+def every_third_row(x):
+    kept = dj.zeros(60)
+    for i in range(60):
+        if i % 3 == 0:
+            kept[i] = x.sum()
+        x = x * 0.9
+    return x, kept
+
+
+def of_numpy(x):
+    x = x.numpy() * 1
+    total, count = np.zeros(6), 0
+    for i in range(60):
+        if i % 4 == 1:
+            total = total + x
+            count += 1
+        x = np.roll(x, 1) * 0.9
+    return total, count, x
+
+
+DECIDED = [
+    alternating, by_truth, halved_rate, warm_up, triangular, last_place, by_time,
+    every_third_row, of_numpy,
+]  # fmt: skip
+
+
+def heavy_arm(x):
+    w = dj.ones(6, 6) * 0.1
+    for i in range(40):
+        if i % 20 == 7:
+            x = w @ (w @ x)
+        x = x * 0.9
+    return x
+
+
+def appends(x):
+    seen = []
+    for i in range(40):
+        x = x * 0.9
+        if i % 10 == 0:
+            seen.append(x)
+    return x, *seen
+
+
+def leaves(x):
+    for i in range(60):
+        x = x * 0.9
+        if i == 41:
+            break
+    return x, i
+
+
+def raises_late(x):
+    try:
+        for i in range(60):
+            x = x * 0.9
+            if i == 41:
+                raise ValueError(i)
+    except ValueError as error:
+        return x, error.args
+    return x, ()
+
+
+def becomes_a_tensor(x):
+    rate = 1.0
+    for i in range(60):
+        if i == 30:
+            rate = x.sum()
+        x = x * 0.9
+    return x, rate
+
+
+def becomes_a_float(x):
+    k = 1
+    for i in range(60):
+        if i == 30:
+            k = 0.5
+        x = x * 0.9 + k
+    return x, k
+
+
+UNROLLED = [heavy_arm, appends, leaves, raises_late, becomes_a_tensor, becomes_a_float]
+
+
+def assert_same(expected: Any, found: Any) -> None:
+    """Equal in values, types and dtypes."""
+    assert type(expected) is type(found)
+    if isinstance(expected, tuple):
+        assert len(expected) == len(found)
+        for a, b in zip(expected, found, strict=True):
+            assert_same(a, b)
+    elif isinstance(expected, (dj.Tensor, np.ndarray)):
+        assert (expected.dtype, expected.shape) == (found.dtype, found.shape)
+        a, b = np.asarray(expected), np.asarray(found)
+        np.testing.assert_allclose(b, a, rtol=2e-5, atol=1e-6)
+    else:
+        assert expected == found
+
+
+@pytest.mark.parametrize("function", DECIDED)
+def test_cheap_arms_are_both_in_the_body(function: Any) -> None:
+    compiled = dj.compile(function, fullgraph=True)
+    expected = function(X)
+    for _ in range(2):
+        assert_same(expected, compiled(X))
+    assert loops_of(function, X) >= 1
+
+
+@pytest.mark.parametrize("function", UNROLLED)
+def test_other_decisions_are_unrolled(function: Any) -> None:
+    assert_same(function(X), dj.compile(function)(X))
+    assert loops_of(function, X) == 0
+
+
+def test_gradients_pass_the_arm_that_runs() -> None:
+    def step(x, w):
+        for i in range(40):
+            x = x * w if i % 3 == 0 else x * 0.9 + w
+        return x.sum()
+
+    results = []
+    for run in (step, dj.compile(step, fullgraph=True)):
+        x, w = X.clone().requires_grad_(), (X * 0.1).requires_grad_()
+        run(x, w).backward()
+        results.append((x.grad.numpy(), w.grad.numpy()))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5)
+
+
+TESTS = [
+    "i % 2 == 0", "i % 5", "i < 4", "i >= n", "i == 9", "i * 2 > n + 5", "(i + j) % 3 == 1",
+    "i > j", "j == 2", "t > 0.7", "k % 2 == 0", "i != j and j < 5", "i == 3 or j > 12",
+]  # fmt: skip
+ACTIONS = [
+    "x = x * 0.9", "x = x + i", "y = y + x * 0.1", "k += 1", "k = i", "t = t * 0.5", "t += 0.25",
+    "x, y = y, x", "flag = True", "x = x - t", "y = x + k", "table[i % 4] = x.sum()",
+    "table[1] += 1", "pass", "continue",
+]  # fmt: skip
+
+
+def block(draw: random.Random, indent: int) -> list[str]:
+    """Random statements of a turn."""
+    lines = []
+    for _ in range(draw.randint(1, 3)):
+        if draw.random() < 0.6:
+            lines.append(" " * indent + f"if {draw.choice(TESTS)}:")
+            lines += [" " * (indent + 4) + draw.choice(ACTIONS) for _ in range(draw.randint(1, 2))]
+            if draw.random() < 0.5:
+                lines += [" " * indent + "else:", " " * (indent + 4) + draw.choice(ACTIONS)]
+        else:
+            lines.append(" " * indent + draw.choice(ACTIONS[:-1]))
+    return lines
+
+
+def program_text(draw: random.Random) -> str:
+    """A random function with one loop or two."""
+    lines = ["def program(x, n):", "    y, k, t, j, flag = x * 0.5, 0, 0.1, 1, False"]
+    lines += ["    table = dj.zeros(4)", "    for i in range(24):", *block(draw, 8)]
+    if draw.random() < 0.5:
+        lines += ["        for j in range(20):", *block(draw, 12)]
+    return "\n".join([*lines, "    return x, y, k, t, i, j, flag, table"])
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_decisions_have_plain_results(seed: int) -> None:
+    text = program_text(random.Random(seed))
+    space: dict[str, Any] = {"dj": dj}
+    exec(compile(text, f"<decisions {seed}>", "exec"), space)
+    program, compiled = space["program"], dj.compile(space["program"])
+    for n in (7, 7, 8, 11):
+        try:
+            assert_same(program(X, n), compiled(X, n))
+        except AssertionError as error:
+            raise AssertionError(f"{text}\n{error}") from None
