@@ -74,6 +74,7 @@ MSG_NESTED: Final = "objects that are nested too deeply"
 #: How often a capture starts again because more became known about sizes.
 MAX_ATTEMPTS: Final = 64
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
+_MODULES: Final = f"{_PACKAGE}nn."
 
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
@@ -172,7 +173,7 @@ def capture(
             is_inference_mode_enabled(),
             unasked,
         )
-        recorder.reads_arrays = not _is_own(function)
+        recorder.reads_arrays = not _keeps_arrays(function)
         try:
             region = _execute(function, arguments, recorder, fullgraph, forced, asked, refusals)
         except SizesChanged:
@@ -199,10 +200,11 @@ def capture(
     raise InternalError(f"{function.__qualname__}: the sizes do not settle")
 
 
-def _is_own(function: FunctionType) -> bool:
-    """True for a function of this library; a program may have put anything into its globals."""
+def _keeps_arrays(function: FunctionType) -> bool:
+    """True for a function of this library, but not for those of modules: the program's `forward`
+    runs within them. A program may have put anything into its globals."""
     name = dict.get(function.__globals__, "__name__")
-    return type(name) is str and name.startswith(_PACKAGE)
+    return type(name) is str and name.startswith(_PACKAGE) and not name.startswith(_MODULES)
 
 
 def _execute(
