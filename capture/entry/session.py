@@ -74,7 +74,8 @@ MSG_NESTED: Final = "objects that are nested too deeply"
 #: How often a capture starts again because more became known about sizes.
 MAX_ATTEMPTS: Final = 64
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
-_MODULES: Final = f"{_PACKAGE}nn."
+#: Where the program's `forward` is called from.
+_MODULES: Final = (f"{_PACKAGE}nn.module", f"{_PACKAGE}nn.layers.", f"{_PACKAGE}nn.parallel.")
 
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
@@ -201,8 +202,10 @@ def capture(
 
 
 def _keeps_arrays(function: FunctionType) -> bool:
-    """True for a function of this library, but not for those of modules: the program's `forward`
-    runs within them. A program may have put anything into its globals."""
+    """True for a function of this library, but not for those that run the program's `forward`.
+
+    A program may have put anything into a function's globals.
+    """
     name = dict.get(function.__globals__, "__name__")
     return type(name) is str and name.startswith(_PACKAGE) and not name.startswith(_MODULES)
 
