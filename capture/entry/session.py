@@ -74,6 +74,8 @@ MSG_NESTED: Final = "objects that are nested too deeply"
 #: How often a capture starts again because more became known about sizes.
 MAX_ATTEMPTS: Final = 64
 _PACKAGE: Final = f"{__name__.partition('.')[0]}."
+#: Where the program's `forward` is called from.
+_MODULES: Final = (f"{_PACKAGE}nn.module", f"{_PACKAGE}nn.layers.", f"{_PACKAGE}nn.parallel.")
 
 Publish = Callable[[FunctionType, tuple[Any, ...]], cache.Published]
 
@@ -172,7 +174,7 @@ def capture(
             is_inference_mode_enabled(),
             unasked,
         )
-        recorder.reads_arrays = not _is_own(function)
+        recorder.reads_arrays = not _keeps_arrays(function)
         try:
             region = _execute(function, arguments, recorder, fullgraph, forced, asked, refusals)
         except SizesChanged:
@@ -199,10 +201,13 @@ def capture(
     raise InternalError(f"{function.__qualname__}: the sizes do not settle")
 
 
-def _is_own(function: FunctionType) -> bool:
-    """True for a function of this library; a program may have put anything into its globals."""
+def _keeps_arrays(function: FunctionType) -> bool:
+    """True for a function of this library, but not for those that run the program's `forward`.
+
+    A program may have put anything into a function's globals.
+    """
     name = dict.get(function.__globals__, "__name__")
-    return type(name) is str and name.startswith(_PACKAGE)
+    return type(name) is str and name.startswith(_PACKAGE) and not name.startswith(_MODULES)
 
 
 def _execute(

@@ -50,6 +50,10 @@ MSG_NO_INPUT: Final = (
     "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
     "mutated should be passed to ctx.mark_dirty()."
 )
+MSG_SHARED_STORAGE: Final = (
+    "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. "
+    "Note that calls to `set_()` are not tracked"
+)
 MSG_TWO_BACKWARDS: Final = (
     "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
     "implement one of them."
@@ -108,6 +112,16 @@ class FunctionContext:
             return self._for_forward
         return self._to_save if self._node is None else self._node.unpack()
 
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """The older name of `saved_tensors`. Warns."""
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        return self.saved_tensors
+
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Does nothing, and warns: what shares memory is noticed without it."""
+        warn(MSG_SHARED_STORAGE, FutureWarning)
+
     def mark_dirty(self, *tensors: Any) -> None:
         """Say which inputs `forward` wrote in place; they must be outputs, too."""
         self.dirty = tensors
@@ -146,7 +160,8 @@ class FunctionNode(Node):
             anomaly.remember(self)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or (name not in vars(self.context) and name != "saved_tensors"):
+        known = name in vars(self.context) or name in ("saved_tensors", "saved_variables")
+        if name.startswith("__") or not known:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return getattr(self.context, name)
 

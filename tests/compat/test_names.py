@@ -80,6 +80,10 @@ def test_an_older_name_is_the_module_itself(older: str) -> None:
     assert module.__name__ == f"dynajit.{MOVED[older]}" == module.__spec__.name
 
 
+def test_kinds_of_attention_lie_beside_their_switches_too() -> None:
+    assert dj.backends.cuda.SDPBackend is dj.nn.attention.SDPBackend
+
+
 def test_what_lies_below_a_package_is_its_attribute_without_an_import() -> None:
     """In a process that imported the package alone; `dir` names it, too."""
     program = """

@@ -121,6 +121,66 @@ def test_numpy_inside_is_part_of_the_graph(name: str) -> None:
     _assert_same(program(*_arguments()), compiled(*_arguments()))
 
 
+ORDER = np.array([2, 0, 1])
+
+
+class Permuted(dj.nn.Module):
+    """Has arrays of its own: what flows do with the order of features."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order, self.mean = ORDER.copy(), np.float32([1.0, 2.0, 3.0])
+
+    def forward(self, x: Any) -> Any:
+        y = x[:, self.order] - self.mean
+        return y + dj.from_numpy(self.mean)
+
+
+@pytest.mark.parametrize("model", [Permuted(), dj.nn.Sequential(Permuted(), dj.nn.Identity())])
+def test_a_compiled_module_reads_the_arrays_of_modules(model: Any) -> None:
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    found = dj.compile(model, fullgraph=True)(dj.from_numpy(x))
+
+    assert x[:, ORDER].tolist() == found.tolist()
+
+
+@pytest.mark.parametrize("children", [1, 2])
+def test_what_goes_on_within_a_container_reads_the_arrays_of_modules(children: int) -> None:
+    class Asking(dj.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * x.sum().item()
+
+    model = dj.nn.Sequential(Asking(), *[Permuted() for _ in range(children)])
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    expected = x * x.sum()
+    for _ in range(children):
+        expected = expected[:, ORDER]
+
+    explained = dj.explain(model)(dj.from_numpy(x))
+    assert expected.tolist() == dj.compile(model)(dj.from_numpy(x)).tolist()
+    assert "ndarray" not in str(explained)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [ORDER, (slice(None), ORDER[:2]), np.array([True, False, True]), (ORDER, ORDER)],
+    ids=["rows", "columns", "a mask", "pairs"],
+)
+@pytest.mark.parametrize("value", [0.0, 7])
+def test_items_at_arrays_are_written_in_the_graph(key: Any, value: float) -> None:
+    def write(x: Any) -> Any:
+        y = x.clone()
+        y[key] = value
+        return y * 2
+
+    x = np.arange(9.0, dtype=np.float32).reshape(3, 3)
+    expected = x.copy()
+    expected[key] = value
+    found = dj.compile(write, fullgraph=True)(dj.from_numpy(x))
+
+    assert (expected * 2).tolist() == found.tolist()
+
+
 def test_an_array_that_is_given_is_shared() -> None:
     def shared(array: Any) -> Any:
         return dj.from_numpy(array)

@@ -17,6 +17,7 @@ from dynajit.capture.guards.kinds import Kind
 from dynajit.capture.machine.exceptions import NotKnown, raise_python
 from dynajit.capture.machine.machine import Machine
 from dynajit.capture.python.conversion import SPECIALISED, to_native
+from dynajit.capture.python.tensors.arrays import as_tensor_key
 from dynajit.capture.python.tensors.counts import place_in_turn
 from dynajit.capture.python.tensors.native_calls import native_call
 from dynajit.capture.tensors import memory as tensor_memory
@@ -284,7 +285,7 @@ def tensor_store(machine: Machine, receiver: TensorValue, index: Value, item: Va
     """`receiver[index] = item`."""
     try:
         refuse_older_key(machine, index)
-        index = place_in_turn(machine, receiver, index)
+        index = as_tensor_key(machine, place_in_turn(machine, receiver, index))
         key = to_native(machine, index, SPECIALISED)
     except NotKnown as error:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"item assignment at {error}") from None

@@ -12,6 +12,7 @@ from typing import Any
 from dynajit.core.arrays.gpu import runtime as gpu
 from dynajit.core.errors import InvalidValueError
 from dynajit.core.process import config, late
+from dynajit.nn.attention import SDPBackend
 
 
 class _Products:
@@ -112,6 +113,7 @@ def sdp_kernel(
 
 
 __all__ = [
+    "SDPBackend",
     "cudnn_sdp_enabled",
     "enable_cudnn_sdp",
     "enable_flash_sdp",

@@ -425,6 +425,49 @@ def test_what_a_node_saved_is_gone_after_backward(m: Any) -> None:
         _ = y.grad_fn.saved_tensors
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_older_names_of_contexts_warn(m: Any, compiled: bool) -> None:
+    class Square(m.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_variables
+            return 2 * x * g
+
+    if compiled and m is not dj:
+        pytest.skip("one compiler is tried")
+    apply = m.compile(Square.apply) if compiled else Square.apply
+    x = m.tensor([1.0, 3.0], requires_grad=True)
+    with pytest.warns(DeprecationWarning, match="use 'saved_tensors'"):
+        apply(x).sum().backward()
+    assert [2.0, 6.0] == x.grad.tolist()
+
+
+@pytest.mark.parametrize("m", LIBRARIES)
+def test_a_node_has_what_it_saved_by_the_older_name_and_shared_storages_are_nothing(m: Any) -> None:
+    class Same(m.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            with pytest.warns(FutureWarning, match="automatically tracked"):
+                ctx.mark_shared_storage((x, x))
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    x = m.tensor([1.0, 3.0], requires_grad=True)
+    y = Same.apply(x)
+    with pytest.warns(DeprecationWarning, match="use 'saved_tensors'"):
+        assert y.grad_fn.saved_variables[0] is x
+
+
 @pytest.mark.parametrize("m", LIBRARIES)
 def test_a_function_has_backward_or_vjp(m: Any) -> None:
     def same(ctx: Any, gradient: Any) -> Any:
