@@ -335,3 +335,36 @@ def test_what_a_program_calls_its_module_does_not_matter(name: Any) -> None:
     compiled = dj.compile(space["double"], fullgraph=True)
 
     np.testing.assert_array_equal(compiled(np.arange(3.0)), [0.0, 2.0, 4.0])
+
+
+def around(x: Any) -> Any:
+    return (x[:-2, 1:-1] + x[2:, 1:-1] - 4 * x[1:-1, 1:-1], x.T[1:] * 2, x.T[1:] - x[:, 1:].T)
+
+
+def blocks(x: Any) -> Any:
+    three = x[1:, :, None] * x[:-1, None, :]
+    return three, three[:, 1:].sum(axis=0), np.maximum(three, 0.5)
+
+
+def walls(x: Any) -> Any:
+    x[0, 1:-1] = -x[1, 1:-1]
+    x[-1, 1:-1] = x[-2, 1:-1]
+    x[1:-1, 0] = x[1:-1, 1]
+    x[1:, 1:] = x[:-1, :-1]
+    x[:, 2:] += x[:, :-2]
+    return (x,)
+
+
+@pytest.mark.parametrize("program", [around, blocks, walls])
+def test_parts_of_arrays_of_any_size_are_one_graph(program: Callable[..., Any]) -> None:
+    compiled = dj.compile(program, fullgraph=True)
+    for number, size in enumerate((9, 7, 12, 5)):
+        expected = np.random.default_rng(number).normal(size=(size, size))
+        actual = expected.copy()
+
+        plain, found = program(expected), compiled(actual)
+
+        assert np.array_equal(expected, actual)
+        for a, b in zip(plain, found, strict=True):
+            assert np.allclose(a, b) and a.strides == b.strides
+    assert compiled.report().recompile_count <= 2

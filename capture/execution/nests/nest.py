@@ -337,7 +337,8 @@ class _Nest:
     def _left(self, live: Sequence[str]) -> tuple[Exit, list[str]]:
         """The end that is served, and which variables are results; other ends refuse.
 
-        An end that has set the most variables is that of most calls: others are of no turn.
+        An end that has set the most variables is that of most calls, and among such the one with
+        the most numbers of arrays: others are of no turn, or of turns that chose none.
         """
         if len({_arrays_of(exit) for exit in self._flow.exits}) > 1:
             raise NotNest
@@ -346,11 +347,14 @@ class _Nest:
             for exit in self._flow.exits
         }
         most = max(map(len, changed.values()))
-        for exit, names in changed.items():
-            is_served = all(self._class_of(exit.locals.get(name)) for name in names)
-            if is_served and len(names) == most:
-                return exit, names
-        raise Returns
+        served = [
+            (exit, names)
+            for exit, names in changed.items()
+            if len(names) == most and all(self._class_of(exit.locals.get(name)) for name in names)
+        ]
+        if not served:
+            raise Returns
+        return max(served, key=lambda found: _count_of_numpy(found[0], found[1]))
 
     def _check_left(self, results: Sequence[str]) -> None:
         """
@@ -535,6 +539,11 @@ class _Nest:
         if kind in PYTHON_DTYPES:
             return new_count(self._executor, tensor, kind)
         return new_array(self._executor, tensor, kind)
+
+
+def _count_of_numpy(exit: Exit, names: Iterable[str]) -> int:
+    """How many variables are numbers of NumPy's."""
+    return sum(not exit.locals[name].is_python for name in names)
 
 
 def _slots(steps: Iterable[Step], operation: str) -> set[int]:

@@ -23,6 +23,7 @@ from dynajit.capture.python.builtins import chosen as masks
 from dynajit.capture.python.builtins.table import SPECIAL, special
 from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.tensors.arrays import (
+    by_strides,
     flip,
     flipped_dims,
     is_absent,
@@ -44,6 +45,7 @@ from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_coun
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call, place_in_turn
+from dynajit.capture.tensors.memory import share_memory
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import ListValue, SliceValue, TupleValue
 from dynajit.capture.values.objects import DISGUISED, ObjectValue
@@ -385,10 +387,10 @@ def _order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
     shape, strides = tensor_type(machine, value).shape, strides_of_tensor(machine, value)
     if strides is not None and is_row_major(tuple(shape), tuple(strides)):
         return tuple(range(len(shape)))
-    if strides is None or not all(type(size) is int for size in (*shape, *strides)):
+    found = None if strides is None else by_strides(shape, strides)
+    if found is None:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in an order that varies")
-    wide = [dim for dim, size in enumerate(shape) if size != 1 and strides[dim]]
-    return tuple(sorted(wide, key=lambda dim: -strides[dim]))
+    return found
 
 
 def _named(function: Any, name: str) -> Any:
@@ -417,6 +419,8 @@ def _write(machine: Machine, array: Value, key: Value, value: Value, cast: Any) 
         key, value = constant(...), flip(machine, written, flipped)
     data = data_of(machine, target)  # no tensor of this memory counts the write
     assert isinstance(data, TensorValue)
+    if isinstance(value, TensorValue) and share_memory(machine.recorder, data, value):
+        value = native_call(machine, TABLE.clone, [value], {})  # NumPy reads before it writes
     tensor_store(machine, data, key, value)
 
 

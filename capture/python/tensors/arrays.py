@@ -17,8 +17,9 @@ from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Value, constant
 from dynajit.capture.values.tensors import TensorContents, TensorValue
+from dynajit.core.types import symint
 from dynajit.core.types.dtypes import Category
-from dynajit.core.types.value_types import contiguous_strides
+from dynajit.core.types.value_types import Shape, contiguous_strides
 from dynajit.ops.calls.arguments import cast
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import is_row_major
@@ -83,11 +84,30 @@ def order_of(machine: Machine, tensor: TensorValue) -> tuple[int, ...] | None:
     if rank < 2 or _is_in_rows(machine, tensor):
         return tuple(range(rank))
     shape, strides = tensor_type(machine, tensor).shape, strides_of_tensor(machine, tensor)
-    if strides is None or not all(type(size) is int for size in (*shape, *strides)):
+    wide = None if strides is None else by_strides(shape, strides)
+    if wide is None:
         return None
-    wide = [dim for dim, size in enumerate(shape) if size != 1 and strides[dim]]
-    ordered = iter(sorted(wide, key=lambda dim: -strides[dim]))
+    ordered = iter(wide)
     return tuple(next(ordered) if dim in wide else dim for dim in range(rank))
+
+
+def by_strides(shape: Shape, strides: Shape) -> tuple[int, ...] | None:
+    """The dims with more than one place in memory, from the outermost on; of symbolic sizes, in
+    this call. None: it is not known."""
+    found: list[int] = []
+    for dim, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        truths = [symint.decided_comparison("==", size, 1)]
+        truths.append(symint.decided_comparison("==", stride, 0))
+        place = 0
+        for other in found:
+            is_within = symint.decided_comparison("<=", stride, strides[other])
+            truths.append(is_within)
+            place += bool(is_within)
+        if None in truths:
+            return None
+        if not any(truths[:2]):
+            found.insert(place, dim)
+    return tuple(found)
 
 
 def flipped_dims(machine: Machine, value: Any) -> tuple[int, ...]:
