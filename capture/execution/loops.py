@@ -127,7 +127,8 @@ class Watcher:
     Attributes:
         tried: how often the loop of a test was tried, by code object and place.
         refused: how often the arms of a jump were tried in vain, likewise.
-        no_nests: loops that are no nests over single elements, by body and place.
+        no_nests: loops that are no nests over single elements, by body, place, and whether they
+            would be unrolled.
         around: jumps of which an arm is being tried that has a loop in it, likewise.
     """
 
@@ -137,7 +138,7 @@ class Watcher:
         self.count = 0
         self.tried: Counter[tuple[int, int]] = Counter()
         self.refused: Counter[tuple[int, int]] = Counter()
-        self.no_nests: set[tuple[int, int]] = set()
+        self.no_nests: set[tuple[int, int, bool]] = set()
         self.around: set[tuple[int, int]] = set()
 
     @property
@@ -180,7 +181,9 @@ class Watcher:
         if nests.at_loop(executor, frame):
             return True
         self._at_items(executor, frame, iterator)
-        return False
+        watched = self._watched.get((id(frame), frame.index))
+        is_unrolled = watched is not None and watched.frame is frame and watched.turns > PEELED
+        return is_unrolled and nests.at_loop(executor, frame, is_unrolled=True)
 
     def _at_items(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:
         left = items_left(executor, iterator)

@@ -76,8 +76,11 @@ MOST_KEPT: Final = 512
 FEWEST_LEFT: Final = 17
 
 
-def at_loop(executor: "Executor", frame: Frame) -> bool:
+def at_loop(executor: "Executor", frame: Frame, is_unrolled: bool = False) -> bool:
     """The executor is in front of a `FOR_ITER`: perhaps all of its turns are one node.
+
+    Args:
+        is_unrolled: no turn stands for the others: if they are no nest, they are unrolled.
 
     Returns:
         Whether they are; the loop is over then.
@@ -91,7 +94,12 @@ def at_loop(executor: "Executor", frame: Frame) -> bool:
     ends: list[Value] = [constant(state.rest.start), constant(state.rest.stop)]
     if state.stop is not None:
         ends[1] = state.stop
-    loop = Loop(frame.index, len(frame.stack) - 1, (*ends, constant(state.rest.step)))
+    loop = Loop(
+        frame.index,
+        len(frame.stack) - 1,
+        (*ends, constant(state.rest.step)),
+        is_unrolled=is_unrolled,
+    )
     return _is_tried(executor, frame, loop)
 
 
@@ -164,7 +172,7 @@ def _varies(executor: "Executor", value: Any) -> bool:
 
 
 def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
-    place = id(frame.body), frame.index
+    place = id(frame.body), frame.index, loop.is_unrolled
     if place in executor.loops.no_nests or not may_try(executor, frame) or not frame.is_user:
         return False
     if not _may_be_nest(frame, loop):
@@ -222,6 +230,7 @@ class Loop:
         arguments: of the range that it goes over, or the truth that is tested first.
         last: instruction of a `while`; None: it is none.
         function: of those arguments; None: it goes over the only one.
+        is_unrolled: if it is no nest.
     """
 
     head: int
@@ -229,6 +238,7 @@ class Loop:
     arguments: tuple[Value, ...]
     last: int | None = None
     function: Any = range
+    is_unrolled: bool = False
 
 
 class _Nest:
@@ -308,7 +318,15 @@ class _Nest:
             raise NotNest
         is_read = has_parts or bool(_slots(steps, "load") & _slots(steps, "store"))
         most = MOST_COPIED if is_read else MOST_KEPT
-        if any(_is_large(step, most) for step in wholes):
+        if self._loop.is_unrolled and has_parts and not all(map(_is_of_known_size, wholes)):
+            return
+        if (
+            has_elements
+            and self._inputs.largest <= most
+            and not all(map(_is_of_known_size, wholes))
+        ):
+            return
+        if any(_is_large(step, most, self._flow.has_turning) for step in wholes):
             raise NotNest
 
     def _wholes(self) -> list[Step]:
@@ -557,12 +575,20 @@ def _slots(steps: Iterable[Step], operation: str) -> set[int]:
     return found
 
 
-def _is_large(step: Step, most: int) -> bool:
-    """Whether loops of a step have more turns than that, or two have any number of them."""
+def _is_large(step: Step, most: int, is_turning: bool) -> bool:
+    """Whether loops of a step have more turns than that, or two have any number of them, but for
+    those whose numbers differ between turns: no turn stands for the others then."""
     inner = [item for item in step.name.steps if item.operation == "each"]
     counts = [step.operands[0], *(item.operands[0] for item in inner)]
     known = [count for count in counts if isinstance(count, int)]
-    return len(counts) > len(known) + 1 or math.prod(known) > most
+    is_open = not is_turning and len(counts) > len(known) + 1
+    return is_open or math.prod(known) > most
+
+
+def _is_of_known_size(step: Step) -> bool:
+    """Whether it is known how many turns the loops of a step have."""
+    inner = [item for item in step.name.steps if item.operation == "each"]
+    return all(isinstance(item.operands[0], int) for item in (step, *inner))
 
 
 def _way_out(body: Body, index: int) -> Any:

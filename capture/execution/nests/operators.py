@@ -44,6 +44,9 @@ _FOLDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 
+#: How the registers are called that hold numbers that a nest is given.
+GIVEN: Final = "given"
+
 #: Functions of `math` that give ints.
 _TO_WHOLE: Final = ("floor", "ceil", "trunc")
 
@@ -61,6 +64,7 @@ class Operators:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self._count = 0
+        self._fixed: set[Register] = set()
 
     # -- steps
 
@@ -73,7 +77,15 @@ class Operators:
         """Append a step with a result."""
         target = self.register(result)
         self.steps.append(Step(operation, target, operands, **facts))
+        if operation != "load" and all(map(self.is_fixed, operands)):
+            self._fixed.add(target)
         return target
+
+    def is_fixed(self, operand: Any) -> bool:
+        """Whether an operand is known to be the same in all turns: computed of what the nest is
+        given."""
+        is_given = isinstance(operand, Register) and operand.name.startswith(GIVEN)
+        return not isinstance(operand, Register) or is_given or operand in self._fixed
 
     def require(self, truth: Any) -> None:
         """Refuse where a truth is false."""
@@ -600,4 +612,4 @@ FUNCTIONS: Final[dict[str, tuple[str, int, Any]]] = {
 }  # fmt: skip
 
 
-__all__ = ["FUNCTIONS", "MATHEMATICS", "Operators", "bounds_of", "common_dtype"]
+__all__ = ["FUNCTIONS", "GIVEN", "MATHEMATICS", "Operators", "bounds_of", "common_dtype"]
