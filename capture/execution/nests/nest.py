@@ -13,11 +13,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instruction_set import JUMPS
 from dynajit.capture.bytecode.instructions import Body, Instruction
 from dynajit.capture.execution.nests.flow import RETURNED, Exit, Flow
 from dynajit.capture.execution.nests.inputs import Inputs
+from dynajit.capture.execution.nests.iteration import FLAT
 from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
@@ -105,7 +108,8 @@ def at_loop(executor: "Executor", frame: Frame, is_unrolled: bool = False) -> bo
 
 def at_start(executor: "Executor", frame: Frame, instruction: Instruction) -> bool:
     """The executor is in front of a call or of `GET_ITER`: perhaps of `range`, by numbers that
-    vary, or of an array, or of `enumerate` or `zip` of such, for a loop that is a nest.
+    vary, or of an array, or of what else goes over arrays (`iteration.ITERATION`), for a loop that
+    is a nest.
 
     Returns:
         Whether it is; the loop is over then.
@@ -117,19 +121,35 @@ def at_start(executor: "Executor", frame: Frame, instruction: Instruction) -> bo
             return False
         loop = Loop(frame.index + 1, len(frame.stack) - 1, (array,), None, None)
         return _is_tried(executor, frame, loop)
-    count, names = instruction.argument
-    if names or [row.operation for row in following] != ["GET_ITER", "FOR_ITER"]:
+    if [row.operation for row in following] != ["GET_ITER", "FOR_ITER"]:
         return False
-    base = len(frame.stack) - count - 2
-    arguments = tuple(frame.stack[base + 2 :])
+    if instruction.operation == "LOAD_ATTR":
+        array = frame.stack[-1]
+        if instruction.argument != FLAT or not is_array(array):
+            return False
+        loop = Loop(frame.index + 2, len(frame.stack) - 1, (array,), None, FLAT)
+        return _is_tried(executor, frame, loop)
+    if instruction.operation == "CALL":
+        count, names = instruction.argument
+        base = len(frame.stack) - count - 2
+        arguments = tuple(frame.stack[base + 2 :])
+    else:
+        names, base, starred = instruction.argument, len(frame.stack) - 3, frame.stack[-1]
+        if not isinstance(starred, TupleValue):
+            return False
+        arguments = tuple(starred.items)
+    if names:
+        return False
     callee = [value for value in frame.stack[base : base + 2] if value is not None]
     if len(callee) != 1 or not isinstance(callee[0], Known):
         return False
     function = callee[0].object
     if function is range:
         is_open = any(_varies(executor, argument) for argument in arguments)
+    elif function is np.ndindex:
+        is_open = True
     else:
-        is_open = function in (enumerate, zip) and all(
+        is_open = function in (enumerate, zip, np.ndenumerate) and all(
             _has_items(executor, argument) for argument in arguments[:1]
         )
     if not is_open:

@@ -349,12 +349,16 @@ class Operators:
         for item in items:
             if not isinstance(item, Literal) or item.value != item.value:
                 raise NotNest
-            found = self._joined("either", True, found, self.truth(self.compare("==", value, item)))
+            found = self.either(found, self.truth(self.compare("==", value, item)))
         return found
 
     def both(self, a: Any, b: Any) -> Any:
         """Whether two truths hold, which nothing raises that computes them."""
         return self._joined("both", False, a, b)
+
+    def either(self, a: Any, b: Any) -> Any:
+        """Whether one of two truths holds, which nothing raises that computes them."""
+        return self._joined("either", True, a, b)
 
     def _joined(self, operation: str, decides: bool, a: Any, b: Any) -> Any:
         for truth, other in ((a, b), (b, a)):
