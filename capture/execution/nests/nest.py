@@ -145,7 +145,7 @@ def at_start(executor: "Executor", frame: Frame, instruction: Instruction) -> bo
         return False
     function = callee[0].object
     if function is range:
-        is_open = any(_varies(executor, argument) for argument in arguments)
+        is_open = any(_varies(executor, item) or is_array(item) for item in arguments)
     elif function is np.ndindex:
         is_open = True
     else:
