@@ -37,7 +37,6 @@ from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
 from dynajit.ir.nests import Register, Size
 from dynajit.ops.table.op_table import TABLE
-from dynajit.ops.table.scalar import SUFFIX
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -179,7 +178,7 @@ class Inputs:
         machine = self._executor
         tensor = memory_in(machine, value)
         kind = tensor_type(machine, tensor)
-        if kind.dtype.name not in SUFFIX or kind.device != CPU or needs_gradient(machine, tensor):
+        if kind.dtype.name not in DTYPES or kind.device != CPU or needs_gradient(machine, tensor):
             raise NotNest
         is_one = value.cls in (forms.FORMS[np.ndarray], forms.ODD_FORM)
         if not kind.rank:

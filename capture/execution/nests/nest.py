@@ -564,7 +564,7 @@ class _Nest:
 
     def _class_of(self, value: Any) -> Any:
         """The class of a number that the graph can leave; None: it cannot."""
-        if not isinstance(value, Number) or value.dtype in dtypes.UNSIGNED:
+        if not isinstance(value, Number):
             return None
         if not value.is_python:
             return value.dtype.numpy.type

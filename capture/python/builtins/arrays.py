@@ -455,7 +455,8 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
         if view is not None:
             return view
     wanted = place_in_turn(machine, _as_key_of_tensors(machine, key))
-    tensor = tensor_in(machine, array)
+    is_moved = _basic_entries(machine, key) is not None  # views have elements of any dtype
+    tensor = memory_in(machine, array) if is_moved else tensor_in(machine, array)
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})
     entries = key.items if isinstance(key, TupleValue) else (key,)

@@ -18,7 +18,7 @@ from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Value, constant
 from dynajit.capture.values.tensors import TensorContents, TensorValue
 from dynajit.core.types import symint
-from dynajit.core.types.dtypes import Category
+from dynajit.core.types.dtypes import UNSIGNED, Category
 from dynajit.core.types.value_types import Shape, contiguous_strides
 from dynajit.ops.calls.arguments import cast
 from dynajit.ops.table.op_table import TABLE
@@ -44,8 +44,15 @@ def memory_in(machine: Machine, value: Any) -> TensorValue:
 
 
 def tensor_in(machine: Machine, value: Any) -> TensorValue:
-    """The tensor of an array or a number; of one with flipped dims a copy of what it holds now."""
+    """The tensor of an array or a number; of one with flipped dims a copy of what it holds now.
+
+    Raises:
+        GraphBreak: its elements are of a dtype that nests alone compute with.
+    """
     found = memory_in(machine, value)
+    dtype = tensor_type(machine, found).dtype
+    if dtype in UNSIGNED:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"NumPy with an array of {dtype.name}")
     return flip(machine, found, flipped_dims(machine, value))
 
 
@@ -156,7 +163,8 @@ def elements_of(machine: Machine, value: Value) -> TensorValue | None:
         return None
     assert isinstance(value, ObjectValue)
     is_plain = machine.heap[value.identity].written.keys() == {"tensor"}
-    return tensor_in(machine, value) if is_plain else None
+    is_own = tensor_type(machine, memory_in(machine, value)).dtype not in UNSIGNED
+    return tensor_in(machine, value) if is_plain and is_own else None
 
 
 def made_like(machine: Machine, value: Value, tensor: TensorValue) -> Value:
@@ -181,6 +189,8 @@ def selected_number(machine: Machine, truth: Value, a: Value, b: Value) -> Value
         return None
     tensors = [memory_in(machine, value) for value in numbers]
     if tensor_type(machine, tensors[0]).rank or needs_gradient(machine, tensors[1]):
+        return None
+    if tensor_type(machine, tensors[1]).dtype in UNSIGNED:
         return None
     made = native_call(machine, TABLE.where, list(tensors), {})
     assert isinstance(made, TensorValue)
