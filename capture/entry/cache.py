@@ -233,10 +233,12 @@ class FunctionCache:
                 return found  # another thread was faster
             self._drop_dead(compiled)
             if self._is_rarely_met_again(compiled) or self._gives_up():
-                return self._note_plain(compiled)
+                self._note_plain(compiled)
+                return None
             failures = self._failures(compiled, function, arguments)
             if self._meets_new_class(compiled, failures) or self._compiles_in_vain(failures):
-                return self._note_plain(compiled)
+                self._note_plain(compiled)
+                return None
             with seldom():
                 return self._compile(compiled, function, arguments, failures)
 

@@ -21,7 +21,6 @@ from dynajit.ops.functions.arrays.types import (
 from dynajit.ops.functions.shapes.shape import broadcast_to
 from dynajit.ops.table.op_table import TABLE
 
-
 #: What is computed with in nests only.
 _UNSIGNED = [dtype.numpy for dtype in dtypes.UNSIGNED]
 
