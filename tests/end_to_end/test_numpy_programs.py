@@ -368,3 +368,21 @@ def test_parts_of_arrays_of_any_size_are_one_graph(program: Callable[..., Any]) 
         for a, b in zip(plain, found, strict=True):
             assert np.allclose(a, b) and a.strides == b.strides
     assert compiled.report().recompile_count <= 2
+
+
+def relaxed(x: Any, b: Any) -> Any:
+    for _ in range(20):
+        x[1:-1, 1:-1] = (b[1:-1, 1:-1] + x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2]) / 4.5
+        x[0, 1:-1] = -x[1, 1:-1]
+        x[-1, 1:-1] = x[-2, 1:-1]
+        x[1:-1, 0] = x[1:-1, 1]
+    return x
+
+
+def test_short_loops_over_arrays_of_any_size_are_not_unrolled() -> None:
+    compiled = dj.compile(relaxed, fullgraph=True)
+    for number, size in enumerate((9, 7, 12)):
+        x, b = np.random.default_rng(number).normal(size=(2, size, size))
+        assert np.allclose(relaxed(x.copy(), b), compiled(x.copy(), b), rtol=1e-12)
+    assert compiled.report().recompile_count <= 1
+    assert all(len(version.made.graph.calls) < 100 for version in compiled.report().versions)

@@ -455,8 +455,10 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
         if view is not None:
             return view
     wanted = place_in_turn(machine, _as_key_of_tensors(machine, key))
-    is_moved = _basic_entries(machine, key) is not None  # views have elements of any dtype
-    tensor = memory_in(machine, array) if is_moved else tensor_in(machine, array)
+    tensor = memory_in(machine, array)
+    is_own = tensor_type(machine, tensor).dtype not in dtypes.UNSIGNED
+    if is_own or _basic_entries(machine, key) is None:  # views have elements of any dtype
+        tensor = tensor_in(machine, array)
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})
     entries = key.items if isinstance(key, TupleValue) else (key,)

@@ -219,7 +219,8 @@ def computed(a):
     """Each line is left to NumPy, or moves elements."""
     return (
         a + 1, a[::2], a.T * a, a.sum(), a.max(), a >> 3, a // 7, a == 3, a.astype(np.float64),
-        a.astype(np.int64), np.sort(a, axis=None), a.argmax(), a.mean(), np.concatenate([a, a]), a.reshape(-1),
+        a.astype(np.int64), np.sort(a, axis=None), a.argmax(), a.mean(), np.concatenate([a, a]),
+        a.reshape(-1),
         np.where(a > 4, a, 0), a[a > 5], -a, ~a, a[0, 1], float(a[1, 1]), int(a[0, 0]), a.copy(),
         np.zeros_like(a), np.cumsum(a), np.minimum(a, 9), np.stack([a, a]), a.tolist(), a < a.T,
         np.flip(a), a.any(), np.dot(a, a), a / 2, a**2, np.roll(a, 1), np.unique(a), a[[0, 1]],
