@@ -384,5 +384,6 @@ def test_short_loops_over_arrays_of_any_size_are_not_unrolled() -> None:
     for number, size in enumerate((9, 7, 12)):
         x, b = np.random.default_rng(number).normal(size=(2, size, size))
         assert np.allclose(relaxed(x.copy(), b), compiled(x.copy(), b), rtol=1e-12)
-    assert compiled.report().recompile_count <= 1
-    assert all(len(version.made.graph.calls) < 100 for version in compiled.report().versions)
+    assert compiled.report().recompile_count == 1
+    *_, of_any_size = (version.made.graph for version in compiled.report().versions)
+    assert "nest" in str(of_any_size) and len(of_any_size.calls) < 200

@@ -332,19 +332,16 @@ class _Nest:
         wholes = self._wholes()
         if not wholes or self._flow.has_inner:
             return
+        is_open = not all(map(_is_of_known_size, wholes))
+        if self._loop.is_unrolled and is_open:
+            return
         has_elements = any(step.operation in ("load", "store") for step in steps)
         has_parts = self._flow.has_moving or has_elements
         if not has_parts and not self._flow.has_rows:
             raise NotNest
         is_read = has_parts or bool(_slots(steps, "load") & _slots(steps, "store"))
         most = MOST_COPIED if is_read else MOST_KEPT
-        if self._loop.is_unrolled and has_parts and not all(map(_is_of_known_size, wholes)):
-            return
-        if (
-            has_elements
-            and self._inputs.largest <= most
-            and not all(map(_is_of_known_size, wholes))
-        ):
+        if has_elements and is_open and self._inputs.largest <= most:
             return
         if any(_is_large(step, most, self._flow.has_turning) for step in wholes):
             raise NotNest
