@@ -49,6 +49,10 @@ PATIENCE: Final = 8
 VERSIONS_OF_A_CLASS: Final = 2
 #: Compiles of the rest of a function before it is asked whether they pay.
 VERSIONS_OF_A_REST: Final = 8
+#: Calls that ran plainly, since versions are made in vain, before nobody asks any more whether one
+#: fits, and how many of them there are for one that fitted.
+MOST_IN_VAIN: Final = 64
+HITS_WORTH: Final = 8
 #: Recompiles and skips that are kept for reports: a program that needs a version for each of the
 #: classes that it makes does not keep what each was compiled for, for ever.
 MOST_NOTED: Final = 100
@@ -169,6 +173,7 @@ class FunctionCache:
         compile_count: compiles so far, also those that published nothing.
         evicted_count: entries dropped because of the limit.
         skip_count: captures so far that gave nothing to run.
+        plain_count: calls that ran plainly, since versions are made in vain.
     """
 
     name: str
@@ -180,6 +185,7 @@ class FunctionCache:
     compile_count: int = 0
     evicted_count: int = 0
     skip_count: int = 0
+    plain_count: int = 0
     _next_number: int = 0
     _warned: bool = False
     _said_given_up: bool = False
@@ -227,9 +233,11 @@ class FunctionCache:
                 return found  # another thread was faster
             self._drop_dead(compiled)
             if self._is_rarely_met_again(compiled) or self._gives_up():
+                self._note_plain(compiled)
                 return None
             failures = self._failures(compiled, function, arguments)
             if self._meets_new_class(compiled, failures) or self._compiles_in_vain(failures):
+                self._note_plain(compiled)
                 return None
             with seldom():
                 return self._compile(compiled, function, arguments, failures)
@@ -255,7 +263,7 @@ class FunctionCache:
             self.recompiles.clear()
             self.recurring.clear()
             self.skips.clear()
-            self.skip_count = self.evicted_count = 0
+            self.skip_count = self.evicted_count = self.plain_count = 0
             self._said_given_up = False
             self._said_new_class = False
             if self.sizes is not None:
@@ -344,6 +352,14 @@ class FunctionCache:
             self.sizes.note_forced(place)
         elif is_about_a_value(guard.kind, guard.expected):
             self.sizes.churn.note(place, guard.kind is Kind.TYPE_IS, guard.location)
+
+    def _note_plain(self, compiled: Any) -> None:
+        """A call runs plainly, since versions are made in vain. To find that out takes as long as
+        hundreds of lines: after many such calls, and hardly any that fit a version, nobody asks.
+        """
+        self.plain_count += 1
+        if self.plain_count >= MOST_IN_VAIN and compiled.hits * HITS_WORTH < self.plain_count:
+            compiled.disabled = True
 
     def _drop_dead(self, compiled: Any) -> None:
         """Forget versions for objects that have died, but for the last: `_meets_new_class` asks."""

@@ -83,7 +83,7 @@ NEVER: Final = sys.maxsize
 _TESTS: Final = frozenset({"POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "TO_BOOL"})
 
 #: What a loop begins with.
-_STARTS: Final = frozenset({"CALL", "GET_ITER"})
+_STARTS: Final = frozenset({"CALL", "CALL_FUNCTION_EX", "GET_ITER", "LOAD_ATTR"})
 
 #: Frames of the library's own code point at the user's line that called them.
 _LIBRARY: Final = ("dynajit/nn/", "dynajit/ops/", "eager/", "capture/library/")

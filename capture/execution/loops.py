@@ -56,10 +56,12 @@ from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.records import record
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
+from dynajit.core.types.value_types import TensorType
 from dynajit.eager import Tensor
 from dynajit.ir import graph
 from dynajit.ir.autodiff import is_reach_settled
 from dynajit.ir.loops import Loop, append
+from dynajit.ir.node import Node
 from dynajit.ir.refusals import may_refuse
 from dynajit.ops import TABLE
 
@@ -72,6 +74,9 @@ FEWEST_TURNS: Final = 17
 #: So are loops that would give fewer nodes: kernels of many turns run up to ten times as fast as
 #: turns of kernels, and take a second or two to compile.
 FEWEST_NODES: Final = 512
+
+#: For how many nodes one counts whose sizes are symbols: compiling it takes as long.
+OF_SYMBOLS: Final = 4
 
 #: Turns that are captured as they come before one stands for all others.
 PEELED: Final = 2
@@ -130,7 +135,8 @@ class Watcher:
     Attributes:
         tried: how often the loop of a test was tried, by code object and place.
         refused: how often the arms of a jump were tried in vain, likewise.
-        no_nests: loops that are no nests over single elements, by body and place.
+        no_nests: loops that are no nests over single elements, by body, place, and whether they
+            would be unrolled.
         around: jumps of which an arm is being tried that has a loop in it, likewise.
     """
 
@@ -140,7 +146,7 @@ class Watcher:
         self.count = 0
         self.tried: Counter[tuple[int, int]] = Counter()
         self.refused: Counter[tuple[int, int]] = Counter()
-        self.no_nests: set[tuple[int, int]] = set()
+        self.no_nests: set[tuple[int, int, bool]] = set()
         self.around: set[tuple[int, int]] = set()
 
     @property
@@ -183,7 +189,9 @@ class Watcher:
         if nests.at_loop(executor, frame):
             return True
         self._at_items(executor, frame, iterator)
-        return False
+        watched = self._watched.get((id(frame), frame.index))
+        is_unrolled = watched is not None and watched.frame is frame and watched.turns > PEELED
+        return is_unrolled and nests.at_loop(executor, frame, is_unrolled=True)
 
     def _at_items(self, executor: "Executor", frame: Frame, iterator: IteratorValue) -> None:
         left = items_left(executor, iterator)
@@ -196,7 +204,6 @@ class Watcher:
             if left < FEWEST_TURNS:
                 return
             found = Watched(frame, iterator, (), 0, 0, 0)
-        nodes = len(executor.recorder.builder.nodes)
         states = (*found.states, frame.save())[-PEELED:]
         tried = found.tried
         if (
@@ -205,7 +212,8 @@ class Watcher:
             and left >= FEWEST_TURNS - PEELED
             and may_try(executor, frame)
         ):
-            is_large = (nodes - found.nodes) * left >= FEWEST_NODES
+            turn = executor.recorder.builder.nodes[found.nodes :]
+            is_large = sum(map(_weight, turn)) * left >= FEWEST_NODES
             tried += self._try(executor, frame, iterator, found.states[-1], is_large)
         self._watched[key] = Watched(
             frame, iterator, states, found.turns + 1, tried, len(executor.recorder.builder.nodes)
@@ -250,6 +258,12 @@ class Watcher:
 def _is_literal(value: Any) -> bool:
     """Whether a value is a number or a truth of Python's that is the same in all calls."""
     return isinstance(value, Constant) and type(value.value) in (int, float, bool)
+
+
+def _weight(node: Node) -> int:
+    """For how many nodes one counts."""
+    shape = node.type.shape if isinstance(node.type, TensorType) else ()
+    return 1 if all(isinstance(size, int) for size in shape) else OF_SYMBOLS
 
 
 class _Turn(Tried):

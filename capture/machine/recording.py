@@ -846,7 +846,7 @@ class Recorder:
             raise breaks.GraphBreak(
                 breaks.TENSOR_FAILURE, "a tensor on 'meta', which has no elements"
             )
-        if tensor.dtype in dtypes.STORED:
+        if tensor.dtype in dtypes.STORED and not _is_of_array(tensor, source):
             raise breaks.GraphBreak(
                 breaks.TENSOR_FAILURE,
                 f"a tensor of {tensor.dtype}, which graphs do not compute with",
@@ -1042,6 +1042,11 @@ def _is_on_the_stack(source: Source) -> bool:
     """True for what the line in front of a break has computed."""
     root = source.root
     return isinstance(root, sources.Local) and root.name.startswith(".stack")
+
+
+def _is_of_array(tensor: Any, source: Source) -> bool:
+    """Whether a tensor is that of an array of unsigned integers, which nests compute with."""
+    return isinstance(source, sources.TensorOver) and tensor.dtype in dtypes.UNSIGNED
 
 
 def _input_name(source: Source) -> str:

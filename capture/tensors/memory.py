@@ -410,6 +410,12 @@ def _count_for_moved(recorder: "Recorder", steps: tuple[Step, ...]) -> None:
         recorder.heap.write(through[-1], now)
 
 
+def share_memory(recorder: "Recorder", one: TensorValue, other: TensorValue) -> bool:
+    """Whether two tensors are known to be views of one memory."""
+    a, b = recorder.heap[one.identity].memory, recorder.heap[other.identity].memory
+    return bool(a) and a == b
+
+
 def refuse_partial_overlap(
     recorder: "Recorder", written: TensorValue, operand: TensorValue
 ) -> None:

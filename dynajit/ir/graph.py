@@ -28,7 +28,7 @@ from dynajit.ir.node import Argument, Node, NodeKind, mirrors_of, type_of
 from dynajit.ir.sizes import symbol_places
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.table import dispatch
-from dynajit.ops.table.op_table import Op
+from dynajit.ops.table.op_table import Kind, Op
 
 __all__ = ["Argument", "Builder", "Graph", "Node", "NodeKind", "Value", "symbol_places", "type_of"]
 
@@ -162,6 +162,18 @@ def require_computed(dtype: DType, what: str) -> None:
         )
 
 
+def _keeps(op: Op, dtype: DType, arguments: Iterable[Any]) -> bool:
+    """Whether a row gives unsigned integers that it was given, which kernels move as they are, or
+    makes them of nothing, or by a program of its own."""
+    if dtype not in dtypes.UNSIGNED or not (op.kind is Kind.MOVEMENT or dtype in op.takes):
+        return False
+    if op.opaque:
+        return True
+    types = [type_of(argument) for argument in arguments]
+    given = [type.dtype for type in types if isinstance(type, TensorType)]
+    return not given or dtype in given
+
+
 class Builder:
     """Makes nodes. Mutable: nodes are appended; `snapshot`/`restore` undo appended nodes.
 
@@ -225,7 +237,7 @@ class Builder:
         """
         arguments = tuple(a.node if isinstance(a, Value) else a for a in args)
         type = op.infer(*(type_of(a) for a in arguments), **attributes)
-        if isinstance(type, TensorType):
+        if isinstance(type, TensorType) and not _keeps(op, type.dtype, arguments):
             require_computed(type.dtype, op.name)
         node = Node(
             NodeKind.CALL,

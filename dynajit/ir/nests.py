@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from dynajit.core.errors import BoundsError, InternalError
 from dynajit.core.records import record
+from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.table.op_table import FURTHER, REQUIRED, Extern, Kind, Op
@@ -206,6 +207,7 @@ NEST: Final = FURTHER.enter(
         Extern(_array, widens=True, refuses=True),
         variadic=True,
         opaque=True,
+        takes=dtypes.UNSIGNED,
         document="A loop nest over single elements: see `dynajit.ir.nests`.",
     )
 )

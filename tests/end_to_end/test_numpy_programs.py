@@ -335,3 +335,55 @@ def test_what_a_program_calls_its_module_does_not_matter(name: Any) -> None:
     compiled = dj.compile(space["double"], fullgraph=True)
 
     np.testing.assert_array_equal(compiled(np.arange(3.0)), [0.0, 2.0, 4.0])
+
+
+def around(x: Any) -> Any:
+    return (x[:-2, 1:-1] + x[2:, 1:-1] - 4 * x[1:-1, 1:-1], x.T[1:] * 2, x.T[1:] - x[:, 1:].T)
+
+
+def blocks(x: Any) -> Any:
+    three = x[1:, :, None] * x[:-1, None, :]
+    return three, three[:, 1:].sum(axis=0), np.maximum(three, 0.5)
+
+
+def walls(x: Any) -> Any:
+    x[0, 1:-1] = -x[1, 1:-1]
+    x[-1, 1:-1] = x[-2, 1:-1]
+    x[1:-1, 0] = x[1:-1, 1]
+    x[1:, 1:] = x[:-1, :-1]
+    x[:, 2:] += x[:, :-2]
+    return (x,)
+
+
+@pytest.mark.parametrize("program", [around, blocks, walls])
+def test_parts_of_arrays_of_any_size_are_one_graph(program: Callable[..., Any]) -> None:
+    compiled = dj.compile(program, fullgraph=True)
+    for number, size in enumerate((9, 7, 12, 5)):
+        expected = np.random.default_rng(number).normal(size=(size, size))
+        actual = expected.copy()
+
+        plain, found = program(expected), compiled(actual)
+
+        assert np.array_equal(expected, actual)
+        for a, b in zip(plain, found, strict=True):
+            assert np.allclose(a, b) and a.strides == b.strides
+    assert compiled.report().recompile_count <= 2
+
+
+def relaxed(x: Any, b: Any) -> Any:
+    for _ in range(20):
+        x[1:-1, 1:-1] = (b[1:-1, 1:-1] + x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2]) / 4.5
+        x[0, 1:-1] = -x[1, 1:-1]
+        x[-1, 1:-1] = x[-2, 1:-1]
+        x[1:-1, 0] = x[1:-1, 1]
+    return x
+
+
+def test_short_loops_over_arrays_of_any_size_are_not_unrolled() -> None:
+    compiled = dj.compile(relaxed, fullgraph=True)
+    for number, size in enumerate((9, 7, 12)):
+        x, b = np.random.default_rng(number).normal(size=(2, size, size))
+        assert np.allclose(relaxed(x.copy(), b), compiled(x.copy(), b), rtol=1e-12)
+    assert compiled.report().recompile_count == 1
+    *_, of_any_size = (version.made.graph for version in compiled.report().versions)
+    assert "nest" in str(of_any_size) and len(of_any_size.calls) < 200

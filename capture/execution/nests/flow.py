@@ -20,10 +20,11 @@ import numpy as np
 from dynajit.capture._capture import CompiledFunction
 from dynajit.capture.bytecode.instructions import Body, Instruction
 from dynajit.capture.execution.nests.array_calls import CHANGING, ArrayCalls
+from dynajit.capture.execution.nests.bodies import is_of_item, raises, targets
 from dynajit.capture.execution.nests.callees import Callees
 from dynajit.capture.execution.nests.formulas import is_whole, listed
 from dynajit.capture.execution.nests.inputs import Inputs
-from dynajit.capture.execution.nests.iteration import ITERATION
+from dynajit.capture.execution.nests.iteration import FLAT, ITERATION
 from dynajit.capture.execution.nests.operators import FUNCTIONS, MATHEMATICS, Operators
 from dynajit.capture.execution.nests.values import (
     DTYPES,
@@ -32,6 +33,7 @@ from dynajit.capture.execution.nests.values import (
     Elements,
     Formula,
     Given,
+    Grid,
     Group,
     Items,
     Listing,
@@ -187,7 +189,9 @@ class Flow(ArrayCalls):
         self.has_loops = any(item.operation in ("FOR_ITER", "CALL") for item in inner)
         locals = {name: Given(name) for name in self._frame.locals if name in live | stored}
         stack = [None] * self._base
-        if isinstance(given, (Range, Elements)):
+        if isinstance(given, Grid):
+            given = replace(given, is_root=True)
+        elif isinstance(given, (Range, Elements)):
             given = replace(given, is_iterator=True, is_root=True)
         own = [] if given is None else [given]
         first = Activation(self._frame, locals, [*stack, *own], self._head)
@@ -304,7 +308,7 @@ class Flow(ArrayCalls):
         has_root = (
             self._last is None
             and len(top.stack) > self._base
-            and isinstance(top.stack[self._base], (Range, Elements))
+            and isinstance(top.stack[self._base], (Range, Elements, Grid))
         )
         if has_root and top.stack[self._base].is_root:
             return False
@@ -336,7 +340,7 @@ class Flow(ArrayCalls):
             if not is_first and self._is_target(top):
                 self._goto(state)
                 return
-            if _raises(top.body, top.index):
+            if raises(top.body, top.index):
                 self.steps.append(Step("refuse"))
                 return
             is_first = False
@@ -351,7 +355,7 @@ class Flow(ArrayCalls):
                 return
 
     def _is_target(self, activation: Activation) -> bool:
-        return activation.index in _targets(activation.body)
+        return activation.index in targets(activation.body)
 
     def _load_const(self, state: State, instruction: Instruction) -> None:
         state[-1].stack.append(_literal(instruction.argument))
@@ -366,11 +370,10 @@ class Flow(ArrayCalls):
 
     def _store_fast(self, state: State, instruction: Instruction) -> None:
         top = state[-1]
-        previous = top.body[top.index - 2].operation
         value = self._computed(top.stack.pop())
         if len(state) == 1 and self._is_own(instruction.argument, value):
             value = Given(instruction.argument)
-        top.locals[instruction.argument] = _kept(value, previous == "FOR_ITER")
+        top.locals[instruction.argument] = _kept(value, is_of_item(top.body, top.index - 1))
 
     def _is_own(self, name: str, value: Any) -> bool:
         """Whether a value is what a local of the frame holds in front of the nest."""
@@ -541,6 +544,8 @@ class Flow(ArrayCalls):
                 return found
             case "T":
                 return self.transposed(self._computed(target))
+            case "flat":
+                return self.over(FLAT, (self._computed(target),))
             case "dtype":
                 return self._outer.setdefault(target.dtype, Outer(Known(target.dtype.numpy)))
         raise NotNest
@@ -609,9 +614,34 @@ class Flow(ArrayCalls):
         if isinstance(truth, Literal):
             self.steps.append(Step("goto", name=inside))
             return True
-        outside = self._apart(over, is_root)
+        if isinstance(found, Grid):
+            outside = self._behind(found, len(found.at) - 1, over, instruction.index)
+        else:
+            outside = self._apart(over, is_root)
         self.steps.append(Step("branch", operands=(truth.operand,), name=(inside, outside)))
         return True
+
+    def _behind(self, found: Grid, dim: int, over: State, head: int) -> int:
+        """A block of its own that goes on behind the last index along a dim: at the head of the
+        loop with the next index of the dim before, or behind the loop.
+
+        Args:
+            over: the state behind the loop.
+            head: its `FOR_ITER`.
+        """
+        if not dim:
+            return self._apart(over, found.is_root)
+        own, block = self.steps, self._block
+        number = self._new_block()
+        self._block, self.steps = number, self.blocks[number]
+        following, truth = self.next_row(found, dim)
+        again = [activation.copy() for activation in over]
+        again[-1].stack.append(following)
+        again[-1].index = head
+        sides = self._apart(again), self._behind(found, dim - 1, over, head)
+        self.steps.append(Step("branch", operands=(truth.operand,), name=sides))
+        self._block, self.steps = block, own
+        return number
 
     # -- calls
 
@@ -652,15 +682,22 @@ class Flow(ArrayCalls):
         stack.append(self._called(target, arguments))
         return False
 
+    def _call_starred(self, state: State, instruction: Instruction) -> bool:
+        """`f(*tuple)`."""
+        stack = state[-1].stack
+        if instruction.argument or not isinstance(stack[-1], Group):
+            raise NotNest
+        items = stack.pop().items
+        stack += items
+        return self._call(state, replace(instruction, argument=(len(items), ())))
+
     def _called(self, target: Any, arguments: list[Any]) -> Any:
         """What a function gives that Python or NumPy has."""
         if type(target) not in _CALLED:
             raise NotNest
         name = target.__name__
-        if target is builtins.range:
-            return self.range_of(arguments)
         if id(target) in ITERATION:
-            return ITERATION[id(target)](arguments)
+            return self.over(target, arguments)
         if target is builtins.len and len(arguments) == 1:
             (array,) = arguments
             if is_whole(array):
@@ -794,7 +831,7 @@ def _kept(value: Any, is_counter: bool) -> Any:
 
 
 #: What no variable holds.
-_PASSING: Final = (Range, Elements, Items, Formula, Listing, Method)
+_PASSING: Final = (Range, Elements, Grid, Items, Formula, Listing, Method)
 
 
 def _is_module(value: Outer) -> bool:
@@ -812,41 +849,6 @@ def _at_once(steps: Any) -> Any:
     except StopIteration as end:
         return end.value
     raise NotNest
-
-
-def _targets(body: Body) -> frozenset[int]:
-    """Where jumps lead."""
-    found = _TARGETS.get(body)
-    if found is None:
-        found = frozenset(
-            successor
-            for index in range(len(body))
-            for successor in body.successors(index)
-            if successor != index + 1
-        )
-        if len(_TARGETS) > _MOST_BODIES:
-            _TARGETS.clear()
-        _TARGETS[body] = found
-    return found
-
-
-_MOST_BODIES: Final = 100
-_TARGETS: Final[dict[Body, frozenset[int]]] = {}
-
-_QUIET: Final = frozenset(
-    ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_COMMON_CONSTANT", "PUSH_NULL", "CALL",
-     "LOAD_ATTR", "LOAD_METHOD", "BINARY_OP", "BUILD_STRING", "FORMAT_VALUE", "CONVERT_VALUE",
-     "BUILD_TUPLE", "BINARY_SUBSCR")
-)  # fmt: skip
-
-
-def _raises(body: Body, index: int) -> bool:
-    """Whether instructions do nothing but raise an exception, from one on."""
-    first = body[index]
-    is_start = first.operation in ("LOAD_GLOBAL", "LOAD_COMMON_CONSTANT", "PUSH_NULL")
-    while is_start and index < len(body) and body[index].operation in _QUIET:
-        index += 1
-    return is_start and index < len(body) and body[index].operation == "RAISE_VARARGS"
 
 
 #: Classes of what is called and is no function of the program's.
@@ -900,6 +902,7 @@ _HANDLERS: Final[dict[str, _Handler]] = {
     "GET_ITER": Flow._get_iter,
     "FOR_ITER": Flow._for_iter,
     "CALL": Flow._call,
+    "CALL_FUNCTION_EX": Flow._call_starred,
     "RETURN_VALUE": Flow._return,
 }  # fmt: skip
 

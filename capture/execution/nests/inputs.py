@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynajit.capture.execution.nests.operators import GIVEN
 from dynajit.capture.execution.nests.values import (
     DTYPES,
     PYTHON_DTYPES,
@@ -32,10 +33,10 @@ from dynajit.capture.values.tensors import TensorValue
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import DType
+from dynajit.core.types.value_types import numel
 from dynajit.ir import graph
 from dynajit.ir.nests import Register, Size
 from dynajit.ops.table.op_table import TABLE
-from dynajit.ops.table.scalar import SUFFIX
 
 if TYPE_CHECKING:
     from dynajit.capture.execution.executor import Executor
@@ -70,6 +71,14 @@ class Inputs:
         found = [value for _, value in self._converted.values()]
         numbers = [value for value in found if isinstance(value, Number)]
         return bool(self.arrays) or not all(number.is_python for number in numbers)
+
+    @property
+    def largest(self) -> int:
+        """Elements of the largest array, in the present call."""
+        shapes = [
+            tensor_type(self._executor, tensor).shape for _, _, tensor in self.arrays.values()
+        ]
+        return max((self._recorder.sizes.hint(numel(shape)) for shape in shapes), default=0)
 
     def share(self, slot: int, other: int) -> bool:
         """Whether two operands may share memory."""
@@ -160,7 +169,7 @@ class Inputs:
         """The register of an operand without dims."""
         self.operands.append(held)
         slot = len(self.operands) - 1
-        register = Register(f"given{slot}", dtype)
+        register = Register(f"{GIVEN}{slot}", dtype)
         self.numbers.append((slot, register))
         return register
 
@@ -169,7 +178,7 @@ class Inputs:
         machine = self._executor
         tensor = memory_in(machine, value)
         kind = tensor_type(machine, tensor)
-        if kind.dtype.name not in SUFFIX or kind.device != CPU or needs_gradient(machine, tensor):
+        if kind.dtype.name not in DTYPES or kind.device != CPU or needs_gradient(machine, tensor):
             raise NotNest
         is_one = value.cls in (forms.FORMS[np.ndarray], forms.ODD_FORM)
         if not kind.rank:

@@ -1,8 +1,10 @@
-"""What loops within a nest go over: ranges, arrays, tuples, and `enumerate` and `zip` of them.
+"""What loops within a nest go over: ranges, arrays, tuples, and `enumerate` and `zip` of them; all
+indices of a shape (`numpy.ndindex`, `numpy.ndenumerate`), and all elements of an array (`flat`).
 
 Contract: `Iteration.has_next` and `next_of` are one turn's `FOR_ITER`. How many items an array or a
 range has left is computed by the launch; those of a tuple are known, and so each has a turn of its
-own in the program.
+own in the program. The indices of a shape are loops within each other: `next_row` leads from the
+end of a dim to the next index of the dim before.
 """
 
 import builtins
@@ -10,11 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from dynajit.capture.execution.nests.values import (
     LARGEST_SMALL,
     SMALL,
     Array,
     Elements,
+    Grid,
     Group,
     Items,
     Literal,
@@ -24,10 +29,16 @@ from dynajit.capture.execution.nests.values import (
     as_number,
     extent_of,
 )
-from dynajit.capture.execution.nests.views import Views
+from dynajit.capture.execution.nests.views import ZERO, Views
 from dynajit.core.types import dtypes
 
-Iterable: TypeAlias = Range | Elements | Items
+Iterable: TypeAlias = Range | Elements | Grid | Items
+
+#: Dims of a shape whose indices are gone over: each is a loop.
+MOST_DIMS: Final = 8
+
+#: An attribute of arrays, in place of a function: an iterator over all elements.
+FLAT: Final = "flat"
 
 
 class Iteration(Views):
@@ -43,9 +54,9 @@ class Iteration(Views):
             return Items(value.items)
         if isinstance(value, Array) and value.sizes:
             value = self.over(None, (value,))
-        if not isinstance(value, (Range, Elements, Items)):
+        if not isinstance(value, (Range, Elements, Grid, Items)):
             raise NotNest
-        return value if isinstance(value, Items) else replace(value, is_iterator=True)
+        return value if isinstance(value, (Grid, Items)) else replace(value, is_iterator=True)
 
     def over(self, function: Any, arguments: Sequence[Any]) -> Iterable:
         """What a loop goes over: an array, where there is no function, or what one gives of some.
@@ -56,9 +67,54 @@ class Iteration(Views):
         if function is None:
             (array,) = arguments
             return Elements(as_number(Literal(0)), (_with_dims(array),))
-        if function is builtins.range:
-            return self.range_of(arguments)
-        return ITERATION[id(function)](arguments)
+        if function is FLAT:
+            (array,) = arguments
+            return replace(self.grid_of_array((array,)), has_indices=False)
+        return ITERATION[id(function)](self, arguments)
+
+    def grid_of_array(self, arguments: Sequence[Any]) -> Grid:
+        """`numpy.ndenumerate(array)`."""
+        if len(arguments) != 1:
+            raise NotNest
+        array = _with_dims(arguments[0])
+        return replace(self._grid(array.sizes), array=array)
+
+    def grid_of_shape(self, arguments: Sequence[Any]) -> Grid:
+        """`numpy.ndindex(*shape)`, or of one tuple."""
+        first = arguments[0] if len(arguments) == 1 else None
+        sizes = [*map(self._end_of_range, first.items if isinstance(first, Group) else arguments)]
+        if not sizes:
+            raise NotNest
+        for size in sizes:
+            if isinstance(size, Number):
+                self.require_compared("ge", dtypes.int64, size.operand, 0)
+            elif size.value < 0:
+                raise NotNest
+        return self._grid(tuple(sizes))
+
+    def _grid(self, sizes: tuple[Any, ...]) -> Grid:
+        """All indices: where there are none, each dim is at its end."""
+        if len(sizes) > MOST_DIMS:
+            raise NotNest
+        is_empty: Any = Literal(False)
+        for size in sizes:
+            is_empty = self.either(is_empty, self.compare("==", size, ZERO))
+        if isinstance(is_empty, Literal):
+            starts = [as_number(size if is_empty.value else ZERO) for size in sizes]
+        else:
+            ends = map(as_number, sizes)
+            starts = [self.selected(is_empty.operand, end, as_number(ZERO)) for end in ends]
+        return Grid(tuple(replace(start, extent=SMALL) for start in starts), sizes)
+
+    def next_row(self, found: Grid, dim: int) -> tuple[Grid, Any]:
+        """Behind the last index along a dim and those after it: the first ones, of the next index
+        of the dim before, and whether there is one."""
+        at = found.at[dim - 1]
+        after = self.int_step("add", at, Literal(1))
+        following = replace(after, extent=SMALL)
+        rest = tuple(as_number(ZERO) for _ in found.at[dim:])
+        made = replace(found, at=(*found.at[: dim - 1], following, *rest))
+        return made, self.compare("<", following, found.sizes[dim - 1])
 
     def range_of(self, arguments: Sequence[Any]) -> Range:
         """`range(*arguments)`."""
@@ -96,6 +152,8 @@ class Iteration(Views):
         """
         if isinstance(found, Items):
             return Literal(bool(found.items))
+        if isinstance(found, Grid):
+            return self.compare("<", found.at[-1], found.sizes[-1])
         if not isinstance(found, (Range, Elements)) or not found.is_iterator:
             raise NotNest
         if isinstance(found, Range):
@@ -116,6 +174,8 @@ class Iteration(Views):
         """The iterator behind its next item, and the item."""
         if isinstance(found, Items):
             return [Items(found.items[1:]), found.items[0]]
+        if isinstance(found, Grid):
+            return self._next_of_grid(found)
         if isinstance(found, Range):
             item = replace(as_number(found.start), extent=SMALL)
             step = as_number(found.step)
@@ -131,8 +191,18 @@ class Iteration(Views):
         after = self.emit("add", dtypes.int64, at.operand, 1, dtype=dtypes.int64)
         return [replace(found, at=Number(after, dtypes.int64, True, SMALL)), given]
 
+    def _next_of_grid(self, found: Grid) -> list[Any]:
+        last = as_number(found.at[-1])
+        after = self.emit("add", dtypes.int64, last.operand, 1, dtype=dtypes.int64)
+        following = Number(after, dtypes.int64, True, SMALL)
+        item: Any = Group(found.at)
+        if found.array is not None:
+            element = self.element(found.array, found.at)
+            item = Group((item, element)) if found.has_indices else element
+        return [replace(found, at=(*found.at[:-1], following)), item]
 
-def _enumerated(arguments: Sequence[Any]) -> Iterable:
+
+def _enumerated(nest: Iteration, arguments: Sequence[Any]) -> Iterable:
     if len(arguments) not in (1, 2):
         raise NotNest
     first = arguments[1] if len(arguments) == 2 else Literal(0)
@@ -150,7 +220,7 @@ def _enumerated(arguments: Sequence[Any]) -> Iterable:
     return Elements(as_number(Literal(0)), (_with_dims(inner),), first.value)
 
 
-def _zipped(arguments: Sequence[Any]) -> Iterable:
+def _zipped(nest: Iteration, arguments: Sequence[Any]) -> Iterable:
     if not arguments:
         raise NotNest
     if all(isinstance(argument, Group) for argument in arguments):
@@ -166,10 +236,13 @@ def _with_dims(value: Any) -> Array:
 
 
 # By id: a class may hash by code of the program's.
-ITERATION: Final[dict[int, Callable[[Sequence[Any]], Iterable]]] = {
+ITERATION: Final[dict[int, Callable[[Iteration, Sequence[Any]], Iterable]]] = {
+    id(builtins.range): Iteration.range_of,
     id(builtins.enumerate): _enumerated,
     id(builtins.zip): _zipped,
+    id(np.ndindex): Iteration.grid_of_shape,
+    id(np.ndenumerate): Iteration.grid_of_array,
 }
 
 
-__all__ = ["ITERATION", "Iterable", "Iteration"]
+__all__ = ["FLAT", "ITERATION", "Iterable", "Iteration"]

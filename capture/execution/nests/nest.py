@@ -13,11 +13,14 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from dynajit.capture.breaks import GraphBreak, SkipFrame
 from dynajit.capture.bytecode.instruction_set import JUMPS
 from dynajit.capture.bytecode.instructions import Body, Instruction
 from dynajit.capture.execution.nests.flow import RETURNED, Exit, Flow
 from dynajit.capture.execution.nests.inputs import Inputs
+from dynajit.capture.execution.nests.iteration import FLAT
 from dynajit.capture.execution.nests.values import (
     LARGEST_MEDIUM,
     PYTHON_DTYPES,
@@ -76,8 +79,11 @@ MOST_KEPT: Final = 512
 FEWEST_LEFT: Final = 17
 
 
-def at_loop(executor: "Executor", frame: Frame) -> bool:
+def at_loop(executor: "Executor", frame: Frame, is_unrolled: bool = False) -> bool:
     """The executor is in front of a `FOR_ITER`: perhaps all of its turns are one node.
+
+    Args:
+        is_unrolled: no turn stands for the others: if they are no nest, they are unrolled.
 
     Returns:
         Whether they are; the loop is over then.
@@ -91,13 +97,19 @@ def at_loop(executor: "Executor", frame: Frame) -> bool:
     ends: list[Value] = [constant(state.rest.start), constant(state.rest.stop)]
     if state.stop is not None:
         ends[1] = state.stop
-    loop = Loop(frame.index, len(frame.stack) - 1, (*ends, constant(state.rest.step)))
+    loop = Loop(
+        frame.index,
+        len(frame.stack) - 1,
+        (*ends, constant(state.rest.step)),
+        is_unrolled=is_unrolled,
+    )
     return _is_tried(executor, frame, loop)
 
 
 def at_start(executor: "Executor", frame: Frame, instruction: Instruction) -> bool:
     """The executor is in front of a call or of `GET_ITER`: perhaps of `range`, by numbers that
-    vary, or of an array, or of `enumerate` or `zip` of such, for a loop that is a nest.
+    vary, or of an array, or of what else goes over arrays (`iteration.ITERATION`), for a loop that
+    is a nest.
 
     Returns:
         Whether it is; the loop is over then.
@@ -109,19 +121,35 @@ def at_start(executor: "Executor", frame: Frame, instruction: Instruction) -> bo
             return False
         loop = Loop(frame.index + 1, len(frame.stack) - 1, (array,), None, None)
         return _is_tried(executor, frame, loop)
-    count, names = instruction.argument
-    if names or [row.operation for row in following] != ["GET_ITER", "FOR_ITER"]:
+    if [row.operation for row in following] != ["GET_ITER", "FOR_ITER"]:
         return False
-    base = len(frame.stack) - count - 2
-    arguments = tuple(frame.stack[base + 2 :])
+    if instruction.operation == "LOAD_ATTR":
+        array = frame.stack[-1]
+        if instruction.argument != FLAT or not is_array(array):
+            return False
+        loop = Loop(frame.index + 2, len(frame.stack) - 1, (array,), None, FLAT)
+        return _is_tried(executor, frame, loop)
+    if instruction.operation == "CALL":
+        count, names = instruction.argument
+        base = len(frame.stack) - count - 2
+        arguments = tuple(frame.stack[base + 2 :])
+    else:
+        names, base, starred = instruction.argument, len(frame.stack) - 3, frame.stack[-1]
+        if not isinstance(starred, TupleValue):
+            return False
+        arguments = tuple(starred.items)
+    if names:
+        return False
     callee = [value for value in frame.stack[base : base + 2] if value is not None]
     if len(callee) != 1 or not isinstance(callee[0], Known):
         return False
     function = callee[0].object
     if function is range:
-        is_open = any(_varies(executor, argument) for argument in arguments)
+        is_open = any(_varies(executor, item) or is_array(item) for item in arguments)
+    elif function is np.ndindex:
+        is_open = True
     else:
-        is_open = function in (enumerate, zip) and all(
+        is_open = function in (enumerate, zip, np.ndenumerate) and all(
             _has_items(executor, argument) for argument in arguments[:1]
         )
     if not is_open:
@@ -164,7 +192,7 @@ def _varies(executor: "Executor", value: Any) -> bool:
 
 
 def _is_tried(executor: "Executor", frame: Frame, loop: "Loop") -> bool:
-    place = id(frame.body), frame.index
+    place = id(frame.body), frame.index, loop.is_unrolled
     if place in executor.loops.no_nests or not may_try(executor, frame) or not frame.is_user:
         return False
     if not _may_be_nest(frame, loop):
@@ -222,6 +250,7 @@ class Loop:
         arguments: of the range that it goes over, or the truth that is tested first.
         last: instruction of a `while`; None: it is none.
         function: of those arguments; None: it goes over the only one.
+        is_unrolled: if it is no nest.
     """
 
     head: int
@@ -229,6 +258,7 @@ class Loop:
     arguments: tuple[Value, ...]
     last: int | None = None
     function: Any = range
+    is_unrolled: bool = False
 
 
 class _Nest:
@@ -302,13 +332,18 @@ class _Nest:
         wholes = self._wholes()
         if not wholes or self._flow.has_inner:
             return
+        is_open = not all(map(_is_of_known_size, wholes))
+        if self._loop.is_unrolled and is_open:
+            return
         has_elements = any(step.operation in ("load", "store") for step in steps)
         has_parts = self._flow.has_moving or has_elements
         if not has_parts and not self._flow.has_rows:
             raise NotNest
         is_read = has_parts or bool(_slots(steps, "load") & _slots(steps, "store"))
         most = MOST_COPIED if is_read else MOST_KEPT
-        if any(_is_large(step, most) for step in wholes):
+        if has_elements and is_open and self._inputs.largest <= most:
+            return
+        if any(_is_large(step, most, self._flow.has_turning) for step in wholes):
             raise NotNest
 
     def _wholes(self) -> list[Step]:
@@ -337,7 +372,8 @@ class _Nest:
     def _left(self, live: Sequence[str]) -> tuple[Exit, list[str]]:
         """The end that is served, and which variables are results; other ends refuse.
 
-        An end that has set the most variables is that of most calls: others are of no turn.
+        An end that has set the most variables is that of most calls, and among such the one with
+        the most numbers of arrays: others are of no turn, or of turns that chose none.
         """
         if len({_arrays_of(exit) for exit in self._flow.exits}) > 1:
             raise NotNest
@@ -346,11 +382,14 @@ class _Nest:
             for exit in self._flow.exits
         }
         most = max(map(len, changed.values()))
-        for exit, names in changed.items():
-            is_served = all(self._class_of(exit.locals.get(name)) for name in names)
-            if is_served and len(names) == most:
-                return exit, names
-        raise Returns
+        served = [
+            (exit, names)
+            for exit, names in changed.items()
+            if len(names) == most and all(self._class_of(exit.locals.get(name)) for name in names)
+        ]
+        if not served:
+            raise Returns
+        return max(served, key=lambda found: _count_of_numpy(found[0], found[1]))
 
     def _check_left(self, results: Sequence[str]) -> None:
         """
@@ -522,7 +561,7 @@ class _Nest:
 
     def _class_of(self, value: Any) -> Any:
         """The class of a number that the graph can leave; None: it cannot."""
-        if not isinstance(value, Number) or value.dtype in dtypes.UNSIGNED:
+        if not isinstance(value, Number):
             return None
         if not value.is_python:
             return value.dtype.numpy.type
@@ -537,6 +576,11 @@ class _Nest:
         return new_array(self._executor, tensor, kind)
 
 
+def _count_of_numpy(exit: Exit, names: Iterable[str]) -> int:
+    """How many variables are numbers of NumPy's."""
+    return sum(not exit.locals[name].is_python for name in names)
+
+
 def _slots(steps: Iterable[Step], operation: str) -> set[int]:
     """Arrays of which steps, and those within them, load or store elements."""
     found: set[int] = set()
@@ -548,12 +592,20 @@ def _slots(steps: Iterable[Step], operation: str) -> set[int]:
     return found
 
 
-def _is_large(step: Step, most: int) -> bool:
-    """Whether loops of a step have more turns than that, or two have any number of them."""
+def _is_large(step: Step, most: int, is_turning: bool) -> bool:
+    """Whether loops of a step have more turns than that, or two have any number of them, but for
+    those whose numbers differ between turns: no turn stands for the others then."""
     inner = [item for item in step.name.steps if item.operation == "each"]
     counts = [step.operands[0], *(item.operands[0] for item in inner)]
     known = [count for count in counts if isinstance(count, int)]
-    return len(counts) > len(known) + 1 or math.prod(known) > most
+    is_open = not is_turning and len(counts) > len(known) + 1
+    return is_open or math.prod(known) > most
+
+
+def _is_of_known_size(step: Step) -> bool:
+    """Whether it is known how many turns the loops of a step have."""
+    inner = [item for item in step.name.steps if item.operation == "each"]
+    return all(isinstance(item.operands[0], int) for item in (step, *inner))
 
 
 def _way_out(body: Body, index: int) -> Any:

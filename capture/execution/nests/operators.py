@@ -44,6 +44,9 @@ _FOLDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 
+#: How the registers are called that hold numbers that a nest is given.
+GIVEN: Final = "given"
+
 #: Functions of `math` that give ints.
 _TO_WHOLE: Final = ("floor", "ceil", "trunc")
 
@@ -61,6 +64,7 @@ class Operators:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self._count = 0
+        self._fixed: set[Register] = set()
 
     # -- steps
 
@@ -73,7 +77,15 @@ class Operators:
         """Append a step with a result."""
         target = self.register(result)
         self.steps.append(Step(operation, target, operands, **facts))
+        if operation != "load" and all(map(self.is_fixed, operands)):
+            self._fixed.add(target)
         return target
+
+    def is_fixed(self, operand: Any) -> bool:
+        """Whether an operand is known to be the same in all turns: computed of what the nest is
+        given."""
+        is_given = isinstance(operand, Register) and operand.name.startswith(GIVEN)
+        return not isinstance(operand, Register) or is_given or operand in self._fixed
 
     def require(self, truth: Any) -> None:
         """Refuse where a truth is false."""
@@ -337,12 +349,16 @@ class Operators:
         for item in items:
             if not isinstance(item, Literal) or item.value != item.value:
                 raise NotNest
-            found = self._joined("either", True, found, self.truth(self.compare("==", value, item)))
+            found = self.either(found, self.truth(self.compare("==", value, item)))
         return found
 
     def both(self, a: Any, b: Any) -> Any:
         """Whether two truths hold, which nothing raises that computes them."""
         return self._joined("both", False, a, b)
+
+    def either(self, a: Any, b: Any) -> Any:
+        """Whether one of two truths holds, which nothing raises that computes them."""
+        return self._joined("either", True, a, b)
 
     def _joined(self, operation: str, decides: bool, a: Any, b: Any) -> Any:
         for truth, other in ((a, b), (b, a)):
@@ -561,6 +577,17 @@ MATHEMATICS: Final[dict[str, tuple[str, int, tuple[tuple[str, float], ...], bool
     "atan": ("atan", 1, (), False),
     "atan2": ("atan2", 2, (), False),
     "tanh": ("tanh", 1, (), False),
+    "sinh": ("sinh", 1, (), True),
+    "cosh": ("cosh", 1, (), True),
+    "asinh": ("asinh", 1, (), False),
+    "acosh": ("acosh", 1, (("ge", 1.0),), False),
+    "atanh": ("atanh", 1, (("gt", -1.0), ("lt", 1.0)), False),
+    "expm1": ("expm1", 1, (), True),
+    "exp2": ("exp2", 1, (), True),
+    "erf": ("erf", 1, (), False),
+    "erfc": ("erfc", 1, (), False),
+    "pow": ("pow", 2, (("gt", 0.0),), True),
+    "fmod": ("fmod", 2, _NOT_INFINITE, True),
     "fabs": ("abs", 1, (), False),
     "floor": ("floor", 1, (), True),
     "ceil": ("ceil", 1, (), True),
@@ -600,4 +627,4 @@ FUNCTIONS: Final[dict[str, tuple[str, int, Any]]] = {
 }  # fmt: skip
 
 
-__all__ = ["FUNCTIONS", "MATHEMATICS", "Operators", "bounds_of", "common_dtype"]
+__all__ = ["FUNCTIONS", "GIVEN", "MATHEMATICS", "Operators", "bounds_of", "common_dtype"]

@@ -343,7 +343,7 @@ class Reductions(Formulas):
         return found
 
     def _check_costs(self, sizes: Sequence[Whole]) -> None:
-        if len(sizes) < 3:
+        if len(sizes) < 3 or any(isinstance(n, Literal) and n.value == 1 for n in sizes):
             return
         known = [size.value for size in sizes if isinstance(size, Literal)]
         if len(known) < len(sizes) or math.prod(known) > MOST_PRODUCTS:

@@ -186,6 +186,25 @@ class Elements:
 
 
 @record(eq=False)
+class Grid:
+    """The iterator over all indices of a shape, the last one first, or over an array's elements.
+
+    Args:
+        at: the indices that come next, of which the last may be at the end of its dim.
+        sizes: of the dims.
+        array: whose elements come along; None: there are indices only.
+        has_indices: items have the indices, as a tuple.
+        is_root: it is the iterator of the whole nest.
+    """
+
+    at: tuple["Literal | Number", ...]
+    sizes: tuple["Literal | Number", ...]
+    array: Array | None = None
+    has_indices: bool = True
+    is_root: bool = False
+
+
+@record(eq=False)
 class Items:
     """The iterator over a tuple.
 
@@ -211,7 +230,18 @@ class Given:
 
 
 NestValue: TypeAlias = (
-    Literal | Number | Array | Slice | Group | Range | Elements | Items | Outer | Given | None
+    Literal
+    | Number
+    | Array
+    | Slice
+    | Group
+    | Range
+    | Elements
+    | Grid
+    | Items
+    | Outer
+    | Given
+    | None
 )  # None: an empty slot of the stack
 
 
@@ -248,6 +278,9 @@ def key_of(value: Any) -> Any:
                 value.is_iterator,
                 value.is_root,
             )
+        case Grid():
+            at, sizes = tuple(map(key_of, value.at)), tuple(map(_key_of_size, value.sizes))
+            return "grid", at, sizes, key_of(value.array), value.has_indices, value.is_root
         case Outer():
             return "outer", id(value.value)
         case Given():
@@ -285,6 +318,9 @@ def numbers_in(value: Any) -> Iterator[Number]:
             yield from _numbers_of((value.start, value.stop, value.step))
         case Elements():
             yield from _numbers_of((value.at, *value.arrays))
+        case Grid():
+            varying = (size for size in value.sizes if not _is_given(size))
+            yield from _numbers_of((*value.at, *varying, value.array))
 
 
 def _numbers_of(values: tuple[Any, ...]) -> Iterator[Number]:
@@ -312,6 +348,10 @@ def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
         case Elements():
             at, *arrays = _with((value.at, *value.arrays), numbers)
             return replace(value, at=at, arrays=tuple(arrays))
+        case Grid():
+            ats = _with(value.at, numbers)
+            sizes = tuple(s if _is_given(s) else with_numbers(s, numbers) for s in value.sizes)
+            return replace(value, at=ats, sizes=sizes, array=with_numbers(value.array, numbers))
     return value
 
 
@@ -371,6 +411,7 @@ __all__ = [
     "Elements",
     "Formula",
     "Given",
+    "Grid",
     "Group",
     "Items",
     "Listing",

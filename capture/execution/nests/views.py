@@ -38,13 +38,14 @@ class Views(Operators):
     """See the module's text. Mutable: steps are appended.
 
     Attributes:
-        has_moving: there is a slice whose bounds may differ between turns.
+        has_moving: there is a slice whose bounds are computed.
+        has_turning: there is one whose bounds may differ between turns.
         has_rows: turns write to rows, which may be others in other turns.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.has_moving = self.has_rows = False
+        self.has_moving = self.has_turning = self.has_rows = False
         self._memo: dict[int, tuple[list[Step], dict[Any, Number]]] = {}
 
     # -- ints
@@ -210,6 +211,7 @@ class Views(Operators):
         """A bound of a slice, counted from the front and cut to what there is."""
         given = self.as_int(bound)
         self.has_moving |= isinstance(given, Number)
+        self.has_turning |= isinstance(given, Number) and not self.is_fixed(given.operand)
         if isinstance(given, Literal):
             if not given.value and low is ZERO:
                 return ZERO

@@ -23,6 +23,7 @@ from dynajit.capture.python.builtins import chosen as masks
 from dynajit.capture.python.builtins.table import SPECIAL, special
 from dynajit.capture.python.contents import list_items, new_list
 from dynajit.capture.python.tensors.arrays import (
+    by_strides,
     flip,
     flipped_dims,
     is_absent,
@@ -44,6 +45,7 @@ from dynajit.capture.python.tensors.counts import as_float_of, as_index, is_coun
 from dynajit.capture.python.tensors.facts import needs_gradient, tensor_type
 from dynajit.capture.python.tensors.mutation import tensor_store
 from dynajit.capture.python.tensors.native_calls import native_call
+from dynajit.capture.tensors.memory import share_memory
 from dynajit.capture.tensors.turns import is_of_a_turn
 from dynajit.capture.values.containers import ListValue, SliceValue, TupleValue
 from dynajit.capture.values.objects import DISGUISED, ObjectValue
@@ -385,10 +387,10 @@ def _order(machine: Machine, name: str, value: TensorValue) -> tuple[int, ...]:
     shape, strides = tensor_type(machine, value).shape, strides_of_tensor(machine, value)
     if strides is not None and is_row_major(tuple(shape), tuple(strides)):
         return tuple(range(len(shape)))
-    if strides is None or not all(type(size) is int for size in (*shape, *strides)):
+    found = None if strides is None else by_strides(shape, strides)
+    if found is None:
         raise GraphBreak(breaks.UNKNOWN_CALL, f"numpy.{name} of dims in an order that varies")
-    wide = [dim for dim, size in enumerate(shape) if size != 1 and strides[dim]]
-    return tuple(sorted(wide, key=lambda dim: -strides[dim]))
+    return found
 
 
 def _named(function: Any, name: str) -> Any:
@@ -417,6 +419,8 @@ def _write(machine: Machine, array: Value, key: Value, value: Value, cast: Any) 
         key, value = constant(...), flip(machine, written, flipped)
     data = data_of(machine, target)  # no tensor of this memory counts the write
     assert isinstance(data, TensorValue)
+    if isinstance(value, TensorValue) and share_memory(machine.recorder, data, value):
+        value = native_call(machine, TABLE.clone, [value], {})  # NumPy reads before it writes
     tensor_store(machine, data, key, value)
 
 
@@ -450,7 +454,10 @@ def _read(machine: Machine, args: list[Value], keywords: dict[str, Value]) -> Va
         view = _read_odd(machine, array, key)
         if view is not None:
             return view
-    tensor = tensor_in(machine, array)
+    tensor = memory_in(machine, array)
+    is_own = tensor_type(machine, tensor).dtype not in dtypes.UNSIGNED
+    if is_own or _basic_entries(machine, key) is None:  # views have elements of any dtype
+        tensor = tensor_in(machine, array)
     wanted = place_in_turn(machine, tensor, _as_key_of_tensors(machine, key))
     function = _named(shapes.read_item, "ndarray.__getitem__")
     made = native_call(machine, function, [tensor, wanted], {})

@@ -17,8 +17,9 @@ from dynajit.capture.values.containers import TupleValue
 from dynajit.capture.values.objects import ObjectContents, ObjectValue
 from dynajit.capture.values.symbolic import Constant, Known, Value, constant
 from dynajit.capture.values.tensors import TensorContents, TensorValue
-from dynajit.core.types.dtypes import Category
-from dynajit.core.types.value_types import contiguous_strides
+from dynajit.core.types import symint
+from dynajit.core.types.dtypes import UNSIGNED, Category
+from dynajit.core.types.value_types import Shape, contiguous_strides
 from dynajit.ops.calls.arguments import cast
 from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.result_layouts import is_row_major
@@ -43,8 +44,15 @@ def memory_in(machine: Machine, value: Any) -> TensorValue:
 
 
 def tensor_in(machine: Machine, value: Any) -> TensorValue:
-    """The tensor of an array or a number; of one with flipped dims a copy of what it holds now."""
+    """The tensor of an array or a number; of one with flipped dims a copy of what it holds now.
+
+    Raises:
+        GraphBreak: its elements are of a dtype that nests alone compute with.
+    """
     found = memory_in(machine, value)
+    dtype = tensor_type(machine, found).dtype
+    if dtype in UNSIGNED:
+        raise GraphBreak(breaks.UNKNOWN_CALL, f"NumPy with an array of {dtype.name}")
     return flip(machine, found, flipped_dims(machine, value))
 
 
@@ -83,11 +91,30 @@ def order_of(machine: Machine, tensor: TensorValue) -> tuple[int, ...] | None:
     if rank < 2 or _is_in_rows(machine, tensor):
         return tuple(range(rank))
     shape, strides = tensor_type(machine, tensor).shape, strides_of_tensor(machine, tensor)
-    if strides is None or not all(type(size) is int for size in (*shape, *strides)):
+    wide = None if strides is None else by_strides(shape, strides)
+    if wide is None:
         return None
-    wide = [dim for dim, size in enumerate(shape) if size != 1 and strides[dim]]
-    ordered = iter(sorted(wide, key=lambda dim: -strides[dim]))
+    ordered = iter(wide)
     return tuple(next(ordered) if dim in wide else dim for dim in range(rank))
+
+
+def by_strides(shape: Shape, strides: Shape) -> tuple[int, ...] | None:
+    """The dims with more than one place in memory, from the outermost on; of symbolic sizes, in
+    this call. None: it is not known."""
+    found: list[int] = []
+    for dim, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        truths = [symint.decided_comparison("==", size, 1)]
+        truths.append(symint.decided_comparison("==", stride, 0))
+        place = 0
+        for other in found:
+            is_within = symint.decided_comparison("<=", stride, strides[other])
+            truths.append(is_within)
+            place += bool(is_within)
+        if None in truths:
+            return None
+        if not any(truths[:2]):
+            found.insert(place, dim)
+    return tuple(found)
 
 
 def flipped_dims(machine: Machine, value: Any) -> tuple[int, ...]:
@@ -136,7 +163,8 @@ def elements_of(machine: Machine, value: Value) -> TensorValue | None:
         return None
     assert isinstance(value, ObjectValue)
     is_plain = machine.heap[value.identity].written.keys() == {"tensor"}
-    return tensor_in(machine, value) if is_plain else None
+    is_own = tensor_type(machine, memory_in(machine, value)).dtype not in UNSIGNED
+    return tensor_in(machine, value) if is_plain and is_own else None
 
 
 def made_like(machine: Machine, value: Value, tensor: TensorValue) -> Value:
@@ -161,6 +189,8 @@ def selected_number(machine: Machine, truth: Value, a: Value, b: Value) -> Value
         return None
     tensors = [memory_in(machine, value) for value in numbers]
     if tensor_type(machine, tensors[0]).rank or needs_gradient(machine, tensors[1]):
+        return None
+    if tensor_type(machine, tensors[1]).dtype in UNSIGNED:
         return None
     made = native_call(machine, TABLE.where, list(tensors), {})
     assert isinstance(made, TensorValue)

@@ -61,11 +61,17 @@ _expressions: Final["WeakValueDictionary[tuple[object, ...], SymInt]"] = WeakVal
 
 
 class SymInt:
-    """An integer expression that is not constant. Build with `symbol` and the operators."""
+    """An integer expression that is not constant. Build with `symbol` and the operators.
 
-    __slots__ = ("__weakref__", "terms")
+    Attributes:
+        terms: (product of atoms, factor) of the sum.
+        range: what `bounds` has found; None before it was asked.
+    """
+
+    __slots__ = ("__weakref__", "range", "terms")
 
     terms: tuple[tuple[Monomial, int], ...]
+    range: "tuple[Bound, Bound] | None"
 
     def __add__(self, other: Number) -> Number:
         return _from_terms(_combine(self, other, 1))
@@ -412,8 +418,16 @@ def larger(a: Number, b: Number) -> Number:
 
 def bounds(value: Number) -> tuple[Bound, Bound]:
     """Inclusive range of `value`; None where unbounded, or where nothing is known."""
+    if isinstance(value, int):
+        return value, value
+    if value.range is None:
+        value.range = _bounds(value)
+    return value.range
+
+
+def _bounds(value: SymInt) -> tuple[Bound, Bound]:
     low, high = _intervals(value)
-    if isinstance(value, int) or (low is not None and high is not None):
+    if low is not None and high is not None:
         return low, high
     least, most = extremes(value)
     if low is None and least is not None:
@@ -682,6 +696,7 @@ def _from_terms(terms: Mapping[Monomial, int]) -> Number:
     if found is None:
         found = SymInt.__new__(SymInt)
         found.terms = ordered
+        found.range = None
         _expressions[ordered] = found
     return found
 

@@ -6,8 +6,10 @@ import threading
 import time
 import weakref
 
+import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.capture import _capture
 from dynajit.capture.entry import cache
 from dynajit.capture.entry.cache import Callees, Published, cache_of, compiled_function, mark_skip
@@ -340,3 +342,33 @@ def test_a_function_that_gives_nothing_to_run_is_left_alone_after_as_many_tries(
 
     assert ["no (2,)", "no (3,)"] == cache.cache_of(compiled).skips
     assert compiled.disabled
+
+
+def test_nobody_asks_for_ever_whether_a_version_fits(monkeypatch):
+    asked, on_miss = [], cache.FunctionCache.on_miss
+    monkeypatch.setattr(
+        cache.FunctionCache,
+        "on_miss",
+        lambda self, *given: asked.append(self.name) or on_miss(self, *given),
+    )
+
+    def escapes(x, y):
+        z, c = 0.0j, complex(x, y)
+        for i in range(8):
+            z = z * z + c
+            if abs(z) > 2:
+                return i
+        return 8
+
+    def count(image):
+        for x in range(image.shape[1]):
+            for y in range(image.shape[0]):
+                image[y, x] = escapes(x / 8 - 1.5, y / 9 - 1)
+        return image
+
+    compiled = dj.compile(count)
+    expected = count(np.zeros((18, 20), np.uint8))
+    for _ in range(3):
+        assert np.array_equal(expected, compiled(np.zeros((18, 20), np.uint8)))
+
+    assert 0 < sum("escapes" in name for name in asked) < 120

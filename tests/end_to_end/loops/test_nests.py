@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -677,3 +678,28 @@ def test_a_loop_without_turns_leaves_numbers_of_python() -> None:
     compiled = dj.compile(running_sum)
     for size in (6, 0, 7):
         assert same(outcome(running_sum, (np.ones(size),)), outcome(compiled, (np.ones(size),)))
+
+
+def greatest_change(a, b):
+    error = 0.0
+    for j in range(1, a.shape[0]):
+        for i in range(a.shape[1]):
+            b[j, i] = 0.5 * (a[j - 1, i] + a[j, i])
+            error = max(error, abs(b[j, i] - a[j, i]))
+    return error
+
+
+def test_a_number_that_turns_choose_from_arrays_is_left_by_the_nest() -> None:
+    compiled = dj.compile(greatest_change, fullgraph=True)
+    args = np.arange(30.0).reshape(6, 5) ** 2, np.zeros((6, 5))
+    asked = []
+    compiled(*fresh(args))
+    own = fresh(args)
+    sys.setprofile(lambda _, event, given: event == "c_call" and asked.append(given))
+    try:
+        found = compiled(*own)
+    finally:
+        sys.setprofile(None)
+
+    assert same(outcome(greatest_change, args), (found, list(own)))
+    assert not any(function is abs for function in asked)  # which it is where it runs plainly

@@ -21,9 +21,16 @@ from dynajit.ops.functions.arrays.types import (
 from dynajit.ops.functions.shapes.shape import broadcast_to
 from dynajit.ops.table.op_table import TABLE
 
+#: What is computed with in nests only.
+_UNSIGNED = [dtype.numpy for dtype in dtypes.UNSIGNED]
+
 
 def _filled(value: Any, shape: Any, dtype: Any) -> Any:
     kind = np.dtype(np.float64 if dtype is None else dtype)
+    if kind in _UNSIGNED and value in (0, 1):  # nests fill them further
+        return TABLE.full(
+            int(value), shape=sizes_of(shape), dtype=dtypes.from_numpy(kind), device=CPU
+        )
     own = own_dtype(kind)
     return TABLE.full(in_dtype(value, kind), shape=sizes_of(shape), dtype=own, device=CPU)
 

@@ -1,6 +1,7 @@
 """Which loops are nests over single elements, and what is left alone."""
 
 import gc
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -345,3 +346,35 @@ def test_what_was_looked_at_lives_no_longer(function, count):
     finally:
         gc.enable()
     assert count == nests_of(function, X)
+
+
+def rank_updates(c, a):
+    for i in range(c.shape[0]):
+        c[i, : i + 1] *= 1.5
+        c[i, : i + 1] += (a[i, :] * a[: i + 1, :]).sum(axis=1)
+
+
+def correlations(c, a):
+    for i in range(a.shape[1] - 1):
+        c[i, i + 1 : a.shape[1]] = (a[:, i] * a[:, i + 1 : a.shape[1]].T).sum(axis=1)
+
+
+def orthogonal(c, a):
+    for k in range(a.shape[1]):
+        c[k, k] = math.sqrt(np.dot(a[:, k], a[:, k]))
+        a[:, k] = a[:, k] / c[k, k]
+        c[k, k + 1 :] = np.dot(a[:, k].T, a[:, k + 1 :])
+        a[:, k + 1 :] = a[:, k + 1 :] - np.dot(a[:, k, None], c[None, k, k + 1 :])
+
+
+@pytest.mark.parametrize("function", [rank_updates, correlations, orthogonal])
+def test_rows_of_sizes_that_vary_are_not_unrolled(function: Callable[..., Any]) -> None:
+    compiled = dj.compile(function, fullgraph=True)
+    for size in (7, 9, 12):
+        x = np.random.default_rng(size).normal(size=(size, size))
+        expected, actual = [np.zeros_like(x), x.copy()], [np.zeros_like(x), x.copy()]
+        function(*expected)
+        compiled(*actual)
+        assert np.allclose(expected, actual, rtol=1e-12)
+    assert len(compiled.report().versions) == 2
+    assert nests_of(function, np.ones((6, 6)), np.ones((6, 6))) == 1

@@ -1,11 +1,13 @@
 """Results of numbers in nests have the class, the dtype and the value that NumPy gives."""
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
 import pytest
 
+import dynajit as dj
 from dynajit.capture.execution.nests.operators import Operators, bounds_of, common_dtype
 from dynajit.capture.execution.nests.values import (
     MEDIUM,
@@ -19,6 +21,8 @@ from dynajit.capture.execution.nests.values import (
 )
 from dynajit.core.types import dtypes
 from dynajit.ir.nests import Register
+from tests.capture.execution.nests.test_nest import nests_of
+from tests.end_to_end.loops.test_nests import outcome
 
 NUMPY = (
     np.bool_, np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64,
@@ -134,3 +138,33 @@ def test_numbers_of_python_are_weak() -> None:
     assert common_dtype(number(2), number(np.int8(1))) is dtypes.int8
     assert common_dtype(number(1.5), number(np.int8(1))) is dtypes.float64
     assert bounds_of(dtypes.int8) == (-128, 127) and bounds_of(dtypes.uint8) == (0, 255)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sinh", "cosh", "asinh", "acosh", "atanh", "expm1", "exp2", "erf", "erfc", "pow", "fmod"],
+)
+def test_functions_of_math_give_what_python_gives(name: str) -> None:
+    function = getattr(math, name)
+    arity = 2 if name in ("pow", "fmod") else 1
+
+    def computed(x, y):
+        out = np.zeros(len(x))
+        for i in range(len(x)):
+            out[i] = function(x[i], y[i]) if arity == 2 else function(x[i])
+        return out
+
+    compiled = dj.compile(computed, fullgraph=True)
+    y = np.array([0.5, 2.0, -3.0, 1.5])
+    for x in ([0.1, 0.5, -0.3, 0.9], [1.5, 2.0, 7.0, 30.0], [-2.0, 1.0, 0.0, -0.0],
+              [np.inf, 1.0, 2.0, 1.0], [-np.inf, 1.0, 2.0, 3.0], [np.nan, 1.0, 2.0, 3.0],
+              [800.0, 3.0, 1.0, 1.0], [1.0, 5.0, 1.0, 1e300]):  # fmt: skip
+        for divisor in (y, y * 0):
+            args = np.array(x), divisor
+            expected, _ = outcome(computed, args)
+            actual, _ = outcome(compiled, args)
+            if type(expected) is tuple:
+                assert expected == actual
+            else:
+                np.testing.assert_allclose(actual, expected, rtol=4e-16)
+    assert nests_of(computed, np.full(4, 2.0 if name == "acosh" else 0.5), y) == 1

@@ -1,4 +1,4 @@
-"""Unsigned integers that nests make wrap as NumPy's, and leave none behind."""
+"""Unsigned integers wrap as NumPy's in nests, and arrays of them are computed with there only."""
 
 import operator
 from collections.abc import Callable
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import dynajit as dj
-from tests.capture.execution.nests.test_nest import nests_of
 from tests.capture.execution.nests.test_views import as_nest
 from tests.end_to_end.loops.test_nests import outcome, same
 
@@ -144,5 +143,95 @@ def test_what_nests_do_not_do_is_done_by_plain_python(function: Callable[..., An
         assert same(outcome(function, args), outcome(dj.compile(function), args))
 
 
-def test_a_program_that_leaves_an_unsigned_number_is_no_nest() -> None:
-    assert nests_of(left_behind, np.arange(6.0)) == 0
+def checksum(data, table):
+    c = np.uint32(0xFFFFFFFF)
+    for i in range(len(data)):
+        c = table[(c ^ data[i]) & np.uint32(0xFF)] ^ (c >> np.uint32(8))
+    return c
+
+
+def shifted_register(state, out):
+    for i in range(len(out)):
+        x = state[0]
+        x ^= x << np.uint64(13)
+        x ^= x >> np.uint64(7)
+        x ^= x << np.uint64(17)
+        state[0] = x
+        out[i] = x
+
+
+def congruences(seeds, _):
+    found = np.zeros(len(seeds), np.uint32)
+    for i in range(len(seeds)):
+        s = seeds[i]
+        for _ in range(3):
+            s = s * np.uint32(1664525) + np.uint32(1013904223)
+        found[i] = s
+    return found, found[1:], found[0]
+
+
+def histogram(image, _):
+    found = np.zeros(256, np.uint64)
+    for i in range(image.shape[0]):
+        for j in range(image.shape[1]):
+            found[image[i, j]] += 1
+    return found
+
+
+def rows(a, b):
+    for i in range(1, len(a)):
+        a[i] = (a[i] ^ (b[i - 1] << 1)) * 3
+    return a
+
+
+def among_floats(a, x):
+    for i in range(len(a)):
+        x[i] += a[i] * 0.5 - a[i] / 3
+    return x
+
+
+def random(shape, dtype):
+    top = np.iinfo(dtype).max
+    return np.random.default_rng(3).integers(0, top, shape, dtype=dtype, endpoint=True)
+
+
+ARRAYS = [
+    (checksum, (random(20, np.uint8), random(256, np.uint32))),
+    (checksum, (random(20, np.uint32), random(256, np.uint32))),
+    (shifted_register, (random(2, np.uint64), np.zeros(9, np.uint64))),
+    (congruences, (random(9, np.uint32), 0)),
+    (histogram, (random((7, 8), np.uint8), 0)),
+    *((rows, (random((6, 5), d), random((6, 5), d))) for d in KINDS.values()),
+    *((among_floats, (random(9, d), np.zeros(9))) for d in KINDS.values()),
+    *((among_floats, (random(9, d), np.zeros(9, np.float32))) for d in KINDS.values()),
+]
+
+
+@pytest.mark.parametrize(("function", "args"), ARRAYS)
+def test_arrays_of_unsigned_integers_are_read_and_written(
+    function: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
+    with np.errstate(all="ignore"):
+        assert same(outcome(function, args), as_nest(function, args))
+
+
+def computed(a):
+    """Each line is left to NumPy, or moves elements."""
+    return (
+        a + 1, a[::2], a.T * a, a.sum(), a.max(), a >> 3, a // 7, a == 3, a.astype(np.float64),
+        a.astype(np.int64), np.sort(a, axis=None), a.argmax(), a.mean(), np.concatenate([a, a]),
+        a.reshape(-1),
+        np.where(a > 4, a, 0), a[a > 5], -a, ~a, a[0, 1], float(a[1, 1]), int(a[0, 0]), a.copy(),
+        np.zeros_like(a), np.cumsum(a), np.minimum(a, 9), np.stack([a, a]), a.tolist(), a < a.T,
+        np.flip(a), a.any(), np.dot(a, a), a / 2, a**2, np.roll(a, 1), np.unique(a), a[[0, 1]],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_arrays_of_unsigned_integers_are_those_of_numpy(kind: str) -> None:
+    compiled = dj.compile(computed)
+    for a in (random((3, 3), KINDS[kind]), np.arange(9, dtype=KINDS[kind]).reshape(3, 3)):
+        with np.errstate(all="ignore"):
+            expected, actual = computed(a), compiled(a)
+        for number, (x, y) in enumerate(zip(expected, actual, strict=True)):
+            assert same(x, y), number
