@@ -173,6 +173,7 @@ class FunctionCache:
         compile_count: compiles so far, also those that published nothing.
         evicted_count: entries dropped because of the limit.
         skip_count: captures so far that gave nothing to run.
+        skips_in_a_row: those since the last version was made.
         plain_count: calls that ran plainly, since versions are made in vain.
     """
 
@@ -185,6 +186,7 @@ class FunctionCache:
     compile_count: int = 0
     evicted_count: int = 0
     skip_count: int = 0
+    skips_in_a_row: int = 0
     plain_count: int = 0
     _next_number: int = 0
     _warned: bool = False
@@ -263,7 +265,7 @@ class FunctionCache:
             self.recompiles.clear()
             self.recurring.clear()
             self.skips.clear()
-            self.skip_count = self.evicted_count = self.plain_count = 0
+            self.skip_count = self.skips_in_a_row = self.evicted_count = self.plain_count = 0
             self._said_given_up = False
             self._said_new_class = False
             if self.sizes is not None:
@@ -308,6 +310,7 @@ class FunctionCache:
             news = () if self.sizes is None else tuple(self.sizes.news)
             elapsed_ms = 1e3 * (time.perf_counter() - started)
             self._note_recompile(Recompile(entry.number, failures, news, elapsed_ms))
+        self.skips_in_a_row = 0
         self._evict(compiled)
         compiled.add_entry(guards.evaluator, entry.function, entry, entry.is_scoped)
         return entry.function
@@ -379,7 +382,10 @@ class FunctionCache:
         return True
 
     def _gives_up(self) -> bool:
-        """True if so many versions were dropped that new ones would be dropped, too."""
+        """True if so many versions were dropped that new ones would be dropped, too, or so many
+        captures in a row gave nothing to run that the next would give nothing, too."""
+        if self.skips_in_a_row >= config.current().recompile_limit:
+            return True
         if self.evicted_count < PATIENCE * config.current().recompile_limit:
             return False
         if not self._said_given_up:
@@ -423,6 +429,7 @@ class FunctionCache:
     def _skip(self, compiled: Any, published: Published) -> None:
         self.skips.append(published.reason)
         self.skip_count += 1
+        self.skips_in_a_row += 1
         del self.skips[:-MOST_NOTED]
         limit = config.current().recompile_limit
         hopeless = self.skip_count >= limit and not compiled.entry_count

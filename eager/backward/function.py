@@ -51,8 +51,8 @@ MSG_NO_INPUT: Final = (
     "mutated should be passed to ctx.mark_dirty()."
 )
 MSG_SHARED_STORAGE: Final = (
-    "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. "
-    "Note that calls to `set_()` are not tracked"
+    "ctx.mark_shared_storage() does nothing: tensors that share memory are found without it.  Leave "
+    "the call out."
 )
 MSG_TWO_BACKWARDS: Final = (
     "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
@@ -115,7 +115,7 @@ class FunctionContext:
     @property
     def saved_variables(self) -> tuple[Any, ...]:
         """The older name of `saved_tensors`. Warns."""
-        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
+        warn("ctx.saved_variables is an older name.  Use ctx.saved_tensors.", DeprecationWarning)
         return self.saved_tensors
 
     def mark_shared_storage(self, *pairs: Any) -> None:

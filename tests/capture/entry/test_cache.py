@@ -344,6 +344,25 @@ def test_a_function_that_gives_nothing_to_run_is_left_alone_after_as_many_tries(
     assert compiled.disabled
 
 
+def test_after_as_many_captures_in_vain_versions_serve_and_none_is_made():
+    tried = []
+
+    def only_of_two(function, arguments):
+        tried.append(arguments)
+        if arguments[0] == 2:
+            return specialise(function, arguments)
+        return Published(reason=f"no {arguments[0]}")
+
+    with config.override(recompile_limit=3):
+        compiled, _ = make(only_of_two)
+        assert compiled(2) == ("compiled", 2)
+        for number in range(3, 20):
+            assert compiled(number) == ("original", number)
+        assert compiled(2) == ("compiled", 2)
+    assert [(2,), (3,), (4,), (5,)] == tried
+    assert not compiled.disabled
+
+
 def test_nobody_asks_for_ever_whether_a_version_fits(monkeypatch):
     asked, on_miss = [], cache.FunctionCache.on_miss
     monkeypatch.setattr(
