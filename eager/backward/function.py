@@ -51,8 +51,8 @@ MSG_NO_INPUT: Final = (
     "mutated should be passed to ctx.mark_dirty()."
 )
 MSG_SHARED_STORAGE: Final = (
-    "ctx.mark_shared_storage() does nothing: tensors that share memory are found without it.  Leave "
-    "the call out."
+    "ctx.mark_shared_storage() does nothing: tensors that share memory are found without it.  "
+    "Leave the call out."
 )
 MSG_TWO_BACKWARDS: Final = (
     "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
