@@ -1,8 +1,6 @@
 """Turns that decide by their counters: one loop where arms are cheap, plain Python's results."""
 
 import random
-import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +8,7 @@ import pytest
 
 import dynajit as dj
 from dynajit.capture.execution import loops
+from tests.support.loops import loops_of
 
 X = dj.arange(6.0) + 1
 
@@ -18,12 +17,6 @@ X = dj.arange(6.0) + 1
 def however_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops of few operations are loops of the graph, too."""
     monkeypatch.setattr(loops, "FEWEST_NODES", 0)
-
-
-def loops_of(function: Callable[..., Any], *args: Any) -> int:
-    """How many loops the graphs of one call have, those in bodies of others included."""
-    found = dj.explain(function)(*args)
-    return sum(len(re.findall(r"rows\['loop(_\d+)?'\]", str(graph))) for graph in found.graphs)
 
 
 def alternating(x):
