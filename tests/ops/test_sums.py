@@ -34,15 +34,16 @@ def test_bits_are_pytorchs(dtype) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     for shape in SHAPES:
-        x = drawn(*shape, dtype=dtype)
-        for dim, keepdim in itertools.product(dims_of(len(shape)), (False, True)):
-            found = sum_of(x, dim, keepdim)
-            if found is NotImplemented:
-                continue
-            expected = torch.from_numpy(x).sum(dim, keepdim=keepdim).numpy()
+        row_major = drawn(*shape, dtype=dtype)
+        for x in (row_major, row_major.T, np.moveaxis(row_major, 0, -1)):
+            for dim, keepdim in itertools.product(dims_of(len(shape)), (False, True)):
+                found = sum_of(x, dim, keepdim)
+                if found is NotImplemented:
+                    continue
+                expected = torch.from_numpy(x).sum(dim, keepdim=keepdim).numpy()
 
-            assert found.shape == expected.shape
-            assert (found == expected).all()
+                assert found.shape == expected.shape
+                assert (found == expected).all()
     torch.set_num_threads(threads)
 
 
@@ -62,12 +63,23 @@ def test_dims_in_between_and_other_layouts_are_left_to_numpy() -> None:
     x = drawn(4, 5, 6)
     others = [(x, (1,)), (x, ()), (x.T, (0,)), (x[:, ::2], (0,)), (x.astype(np.float16), (0,))]
     others += [(np.ones((0, 3), np.float32), (0,)), (x.astype(int), (0,)), (x, (0, 2))]
+    others += [(x[::-1], (0,)), (np.broadcast_to(x[0], x.shape), (0,)), (x.T[:, ::-1], (0, 1))]
 
     for array, dim in others:
         assert sum_of(array, dim, False) is NotImplemented
         np.testing.assert_array_equal(
             add_reduce(array, dim, None, None, False), np.add.reduce(array, axis=dim)
         )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_matrix_and_its_transpose_have_the_same_sums(dtype) -> None:
+    for shape in ((128, 64), (64, 300), (513, 33), (1000, 7)):
+        x = dj.from_numpy(drawn(*shape, dtype=dtype))
+        assert (x.t().sum(1) == x.sum(0)).all()
+        assert (x.t().sum(0) == x.sum(1)).all()
+        assert (x.t().mean(1, keepdim=True) == x.mean(0).unsqueeze(1)).all()
+        assert x.t().sum(1).stride() == (1,)
 
 
 def test_nan_and_infinity_stay_in_their_columns() -> None:

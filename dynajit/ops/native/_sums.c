@@ -1,9 +1,11 @@
 /* Sums of arrays along their first or their last dims, in PyTorch's order.
  *
- * Contract: `sum_of(x, dim, keepdim)` is the sum of a row-major array of float32 or float64 along the
- * dims of a sorted tuple, or NotImplemented for all others: dims in between, other layouts, nothing to
- * add. `add_reduce` is numpy.add.reduce (as called by eager/_rows.c: five arguments by place), and the
- * former where that is known. `column_addresses()` is for generated C (`codegen.run.blueprints`). Errors of sums of n numbers grow with log n. Called by `ops.rows.reductions`.
+ * Contract: `sum_of(x, dim, keepdim)` is the sum of an array of float32 or float64 without gaps along
+ * the dims of a sorted tuple, or NotImplemented for all others: gaps, dims that in memory lie between
+ * others, results whose dims would change places, nothing to add. What is added in which order follows
+ * from where elements lie: a matrix and its transpose have the same sums. `add_reduce` is numpy.add.reduce (as called by eager/_rows.c: five arguments by place), and the
+ * former where that is known. `column_addresses()` is for generated C (`codegen.run.blueprints`).
+ * Errors of sums of n numbers grow with log n. Called by `ops.rows.reductions`.
  * Source: PyTorch's sum of a CPU, for which the order of one thread is taken.
  */
 #define PY_SSIZE_T_CLEAN
@@ -40,8 +42,24 @@ typedef struct {
     npy_intp shape[MOST_DIMS]; /* of the result */
 } Cut;
 
-/* Sets `cut` for the dims of `dim`, a tuple; 0 where they do not lie side by side, or not at one end.
- * Dims of size 1 may be anywhere. */
+/* The dims with more than one place, from the outermost in memory on; -1 where there are gaps. */
+static int find_order(PyArrayObject *x, int *order) {
+    int count = 0;
+    for (int d = 0; d < PyArray_NDIM(x); d++) {
+        if (PyArray_DIM(x, d) == 1) continue;
+        int place = count++;
+        for (; place && PyArray_STRIDE(x, order[place - 1]) < PyArray_STRIDE(x, d); place--)
+            order[place] = order[place - 1];
+        order[place] = d;
+    }
+    npy_intp stride = PyArray_ITEMSIZE(x);
+    for (int place = count - 1; place >= 0; stride *= PyArray_DIM(x, order[place]), place--)
+        if (PyArray_STRIDE(x, order[place]) != stride) return -1;
+    return count;
+}
+
+/* Sets `cut` for the dims of `dim`, a tuple; 0 where they do not lie side by side in memory, or not
+ * at one end, or where others would change places. Dims of size 1 may be anywhere. */
 static int find_cut(PyArrayObject *x, PyObject *dim, int keeps, Cut *cut) {
     const int rank = PyArray_NDIM(x);
     char is_reduced[MOST_DIMS] = {0};
@@ -51,12 +69,17 @@ static int find_cut(PyArrayObject *x, PyObject *dim, int keeps, Cut *cut) {
         is_reduced[d] = 1;
     }
     *cut = (Cut){1, 1, 1, 0, {0}};
-    for (int d = 0; d < rank; d++) {
+    for (int d = 0; d < rank; d++)
+        if (!is_reduced[d] || keeps) cut->shape[cut->dims++] = is_reduced[d] ? 1 : PyArray_DIM(x, d);
+    int order[MOST_DIMS], last = -1;
+    const int count = find_order(x, order);
+    if (count < 0) return 0;
+    for (int place = 0; place < count; place++) {
+        const int d = order[place];
         const npy_intp size = PyArray_DIM(x, d);
-        if (!is_reduced[d]) cut->shape[cut->dims++] = size;
-        else if (keeps) cut->shape[cut->dims++] = 1;
-        if (size == 1) continue;
         if (is_reduced[d] && cut->inner > 1) return 0;
+        if (!is_reduced[d] && d < last) return 0;
+        if (!is_reduced[d]) last = d;
         if (is_reduced[d]) cut->size *= size;
         else if (cut->size > 1) cut->inner *= size;
         else cut->outer *= size;
@@ -70,7 +93,7 @@ static PyObject *find_sum(PyObject *given, PyObject *dim, int keeps) {
     Cut cut;
     if (!PyArray_CheckExact(given) || !PyTuple_CheckExact(dim)) return NULL;
     const int type = PyArray_TYPE(x);
-    if ((type != NPY_FLOAT && type != NPY_DOUBLE) || !PyArray_ISCARRAY_RO(x)) return NULL;
+    if ((type != NPY_FLOAT && type != NPY_DOUBLE) || !PyArray_ISBEHAVED_RO(x)) return NULL;
     if (PyArray_NDIM(x) > MOST_DIMS || PyArray_SIZE(x) == 0) return NULL;
     if (!find_cut(x, dim, keeps, &cut)) return PyErr_Clear(), NULL;
     PyObject *result = PyArray_EMPTY(cut.dims, cut.shape, type, 0);
