@@ -169,10 +169,10 @@ def test_too_many_instructions_are_a_break(monkeypatch):
 
     def function(x):
         for i in range(1000):
-            x = x + 1 if i % 2 else x * 2  # turns that differ are unrolled
+            x = x + 1 if i % 2 else x @ x  # turns with such arms are unrolled
         return x
 
-    region = session.capture(function, (eager.tensor([1.0]),))
+    region = session.capture(function, (eager.tensor([[1.0]]),))
     assert "limit" == region.breaks[0].reason.name
 
 
