@@ -91,10 +91,10 @@ def test_equal_layers_are_drawn_once_and_all_of_them() -> None:
 def test_what_is_too_large_to_look_at_has_no_picture() -> None:
     def function(x: Any) -> Any:
         for n in range(MOST_DRAWN):
-            x = x * x if n % 7 % 3 else x + n
+            x = x @ x if n % 7 % 3 else x + n
         return x
 
-    found = pictures_of(graph_of(function, dj.ones(2)))
+    found = pictures_of(graph_of(function, dj.ones(2, 2)))
 
     assert all(len(picture.boxes) <= MOST_DRAWN for picture in found)
     assert all(picture.band for picture in found)
