@@ -1,4 +1,4 @@
-"""Single convolutions beside PyTorch: eager, compiled with a ReLU behind, and forward and backward.
+"""Single convolutions beside eager PyTorch: eager, compiled with a ReLU, and forward and backward.
 
 Run: `python -m benchmarks convolutions --compare torch`. Numbers are the same in both libraries.
 The figures are the fastest of interleaved rounds, with one thread and with all cores; ratios are to
@@ -103,7 +103,7 @@ def calls_of(m: Any, setting: Setting) -> Calls:
     def rectified(x: Any, w: Any) -> Any:
         return m.nn.functional.relu(convolution(x, w, **setting.options))
 
-    compiled = m.compile(rectified)
+    compiled = dj.compile(rectified) if m is dj else rectified
     leaves = [value.clone().requires_grad_() for value in (x, w)]
     gradient = m.ones_like(convolution(x, w, **setting.options))
 
