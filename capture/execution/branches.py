@@ -53,13 +53,13 @@ from dynajit.capture.python.tensors.counts import (
     new_count,
 )
 from dynajit.capture.python.tensors.facts import number_in, tensor_type
+from dynajit.capture.tensors.left_out import is_of_numbers
 from dynajit.capture.values.containers import IteratorValue, TupleValue
 from dynajit.capture.values.symbolic import Constant, Known, Scalar, Value
 from dynajit.capture.values.tensors import MemoryContents, TensorContents, TensorValue
 from dynajit.core.records import record
 from dynajit.core.types.device import CPU
 from dynajit.core.types.dtypes import bool_, from_numpy
-from dynajit.core.types.value_types import TensorType
 from dynajit.ir import graph
 from dynajit.ops import TABLE
 from dynajit.ops.table.op_table import Kind
@@ -260,7 +260,7 @@ class _Branch:
             Differs: they do.
         """
         taken = self._builder.nodes[self._mark.nodes[1] :]
-        is_ahead = _is_of_counters(condition)
+        is_ahead = is_of_numbers(condition)
         if len(taken) > (MOST_OF_COUNTERS if is_ahead else MOST_OPERATIONS):
             raise Differs
         if is_ahead and any(node.op is not None and node.op.kind not in _CHEAP for node in taken):
@@ -573,18 +573,6 @@ def _number(value: Any) -> np.number[Any] | np.bool_ | None:
     """The number of NumPy's that a value is known to be."""
     found = value.object if isinstance(value, Known) else None
     return found if type(found) in (np.bool_, np.int64, np.int32, np.float32, np.float64) else None
-
-
-def _is_of_counters(node: graph.Node) -> bool:
-    """Whether a value is made of numbers alone, those of turns among them."""
-    work, seen = [node], {node}
-    for each in work:
-        if each.kind is graph.NodeKind.PLACEHOLDER and isinstance(each.type, TensorType):
-            return False
-        following = [a for a in each.args if isinstance(a, graph.Node) and a not in seen]
-        seen.update(following)
-        work += following
-    return True
 
 
 __all__ = ["at_branch"]

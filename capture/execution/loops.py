@@ -43,7 +43,14 @@ from dynajit.capture.machine.exceptions import NotKnown
 from dynajit.capture.machine.frames import Frame, SavedFrame
 from dynajit.capture.places import sources
 from dynajit.capture.python.iteration import MOST_ITEMS, settled_range
-from dynajit.capture.python.tensors.counts import handed_on, held_number, is_count, like, new_count
+from dynajit.capture.python.tensors.counts import (
+    handed_on,
+    held_number,
+    is_count,
+    is_literal,
+    like,
+    new_count,
+)
 from dynajit.capture.tensors.turns import Varies, is_of_a_turn, numbers_of, steps_of
 from dynajit.capture.values.containers import (
     Collected,
@@ -255,11 +262,6 @@ class Watcher:
         return True
 
 
-def _is_literal(value: Any) -> bool:
-    """Whether a value is a number or a truth of Python's that is the same in all calls."""
-    return isinstance(value, Constant) and type(value.value) in (int, float, bool)
-
-
 def _weight(node: Node) -> int:
     """For how many nodes one counts."""
     shape = node.type.shape if isinstance(node.type, TensorType) else ()
@@ -339,7 +341,7 @@ class _Turn(Tried):
                 found[name] = value
                 continue
             self._changed.add(name)
-            if name in self._late and _is_literal(value):
+            if name in self._late and is_literal(value):
                 found[name] = self._counted(name, value.python_type)
                 continue
             held = handed_on(self._executor, value)
@@ -371,7 +373,7 @@ class _Turn(Tried):
             Differs: a number that the graph does not hold.
         """
         first = self._start.locals[name]
-        if name not in self._late or not _is_literal(first):
+        if name not in self._late or not is_literal(first):
             return value_in(self._recorder, self._tensors[name][0])
         found = held_number(self._executor, first)
         if found is None:

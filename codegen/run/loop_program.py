@@ -178,5 +178,6 @@ def _row_major(value: Any) -> Any:
     """An array whose elements lie row by row; a number as it is."""
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value, order="C")
-    is_one = isinstance(value, (bool, int, float, complex)) or value.flags.c_contiguous
-    return value if is_one else any_arrays.row_major(value)
+    if isinstance(value, (bool, int, float, complex)) or value.flags.c_contiguous:
+        return value
+    return any_arrays.row_major(value)

@@ -39,6 +39,11 @@ def is_number(value: Value) -> bool:
     return any(value.python_type is kind for kind in _FORMS)
 
 
+def is_literal(value: Value) -> TypeGuard[Constant]:
+    """True for an int, a float or a truth of Python's that is the same in all calls."""
+    return isinstance(value, Constant) and any(type(value.value) is kind for kind in DTYPES)
+
+
 def counted_in(machine: Machine, value: Value) -> TensorValue | None:
     """The tensor of a number that the launch computes; None for all other values."""
     if not is_count(value):
@@ -67,7 +72,7 @@ def held_number(machine: Machine, value: Value) -> graph.Value | None:
         found: graph.Value = recorder.graph_value(tensor)
         return found
     given: Any
-    if isinstance(value, Constant) and any(type(value.value) is known for known in DTYPES):
+    if is_literal(value):
         if type(value.value) is int and abs(value.value) >= 1 << 61:
             return None
         recorder.use(value)
