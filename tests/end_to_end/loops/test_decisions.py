@@ -212,6 +212,43 @@ def test_gradients_pass_the_arm_that_runs() -> None:
         np.testing.assert_allclose(b, a, rtol=1e-5)
 
 
+def behind_the_border(x, table):
+    for i in range(60):
+        if i + 5 < 60:
+            x = x * 0.9 + table[i + 5]
+        else:
+            x = x * 0.5
+    return x
+
+
+def in_front_of_the_border(x, table):
+    for i in range(60):
+        x = x * 0.9 + (table[i - 70] if i >= 20 else x[0])
+    return x
+
+
+@pytest.mark.parametrize("function", [behind_the_border, in_front_of_the_border])
+def test_what_python_leaves_out_at_a_border_is_not_refused(function: Any) -> None:
+    """The launch serves the call: nothing runs as plain Python."""
+    table = dj.arange(60.0)
+    compiled = dj.compile(function, fullgraph=True)
+    assert_same(function(X, table), compiled(X, table))
+    with dj.profiler.profile() as profile:
+        compiled(X, table)
+    assert {"mul", "add"}.isdisjoint(event.name for event in profile.events())
+    assert loops_of(function, X, table) == 1
+
+
+def test_gradients_pass_elements_at_a_border() -> None:
+    results = []
+    for run in (behind_the_border, dj.compile(behind_the_border, fullgraph=True)):
+        x, table = X.clone().requires_grad_(), dj.arange(60.0).requires_grad_()
+        run(x, table).sum().backward()
+        results.append((x.grad.numpy(), table.grad.numpy()))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5)
+
+
 TESTS = [
     "i % 2 == 0", "i % 5", "i < 4", "i >= n", "i == 9", "i * 2 > n + 5", "(i + j) % 3 == 1",
     "i > j", "j == 2", "t > 0.7", "k % 2 == 0", "i != j and j < 5", "i == 3 or j > 12",
