@@ -223,7 +223,7 @@ def behind_the_border(x, table):
 
 def in_front_of_the_border(x, table):
     for i in range(60):
-        x = x * 0.9 + (table[i - 70] if i >= 20 else x[0])
+        x = x * 0.9 + (table[i - 70] * 1 if i >= 20 else x[0] * 1)
     return x
 
 
