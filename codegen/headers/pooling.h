@@ -15,6 +15,7 @@ enum {
     DJ_PIECE = 128,      /* outputs at once: their values and choices stay near */
     DJ_PIECE_LANES = 16, /* passes go over a multiple of it: vectors have no rest */
     DJ_FEW_OUTPUTS = 4,  /* up to which each of them is computed alone */
+    DJ_FETCHED_BYTES = 1 << 14, /* of rows up to which they are fetched while others are computed */
 };
 
 /* Outputs at once: of `rows` rows from `row` on (over the first two dims) those from `from` on. All
@@ -84,6 +85,17 @@ DJ_INLINE int64_t dj_tap_place(const dj_pool *c, int64_t tap) {
     const int64_t line = tap / c->size[2], k0 = line / c->size[1], k1 = line % c->size[1];
     const int64_t rows = k0 * c->dilation[0] * c->in[1] + k1 * c->dilation[1];
     return rows * c->in[2] + tap % c->size[2] * c->dilation[2];
+}
+
+/* Fetches the rows that the next piece reads: what wrote them may have bypassed the caches, and
+ * passes over some rows are too short for the CPU to see where they lead. */
+DJ_INLINE void dj_fetch_next(const dj_pool *c, const char *plane, const dj_piece *piece,
+                             int64_t element) {
+    const int64_t line = c->in[2] * element, next = piece->row + piece->rows;
+    const int64_t first = next / c->out[1] * c->stride[0] * c->in[1] + next % c->out[1] * c->stride[1];
+    const char *from = plane + first * line;
+    const int64_t bytes = piece->rows * c->stride[1] * line;
+    for (int64_t i = 0; i < bytes && bytes <= DJ_FETCHED_BYTES; i += 64) __builtin_prefetch(from + i);
 }
 
 #define DJ_POOLS(T, S)                                                                              \
@@ -181,6 +193,7 @@ DJ_INLINE int64_t dj_tap_place(const dj_pool *c, int64_t tap) {
         for (dj_piece piece = {0}; dj_next_piece(c, &piece);) {                                     \
             const int64_t count = piece.rows * piece.count;                                         \
             const int64_t place = piece.row * c->out[2] + piece.from;                               \
+            dj_fetch_next(c, (const char *)x, &piece, sizeof(T));                                   \
             dj_window_##S(c, x, &piece, 0, best, choice);                                           \
             if (value) memcpy(value + place, best, (size_t)count * sizeof(T));                      \
             if (chosen)                                                                             \
@@ -203,6 +216,7 @@ DJ_INLINE int64_t dj_tap_place(const dj_pool *c, int64_t tap) {
         T sum[DJ_PIECE];                                                                            \
         int32_t choice[DJ_PIECE];                                                                   \
         for (dj_piece piece = {0}; dj_next_piece(c, &piece);) {                                     \
+            dj_fetch_next(c, (const char *)x, &piece, sizeof(T));                                   \
             dj_window_##S(c, x, &piece, 1, sum, choice);                                            \
             memcpy(value + piece.row * c->out[2] + piece.from, sum,                                 \
                    (size_t)(piece.rows * piece.count) * sizeof(T));                                 \
