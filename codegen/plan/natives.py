@@ -143,7 +143,7 @@ def _why_not_convolution(
 ) -> str | None:
     edges = (*attributes["before"], *attributes["after"])
     strides = attributes["stride"]
-    if all(k == 1 for k in size) and all(s == 1 for s in strides) and not any(edges):
+    if all(k == 1 for k in size) and not any(edges):
         return "it is a matrix product."
     if row == "convolution_input":
         if math.prod(strides) > MOST_CLASSES:

@@ -99,7 +99,7 @@ def _composite(
         return found
     types = tuple(map(_type_of, args))
     walk = _rows_of(op, types, tuple(named.items()))
-    return _walk(walk, [x for x in args if x is not None], evaluate, lambda array: array)[0]
+    return run_again(walk, [x for x in args if x is not None], evaluate)[0]
 
 
 def _type_of(operand: Any) -> ValueType | None:
@@ -115,14 +115,14 @@ def _type_of(operand: Any) -> ValueType | None:
 def _rows_of(
     op: Op, types: tuple[ValueType | None, ...], named: tuple[tuple[str, Any], ...]
 ) -> Walk:
-    """The rows that a composite stands for, of operands with known sizes."""
+    """What a composite stands for, of operands with known sizes: rows, and other composites."""
     builder = Builder(op.name)
     operands = [
         None if type is None else builder.placeholder(f"x{i}", type) for i, type in enumerate(types)
     ]
     with dispatch.recording(builder.handle):
         result = op.rule.function(TABLE, *operands, **dict(named))
-    return Walk.of_rows(builder.finish([result]))
+    return Walk.of(builder.finish([result]))
 
 
 def replay(

@@ -18,7 +18,13 @@ from dynajit.ops.native import _native_forms, _philox
 from dynajit.ops.rows import array_forms
 from dynajit.ops.rows.linear_algebra import transposed
 from dynajit.ops.table import result_layouts, sample_rules
-from dynajit.ops.table.families import composite, describe, reduced_shape, require_tensor
+from dynajit.ops.table.families import (
+    composite,
+    describe,
+    operand_type,
+    reduced_shape,
+    require_tensor,
+)
 from dynajit.ops.table.op_table import Autocast
 
 if TYPE_CHECKING:
@@ -86,11 +92,6 @@ def require_floating(name: str, x: Any) -> None:
     """
     if not x.dtype.is_floating_point:
         floating_tensor(name, operand_type(x))
-
-
-def operand_type(x: "TensorMethods | TensorType | None") -> TensorType | None:
-    """The type of an operand, from its shape and dtype; None stays None."""
-    return None if x is None else TensorType(tuple(x.shape), x.dtype)
 
 
 def _averaged_tensor(type: ValueType | None) -> TensorType:

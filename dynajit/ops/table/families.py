@@ -453,6 +453,7 @@ def composite(
     native: Function | None = None,
     slopes: Mapping[str, Function] | None = None,
     stays: Callable[..., bool] | None = None,
+    widens: bool = False,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind COMPOSITE from `function(ops, *inputs, *, **attributes)`.
@@ -460,21 +461,51 @@ def composite(
     Without `infer` the type is found by running the function on operands that know only their
     types: they have `shape`, `dtype`, `device`, the Python operators, and can be given to rows
     (`ops.name(...)`), but have no methods. Without `vjp` the gradient is that of what the
-    function records. See `Composite` for `array`, `on_tape`, `row_major`, `native`, `slopes`
-    and `stays`, `Op` for `analytic`.
+    function records. See `Composite` for `array`, `on_tape`, `row_major`, `native`,
+    `slopes`, `stays` and `widens`, `Op` for `analytic`.
     """
 
     def decorate(function: Function) -> Op:
         inputs, attributes, variadic = _signature(function, 1)
         row = name or function.__name__
         rule = infer or traced_infer(function)
+        text = _in_float32(row, rule, function) if widens else function
         return TABLE.enter(
             Op(row, Kind.COMPOSITE, inputs, attributes, rule,
-               Composite(function, array, on_tape, row_major, native, slopes or {}, stays),
+               Composite(text, array, on_tape, row_major, native, slopes or {}, stays,
+                         widens),
                vjp or {}, variadic, domain, function.__doc__ or "", analytic, **facts)
         )  # fmt: skip
 
     return decorate
+
+
+def operand_type(x: Any) -> TensorType | None:
+    """The type of an operand, from its shape and dtype; None stays None."""
+    return None if x is None else TensorType(tuple(x.shape), x.dtype)
+
+
+def _in_float32(row: str, rule: Callable[..., Any], function: Function) -> Function:
+    """`function` for operands that are no 16-bit floats, and the row in float32 for others."""
+
+    def is_narrow(x: Any) -> bool:
+        dtype = getattr(x, "dtype", None)
+        return dtype is not None and dtypes.compute_dtype(dtype) is not dtype
+
+    def widened(ops: Any, *inputs: Any, **attributes: Any) -> Any:
+        flags = [is_narrow(x) for x in inputs]
+        if not any(flags):
+            return function(ops, *inputs, **attributes)
+        types = [operand_type(x) if hasattr(x, "shape") else None for x in inputs]
+        dtype = rule(*types, **attributes).dtype
+        given = [
+            ops.cast(x, dtype=dtypes.compute_dtype(x.dtype)) if is_short else x
+            for x, is_short in zip(inputs, flags, strict=True)
+        ]
+        found = ops[row](*given, **attributes)
+        return found if found.dtype is dtype else ops.cast(found, dtype=dtype)
+
+    return widened
 
 
 def _signature(function: Function, skip: int) -> tuple[tuple[str, ...], dict[str, Any], bool]:

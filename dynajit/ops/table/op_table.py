@@ -307,6 +307,8 @@ class Composite:
         stays: `stays(*types, **attributes)` -> True where a graph keeps the call whole, as one of a
             library function that runs when sizes are known: the function makes as many rows as a
             size says, which is symbolic or large. Its derivative, if it has one, must be `Op.vjp`.
+        widens: 16-bit floats are cast to float32, and the row over these computes, by its kernels;
+            what it gives is rounded once.
     """
 
     function: Callable[..., Any]
@@ -316,6 +318,7 @@ class Composite:
     native: Callable[..., Any] | None = None
     slopes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     stays: Callable[..., bool] | None = None
+    widens: bool = False
 
 
 Rule: TypeAlias = Pointwise | Reduction | Movement | Random | Scatter | Extern | Composite

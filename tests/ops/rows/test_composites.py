@@ -12,10 +12,11 @@ from dynajit.core.types.value_types import TensorType
 from dynajit.eager import tensor
 from dynajit.ir.graph import Builder
 from dynajit.nn import functional
-from dynajit.ops import TABLE
+from dynajit.ops import TABLE, Kind
 from dynajit.ops.functions.networks import nn as nn_functions
 from dynajit.ops.table import dispatch
 from tests.support.rows.compare import agree, torch
+from tests.support.rows.samples import samples
 
 RNG = np.random.default_rng(0)
 
@@ -25,6 +26,7 @@ def normal(*shape):
 
 
 X = normal(3, 4)
+WIDENED = [op for op in TABLE if op.kind is Kind.COMPOSITE and op.rule.widens]
 ACTIVATIONS = {
     "relu": lambda t, x: t.relu(x),
     "gelu": lambda t, x: t.F.gelu(x),
@@ -405,3 +407,30 @@ def test_composites_expand_into_rows_that_infer_the_same_type():
         with dispatch.recording(builder.handle):
             expanded = op.rule.function(TABLE, x, **attributes)
         assert expanded.type == op.infer(x.type, **attributes)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("op", WIDENED, ids=lambda op: op.name)
+def test_rows_that_widen_are_those_of_float32_rounded_once(op, dtype):
+    """To the bit, eager and in a graph, whose call is that of the row over float32."""
+    for sample in samples(op, dtype):
+        given = [dj.tensor(x) if isinstance(x, np.ndarray) else x for x in sample.inputs]
+        shorts = [isinstance(x, dj.Tensor) and x.dtype is dtype for x in given]
+        assert any(shorts)
+        widened = [x.float() if short else x for x, short in zip(given, shorts, strict=True)]
+        expected = op(*widened, **sample.attributes)
+
+        result = op(*given, **sample.attributes)
+
+        assert dj.equal(result, expected.to(result.dtype)), sample.name
+        builder = Builder()
+        operands = [
+            builder.placeholder(f"x{i}", TensorType(tuple(x.shape), x.dtype))
+            if isinstance(x, dj.Tensor)
+            else x
+            for i, x in enumerate(given)
+        ]
+        with dispatch.recording(builder.handle):
+            recorded = op.rule.function(TABLE, *operands, **sample.attributes)
+        graph = builder.finish([recorded])
+        assert {node.op.name for node in graph.nodes if node.op} - {"cast"} == {op.name}

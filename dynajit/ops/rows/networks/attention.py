@@ -15,10 +15,16 @@ from typing import Any
 from dynajit.core.errors import DTypeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.value_types import TensorType, ValueType
-from dynajit.ops.rows.composites import count_operand, keep_scale, narrow, operand_type, wide
+from dynajit.ops.rows.composites import count_operand, keep_scale
 from dynajit.ops.rows.linear_algebra import transposed
 from dynajit.ops.table import result_layouts, sample_rules
-from dynajit.ops.table.families import broadcast_shapes, composite, describe, require_tensor
+from dynajit.ops.table.families import (
+    broadcast_shapes,
+    composite,
+    describe,
+    operand_type,
+    require_tensor,
+)
 
 MINUS_INFINITY = float("-inf")
 
@@ -57,7 +63,8 @@ def _level_infer(*operands: ValueType | None, **attributes: Any) -> TensorType:
 
 
 def _gradient_infer(name: str, position: int) -> Any:
-    """Type rule of a gradient: of operand `position` of attention, with all leading dims."""
+    """Type rule of a gradient: of operand `position` of attention, with all leading dims; that of
+    the mask (3) has the scores' shape."""
 
     def infer(
         g: ValueType | None,
@@ -71,9 +78,16 @@ def _gradient_infer(name: str, position: int) -> Any:
         offset: ValueType | None,
         **attributes: Any,
     ) -> TensorType:
-        result = _attention_infer(query, key, value, attn_mask, seed, offset)
-        operand = require_tensor((query, key, value)[position], name, "operand")
-        shape = (*result.shape[:-2], *operand.shape[-2:])
+        operands = (query, key, value, attn_mask)
+        result = _attention_infer(*operands, seed, offset)
+        if position == 3:
+            keys = require_tensor(key, name, "key").shape[-2]
+            shape = (*result.shape[:-1], keys)
+            if isinstance(attn_mask, TensorType):
+                shape = broadcast_shapes([shape, attn_mask.shape], name)
+        else:
+            last = require_tensor(operands[position], name, "operand").shape[-2:]
+            shape = (*result.shape[:-2], *last)
         return TensorType(shape, dtypes.compute_dtype(result.dtype), result.device)
 
     return infer
@@ -90,7 +104,7 @@ def _default_scale(ops: Any, query: Any) -> Any:
 
 
 def _scaled(ops: Any, query: Any, scale: float | None) -> Any:
-    return wide(ops, query) * (_default_scale(ops, query) if scale is None else scale)
+    return query * (_default_scale(ops, query) if scale is None else scale)
 
 
 def _allowed(ops: Any, query: Any, key: Any, attn_mask: Any, is_causal: bool) -> list[Any]:
@@ -110,11 +124,11 @@ def _scores(
     ops: Any, query: Any, key: Any, attn_mask: Any, is_causal: bool, scale: float | None
 ) -> Any:
     """Scaled products of queries and keys, -inf where they take no part."""
-    scores = ops.matmul(_scaled(ops, query, scale), transposed(ops, wide(ops, key)))
+    scores = ops.matmul(_scaled(ops, query, scale), transposed(ops, key))
     for mask in _allowed(ops, query, key, attn_mask, is_causal):
         scores = ops.where(mask, scores, MINUS_INFINITY)
     if attn_mask is not None and attn_mask.dtype is not dtypes.bool_:
-        scores = scores + wide(ops, attn_mask)
+        scores = scores + attn_mask
     return scores
 
 
@@ -172,6 +186,7 @@ def _gradient_of(row: str) -> Any:
     on_tape=False,
     layout=result_layouts.attended,
     samples=sample_rules.attended,
+    widens=True,
 )
 def scaled_dot_product_attention(
     ops: Any,
@@ -197,10 +212,10 @@ def scaled_dot_product_attention(
     scores = _scores(ops, query, key, attn_mask, is_causal, scale)
     weights = _weights(ops, scores, is_causal or attn_mask is not None)
     weights = _dropped(ops, weights, seed, offset, dropout_p, shift)
-    return narrow(ops, ops.matmul(weights, wide(ops, value)), query.dtype)
+    return ops.matmul(weights, value)
 
 
-@composite(infer=_level_infer, samples=sample_rules.attended)
+@composite(infer=_level_infer, samples=sample_rules.attended, widens=True)
 def attention_level(
     ops: Any, query: Any, key: Any, value: Any, attn_mask: Any, seed: Any, offset: Any, *,
     dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, shift: Any = 0,
@@ -228,7 +243,7 @@ def _weights_and_slopes(
     scores = _scores(ops, query, key, attn_mask, is_causal, scale)
     weights = _weights(ops, scores, is_masked)
     dropped = _dropped(ops, weights, seed, offset, dropout_p, shift)
-    rises = ops.matmul(wide(ops, g), transposed(ops, wide(ops, value)))
+    rises = ops.matmul(g, transposed(ops, value))
     shares = _dropped(ops, rises, seed, offset, dropout_p, shift) * weights
     total = ops.sum(shares, dim=(len(shares.shape) - 1,), keepdim=True)
     slopes = shares - weights * total
@@ -237,7 +252,9 @@ def _weights_and_slopes(
     return dropped, ops.where(_dead(ops, scores), 0.0, slopes) if is_masked else slopes
 
 
-@composite(infer=_gradient_infer("attention_query_gradient", 0), samples=sample_rules.attended)
+@composite(
+    infer=_gradient_infer("attention_query_gradient", 0), samples=sample_rules.attended, widens=True
+)
 def attention_query_gradient(
     ops: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, out: Any, level: Any,
     seed: Any, offset: Any, *, dropout_p: float = 0.0, is_causal: bool = False,
@@ -246,10 +263,12 @@ def attention_query_gradient(
     """Gradient of the query; `out` and `level` spare a kernel their computation."""
     options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "shift": shift}
     _, slopes = _weights_and_slopes(ops, g, query, key, value, attn_mask, seed, offset, **options)
-    return _scaled(ops, ops.matmul(slopes, wide(ops, key)), scale)
+    return _scaled(ops, ops.matmul(slopes, key), scale)
 
 
-@composite(infer=_gradient_infer("attention_key_gradient", 1), samples=sample_rules.attended)
+@composite(
+    infer=_gradient_infer("attention_key_gradient", 1), samples=sample_rules.attended, widens=True
+)
 def attention_key_gradient(
     ops: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, out: Any, level: Any,
     seed: Any, offset: Any, *, dropout_p: float = 0.0, is_causal: bool = False,
@@ -261,7 +280,9 @@ def attention_key_gradient(
     return ops.matmul(transposed(ops, slopes), _scaled(ops, query, scale))
 
 
-@composite(infer=_gradient_infer("attention_value_gradient", 2), samples=sample_rules.attended)
+@composite(
+    infer=_gradient_infer("attention_value_gradient", 2), samples=sample_rules.attended, widens=True
+)
 def attention_value_gradient(
     ops: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, out: Any, level: Any,
     seed: Any, offset: Any, *, dropout_p: float = 0.0, is_causal: bool = False,
@@ -270,10 +291,12 @@ def attention_value_gradient(
     """Gradient of the value; operands as for the query's."""
     options = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "shift": shift}
     weights, _ = _weights_and_slopes(ops, g, query, key, value, attn_mask, seed, offset, **options)
-    return ops.matmul(transposed(ops, weights), wide(ops, g))
+    return ops.matmul(transposed(ops, weights), g)
 
 
-@composite(samples=sample_rules.attended)
+@composite(
+    infer=_gradient_infer("attention_mask_gradient", 3), samples=sample_rules.attended, widens=True
+)
 def attention_mask_gradient(
     ops: Any, g: Any, query: Any, key: Any, value: Any, attn_mask: Any, out: Any, level: Any,
     seed: Any, offset: Any, *, dropout_p: float = 0.0, is_causal: bool = False,

@@ -32,12 +32,11 @@ from dynajit.ops.rows.composites import (
     count_operand,
     floating_tensor,
     narrow,
-    operand_type,
     require_floating,
     wide,
 )
 from dynajit.ops.table import result_layouts, sample_rules
-from dynajit.ops.table.families import composite
+from dynajit.ops.table.families import composite, operand_type
 from dynajit.ops.table.op_table import TABLE
 
 

@@ -6,21 +6,21 @@ The windows lie as `ops.rows.networks.windows` says, over one to three dims. All
 node: most calls until code generation, which has kernels for them; the others until
 `expand_composites` makes them windows and matrix products, or, where each group has one channel, a
 product and a sum over the windows, which are fused. Eager execution uses
-`ops.rows.networks.convolution_forms`. 16-bit floats compute in float32 and round once.
+`ops.rows.networks.convolution_forms`.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
-from dynajit.ops.rows.composites import narrow, operand_type, wide
+from dynajit.ops.rows.composites import wide
 from dynajit.ops.rows.networks import convolution_forms
 from dynajit.ops.rows.networks.windows import Geometry, require_windows, window_counts
 from dynajit.ops.table import result_layouts, sample_rules
-from dynajit.ops.table.families import composite, describe, require_tensor
+from dynajit.ops.table.families import composite, describe, operand_type, require_tensor
 
 
 def _operands(name: str, names: tuple[str, str], types: Sequence[ValueType | None]) -> Any:
@@ -143,10 +143,33 @@ def _require_counts(
 # ---------------------------------------------------------------------------------------------
 # windows as columns
 
+LANES: Final = 16
+"""Columns that a product computes together, see `core.arrays._products`."""
 
-def _columns(ops: Any, x: Any, size: Shape, geometry: Geometry, groups: int) -> Any:
+COPIED: Final = 64
+"""Products in whose time an element is copied, or so."""
+
+
+def _shares_columns(
+    batch: Size, outputs: Size, channels: Size, counts: Shape, size: Shape, groups: int
+) -> bool:
+    """True if the images of windows of one element are the columns of one product: where an image
+    alone does not fill the vectors of its columns, and what that costs is more than copies."""
+    plane = numel(counts)
+    if groups != 1 or not all(isinstance(n, int) for n in (plane, outputs, channels)):
+        return False
+    if batch == 1 or any(k != 1 for k in size):
+        return False
+    whole = -(-plane // LANES) * LANES
+    return min(outputs, channels) * (whole - plane) >= COPIED * whole
+
+
+def _columns(
+    ops: Any, x: Any, size: Shape, geometry: Geometry, groups: int, is_shared: bool
+) -> Any:
     """The windows of x as matrices (N, groups, C / groups * numel(size), numel(counts)); without
-    the dim of groups where there is one."""
+    the dim of groups where there is one; as one, (C * numel(size), N * numel(counts)), if
+    `is_shared`."""
     rank, n = len(x.shape), len(size)
     batch, channels = x.shape[:2]
     if _is_pointwise(size, geometry):
@@ -157,6 +180,10 @@ def _columns(ops: Any, x: Any, size: Shape, geometry: Geometry, groups: int) -> 
         dims = (0, 1, *range(rank, rank + n), *range(2, rank))
         cut = ops.permute(cut, dims=dims)
     inner = channels // groups * numel(tuple(size))
+    if is_shared:
+        flat = ops.reshape(cut, shape=(batch, inner, numel(counts)))
+        turned = ops.permute(flat, dims=(1, 0, 2))
+        return ops.reshape(turned, shape=(inner, batch * numel(counts)))
     lead = (batch,) if groups == 1 else (batch, groups)
     return ops.reshape(cut, shape=(*lead, inner, numel(counts)))
 
@@ -171,11 +198,22 @@ def _is_pointwise(size: Shape, geometry: Geometry) -> bool:
     )
 
 
-def _matrices(ops: Any, x: Any, groups: int) -> Any:
-    """x (N, groups * m, *counts) as (N, groups, m, numel(counts)), without groups where one."""
+def _matrices(ops: Any, x: Any, groups: int, is_shared: bool) -> Any:
+    """x (N, groups * m, *counts) as (N, groups, m, numel(counts)), without groups where one; as
+    (m, N * numel(counts)) if `is_shared`."""
     batch, channels, *counts = x.shape
+    plane = numel(tuple(counts))
+    if is_shared:
+        turned = ops.permute(ops.reshape(x, shape=(batch, channels, plane)), dims=(1, 0, 2))
+        return ops.reshape(turned, shape=(channels, batch * plane))
     flat = (channels,) if groups == 1 else (groups, channels // groups)
-    return ops.reshape(x, shape=(batch, *flat, numel(tuple(counts))))
+    return ops.reshape(x, shape=(batch, *flat, plane))
+
+
+def _images(ops: Any, matrix: Any, batch: Size) -> Any:
+    """A matrix (m, N * p) as (N, m, p): the reverse of `_matrices` where columns are shared."""
+    rows, columns = matrix.shape
+    return ops.permute(ops.reshape(matrix, shape=(rows, batch, columns // batch)), dims=(1, 0, 2))
 
 
 def _kernel_matrices(ops: Any, weight: Any, groups: int) -> Any:
@@ -248,6 +286,7 @@ def _convolution_vjp_bias(ops: Any, g: Any) -> Any:
     linear=("bias",),
     factors=("x", "weight"),
     samples=sample_rules.convolved,
+    widens=True,
 )
 def convolution(
     ops: Any, x: Any, weight: Any, bias: Any, *, stride: Any, before: Any, after: Any,
@@ -260,18 +299,21 @@ def convolution(
         operand_type(x), operand_type(weight), operand_type(bias), groups=groups,
         **geometry.attributes(),
     )  # fmt: skip
-    image, kernel = wide(ops, x), wide(ops, weight)
     size = tuple(weight.shape[2:])
     if _is_depthwise(x.shape[1], groups):
-        out = _depthwise(ops, image, kernel, size, geometry, groups)
+        out = _depthwise(ops, x, weight, size, geometry, groups)
     else:
-        columns = _columns(ops, image, size, geometry, groups)
-        out = ops.matmul(_kernel_matrices(ops, kernel, groups), columns)
+        is_shared = _shares_columns(
+            x.shape[0], *weight.shape[:2], tuple(result.shape[2:]), size, groups
+        )
+        columns = _columns(ops, x, size, geometry, groups, is_shared)
+        out = ops.matmul(_kernel_matrices(ops, weight, groups), columns)
+        out = _images(ops, out, x.shape[0]) if is_shared else out
     out = ops.reshape(out, shape=result.shape)
     if bias is not None:
         ones = (1,) * len(size)
-        out = out + ops.reshape(wide(ops, bias), shape=(*bias.shape, *ones))
-    return narrow(ops, out, x.dtype)
+        out = out + ops.reshape(bias, shape=(*bias.shape, *ones))
+    return out
 
 
 def _depthwise(ops: Any, x: Any, weight: Any, size: Shape, geometry: Geometry, groups: int) -> Any:
@@ -310,6 +352,7 @@ def _input_vjp_weight(
     layout=result_layouts.transposed,
     factors=("y", "weight"),
     samples=sample_rules.convolved,
+    widens=True,
 )
 def convolution_input(
     ops: Any, y: Any, weight: Any, *, shape: Shape, stride: Any, before: Any, after: Any,
@@ -321,21 +364,22 @@ def convolution_input(
     result = _input_infer(
         operand_type(y), operand_type(weight), shape=shape, groups=groups, **geometry.attributes()
     )
-    out, kernel = wide(ops, y), wide(ops, weight)
     batch, channels = result.shape[:2]
     size, counts = tuple(weight.shape[2:]), tuple(y.shape[2:])
     n = len(size)
     if _is_depthwise(channels, groups):
-        lanes, kernel = _lanes(ops, out, kernel, groups)
+        lanes, kernel = _lanes(ops, y, weight, groups)
         cut = ops.sum(lanes * kernel, dim=(2,))
     else:
-        matrices = _swapped(ops, _kernel_matrices(ops, kernel, groups))
-        columns = ops.matmul(matrices, _matrices(ops, out, groups))
+        is_shared = _shares_columns(batch, *weight.shape[:2], counts, size, groups)
+        matrices = _swapped(ops, _kernel_matrices(ops, weight, groups))
+        columns = ops.matmul(matrices, _matrices(ops, y, groups, is_shared))
+        columns = _images(ops, columns, batch) if is_shared else columns
         if _is_pointwise(size, geometry):
-            return narrow(ops, ops.reshape(columns, shape=result.shape), y.dtype)
+            return ops.reshape(columns, shape=result.shape)
         cut = ops.reshape(columns, shape=(batch, channels, *size, *counts))
         cut = ops.permute(cut, dims=(0, 1, *range(2 + n, 2 + 2 * n), *range(2, 2 + n)))
-    return narrow(ops, ops.fold_windows(cut, shape=shape, **geometry.attributes()), y.dtype)
+    return ops.fold_windows(cut, shape=shape, **geometry.attributes())
 
 
 def _weight_vjp_y(
@@ -362,6 +406,7 @@ def _weight_vjp_x(
     vjp={"y": _weight_vjp_y, "x": _weight_vjp_x},
     factors=("y", "x"),
     samples=sample_rules.convolved_weight,
+    widens=True,
 )
 def convolution_weight(
     ops: Any, y: Any, x: Any, *, size: Shape, stride: Any, before: Any, after: Any,
@@ -373,17 +418,19 @@ def convolution_weight(
     result = _weight_infer(
         operand_type(y), operand_type(x), size=size, groups=groups, **geometry.attributes()
     )
-    out, image = wide(ops, y), wide(ops, x)
     n = len(size)
     if _is_depthwise(x.shape[1], groups):
-        cut = ops.windows(image, size=tuple(size), **geometry.attributes())
+        cut = ops.windows(x, size=tuple(size), **geometry.attributes())
         counts = tuple(cut.shape[2 : 2 + n])
         lanes = ops.reshape(cut, shape=(x.shape[0], groups, 1, *counts, *size))
         outputs = y.shape[1] // groups
-        factor = ops.reshape(out, shape=(x.shape[0], groups, outputs, *counts, *((1,) * n)))
+        factor = ops.reshape(y, shape=(x.shape[0], groups, outputs, *counts, *((1,) * n)))
         gradient = ops.sum(lanes * factor, dim=(0, *range(3, 3 + n)))
     else:
-        columns = _columns(ops, image, size, geometry, groups)
-        products = ops.matmul(_matrices(ops, out, groups), _swapped(ops, columns))
-        gradient = ops.sum(products, dim=(0,))
-    return narrow(ops, ops.reshape(gradient, shape=result.shape), y.dtype)
+        is_shared = _shares_columns(
+            x.shape[0], y.shape[1], x.shape[1], tuple(y.shape[2:]), tuple(size), groups
+        )
+        columns = _columns(ops, x, tuple(size), geometry, groups, is_shared)
+        products = ops.matmul(_matrices(ops, y, groups, is_shared), _swapped(ops, columns))
+        gradient = products if is_shared else ops.sum(products, dim=(0,))
+    return ops.reshape(gradient, shape=result.shape)

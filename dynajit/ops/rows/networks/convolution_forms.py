@@ -45,7 +45,7 @@ MOST_CLASSES: Final = 64
 def _has_loops(xp: Any, size: Sizes, geometry: tuple[Sizes, ...], is_back: bool = False) -> bool:
     """True if the convolution of these windows is done by `_convolutions`."""
     stride, before, after, _ = geometry
-    is_product = max(size) == max(stride) == 1 and not any(before) and not any(after)
+    is_product = max(size) == 1 and not any(before) and not any(after)
     return xp is np and not is_product and not (is_back and math.prod(stride) > MOST_CLASSES)
 
 

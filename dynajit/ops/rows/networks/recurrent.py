@@ -34,7 +34,7 @@ from dynajit.core.errors import DTypeError, InternalError
 from dynajit.core.types.value_types import Size, TensorType, ValueType
 from dynajit.ops.native import _recurrent, _vecmath
 from dynajit.ops.rows.array_forms import is_plain
-from dynajit.ops.rows.composites import as_rows, narrow, wide
+from dynajit.ops.rows.composites import as_rows
 from dynajit.ops.rows.linear_algebra import transposed
 from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import composite, describe, require_tensor
@@ -551,24 +551,28 @@ _in_slopes = sample_rules.recurrent(
     vjp={"operands": _states_vjp},
     stays=_states_stay,
     samples=_in_sequences,
+    widens=True,
 )
 def recurrent_states(
     ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False,
     keeps: bool = False,
 ) -> Any:  # fmt: skip
     """The state after each step: (T, B, width), or packed (N, width). See the module."""
-    widened = [wide(ops, x) for x in operands]
-    result = _states(ops, mode, widened, batch_sizes, is_reversed, keeps)
-    return narrow(ops, result, operands[0].dtype)
+    return _states(ops, mode, operands, batch_sizes, is_reversed, keeps)
 
 
-@composite(infer=_slopes_infer, array=_slopes_form, stays=_slopes_stay, samples=_in_slopes)
+@composite(
+    infer=_slopes_infer,
+    array=_slopes_form,
+    stays=_slopes_stay,
+    samples=_in_slopes,
+    widens=True,
+)
 def recurrent_slopes(
     ops: Any, *operands: Any, mode: str, batch_sizes: Any = None, is_reversed: bool = False,
     keeps: bool = False,
 ) -> Any:  # fmt: skip
     """Slopes of the sums of each step, and after the last those of the initial state: its hidden
     state and cell side by side. Operands: the states' gradient, the states, and their operands."""
-    g, out, *others = (wide(ops, x) for x in operands)
-    result = _slopes(ops, mode, g, out, others, batch_sizes, is_reversed, keeps)
-    return narrow(ops, result, operands[0].dtype)
+    g, out, *others = operands
+    return _slopes(ops, mode, g, out, others, batch_sizes, is_reversed, keeps)

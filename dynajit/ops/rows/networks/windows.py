@@ -22,13 +22,18 @@ from dynajit.ops.native import _native_windows
 from dynajit.ops.rows.composites import (
     floating_tensor,
     narrow,
-    operand_type,
     require_floating,
     wide,
 )
 from dynajit.ops.rows.networks import window_forms
 from dynajit.ops.table import result_layouts, sample_rules
-from dynajit.ops.table.families import composite, describe, movement, require_tensor
+from dynajit.ops.table.families import (
+    composite,
+    describe,
+    movement,
+    operand_type,
+    require_tensor,
+)
 
 
 class Geometry(NamedTuple):
@@ -332,6 +337,7 @@ def _sum_pool_vjp(
     layout=result_layouts.averaged,
     linear=("x",),
     samples=sample_rules.leading,
+    widens=True,
 )
 def sum_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -339,9 +345,7 @@ def sum_pool(
     """The sum of each window; what lies around x counts 0."""
     sum_pool.infer(operand_type(x), size=size, stride=stride, before=before, after=after,
                     dilation=dilation)  # fmt: skip
-    cut = ops.windows(
-        wide(ops, x), size=size, stride=stride, before=before, after=after, dilation=dilation
-    )
+    cut = ops.windows(x, size=size, stride=stride, before=before, after=after, dilation=dilation)
     return narrow(ops, ops.sum(cut, dim=_last(len(cut.shape), len(size))), x.dtype)
 
 
@@ -362,6 +366,7 @@ def _max_pool_vjp(
     slopes={"x": _native_windows.max_pool_slope},
     layout=result_layouts.suggested,
     samples=sample_rules.leading,
+    widens=True,
 )
 def max_pool(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -383,6 +388,7 @@ def max_pool(
     native=_native_windows.max_pool_choice,
     layout=result_layouts.suggested,
     samples=sample_rules.leading,
+    widens=True,
 )
 def max_pool_choice(
     ops: Any, x: Any, *, size: Any, stride: Any, before: Any, after: Any, dilation: Any
@@ -440,6 +446,7 @@ def _place_infer(
     },
     linear=("x",),
     samples=sample_rules.leading,
+    widens=True,
 )
 def place_windows(
     ops: Any, x: Any, choice: Any, *, shape: Shape, size: Any, stride: Any, before: Any,

@@ -9,6 +9,7 @@ import pytest
 
 import dynajit as dj
 import dynajit.nn.functional as F
+from dynajit.codegen.c.products import FEW_COLUMNS
 from dynajit.ops.native import _convolutions
 from dynajit.ops.rows.networks import convolution_forms
 
@@ -310,3 +311,55 @@ def test_a_convolution_of_integers_is_compiled() -> None:
 
     compiled = dj.compile(program, fullgraph=True)
     assert program(x, weight).tolist() == compiled(x, weight).tolist()
+
+
+#: batch, channels, outputs, sizes, stride: an image alone fills its vectors of columns; it does
+#: not, and one product is made of all images; or it does not, and copies cost more.
+POINTWISE = [
+    (2, 5, 7, (9, 8), (2, 2)),
+    (3, 280, 290, (7, 7), (1, 1)),
+    (3, 280, 290, (13, 14), (2, 2)),
+    (5, 80, 72, (2, 3), (2, 3)),
+    (4, 6, 300, (7, 7), (1, 1)),
+    (1, 280, 290, (7, 7), (1, 1)),
+    (3, 75, 80, (5,), (1,)),
+    (2, 70, 90, (3, 2, 3), (2, 1, 2)),
+]
+
+
+@pytest.mark.parametrize("batch, channels, outputs, sizes, stride", POINTWISE)
+def test_windows_of_one_element_are_products(
+    batch: int, channels: int, outputs: int, sizes: tuple[int, ...], stride: tuple[int, ...]
+) -> None:
+    """Of PyTorch's values and gradients; compiled they have the same, and the same bits."""
+    n = len(sizes)
+    values = np.random.default_rng(channels)
+    shapes = [(batch, channels, *sizes), (outputs, channels, *((1,) * n)), (outputs,)]
+    x, weight, bias = (values.standard_normal(shape) for shape in shapes)
+    compare(f"conv{n}d", [x, weight, bias], {"stride": stride}, 1e-11)
+    up = values.standard_normal((batch, outputs, *sizes))
+    compare(f"conv_transpose{n}d", [up, weight, None], {"stride": stride}, 1e-11)
+
+    def step(x: Any, weight: Any, bias: Any) -> Any:
+        y = getattr(F, f"conv{n}d")(x, weight, bias, stride=stride)
+        return y, *dj.autograd.grad(y.square().sum(), (x, weight, bias))
+
+    given = [dj.from_numpy(a).requires_grad_() for a in (x, weight, bias)]
+    expected = step(*given)
+    for mine, other in zip(dj.compile(step)(*given), expected, strict=True):
+        assert dj.allclose(mine, other, rtol=1e-12, atol=1e-11)
+    short = [dj.from_numpy(a.astype(np.float32)) for a in (x, weight)]
+    function = getattr(F, f"conv{n}d")
+    actual, eager = (each(*short, stride=stride) for each in (dj.compile(function), function))
+    if eager[0, 0].numel() >= FEW_COLUMNS:  # fewer are summed in another order, see few_products.h
+        assert dj.equal(actual, eager)
+
+
+def test_images_of_any_number_share_a_product() -> None:
+    """With a number of images that varies, in one version."""
+    weight = dj.randn(290, 280, 1, 1)
+    compiled = dj.compile(F.conv2d, dynamic=True)
+    for batch in (3, 4, 9):
+        x = dj.randn(batch, 280, 7, 7)
+        assert dj.allclose(compiled(x, weight), F.conv2d(x, weight), atol=1e-4)
+    assert not compiled.report().recompiles
