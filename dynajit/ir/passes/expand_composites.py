@@ -1,10 +1,11 @@
 """Replace composite nodes by the rows that they stand for."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeGuard
 
 from dynajit.core.errors import InternalError
-from dynajit.core.types.value_types import ValueType, types_agree
+from dynajit.core.types.value_types import TensorType, ValueType, types_agree
 from dynajit.ir.graph import Builder, Graph, Value
 from dynajit.ir.node import Argument, Node, type_of
 from dynajit.ir.rebuild import as_operand, keep, rebuild
@@ -22,7 +23,8 @@ def expand_composites(
     Requires: a verified graph.
     Ensures: no composite but those named in `kept`, calls that `keeps` wants, and those that stay
     whole everywhere (`Composite.stays`); recorded nodes have the composite's location, and the last
-    of them its name.
+    of them its name. Calls that `keeps` would want if their operands lay row by row get copies of
+    those that do not.
 
     Raises:
         InternalError: a composite's function gives another type than its row infers.
@@ -56,22 +58,47 @@ class _Expander(Builder):
         self.kept = kept
         self.keeps = keeps
 
+    def is_kept_row_by_row(
+        self, op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]
+    ) -> bool:
+        """True for a call that is only expanded because an operand does not lie row by row."""
+        types = list(map(_type_of, inputs))
+        flat = [replace(type, strides=None) if _is_strided(type) else type for type in types]
+        return self.keeps is not None and flat != types and self.keeps(op, flat, attributes)
+
     def is_expanded(self, op: Op, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> bool:
         """True for a composite that is not kept."""
         if op.kind is not Kind.COMPOSITE or op.name in self.kept:
             return False
         if self.keeps is None and op.rule.stays is None:
             return True
-        types = [type_of(x.node if isinstance(x, Value) else x) for x in inputs]
+        types = list(map(_type_of, inputs))
         if op.rule.stays is not None and op.rule.stays(*types, **attributes):
             return False
         return self.keeps is None or not self.keeps(op, types, attributes)
 
     def handle(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Record the call, or what it stands for."""
-        if self.is_expanded(op, inputs, attributes):
-            return op.rule.function(TABLE, *inputs, **attributes)
-        return super().handle(op, inputs, attributes)
+        if not self.is_expanded(op, inputs, attributes):
+            return super().handle(op, inputs, attributes)
+        if self.is_kept_row_by_row(op, inputs, attributes):
+            return super().handle(op, tuple(map(_row_by_row, inputs)), attributes)
+        return op.rule.function(TABLE, *inputs, **attributes)
+
+
+def _type_of(x: Any) -> ValueType | None:
+    return type_of(x.node if isinstance(x, Value) else x)
+
+
+def _is_strided(type: ValueType | None) -> TypeGuard[TensorType]:
+    return isinstance(type, TensorType) and not type.is_contiguous
+
+
+def _row_by_row(x: Any) -> Any:
+    """A copy of an operand that does not lie so."""
+    if not isinstance(x, Value) or not _is_strided(x.type):
+        return x
+    return TABLE.laid_out(x, order=tuple(range(len(x.shape))))
 
 
 def _visit(builder: Builder, node: Node, args: tuple[Argument, ...]) -> Any:

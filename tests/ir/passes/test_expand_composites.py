@@ -45,3 +45,23 @@ def test_a_wrong_type_is_an_internal_error(record) -> None:
     wrong = replace(softmax, type=TensorType((5,), x.type.dtype))
     with pytest.raises(InternalError, match="softmax: the row infers"):
         expand_composites(Graph("example", (x, wrong), (wrong,)))
+
+
+def test_a_call_that_is_kept_but_for_strides_reads_a_copy(record) -> None:
+    """The copy lies row by row; operands that do are read as they are."""
+    graph = record(lambda x, w: ops.linear(x, w, None), x=(2, 3), w=(4, 3))
+    x, w, linear = graph.nodes
+    turned = replace(x, type=replace(x.type, strides=(1, 2)))
+    called = replace(linear, args=(turned, w, None))
+    given = Graph("example", (turned, w, called), (called,))
+
+    def keeps(op, types, attributes) -> bool:
+        return all(type is None or type.is_contiguous for type in types)
+
+    kept = expand_composites(given, keeps=keeps)
+
+    assert ["laid_out", "linear"] == [node.op.name for node in kept.calls]
+    copy, call = kept.calls
+    assert copy.attributes["order"] == (0, 1)
+    assert call.args == (copy, kept.inputs[1], None)
+    assert "linear" not in {node.op.name for node in expand_composites(given).calls}
