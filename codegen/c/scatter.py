@@ -1,14 +1,15 @@
 """Scatter kernels in C: the target is filled, then written in row-major order by one thread.
 
 Contract: writes that meet are combined in the order of the loop, so results are the same every
-time. 16-bit targets add in float32 and round once. A target that is the array of what it is filled
-with is written to only if all indices are valid: a failure must leave no trace.
+time. 16-bit targets are combined in float32 and rounded once. A target that is the array of what it
+is filled with is written to only if all indices are valid: a failure must leave no trace.
 """
 
 from dynajit.codegen.c.expressions import Names, Scope, converted
 from dynajit.codegen.c.support import Function, define, loop, nest
 from dynajit.codegen.loops.loop_ir import ScatterKernel, all_expressions
 from dynajit.core.types import dtypes, symint
+from dynajit.ops.table.scalar import spell
 
 
 def print_scatter(kernel: ScatterKernel) -> Function:
@@ -26,11 +27,7 @@ def print_scatter(kernel: ScatterKernel) -> Function:
     added = write.emit(kernel.write.value)
     write.bind([kernel.write.offset])
     place = f"{target}[{symint.c(kernel.write.offset)}]"
-    combined = added
-    if kernel.mode == "add":
-        operator = "|" if kernel.accumulator is dtypes.bool_ else "+"
-        combined = f"({kernel.accumulator.c})({place} {operator} {added})"
-    write.add(f"if (!status[0]) {place} = {combined};")
+    write.add(f"if (!status[0]) {place} = {combined(kernel, place, added, 'c')};")
     written = nest(kernel.loops, write.lines)
     root.add(*first, *written)
     if is_wide:
@@ -43,6 +40,21 @@ def print_scatter(kernel: ScatterKernel) -> Function:
     )
     expressions = all_expressions(values, kernel.indices)
     return define(kernel, kernel.name, root.lines, expressions, [kernel.initial], kernel.indices)
+
+
+def combined(kernel: ScatterKernel, place: str, value: str, target: str) -> str:
+    """What a write leaves at a place, as text for a target ("c" or "cuda")."""
+    dtype, is_bool = kernel.accumulator, kernel.accumulator is dtypes.bool_
+    match kernel.mode:
+        case "set":
+            return value
+        case "add":
+            operator = "|" if is_bool else "+"
+        case "prod":
+            operator = "&" if is_bool else "*"
+        case mode:
+            return spell("maximum" if mode == "amax" else "minimum", dtype, target, place, value)
+    return f"({dtype.c})({place} {operator} {value})"
 
 
 def _filled(kernel: ScatterKernel, root: Scope, target: str) -> list[str]:

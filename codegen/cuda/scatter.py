@@ -4,7 +4,8 @@ Contract: the result is that of writing one after the other, as on the CPU. Wher
 meet at one place, the last one of those that set is found first (`owner`: the largest number of a
 write to each place); those that add are atomic. Sums of integers have the same bits every time;
 those of floats do with `Options.deterministic`: then every place belongs to one thread (see
-`codegen.cuda.scatter_classes`). 16-bit floats add in a float32 temporary and round once.
+`codegen.cuda.scatter_classes`), as for products and extrema always. 16-bit floats are combined in a
+float32 temporary and rounded once.
 """
 
 import math
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dynajit.codegen.c.expressions import INDENT, Scope
+from dynajit.codegen.c.scatter import combined
 from dynajit.codegen.c.support import ceil_div, loop, unflattened
 from dynajit.codegen.cuda.pointwise import MOST_BLOCKS, THREADS, print_pointwise
 from dynajit.codegen.cuda.scatter_classes import print_classes
@@ -94,9 +96,10 @@ def _writes(kernel: ScatterKernel, target: Buffer, options: Options) -> list[Ste
     serial = tuple(axis for axis in kernel.loops if axis not in spread)
     if all(axis.size == 1 for axis in serial):
         return [_Writes(kernel, target, spread, "").kernel_text()]  # no two writes meet
-    if kernel.mode != "add":
+    if kernel.mode == "set":
         return _with_owners(kernel, target, spread, serial)
-    if kernel.accumulator.is_floating_point and options.deterministic:
+    is_sum_of_floats = kernel.mode == "add" and kernel.accumulator.is_floating_point
+    if kernel.mode != "add" or (is_sum_of_floats and options.deterministic):
         return list(print_classes(kernel, target, spread, serial))
     return [_Writes(kernel, target, spread, "atomic").kernel_text()]
 
@@ -232,11 +235,7 @@ class _Writes:
             inner.add(f"dj_atomic_{function}(&{place}, {value});")
             return
         arm = inner.child(is_arm=True)
-        value = arm.emit(kernel.write.value)
-        if kernel.mode == "add":
-            c = kernel.accumulator.c
-            operator = "|" if kernel.accumulator is dtypes.bool_ else "+"
-            value = f"({c})({place} {operator} {value})"
+        value = combined(kernel, place, arm.emit(kernel.write.value), "cuda")
         lines = [*arm.lines, f"{place} = {value};"]
         if self.how:
             lines = [f"if ({self.how}) {{", *(INDENT + line for line in lines), "}"]

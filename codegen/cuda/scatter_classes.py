@@ -1,4 +1,4 @@
-"""Sums of floats at computed places in CUDA, with the same bits every time.
+"""Writes that are combined at computed places in CUDA, with the same bits every time.
 
 Contract: every place of the target belongs to one thread, which goes through the writes in
 row-major order and does those that are its own, as on the CPU. A loop whose variable can be read
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dynajit.codegen.c.expressions import Scope
+from dynajit.codegen.c.scatter import combined
 from dynajit.codegen.c.support import block, ceil_div, loop, unflattened
 from dynajit.codegen.cuda.pointwise import MOST_BLOCKS, THREADS
 from dynajit.codegen.cuda.units.steps import CudaKernel
@@ -30,7 +31,7 @@ ENOUGH_THREADS: Final = 1 << 16
 def print_classes(
     kernel: ScatterKernel, target: Buffer, spread: Sequence[Axis], serial: Sequence[Axis]
 ) -> tuple[CudaKernel, ...]:
-    """The kernel that adds.
+    """The kernel that combines.
 
     Args:
         spread: loops whose variables can be read off the place.
@@ -50,7 +51,7 @@ def print_classes(
     arm = write.child(is_arm=True)
     value = arm.emit(kernel.write.value)
     place = f"{target.name}[{symint.c(offset)}]"
-    update = [*arm.lines, f"{place} = {place} + {value};"]
+    update = [*arm.lines, f"{place} = {combined(kernel, place, value, 'cuda')};"]
     if classes > 1:
         update = block(f"if ({_key(rest)} % {classes} == own)", update)
     write.add(*update)

@@ -538,9 +538,9 @@ class ScatterKernel:
         fill: loops over the target.
         initial: value of the target before, stored at `Store.offset`.
         loops: loops over the writes.
-        write: the write; with mode "add" the value is added.
-        mode: "add" or "set".
-        accumulator: dtype in which values are added (float32 for 16-bit targets).
+        write: the write; the value is combined with what is there as `mode` says.
+        mode: see `Scatter` of the op table.
+        accumulator: dtype in which values are combined (float32 for 16-bit targets).
         indices: meaning of the data indices used.
         in_place: (initial, target) buffers that are one array: nothing is filled, and nothing
             written before all indices were found to be valid.

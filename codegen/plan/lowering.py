@@ -309,12 +309,14 @@ def _scatter(name: str, unit: Scattering) -> ScatterKernel:
     asked = AskedIndices(elements)
     namespace = SymbolicScalars(index, asked)
     target, value = rule.write(namespace, load, index, types, **node.attributes)
-    accumulator = dtypes.compute_dtype(node.type.dtype) if rule.mode == "add" else node.type.dtype
+    mode, accumulator = rule.mode_of(node.attributes), node.type.dtype
+    if mode != "set":
+        accumulator = dtypes.compute_dtype(accumulator)
     place = linear(target, shape)
     written = asked.kept_in(cast(lift(value, accumulator), accumulator), place)
     write = Store(buffer, place, written)
     data = elements.data_indices.all()
-    return ScatterKernel(name, fill, initial, loops, write, rule.mode, accumulator, data)
+    return ScatterKernel(name, fill, initial, loops, write, mode, accumulator, data)
 
 
 def _product(name: str, unit: Product) -> MatmulKernel:

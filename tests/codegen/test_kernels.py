@@ -505,7 +505,7 @@ def test_random_rows_have_the_bits_of_eager(codegen) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.int8])
 def test_scatters(codegen, dtype) -> None:
-    """Repeated targets add up in order; the last write wins."""
+    """Repeated targets are combined in order; the last write wins."""
     x, source = normal(6, 3, dtype=np.float32).astype(dtype), normal(8, 3).astype(dtype)
     where = rng.integers(0, 6, 8)
     codegen.check(lambda x, i, s: ops.index_add(x, i, s, dim=0), x, where, source)
@@ -513,6 +513,13 @@ def test_scatters(codegen, dtype) -> None:
     codegen.check(lambda x, i, s: ops.scatter_add(x, i, s, dim=0), x, wide, source)
     codegen.check(lambda x, i, s: ops.scatter(x, i, s, dim=0), x, wide, source)
     codegen.check(lambda x, i, s: ops.index_put(x, i, s, dims=(0,)), x, where[None], source)
+    for mode in ("prod", "amax", "amin"):
+        codegen.check(
+            lambda x, i, s, mode=mode: ops.scatter_reduce(x, i, s, dim=0, mode=mode),
+            x,
+            wide,
+            source,
+        )
 
 
 def test_scatter_out_of_range_is_reported(codegen) -> None:

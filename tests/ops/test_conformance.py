@@ -270,6 +270,16 @@ def test_index_maps_equal_the_array_functions(op: Op, dtype: DType) -> None:
         np.testing.assert_array_equal(actual, expected, err_msg=sample.name)
 
 
+#: Mode of a scatter -> what a write leaves of what was there and what is written.
+COMBINED = {
+    "set": lambda old, new: new,
+    "add": np.add,
+    "prod": np.multiply,
+    "amax": np.maximum,
+    "amin": np.minimum,
+}
+
+
 @rows(Kind.SCATTER)
 def test_scatter_writes_equal_the_array_functions(op: Op) -> None:
     for sample in accepted(op, dtypes.float64):
@@ -285,10 +295,8 @@ def test_scatter_writes_equal_the_array_functions(op: Op) -> None:
         for position in np.ndindex(*domain):
             target, value = op.rule.write(m, load, position, types, **sample.attributes)
             where = tuple(int(t) for t in target)
-            if op.rule.mode == "add":
-                actual[where] += value
-            else:
-                actual[where] = value
+            combine = COMBINED[op.rule.mode_of(sample.attributes)]
+            actual[where] = combine(actual[where], value)
         np.testing.assert_allclose(actual, expected, rtol=1e-12, err_msg=sample.name)
 
 

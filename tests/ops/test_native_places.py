@@ -6,6 +6,7 @@ import pytest
 from dynajit.ops import TABLE
 from dynajit.ops.native import _native_places
 
+MODES = ("prod", "amax", "amin")
 DTYPES = [np.float32, np.float64, np.int64, np.int32, np.complex64]
 #: Of the array, and of an index that is no larger but along one dim.
 SHAPES = [
@@ -43,12 +44,49 @@ def test_results_have_the_bits_of_the_array_functions(shape, wanted, dim, dtype)
             TABLE.scatter.rule.array(np, x, index, source, dim=dim),
             _native_places.scatter(x, index, source, dim),
         )
-        result = _native_places.scatter_add(x, index, source, dim)
-        if dtype in (np.float32, np.float64, np.int64):
+        combine(x, index, source, dim)
+        same_bits(before, x)
+
+
+def combine(x, index, source, dim) -> None:
+    """By every mode: to the bit, or not at all."""
+    results = {"add": _native_places.scatter_add(x, index, source, dim)}
+    results |= {m: _native_places.scatter_reduce(x, index, source, dim, m) for m in MODES}
+    for mode, result in results.items():
+        if x.dtype not in (np.float32, np.float64, np.int64):
+            assert result is NotImplemented
+        elif mode == "add":
             same_bits(TABLE.scatter_add.rule.array(np, x, index, source, dim=dim), result)
         else:
-            assert result is NotImplemented
-        same_bits(before, x)
+            array = TABLE.scatter_reduce.rule.array
+            same_bits(array(np, x, index, source, dim=dim, mode=mode), result)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_indices_and_sources_may_lie_as_they_like(dtype) -> None:
+    """Expanded along a dim, as most are, turned, or with gaps."""
+    x = values((5, 6), dtype)
+    index = np.broadcast_to(np.array([[3], [0], [3]]), (3, 6))
+    sources = [
+        np.broadcast_to(values(6, dtype), (3, 6)), values((6, 3), dtype).T,
+        values((3, 12), dtype)[:, ::2], values((3, 6), dtype)[::-1, ::-1],
+    ]  # fmt: skip
+    for source in sources:
+        combine(x, index, source, 0)
+        expected = TABLE.scatter.rule.array(np, x, index, source, dim=0)
+        same_bits(expected, _native_places.scatter(x, index, source, 0))
+        combine(x, np.array([[1, 1, 0]] * 6).T, source, 0)
+    gathered = TABLE.gather.rule.array(np, x, index, dim=0)
+    same_bits(gathered, _native_places.gather(x, index, 0))
+
+
+def test_nan_is_the_largest_and_the_smallest() -> None:
+    x, index = np.array([1.0, np.nan, 3.0]), np.array([0, 1, 2, 2])
+    source = np.array([np.nan, 5.0, np.nan, 7.0])
+
+    for mode in ("amax", "amin"):
+        result = _native_places.scatter_reduce(x, index, source, 0, mode)
+        assert np.isnan(result).all()
 
 
 def test_sums_of_integers_wrap() -> None:
@@ -57,6 +95,8 @@ def test_sums_of_integers_wrap() -> None:
 
     expected = np.array([x[0], np.iinfo(np.int64).min + 1, x[2] - 5])
     same_bits(expected, _native_places.scatter_add(x, index, source, 0))
+    doubled = _native_places.scatter_reduce(x, index, np.array([2, 1, 3]), 0, "prod")
+    same_bits(np.array([x[0], -2, x[2] - 2]), doubled)
 
 
 def test_the_last_write_stays() -> None:
@@ -72,7 +112,7 @@ def test_all_but_the_plain_case_is_declined() -> None:
     out = [np.full((3, 2), 4), np.full((3, 2), -1), np.full((3, 2), 2**40)]
     wrong = [
         *((x, other, source, 1) for other in out),
-        (x.T, index, source, 1), (x, index.T, source.T, 1), (x[None], index, source, 1),
+        (x.T, index, source, 1), (x[None], index, source, 1),
         (x.astype(np.float16), index, source.astype(np.float16), 1), (x > 0, index, source > 0, 1),
         (x, index.astype(np.int32), source, 1), (x, np.zeros((4, 2), np.int64), source, 1),
         (x, index, source, 2), (x, index, source, -1), (x, index, source, 1.0),
@@ -84,7 +124,10 @@ def test_all_but_the_plain_case_is_declined() -> None:
         assert _native_places.gather(array, places, dim) is NotImplemented
         assert _native_places.scatter(array, places, written, dim) is NotImplemented
         assert _native_places.scatter_add(array, places, written, dim) is NotImplemented
-    for other in (source[:2], source.astype(np.float64), source.T, source[:, ::-1]):
+        assert _native_places.scatter_reduce(array, places, written, dim, "amax") is NotImplemented
+    for other in (source[:2], source.astype(np.float64), source.T, source.astype(">f4")):
         assert _native_places.scatter(x, index, other, 1) is NotImplemented
         assert _native_places.scatter_add(x, index, other, 1) is NotImplemented
+    for mode in ("sum", "", 1, None):
+        assert _native_places.scatter_reduce(x, index, source, 1, mode) is NotImplemented
     assert _native_places.gather(x) is NotImplemented

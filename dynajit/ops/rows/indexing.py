@@ -245,7 +245,8 @@ def _scatter_infer(x: ValueType, index: ValueType, source: ValueType, *, dim: in
     return type.with_shape(type.shape)
 
 
-def _target(m: Any, load: Any, index: Any, types: Any, dim: int) -> tuple[Any, ...]:
+def target_along(m: Any, load: Any, index: Any, types: Any, dim: int) -> tuple[Any, ...]:
+    """Where an element of `source` goes in x: as `places_along`, for one entry of the index."""
     if not index:
         m.as_index(load(1, ()), 1, wrap=False)
         return ()
@@ -278,7 +279,7 @@ def _scatter_add_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) ->
 )
 def scatter_add(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] += source[i][j]` (dim 0), as a new value."""
-    return _target(m, load, index, types, dim), load(2, index)
+    return target_along(m, load, index, types, dim), load(2, index)
 
 
 def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any:
@@ -309,7 +310,7 @@ def _scatter_array(xp: Any, x: Any, index: Any, source: Any, *, dim: int) -> Any
 )
 def scatter_(m: Any, load: Any, index: Any, types: Any, *, dim: int) -> Any:
     """x with `x[index[i][j]][j] = source[i][j]` (dim 0), as a new value."""
-    return _target(m, load, index, types, dim), load(2, index)
+    return target_along(m, load, index, types, dim), load(2, index)
 
 
 # ---------------------------------------------------------------------------------------------

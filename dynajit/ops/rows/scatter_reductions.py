@@ -12,9 +12,11 @@ from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import fits_within, shapes_agree
 from dynajit.core.types.value_types import TensorType, ValueType
-from dynajit.ops.rows.indexing import places_along
+from dynajit.ops.native import _native_places
+from dynajit.ops.rows.indexing import places_along, target_along
 from dynajit.ops.table import sample_rules
-from dynajit.ops.table.families import describe, extern, require_tensor
+from dynajit.ops.table.families import describe, require_tensor, scatter
+from dynajit.ops.table.op_table import Indices
 
 _COMBINE: Final = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
@@ -84,17 +86,7 @@ def _vjp_of_source(
     return ops.mul(shares, ops.eq(source, ops.gather(out, index, dim=dim)))
 
 
-@extern(
-    infer=_infer,
-    vjp={"x": _vjp_of_x, "source": _vjp_of_source},
-    refuses=True,
-    samples=sample_rules.along("dim"),
-)
-def scatter_reduce(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: str) -> Any:
-    """x combined with the elements of `source` at `index` along `dim`.
-
-    mode: "prod", "amax" or "amin". Shape, dtype: as x.
-    """
+def _array(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: str) -> Any:
     result, name = xp.array(x), _COMBINE[mode]
     if not x.ndim:
         return getattr(xp, name)(result, source)
@@ -104,3 +96,22 @@ def scatter_reduce(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: 
     else:
         xp.combine_at(name, result, places, source)
     return result
+
+
+@scatter(
+    infer=_infer,
+    array=_array,
+    domain=lambda types, **attributes: types[1].shape,
+    mode=None,
+    vjp={"x": _vjp_of_x, "source": _vjp_of_source},
+    native=_native_places.scatter_reduce,
+    linear=(),
+    indices=Indices.EACH,
+    samples=sample_rules.along("dim"),
+)
+def scatter_reduce(
+    m: Any, load: Any, index: Any, types: Any, *, dim: int, mode: str
+) -> tuple[Any, Any]:
+    """x combined with the elements of `source` at `index` along `dim`: by "prod", "amax" or "amin",
+    as `mode` says."""
+    return target_along(m, load, index, types, dim), load(2, index)

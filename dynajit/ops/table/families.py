@@ -342,7 +342,7 @@ def scatter(
     infer: Callable[..., ValueType],
     array: Function,
     domain: Callable[..., Any],
-    mode: str,
+    mode: str | None,
     vjp: Formulas | None = None,
     name: str | None = None,
     native: Function | None = None,

@@ -232,21 +232,26 @@ class Random:
 
 @record
 class Scatter:
-    """Input 0, with elements of `source` written or added at computed indices.
+    """Input 0, with elements of `source` written or combined at computed indices.
 
     Args:
         domain: `domain(types, **attributes)` -> shape of the loop.
         write: `write(m, load, index, types, **attributes)` -> (target index tuple, value).
-        mode: "add" or "set".
+        mode: how an element and what is written there are combined: "add", "set" (the last one
+            stays), "prod", "amax" or "amin"; None: the attribute `mode` says it.
         array: `array(xp, *arrays, **attributes)`: the array function; returns a new array.
         native: see `Composite`.
     """
 
     domain: Callable[..., Any]
     write: Callable[..., Any]
-    mode: str
+    mode: str | None
     array: Callable[..., Any]
     native: Callable[..., Any] | None = None
+
+    def mode_of(self, attributes: Mapping[str, Any]) -> str:
+        """The mode of a call."""
+        return str(attributes["mode"]) if self.mode is None else self.mode
 
 
 @record

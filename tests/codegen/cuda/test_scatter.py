@@ -53,6 +53,27 @@ def test_sums_at_places_that_meet_in_every_dtype(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("mode", ["prod", "amax", "amin"])
+@pytest.mark.parametrize("dtype", REAL, ids=lambda dtype: dtype.name)
+def test_products_and_extrema_at_places_that_meet_in_every_dtype(
+    codegen: Any, dtype: Any, mode: str
+) -> None:
+    """Every place belongs to one thread: no atomics. NaN is larger and smaller than any number."""
+    x, source = drawn(dtype, 7, 5), drawn(dtype, 7, 30)
+    rows, places = rng.integers(0, 7, (40, 5)), rng.integers(0, 5, (7, 30))
+    if dtype.is_floating_point:
+        x[2, 1] = source[3, 4] = np.nan
+    program = run(
+        codegen,
+        lambda x, i, s, p, q: [
+            ops.scatter_reduce(x, i, s, dim=0, mode=mode),
+            ops.scatter_reduce(x, p, q, dim=1, mode=mode),
+        ],
+        x, rows, drawn(dtype, 40, 5), places, source,
+    )  # fmt: skip
+    assert not any("dj_atomic" in kernel.source for kernel in program.unit.kernels)
+
+
 @pytest.mark.parametrize("dtype", REAL, ids=lambda dtype: dtype.name)
 def test_the_last_of_the_writes_that_meet_stays(codegen: Any, dtype: Any) -> None:
     """In row-major order of the writes, whichever thread comes first."""
