@@ -180,7 +180,7 @@ class Apply(Expression):
 
 @record(eq=False, repr=False)
 class Cast(Expression):
-    """`operand` in another dtype, by the rules of `ops.table.scalar.cast`."""
+    """`operand` in another dtype, by the rules of the row `cast`."""
 
     operand: Expression
     dtype: DType

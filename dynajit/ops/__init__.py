@@ -26,6 +26,7 @@ import dynajit.ops.rows.networks.windows
 import dynajit.ops.rows.pointwise
 import dynajit.ops.rows.random
 import dynajit.ops.rows.reductions
+import dynajit.ops.rows.rounding
 import dynajit.ops.rows.scans
 import dynajit.ops.rows.scatter_reductions
 import dynajit.ops.rows.searching

@@ -10,6 +10,8 @@ with pairs (`ir.passes.split_complex_numbers`).
 
 from typing import Any
 
+import numpy as np
+
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import equals
@@ -24,7 +26,7 @@ from dynajit.ops.table.families import (
     movement,
     require_tensor,
 )
-from dynajit.ops.table.scalar import SCALARS
+from dynajit.ops.table.scalar import Effort, Result, define, scalar
 
 
 def _complex(name: str, x: ValueType) -> TensorType:
@@ -211,6 +213,22 @@ def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
     return TensorType(shape, dtypes.complex_of(x.dtype), common_device((x, y), call))
 
 
+def _complex_of_arrays(real: np.ndarray, imag: np.ndarray) -> Any:
+    """Parts may be infinite."""
+    real, imag = np.broadcast_arrays(real, imag)
+    result = np.empty_like(real, np.result_type(real.dtype, np.complex64), order="C")
+    result.real, result.imag = real, imag
+    return result
+
+
+for _name, _arity, _function in (
+    ("real", 1, lambda x: x.real), ("imag", 1, lambda x: x.imag),
+    ("complex", 2, _complex_of_arrays),
+):  # fmt: skip
+    _made = scalar(_function, result=Result.GIVEN, floating=None, effort=Effort.SOME)
+    define(_made(_name, _arity))
+
+
 @extern(
     infer=_complex_infer,
     vjp={"real": lambda ops, g: ops.real(g), "imag": lambda ops, g: ops.imag(g)},
@@ -223,7 +241,7 @@ def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
 )
 def complex_(xp: Any, real: Any, imag: Any) -> Any:
     """The complex numbers with these parts. Shape: broadcast."""
-    return SCALARS["complex"].numpy(real, imag)
+    return _complex_of_arrays(real, imag)
 
 
 @extern(

@@ -50,6 +50,7 @@ from dynajit.ops.table.op_table import (
     RowFacts,
     Scatter,
 )
+from dynajit.ops.table.scalar import Scalar, define
 from dynajit.ops.table.type_rules import (
     ACCUMULATED,
     COMPARISON,
@@ -152,6 +153,7 @@ def pointwise(
     bends: bool = False,
     native: Function | None = None,
     rounds: bool = False,
+    scalar: Callable[[str, int], Scalar] | None = None,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
@@ -167,11 +169,14 @@ def pointwise(
         name: name of the row, if not the function's.
         divides, native, rounds: see `Pointwise`.
         analytic, bends: see `Op`.
+        scalar: makes the scalar function of the row's name, which bodies call; see `scalar.scalar`.
     """
 
     def decorate(body: Function) -> Op:
         inputs, attributes, _ = _signature(body, 1)
         row = name or body.__name__
+        if scalar is not None:
+            define(scalar(row, len(inputs)))
         rule = (
             dtype if isinstance(dtype, DTypeRule) else DTypeRule(row, dtype, dtypes.compute_dtype)
         )
