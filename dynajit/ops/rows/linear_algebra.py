@@ -77,6 +77,7 @@ def _matmul_of_pairs(ops: Any, a: Any, b: Any) -> tuple[Any, Any]:
     pairs=_matmul_of_pairs,
     factors=("a", "b"),
     samples=sample_rules.product,
+    operator="matmul",
 )
 def matmul(xp: Any, a: Any, b: Any) -> Any:
     """Matrix product of the last two dims, shapes (..., n, k) and (..., k, m); batch dims

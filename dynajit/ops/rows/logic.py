@@ -18,7 +18,7 @@ from dynajit.ops.table.families import (
     ORDERING,
     pointwise,
 )
-from dynajit.ops.table.scalar import Result, is_on_gpu, scalar
+from dynajit.ops.table.scalar import InPython, Result, is_on_gpu, scalar
 
 #: C templates.
 _BOTH: Final = "((({0}) != 0) & (({1}) != 0))"
@@ -26,37 +26,39 @@ _EITHER: Final = "((({0}) != 0) | (({1}) != 0))"
 _ONE: Final = "((({0}) != 0) ^ (({1}) != 0))"
 
 
-@pointwise(dtype=COMPARISON, takes=dtypes.STORED, rounds=True)
+@pointwise(dtype=COMPARISON, takes=dtypes.STORED, rounds=True, numpy_name="equal", operator="eq")
 def eq(m: Any, x: Any, y: Any) -> Any:
     """x == y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x == y
 
 
-@pointwise(dtype=COMPARISON, takes=dtypes.STORED, rounds=True)
+@pointwise(
+    dtype=COMPARISON, takes=dtypes.STORED, rounds=True, numpy_name="not_equal", operator="ne"
+)
 def ne(m: Any, x: Any, y: Any) -> Any:
     """x != y; True with NaN. Shape: broadcast. Dtype: bool."""
     return x != y
 
 
-@pointwise(dtype=ORDERING, rounds=True)
+@pointwise(dtype=ORDERING, rounds=True, numpy_name="less", operator="lt")
 def lt(m: Any, x: Any, y: Any) -> Any:
     """x < y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x < y
 
 
-@pointwise(dtype=ORDERING, rounds=True)
+@pointwise(dtype=ORDERING, rounds=True, numpy_name="less_equal", operator="le")
 def le(m: Any, x: Any, y: Any) -> Any:
     """x <= y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x <= y
 
 
-@pointwise(dtype=ORDERING, rounds=True)
+@pointwise(dtype=ORDERING, rounds=True, numpy_name="greater", operator="gt")
 def gt(m: Any, x: Any, y: Any) -> Any:
     """x > y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x > y
 
 
-@pointwise(dtype=ORDERING, rounds=True)
+@pointwise(dtype=ORDERING, rounds=True, numpy_name="greater_equal", operator="ge")
 def ge(m: Any, x: Any, y: Any) -> Any:
     """x >= y; False with NaN. Shape: broadcast. Dtype: bool."""
     return x >= y
@@ -106,6 +108,8 @@ def logical_not(m: Any, x: Any) -> Any:
     dtype=INTEGRAL,
     takes=dtypes.UNSIGNED,
     scalar=scalar(np.bitwise_and, floating=None, integer="(({t})(({0}) & ({1})))", commutes=True),
+    operator="and",
+    of_bools="logical_and",
 )
 def bitwise_and(m: Any, x: Any, y: Any) -> Any:
     """Bits set in both. Shape: broadcast. Dtype: promoted, bool or integer."""
@@ -116,6 +120,8 @@ def bitwise_and(m: Any, x: Any, y: Any) -> Any:
     dtype=INTEGRAL,
     takes=dtypes.UNSIGNED,
     scalar=scalar(np.bitwise_or, floating=None, integer="(({t})(({0}) | ({1})))", commutes=True),
+    operator="or",
+    of_bools="logical_or",
 )
 def bitwise_or(m: Any, x: Any, y: Any) -> Any:
     """Bits set in either. Shape: broadcast. Dtype: promoted, bool or integer."""
@@ -126,6 +132,8 @@ def bitwise_or(m: Any, x: Any, y: Any) -> Any:
     dtype=INTEGRAL,
     takes=dtypes.UNSIGNED,
     scalar=scalar(np.bitwise_xor, floating=None, integer="(({t})(({0}) ^ ({1})))", commutes=True),
+    operator="xor",
+    of_bools="logical_xor",
 )
 def bitwise_xor(m: Any, x: Any, y: Any) -> Any:
     """Bits set in one only. Shape: broadcast. Dtype: promoted, bool or integer."""
@@ -133,7 +141,10 @@ def bitwise_xor(m: Any, x: Any, y: Any) -> Any:
 
 
 @pointwise(
-    dtype=INTEGRAL, scalar=scalar(np.bitwise_not, floating=None, integer="dj_bitwise_not_{s}({0})")
+    dtype=INTEGRAL,
+    scalar=scalar(np.bitwise_not, floating=None, integer="dj_bitwise_not_{s}({0})"),
+    operator="invert",
+    of_bools="logical_not",
 )
 def bitwise_not(m: Any, x: Any) -> Any:
     """Every bit flipped; for bool the negation. Shape, dtype: as x, bool or integer."""
@@ -152,7 +163,12 @@ def _shifted_left(x: np.ndarray, y: np.ndarray) -> Any:
     return np.where(fits, np.left_shift(x, y * fits), x.dtype.type(0))
 
 
-@pointwise(dtype=INTEGRAL_NUMERIC, scalar=scalar(_shifted_left, floating=None, integer=""))
+@pointwise(
+    dtype=INTEGRAL_NUMERIC,
+    scalar=scalar(_shifted_left, floating=None, integer=""),
+    numpy_name="left_shift",
+    operator="lshift",
+)
 def left_shift(m: Any, x: Any, y: Any) -> Any:
     """x * 2**y, wrapped; 0 if y is out of range. Shape: broadcast. Dtype: promoted, integer."""
     return m.left_shift(x, y)
@@ -168,7 +184,12 @@ def _shifted_right(x: np.ndarray, y: np.ndarray) -> Any:
     return np.where(fits, np.right_shift(x, y * fits), beyond)
 
 
-@pointwise(dtype=INTEGRAL_NUMERIC, scalar=scalar(_shifted_right, floating=None, integer=""))
+@pointwise(
+    dtype=INTEGRAL_NUMERIC,
+    scalar=scalar(_shifted_right, floating=None, integer=""),
+    numpy_name="right_shift",
+    operator="rshift",
+)
 def right_shift(m: Any, x: Any, y: Any) -> Any:
     """floor(x / 2**y); 0 or -1 if y is out of range. Shape: broadcast. Dtype: promoted, integer."""
     return m.right_shift(x, y)
@@ -177,7 +198,9 @@ def right_shift(m: Any, x: Any, y: Any) -> Any:
 @pointwise(
     dtype=COMPARISON,
     takes=dtypes.STORED,
-    scalar=scalar(np.isnan, result=Result.BOOL, floating="(({0}) != ({0}))", integer="0"),
+    scalar=scalar(
+        np.isnan, result=Result.BOOL, floating="(({0}) != ({0}))", integer="0", math=InPython()
+    ),
 )
 def isnan(m: Any, x: Any) -> Any:
     """True at NaN; False for integers. Shape: as x. Dtype: bool."""
@@ -188,7 +211,11 @@ def isnan(m: Any, x: Any) -> Any:
     dtype=COMPARISON,
     takes=dtypes.STORED,
     scalar=scalar(
-        np.isinf, result=Result.BOOL, floating="(fabs{f}({0}) == (({t})INFINITY))", integer="0"
+        np.isinf,
+        result=Result.BOOL,
+        floating="(fabs{f}({0}) == (({t})INFINITY))",
+        integer="0",
+        math=InPython(),
     ),
 )
 def isinf(m: Any, x: Any) -> Any:
@@ -200,7 +227,11 @@ def isinf(m: Any, x: Any) -> Any:
     dtype=COMPARISON,
     takes=dtypes.STORED,
     scalar=scalar(
-        np.isfinite, result=Result.BOOL, floating="(fabs{f}({0}) < (({t})INFINITY))", integer="1"
+        np.isfinite,
+        result=Result.BOOL,
+        floating="(fabs{f}({0}) < (({t})INFINITY))",
+        integer="1",
+        math=InPython(),
     ),
 )
 def isfinite(m: Any, x: Any) -> Any:

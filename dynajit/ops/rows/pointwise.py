@@ -48,6 +48,7 @@ from dynajit.ops.table.families import (
 from dynajit.ops.table.op_table import Autocast
 from dynajit.ops.table.scalar import (
     Effort,
+    InPython,
     NumpyScalars,
     Result,
     is_integer,
@@ -97,7 +98,14 @@ def _is_number(operand: Any) -> bool:
 # arithmetic
 
 
-@pointwise(vjp={"x": lambda g: g, "y": lambda g: g}, analytic=False, rounds=True)
+@pointwise(
+    vjp={"x": lambda g: g, "y": lambda g: g},
+    analytic=False,
+    rounds=True,
+    numpy_name="add",
+    operator="add",
+    of_bools="logical_or",
+)
 def add(m: Any, x: Any, y: Any) -> Any:
     """Sum. Shape: broadcast. Dtype: promoted; on bool it is logical or."""
     return x + y
@@ -120,13 +128,26 @@ def _sub_infer(x: ValueType, y: ValueType) -> TensorType:
     return TensorType(shape, promoted_dtype((x, y)), common_device((x, y), call))
 
 
-@pointwise(infer=_sub_infer, vjp={"x": lambda g: g, "y": lambda g: -g}, analytic=False, rounds=True)
+@pointwise(
+    infer=_sub_infer,
+    vjp={"x": lambda g: g, "y": lambda g: -g},
+    analytic=False,
+    rounds=True,
+    numpy_name="subtract",
+    operator="sub",
+)
 def sub(m: Any, x: Any, y: Any) -> Any:
     """Difference. Shape: broadcast. Dtype: promoted; bool operands are refused."""
     return x - y
 
 
-@pointwise(vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x}, takes=dtypes.UNSIGNED)
+@pointwise(
+    vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x},
+    takes=dtypes.UNSIGNED,
+    numpy_name="multiply",
+    operator="mul",
+    of_bools="logical_and",
+)
 def mul(m: Any, x: Any, y: Any) -> Any:
     """Product. Shape: broadcast. Dtype: promoted; on bool it is logical and."""
     return x * y
@@ -136,6 +157,8 @@ def mul(m: Any, x: Any, y: Any) -> Any:
     dtype=FLOATING,
     vjp={"x": lambda g, y: g / y, "y": lambda g, x, y: -g * ((x / y) / y)},
     domain=(0.5, 3.0),
+    numpy_name="divide",
+    operator="truediv",
 )
 def div(m: Any, x: Any, y: Any) -> Any:
     """True quotient, IEEE at 0. Shape: broadcast. Dtype: floating."""
@@ -147,6 +170,7 @@ def div(m: Any, x: Any, y: Any) -> Any:
     vjp={"x": lambda g: -g},
     analytic=False,
     scalar=scalar(np.negative, floating="(-({0}))", integer="(({t})(-({0})))"),
+    operator="neg",
 )
 def neg(m: Any, x: Any) -> Any:
     """Negation; unsigned integers wrap. Shape: as x. Dtype: as x; bool is refused."""
@@ -163,7 +187,8 @@ def _abs_vjp(ops: Any, g: Any, x: Any) -> Any:
     vjp={"x": _abs_vjp},
     analytic=False,
     keeps_zero=True,
-    scalar=scalar(np.abs, floating="fabs{f}({0})", integer=""),
+    scalar=scalar(np.abs, floating="fabs{f}({0})", integer="", math=InPython("fabs")),
+    operator="abs",
 )
 def abs(m: Any, x: Any) -> Any:
     """Magnitude; NaN stays; the most negative integer is its own. The derivative is 0 at 0.
@@ -186,6 +211,7 @@ def _sign_of_arrays(x: np.ndarray) -> Any:
     vjp={"x": lambda ops, g: zero_slope(ops, g)},
     keeps_zero=True,
     scalar=scalar(_sign_of_arrays, floating="dj_sign_{s}({0})", integer="dj_sign_{s}({0})"),
+    numpy_name="sign",
 )
 def sign(m: Any, x: Any) -> Any:
     """-1, 0 or 1; 0 for -0 and, as in PyTorch, for NaN. bool is its own sign.
@@ -307,7 +333,14 @@ def _power_of_arrays(x: np.ndarray, y: Any) -> Any:
     domain=(0.3, 3.0),
     autocast=Autocast.FULL,
     rounds=True,
-    scalar=scalar(_power_of_arrays, integer="", effort=Effort.MANY),
+    scalar=scalar(
+        _power_of_arrays,
+        integer="",
+        effort=Effort.MANY,
+        math=InPython(where=(("gt", 0.0),), is_finite=True),
+    ),
+    numpy_name="power",
+    operator="pow",
 )
 def pow(m: Any, x: Any, y: Any) -> Any:
     """x to the power y. Shape: broadcast. Dtype: promoted; bool with bool is refused.
@@ -427,6 +460,8 @@ def _smaller_of_arrays(x: np.ndarray, y: np.ndarray) -> Any:
         "y": lambda ops, g, x, y: _halved_at_ties(ops, g, x, y, ops.gt(x, y)),
     },
     scalar=scalar(_larger_of_arrays, integer="(({0}) > ({1}) ? ({0}) : ({1}))", cuda="dj"),
+    numpy_name="maximum",
+    of_bools="logical_or",
 )
 def maximum(m: Any, x: Any, y: Any) -> Any:
     """The larger; NaN if either is; of -0 and 0 either. Ties share the gradient.
@@ -443,6 +478,8 @@ def maximum(m: Any, x: Any, y: Any) -> Any:
         "y": lambda ops, g, x, y: _halved_at_ties(ops, g, x, y, ops.lt(x, y)),
     },
     scalar=scalar(_smaller_of_arrays, integer="(({0}) < ({1}) ? ({0}) : ({1}))", cuda="dj"),
+    numpy_name="minimum",
+    of_bools="logical_and",
 )
 def minimum(m: Any, x: Any, y: Any) -> Any:
     """The smaller; NaN if either is; of -0 and 0 either. Ties share the gradient.
@@ -576,6 +613,7 @@ def xlog1py(m: Any, x: Any, y: Any) -> Any:
         "x": lambda ops, g, x, y: g / (1 + ops.exp2(y - x)),
         "y": lambda ops, g, x, y: g / (1 + ops.exp2(x - y)),
     },
+    numpy_name="logaddexp2",
 )
 def logaddexp2(m: Any, x: Any, y: Any) -> Any:
     """log2(2^x + 2^y), without overflow. Shape: broadcast. Dtype: floating only."""
@@ -590,6 +628,7 @@ def logaddexp2(m: Any, x: Any, y: Any) -> Any:
         "x": lambda ops, g, x, y: g / (1 + ops.exp(y - x)),
         "y": lambda ops, g, x, y: g / (1 + ops.exp(x - y)),
     },
+    numpy_name="logaddexp",
 )
 def logaddexp(m: Any, x: Any, y: Any) -> Any:
     """log(exp(x) + exp(y)), without overflow. Shape: broadcast. Dtype: floating only."""
@@ -630,6 +669,7 @@ def _copysign_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={"x": _copysign_vjp, "y": lambda ops, g: zero_slope(ops, g)},
+    numpy_name="copysign",
 )
 def copysign(m: Any, x: Any, y: Any) -> Any:
     """The magnitude of x with the sign of y, also of -0. Shape: broadcast. Dtype: floating."""

@@ -13,7 +13,15 @@ import numpy as np
 from dynajit.core.errors import DivisionError
 from dynajit.ops.rows.pointwise import RefusedDerivative, zero_slope
 from dynajit.ops.table.families import REAL_FLOATING_ONLY, REAL_NUMERIC, pointwise
-from dynajit.ops.table.scalar import FAR_QUOTIENT, Effort, is_integer, is_on_gpu, scalar
+from dynajit.ops.table.scalar import (
+    FAR_QUOTIENT,
+    FINITE,
+    Effort,
+    InPython,
+    is_integer,
+    is_on_gpu,
+    scalar,
+)
 
 
 def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,7 +37,10 @@ def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
     dtype=REAL_NUMERIC,
     vjp={"x": lambda ops, g: zero_slope(ops, g)},
     keeps_zero=True,
-    scalar=scalar(_whole(np.floor), floating="floor{f}({0})", integer="({0})"),
+    scalar=scalar(
+        _whole(np.floor), floating="floor{f}({0})", integer="({0})", math=InPython(is_finite=True)
+    ),
+    numpy_name="floor",
 )
 def floor(m: Any, x: Any) -> Any:
     """Largest integer not above x; keeps -0, NaN and infinities; integers stay.
@@ -43,7 +54,10 @@ def floor(m: Any, x: Any) -> Any:
     dtype=REAL_NUMERIC,
     vjp={"x": lambda ops, g: zero_slope(ops, g)},
     keeps_zero=True,
-    scalar=scalar(_whole(np.ceil), floating="ceil{f}({0})", integer="({0})"),
+    scalar=scalar(
+        _whole(np.ceil), floating="ceil{f}({0})", integer="({0})", math=InPython(is_finite=True)
+    ),
+    numpy_name="ceil",
 )
 def ceil(m: Any, x: Any) -> Any:
     """Smallest integer not below x; ceil(-0.5) is -0; integers stay.
@@ -57,7 +71,10 @@ def ceil(m: Any, x: Any) -> Any:
     dtype=REAL_NUMERIC,
     vjp={"x": lambda ops, g: zero_slope(ops, g)},
     keeps_zero=True,
-    scalar=scalar(_whole(np.trunc), floating="trunc{f}({0})", integer="({0})"),
+    scalar=scalar(
+        _whole(np.trunc), floating="trunc{f}({0})", integer="({0})", math=InPython(is_finite=True)
+    ),
+    numpy_name="trunc",
 )
 def trunc(m: Any, x: Any) -> Any:
     """Integer part; trunc(-0.5) is -0; integers stay. Shape, dtype: as x; bool is refused."""
@@ -69,6 +86,7 @@ def trunc(m: Any, x: Any) -> Any:
     vjp={"x": lambda ops, g: zero_slope(ops, g)},
     keeps_zero=True,
     scalar=scalar(_whole(np.rint), floating="rint{f}({0})", integer="({0})"),
+    numpy_name="rint",
 )
 def round(m: Any, x: Any) -> Any:
     """Nearest integer, halves to even; keeps -0; integers stay.
@@ -104,6 +122,8 @@ def _remainder_of_arrays(x: np.ndarray, y: np.ndarray) -> Any:
     scalar=scalar(
         _remainder_of_arrays, integer="", cuda="dj", effort=Effort.MANY, far=FAR_QUOTIENT
     ),
+    numpy_name="remainder",
+    operator="mod",
 )
 def remainder(m: Any, x: Any, y: Any) -> Any:
     """x - floor(x / y) * y, sign of y; float by 0 is NaN, integer by 0 raises DivisionError.
@@ -126,8 +146,14 @@ def _fmod_of_arrays(x: np.ndarray, y: np.ndarray) -> Any:
     divides=True,
     rounds=True,
     scalar=scalar(
-        _fmod_of_arrays, integer="", cuda="fmod{f}({0}, {1})", effort=Effort.MANY, far=FAR_QUOTIENT
+        _fmod_of_arrays,
+        integer="",
+        cuda="fmod{f}({0}, {1})",
+        effort=Effort.MANY,
+        far=FAR_QUOTIENT,
+        math=InPython(where=FINITE, is_finite=True),
     ),
+    numpy_name="fmod",
 )
 def fmod(m: Any, x: Any, y: Any) -> Any:
     """x - trunc(x / y) * y, sign of x; float by 0 is NaN, integer by 0 raises DivisionError.
@@ -163,6 +189,8 @@ def _floor_of_quotient(x: np.ndarray, y: np.ndarray) -> Any:
     domain=(0.6, 3.0),
     divides=True,
     scalar=scalar(_quotient_of_arrays, integer="", cuda="dj", effort=Effort.MANY, far=FAR_QUOTIENT),
+    numpy_name="floor_divide",
+    operator="floordiv",
 )
 def floor_divide(m: Any, x: Any, y: Any) -> Any:
     """Quotient rounded to -inf; floats by 0 as x / 0, integers by 0 raise DivisionError.

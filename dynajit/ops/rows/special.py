@@ -36,7 +36,7 @@ from dynajit.ops.table.families import (
     promoted_dtype,
 )
 from dynajit.ops.table.op_table import Autocast, Op
-from dynajit.ops.table.scalar import FAR_ANGLE, Effort, Scalar, is_on_gpu, scalar
+from dynajit.ops.table.scalar import FAR_ANGLE, Effort, InPython, Scalar, is_on_gpu, scalar
 
 _TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
 _REAL: Final = frozenset({"float32", "float64"})
@@ -51,7 +51,7 @@ def _by_library(name: str, own: Callable[..., Any] | None = None) -> Callable[..
     """
     single = own or getattr(_vecmath, name)
 
-    def compute(x: Any) -> Any:
+    def compute(x: np.ndarray) -> Any:
         if gpu.is_gpu_array(x):
             return getattr(gpu.special_functions(), name)(x)
         if x.dtype == np.float32:
@@ -69,7 +69,7 @@ def _in_single(
     computed in float64."""
     function = _by_library(name, own)
 
-    def compute(x: Any) -> Any:
+    def compute(x: np.ndarray) -> Any:
         return function(x.astype(np.float64) if gpu.is_gpu_array(x) else x)
 
     kernels = frozenset({"float32"})
@@ -201,6 +201,7 @@ _FLOATING_NOT_COMPLEX = DTypeRule(
         "x": lambda g, x, out: g * (x / out),
         "y": lambda g, y, out: g * (y / out),
     },
+    numpy_name="hypot",
 )
 def hypot(m: Any, x: Any, y: Any) -> Any:
     """sqrt(x^2 + y^2) without overflow. Shape: broadcast. Dtype: promoted, floating."""
@@ -222,14 +223,14 @@ def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> A
     return ops.where(is_zero, value, formula(ops.where(is_zero, 1, x)))
 
 
-def _erf_of_array(x: Any) -> Any:
+def _erf_of_array(x: np.ndarray) -> Any:
     return gpu.special_functions().erf(x) if gpu.is_gpu_array(x) else _vecmath.erf(x)
 
 
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={"x": lambda ops, g, x: g * (ops.exp(-(x * x)) * _TWO_OVER_SQRT_PI)},
-    scalar=scalar(_erf_of_array, effort=Effort.MANY),
+    scalar=scalar(_erf_of_array, effort=Effort.MANY, math=InPython()),
 )
 def erf(m: Any, x: Any) -> Any:
     """Error function; +-1 at infinities; keeps -0. Shape: as x. Dtype: floating."""
@@ -239,14 +240,14 @@ def erf(m: Any, x: Any) -> Any:
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={"x": lambda ops, g, x: g * (ops.exp(-(x * x)) * -_TWO_OVER_SQRT_PI)},
-    scalar=scalar(_by_library("erfc"), effort=Effort.MANY),
+    scalar=scalar(_by_library("erfc"), effort=Effort.MANY, math=InPython()),
 )
 def erfc(m: Any, x: Any) -> Any:
     """1 - erf(x), accurate for large x; 2 at -inf, 0 at inf. Shape: as x. Dtype: floating."""
     return m.erfc(x)
 
 
-def _erfinv_of_array(x: Any) -> Any:
+def _erfinv_of_array(x: np.ndarray) -> Any:
     if gpu.is_gpu_array(x):
         return gpu.special_functions().erfinv(x.astype(np.float64))
     return _vecmath.erfinv(x)
@@ -512,13 +513,23 @@ def _whole_infer(name: str) -> Callable[..., TensorType]:
     return infer
 
 
-@extern(infer=_whole_infer("gcd"), layout=result_layouts.iterated, samples=sample_rules.pointwise)
+@extern(
+    infer=_whole_infer("gcd"),
+    layout=result_layouts.iterated,
+    samples=sample_rules.pointwise,
+    numpy_name="gcd",
+)
 def gcd(xp: Any, x: Any, y: Any) -> Any:
     """Greatest common divisor, not negative. Shape: broadcast. Dtype: promoted, integer."""
     return xp.gcd(x, y)
 
 
-@extern(infer=_whole_infer("lcm"), layout=result_layouts.iterated, samples=sample_rules.pointwise)
+@extern(
+    infer=_whole_infer("lcm"),
+    layout=result_layouts.iterated,
+    samples=sample_rules.pointwise,
+    numpy_name="lcm",
+)
 def lcm(xp: Any, x: Any, y: Any) -> Any:
     """Least common multiple, not negative. Shape: broadcast. Dtype: promoted, integer."""
     return xp.lcm(x, y)
@@ -548,6 +559,7 @@ def _next_of_arrays(x: np.ndarray, y: np.ndarray) -> Any:
         "y": lambda ops, g: ops.mul(g, 0),
     },
     scalar=scalar(_next_of_arrays, cuda=None, kernels=_REAL, effort=Effort.SOME),
+    numpy_name="nextafter",
 )
 def nextafter(m: Any, x: Any, y: Any) -> Any:
     """The next number of the dtype after x towards y. Shape: broadcast.

@@ -25,6 +25,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, Unpack
 
+import numpy as np
+
 from dynajit.core.errors import (
     ArgumentError,
     BoundsError,
@@ -176,7 +178,10 @@ def pointwise(
         inputs, attributes, _ = _signature(body, 1)
         row = name or body.__name__
         if scalar is not None:
-            define(scalar(row, len(inputs)))
+            function = scalar(row, len(inputs))
+            define(function)
+            if isinstance(function.numpy, np.ufunc):
+                facts.setdefault("numpy_name", function.numpy.__name__)
         rule = (
             dtype if isinstance(dtype, DTypeRule) else DTypeRule(row, dtype, dtypes.compute_dtype)
         )

@@ -89,6 +89,11 @@ class RowFacts(TypedDict, total=False):
             `ops.table.tangents` says how it is used.
         samples: how it takes a batch of samples: a rule of `ops.table.sample_rules`. Without one
             the rule of the row's kind holds.
+        operator: the operator of Python's that it is between tensors, as in `core.operators`.
+        numpy_name: NumPy's function that does the same by elements, but for what
+            `ops.functions.arrays.ufuncs` says. By default that of the row's scalar function, if it
+            is NumPy's own or one of its name.
+        of_bools: the row that does the same with truth values.
     """
 
     layout: Callable[..., Any] | None
@@ -102,6 +107,9 @@ class RowFacts(TypedDict, total=False):
     factors: tuple[str, ...]
     tangent: Callable[..., Any] | None
     samples: Callable[..., Any] | None
+    operator: str | None
+    numpy_name: str | None
+    of_bools: str | None
 
 
 class _Required:
@@ -352,6 +360,7 @@ class Op(RowCall):
             never computed ahead, and gets tensors as it was given them.
         layout, autocast, keeps_zero, indices, gives_positions, pairs: see `RowFacts`.
         takes, linear, factors, tangent, samples: see `RowFacts`.
+        operator, numpy_name, of_bools: see `RowFacts`.
     """
 
     name: str
@@ -378,6 +387,9 @@ class Op(RowCall):
     factors: tuple[str, ...] = ()
     tangent: Callable[..., Any] | None = None
     samples: Callable[..., Any] | None = None
+    operator: str | None = None
+    numpy_name: str | None = None
+    of_bools: str | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager

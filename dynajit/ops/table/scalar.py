@@ -22,6 +22,7 @@ wrap; on bool, `+` is or and `*` is and), `/` on floating values only (IEEE), un
 """
 
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, Final
@@ -61,6 +62,25 @@ class Effort(enum.Enum):
 
 
 @record
+class InPython:
+    """The function of `math` that gives the same numbers.
+
+    Args:
+        name: of the function; "": the scalar function's.
+        where: comparisons of operand 0 that hold where it does not raise, as (row, number).
+        is_finite: it raises where the result would be infinite.
+    """
+
+    name: str = ""
+    where: tuple[tuple[str, float], ...] = ()
+    is_finite: bool = False
+
+
+FINITE: Final = (("gt", -math.inf), ("lt", math.inf))
+"""For `InPython.where`."""
+
+
+@record
 class Scalar:
     """One scalar function.
 
@@ -81,6 +101,7 @@ class Scalar:
         far: C template of a condition, for floating operands. Where it does not hold,
             `dj_<name>_near_<s>` of the headers is the same in fewer instructions; `{most}` is the
             largest quotient of which every integer below it is a floating number.
+        math: Python's function, if it has one.
     """
 
     name: str
@@ -94,6 +115,7 @@ class Scalar:
     effort: Effort = Effort.SOME
     commutes: bool = False
     far: str | None = None
+    math: InPython | None = None
 
 
 _rows: dict[str, Scalar] = {}
@@ -135,6 +157,7 @@ def scalar(
     effort: Effort = Effort.FEW,
     commutes: bool = False,
     far: str | None = None,
+    math: InPython | None = None,
 ) -> Callable[[str, int], Scalar]:
     """What makes a scalar function of its name and its number of operands.
 
@@ -150,7 +173,9 @@ def scalar(
         gpu = (library if floating == "" else floating) if cuda == "" else cuda
         whole = helper if integer == "" else integer
         gpu = helper if gpu == "dj" else gpu
-        return Scalar(name, arity, result, numpy, c, whole, gpu, kernels, effort, commutes, far)
+        return Scalar(
+            name, arity, result, numpy, c, whole, gpu, kernels, effort, commutes, far, math
+        )
 
     return made
 
@@ -200,12 +225,12 @@ def is_whole_power(y: float) -> bool:
     return y.is_integer() and abs(y) <= MOST_WHOLE_POWER
 
 
-def is_integer(x: Any) -> bool:
+def is_integer(x: np.ndarray) -> bool:
     """True for arrays and numbers of integers and truth values."""
     return x.dtype.kind in "iub" if hasattr(x, "dtype") else isinstance(x, int)
 
 
-def is_on_gpu(x: Any, y: Any) -> bool:
+def is_on_gpu(x: np.ndarray, y: np.ndarray) -> bool:
     """True if one of two operands is an array on a GPU."""
     return gpu.is_gpu_array(x) or gpu.is_gpu_array(y)
 
