@@ -325,18 +325,20 @@ def movement(
     mirrors: bool = False,
     rearranges: bool = False,
     shown: tuple[str, ...] = (),
+    strides: Function | None = None,
+    whole: Function | None = None,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind MOVEMENT from `read(m, load, index, types, *, **attributes)`.
 
     Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`. Formulas are used
     for complex gradients as they stand: moving elements has real coefficients. See `Movement` for
-    `native`, `mirrors`, `rearranges` and `shown`.
+    `native`, `mirrors`, `rearranges`, `shown`, `strides` and `whole`.
     """
 
     def decorate(read: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
-        rule = Movement(read, array, view, native, mirrors, rearranges, shown)
+        rule = Movement(read, array, view, native, mirrors, rearranges, shown, strides, whole)
         document = read.__doc__ or ""
         row = name or read.__name__
         return TABLE.enter(

@@ -207,6 +207,11 @@ class Movement:
             `array` computes them, and eager execution notes what the memory is seen as.
         rearranges: it has one input, and every element of the result is one of that's.
         shown: names of the inputs of which every element is one of the result's, if it has any.
+        strides: of a view: `strides(sizes, strides, wanted, **attributes)` -> its own, of shape
+            `wanted`, in elements. It is asked where sizes are symbolic, or elements are parts of
+            the input's.
+        whole: `whole(ops, x, *others, part, **attributes)` -> input 0 with `part` in the place of
+            the elements that the row shows of it, or None: some are shown more than once.
     """
 
     read: Callable[..., Any]
@@ -216,6 +221,8 @@ class Movement:
     mirrors: bool = False
     rearranges: bool = False
     shown: tuple[str, ...] = ()
+    strides: Callable[..., Any] | None = None
+    whole: Callable[..., Any] | None = None
 
 
 @record
