@@ -7,6 +7,7 @@ from the front). 16-bit floats compute in float32 and round once at the end. Tho
 derivative are one node of the eager tape and save only what the formula names.
 """
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
@@ -538,6 +539,7 @@ def _linear_back(ops: Any, g: Any, weight: Any, type: TensorType) -> Any:
     },
     linear=("bias",),
     factors=("x", "weight"),
+    flops=lambda out, x, weight, bias: 2 * math.prod(out) * weight[1],
     samples=sample_rules.first_only(0),
 )
 def linear(ops: Any, x: Any, weight: Any, bias: Any) -> Any:

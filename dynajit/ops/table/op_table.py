@@ -94,6 +94,8 @@ class RowFacts(TypedDict, total=False):
             `ops.functions.arrays.ufuncs` says. By default that of the row's scalar function, if it
             is NumPy's own or one of its name.
         of_bools: the row that does the same with truth values.
+        flops: of a product: `flops(out, *operands)` -> how many floating-point operations one call
+            is, from the shapes; see `ops.table.flops`.
     """
 
     layout: Callable[..., Any] | None
@@ -110,6 +112,7 @@ class RowFacts(TypedDict, total=False):
     operator: str | None
     numpy_name: str | None
     of_bools: str | None
+    flops: Callable[..., int] | None
 
 
 class _Required:
@@ -367,7 +370,7 @@ class Op(RowCall):
             never computed ahead, and gets tensors as it was given them.
         layout, autocast, keeps_zero, indices, gives_positions, pairs: see `RowFacts`.
         takes, linear, factors, tangent, samples: see `RowFacts`.
-        operator, numpy_name, of_bools: see `RowFacts`.
+        operator, numpy_name, of_bools, flops: see `RowFacts`.
     """
 
     name: str
@@ -397,6 +400,7 @@ class Op(RowCall):
     operator: str | None = None
     numpy_name: str | None = None
     of_bools: str | None = None
+    flops: Callable[..., int] | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager

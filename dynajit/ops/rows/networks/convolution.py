@@ -9,6 +9,7 @@ product and a sum over the windows, which are fused. Eager execution uses
 `ops.rows.networks.convolution_forms`. 16-bit floats compute in float32 and round once.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -247,6 +248,7 @@ def _convolution_vjp_bias(ops: Any, g: Any) -> Any:
     layout=result_layouts.suggested_by_any,
     linear=("bias",),
     factors=("x", "weight"),
+    flops=lambda out, x, weight, bias: 2 * math.prod(out) * math.prod(weight[1:]),
     samples=sample_rules.convolved,
 )
 def convolution(
@@ -309,6 +311,7 @@ def _input_vjp_weight(
     vjp={"y": _input_vjp_y, "weight": _input_vjp_weight},
     layout=result_layouts.transposed,
     factors=("y", "weight"),
+    flops=lambda out, y, weight: 2 * math.prod(y) * math.prod(weight[1:]),
     samples=sample_rules.convolved,
 )
 def convolution_input(
@@ -361,6 +364,7 @@ def _weight_vjp_x(
     array=convolution_forms.convolution_weight,
     vjp={"y": _weight_vjp_y, "x": _weight_vjp_x},
     factors=("y", "x"),
+    flops=lambda out, y, x: 2 * math.prod(y) * math.prod(out[1:]),
     samples=sample_rules.convolved_weight,
 )
 def convolution_weight(
