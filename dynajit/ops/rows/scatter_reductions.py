@@ -4,7 +4,7 @@ Contract: `dim` counts from the front; index and source are no larger than x apa
 the rows of `indexing` ask. Sums need no row: they are `scatter_add`.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from dynajit.core.types.value_types import TensorType, ValueType
 from dynajit.ops.rows.indexing import places_along
 from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import describe, extern, require_tensor
-
-_COMBINE: Final = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
+from dynajit.ops.table.op_table import TABLE
 
 
 def _infer(x: ValueType, index: ValueType, source: ValueType, *, dim: int, mode: str) -> TensorType:
@@ -95,7 +94,7 @@ def scatter_reduce(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: 
 
     mode: "prod", "amax" or "amin". Shape, dtype: as x.
     """
-    result, name = xp.array(x), _COMBINE[mode]
+    result, name = xp.array(x), TABLE[mode].rule.ufunc
     if not x.ndim:
         return getattr(xp, name)(result, source)
     places = places_along("scatter_reduce", xp, x, index, dim)
