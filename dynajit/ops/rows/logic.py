@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dynajit.core.types import dtypes
+from dynajit.ops.table import intervals
 from dynajit.ops.table.families import (
     COMPARISON,
     INTEGRAL,
@@ -110,6 +111,7 @@ def logical_not(m: Any, x: Any) -> Any:
     scalar=scalar(np.bitwise_and, floating=None, integer="(({t})(({0}) & ({1})))", commutes=True),
     operator="and",
     of_bools="logical_and",
+    interval=intervals.of_bits,
 )
 def bitwise_and(m: Any, x: Any, y: Any) -> Any:
     """Bits set in both. Shape: broadcast. Dtype: promoted, bool or integer."""
@@ -122,6 +124,7 @@ def bitwise_and(m: Any, x: Any, y: Any) -> Any:
     scalar=scalar(np.bitwise_or, floating=None, integer="(({t})(({0}) | ({1})))", commutes=True),
     operator="or",
     of_bools="logical_or",
+    interval=intervals.of_bits,
 )
 def bitwise_or(m: Any, x: Any, y: Any) -> Any:
     """Bits set in either. Shape: broadcast. Dtype: promoted, bool or integer."""
@@ -134,6 +137,7 @@ def bitwise_or(m: Any, x: Any, y: Any) -> Any:
     scalar=scalar(np.bitwise_xor, floating=None, integer="(({t})(({0}) ^ ({1})))", commutes=True),
     operator="xor",
     of_bools="logical_xor",
+    interval=intervals.of_bits,
 )
 def bitwise_xor(m: Any, x: Any, y: Any) -> Any:
     """Bits set in one only. Shape: broadcast. Dtype: promoted, bool or integer."""
@@ -145,6 +149,7 @@ def bitwise_xor(m: Any, x: Any, y: Any) -> Any:
     scalar=scalar(np.bitwise_not, floating=None, integer="dj_bitwise_not_{s}({0})"),
     operator="invert",
     of_bools="logical_not",
+    interval=lambda a: (~a[1], ~a[0]),
 )
 def bitwise_not(m: Any, x: Any) -> Any:
     """Every bit flipped; for bool the negation. Shape, dtype: as x, bool or integer."""

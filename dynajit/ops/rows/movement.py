@@ -15,7 +15,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, maximum, minimum, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops.native import _native_forms, _native_orders
-from dynajit.ops.table import result_layouts, sample_rules
+from dynajit.ops.table import intervals, result_layouts, sample_rules
 from dynajit.ops.table.families import common_device, composite, describe, movement, require_tensor
 
 
@@ -86,6 +86,7 @@ def _reshape_infer(x: ValueType, *, shape: Shape) -> TensorType:
     shown=("x",),
     whole=lambda ops, x, part, *, shape: ops.reshape(part, shape=tuple(x.shape)),
     samples=sample_rules.reshaped,
+    interval=intervals.unchanged,
 )
 def reshape(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """The same elements, row-major, under another shape of equal element count."""
@@ -556,6 +557,7 @@ def read_again(m: Any, load: Any, index: Any, types: Any) -> Any:
     rearranges=True,
     shown=("x",),
     samples=sample_rules.leading,
+    interval=intervals.unchanged,
 )
 def clone(m: Any, load: Any, index: Any, types: Any) -> Any:
     """A copy of x without gaps, its dims in the same order in memory."""

@@ -10,6 +10,7 @@ ties.
 
 import cmath
 import math
+import operator
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.short_floats import is_short, shortened
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType
 from dynajit.ops.native import _native_forms, _vecmath
-from dynajit.ops.table import result_layouts, sample_rules
+from dynajit.ops.table import intervals, result_layouts, sample_rules
 from dynajit.ops.table.families import (
     FLOATING,
     FLOATING_ONLY,
@@ -105,6 +106,7 @@ def _is_number(operand: Any) -> bool:
     numpy_name="add",
     operator="add",
     of_bools="logical_or",
+    interval=intervals.of_ends(operator.add),
 )
 def add(m: Any, x: Any, y: Any) -> Any:
     """Sum. Shape: broadcast. Dtype: promoted; on bool it is logical or."""
@@ -135,6 +137,7 @@ def _sub_infer(x: ValueType, y: ValueType) -> TensorType:
     rounds=True,
     numpy_name="subtract",
     operator="sub",
+    interval=intervals.of_ends(operator.sub),
 )
 def sub(m: Any, x: Any, y: Any) -> Any:
     """Difference. Shape: broadcast. Dtype: promoted; bool operands are refused."""
@@ -147,6 +150,7 @@ def sub(m: Any, x: Any, y: Any) -> Any:
     numpy_name="multiply",
     operator="mul",
     of_bools="logical_and",
+    interval=intervals.of_ends(operator.mul),
 )
 def mul(m: Any, x: Any, y: Any) -> Any:
     """Product. Shape: broadcast. Dtype: promoted; on bool it is logical and."""
@@ -171,6 +175,7 @@ def div(m: Any, x: Any, y: Any) -> Any:
     analytic=False,
     scalar=scalar(np.negative, floating="(-({0}))", integer="(({t})(-({0})))"),
     operator="neg",
+    interval=lambda a: (-a[1], -a[0]),
 )
 def neg(m: Any, x: Any) -> Any:
     """Negation; unsigned integers wrap. Shape: as x. Dtype: as x; bool is refused."""
@@ -189,6 +194,7 @@ def _abs_vjp(ops: Any, g: Any, x: Any) -> Any:
     keeps_zero=True,
     scalar=scalar(np.abs, floating="fabs{f}({0})", integer="", math=InPython("fabs")),
     operator="abs",
+    interval=intervals.of_magnitude,
 )
 def abs(m: Any, x: Any) -> Any:
     """Magnitude; NaN stays; the most negative integer is its own. The derivative is 0 at 0.
@@ -771,6 +777,7 @@ def _full_infer(value: ValueType, *, shape: Shape, dtype: DType, device: Any) ->
     layout=result_layouts.row_major,
     takes=dtypes.STORED,
     samples=sample_rules.filled,
+    interval=intervals.unchanged,
 )
 def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU) -> Any:
     """One number everywhere. value: a number or zero-dim tensor. Shape, dtype: as given."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from dynajit.core.errors import DivisionError
 from dynajit.ops.rows.pointwise import RefusedDerivative, zero_slope
+from dynajit.ops.table import intervals
 from dynajit.ops.table.families import REAL_FLOATING_ONLY, REAL_NUMERIC, pointwise
 from dynajit.ops.table.scalar import (
     FAR_QUOTIENT,
@@ -124,6 +125,7 @@ def _remainder_of_arrays(x: np.ndarray, y: np.ndarray) -> Any:
     ),
     numpy_name="remainder",
     operator="mod",
+    interval=intervals.of_rest,
 )
 def remainder(m: Any, x: Any, y: Any) -> Any:
     """x - floor(x / y) * y, sign of y; float by 0 is NaN, integer by 0 raises DivisionError.
@@ -191,6 +193,7 @@ def _floor_of_quotient(x: np.ndarray, y: np.ndarray) -> Any:
     scalar=scalar(_quotient_of_arrays, integer="", cuda="dj", effort=Effort.MANY, far=FAR_QUOTIENT),
     numpy_name="floor_divide",
     operator="floordiv",
+    interval=intervals.of_quotient,
 )
 def floor_divide(m: Any, x: Any, y: Any) -> Any:
     """Quotient rounded to -inf; floats by 0 as x / 0, integers by 0 raise DivisionError.

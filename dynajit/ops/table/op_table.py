@@ -94,6 +94,8 @@ class RowFacts(TypedDict, total=False):
             `ops.functions.arrays.ufuncs` says. By default that of the row's scalar function, if it
             is NumPy's own or one of its name.
         of_bools: the row that does the same with truth values.
+        interval: between which ints its result lies, if operands lie between some: a rule of
+            `ops.table.intervals`.
         flops: of a product: `flops(out, *operands)` -> how many floating-point operations one call
             is, from the shapes; see `ops.table.flops`.
     """
@@ -112,6 +114,7 @@ class RowFacts(TypedDict, total=False):
     operator: str | None
     numpy_name: str | None
     of_bools: str | None
+    interval: Callable[..., tuple[int, int] | None] | None
     flops: Callable[..., int] | None
 
 
@@ -370,7 +373,7 @@ class Op(RowCall):
             never computed ahead, and gets tensors as it was given them.
         layout, autocast, keeps_zero, indices, gives_positions, pairs: see `RowFacts`.
         takes, linear, factors, tangent, samples: see `RowFacts`.
-        operator, numpy_name, of_bools, flops: see `RowFacts`.
+        operator, numpy_name, of_bools, interval, flops: see `RowFacts`.
     """
 
     name: str
@@ -400,6 +403,7 @@ class Op(RowCall):
     operator: str | None = None
     numpy_name: str | None = None
     of_bools: str | None = None
+    interval: Callable[..., tuple[int, int] | None] | None = None
     flops: Callable[..., int] | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
