@@ -21,6 +21,8 @@ from dynajit.capture.library.table import (
     stands_for,
 )
 from dynajit.capture.machine.immutables import ARRAYS
+from dynajit.core.operators import BINARY, UNARY
+from dynajit.ops import TABLE
 from dynajit.ops.functions.arrays.table import METHODS
 
 
@@ -50,27 +52,17 @@ def refuse(name: str, *arguments: Any) -> Any:
     only_captured(name, *arguments)
 
 
-_BINARY: Final = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide",
-    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "and": "bitwise_and",
-    "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
-    "matmul": "matmul",
-}  # fmt: skip
-_COMPARED: Final = {
-    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
-    "ge": "greater_equal",
-}  # fmt: skip
-_UNARY: Final = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+_OPERATORS: Final = {row.operator: row.numpy_name or row.name for row in TABLE if row.operator} | {
+    "pos": "positive"
+}
 
 
 def _operators() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, function in (_BINARY | _COMPARED).items():
-        found[f"__{name}__"] = _forward(function)
-    for name, function in _BINARY.items():
-        found[f"__r{name}__"] = _reflected(function)
-    for name, function in _UNARY.items():
-        found[f"__{name}__"] = _of_one(function)
+    for name, function in _OPERATORS.items():
+        found[f"__{name}__"] = _of_one(function) if name in UNARY else _forward(function)
+    for name in BINARY:
+        found[f"__r{name}__"] = _reflected(_OPERATORS[name])
     for name in METHODS:
         found[name] = _method(name)
     return found
@@ -179,7 +171,7 @@ def _of_arrays() -> dict[str, Any]:
         "__iter__": items,
         "__hash__": None,
         "__divmod__": both_of_division,
-        **{f"__i{name}__": _in_place(function) for name, function in _BINARY.items()},
+        **{f"__i{name}__": _in_place(_OPERATORS[name]) for name in BINARY},
     }
 
 

@@ -87,23 +87,12 @@ from dynajit.capture.values.symbolic import (
 )
 from dynajit.capture.values.tensors import TensorValue
 from dynajit.capture.values.users_code import class_with_methods, inherits, lookup, user_method
+from dynajit.core import operators
 from dynajit.eager import Size
 from dynajit.ops.methods.methods import number_divided
 
 BINARY: Final[dict[str, tuple[Callable[[Any, Any], Any], str]]] = {
-    "+": (operator.add, "add"),
-    "-": (operator.sub, "sub"),
-    "*": (operator.mul, "mul"),
-    "/": (operator.truediv, "truediv"),
-    "//": (operator.floordiv, "floordiv"),
-    "%": (operator.mod, "mod"),
-    "**": (operator.pow, "pow"),
-    "@": (operator.matmul, "matmul"),
-    "&": (operator.and_, "and"),
-    "|": (operator.or_, "or"),
-    "^": (operator.xor, "xor"),
-    "<<": (operator.lshift, "lshift"),
-    ">>": (operator.rshift, "rshift"),
+    operators.SYMBOLS[name]: (getattr(operator, f"__{name}__"), name) for name in operators.BINARY
 }
 
 COMPARISONS: Final[dict[str, tuple[Callable[[Any, Any], Any], str, str]]] = {
@@ -116,9 +105,7 @@ COMPARISONS: Final[dict[str, tuple[Callable[[Any, Any], Any], str, str]]] = {
 }
 
 UNARY: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
-    "-": (operator.neg, "__neg__"),
-    "+": (operator.pos, "__pos__"),
-    "~": (operator.invert, "__invert__"),
+    symbol: (getattr(operator, name), f"__{name}__") for name, symbol in operators.SIGNS.items()
 }
 
 

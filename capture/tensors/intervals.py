@@ -8,15 +8,14 @@ What stands for something in a turn that is being tried is not known; `Intervals
 computed of it, and proves it when there is a loop that says what it may be.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from dynajit.core.types.dtypes import bool_, int64
 from dynajit.core.types.value_types import ScalarType, TensorType
 from dynajit.ir.loops import LOOP, PART, Listed, Loop, Steps
 from dynajit.ir.node import Node, NodeKind
-
-Interval: TypeAlias = tuple[int, int]
+from dynajit.ops.table.intervals import Interval
 
 #: No int is beyond: sums of two fit an int64.
 LARGEST: Final = 1 << 61
@@ -137,12 +136,13 @@ def _of_node(node: Node, known: dict[Any, Interval]) -> Interval:
         return _of_part(node, known)
     if node.op.name == "sum":
         return _of_truths(node.args[0])
-    rule = _RULES.get(node.op.name)
-    if rule is None:
-        raise TooLarge
     if node.op.name == "where":
         return _hull(interval(argument, known) for argument in node.args[1:])
-    return rule(*(interval(argument, known) for argument in node.args[:2]))
+    rule = node.op.interval
+    found = None if rule is None else rule(*(interval(x, known) for x in node.args))
+    if found is None:
+        raise TooLarge
+    return found
 
 
 def _of_truths(added: Any) -> Interval:
@@ -160,60 +160,6 @@ def _of_truths(added: Any) -> Interval:
 def _hull(intervals: Iterable[Interval]) -> Interval:
     lows, highs = zip(*intervals, strict=True)
     return min(lows), max(highs)
-
-
-def _of_ends(function: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval]:
-    def rule(a: Interval, b: Interval) -> Interval:
-        found = [function(x, y) for x in a for y in b]
-        return min(found), max(found)
-
-    return rule
-
-
-def _of_bits(a: Interval, b: Interval) -> Interval:
-    """Of bits of two ints: as many as the longer one has."""
-    bits = max(number.bit_length() for number in (*a, *b))
-    return -(1 << bits), (1 << bits) - 1
-
-
-def _quotient(a: Interval, b: Interval) -> Interval:
-    """`a // b`, by one number that is not 0."""
-    if b[0] != b[1] or not b[0]:
-        raise TooLarge
-    found = [end // b[0] for end in a]
-    return min(found), max(found)
-
-
-def _remainder(a: Interval, b: Interval) -> Interval:
-    """`a % b`, by one number that is not 0."""
-    if b[0] != b[1] or not b[0]:
-        raise TooLarge
-    return min(0, b[0] + 1), max(0, b[0] - 1)
-
-
-def _absolute(a: Interval) -> Interval:
-    ends = sorted(map(abs, a))
-    return (0 if a[0] < 0 < a[1] else ends[0]), ends[1]
-
-
-_RULES: Final[dict[str, Callable[..., Interval]]] = {
-    "add": _of_ends(lambda x, y: x + y),
-    "sub": _of_ends(lambda x, y: x - y),
-    "mul": _of_ends(lambda x, y: x * y),
-    "neg": lambda a: (-a[1], -a[0]),
-    "abs": _absolute,
-    "bitwise_and": _of_bits,
-    "bitwise_or": _of_bits,
-    "bitwise_xor": _of_bits,
-    "bitwise_not": lambda a: (~a[1], ~a[0]),
-    "floor_divide": _quotient,
-    "remainder": _remainder,
-    "pos": lambda a: a,
-    "full": lambda a: a,
-    "clone": lambda a: a,
-    "reshape": lambda a: a,
-    "where": lambda *arms: _hull(arms),
-}
 
 
 # ---------------------------------------------------------------------------------------------

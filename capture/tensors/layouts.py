@@ -5,7 +5,7 @@ Python can ask about layouts (`stride()`, `is_contiguous()`, whether `view` is p
 answered here from the graph, or not at all.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -148,68 +148,16 @@ def strides_after(
         return contiguous_strides(wanted) if found is None else found
     if op is TABLE.index:
         return _without(strides, attributes["dims"])
-    if op.name in _OF_PARTS:
-        return _OF_PARTS[op.name](strides)
     is_known = next(expressions(tuple(attributes.values())), None) is None
-    if not is_known or not _are_known((*shape, *strides, *wanted)):
-        rule = _SYMBOLIC.get(op.name)
-        return None if rule is None else rule(shape, strides, wanted, attributes)
+    is_known = is_known and _are_known((*shape, *strides, *wanted))
+    if not is_known or not op.rule.rearranges:
+        rule = op.rule.strides
+        return None if rule is None else rule(shape, strides, wanted, **attributes)
     # An array of one byte per element that is never read.
     sizes: Any = shape
     steps: Any = strides
     image = as_strided(np.empty(1, np.int8), sizes, steps, writeable=False)
     return tuple(evaluate(op, [image], dict(attributes)).strides)
-
-
-def _expanded(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
-    extra = len(wanted) - len(shape)
-    kept = (
-        0 if size == 1 and new != 1 else stride
-        for size, stride, new in zip(shape, strides, wanted[extra:], strict=True)
-    )
-    return (*(0 for _ in range(extra)), *kept)
-
-
-def _diagonal(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
-    pair = (attributes["dim1"], attributes["dim2"])
-    return (*_without(strides, pair), strides[pair[0]] + strides[pair[1]])
-
-
-def _unfolded(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
-    d, step = attributes["dim"], attributes["step"]
-    return (*strides[:d], strides[d] * step, *strides[d + 1 :], strides[d])
-
-
-def _sliced(shape: Shape, strides: Shape, wanted: Shape, attributes: Any) -> Shape:
-    return tuple(stride * by for stride, by in zip(strides, attributes["step"], strict=True))
-
-
-#: Strides, in their own elements, of views of the parts of complex numbers, of pairs as them, and
-#: of what is seen conjugated or negated.
-_OF_PARTS: Final[Mapping[str, Callable[[Shape], Shape]]] = {
-    "real": lambda strides: tuple(2 * stride for stride in strides),
-    "imag": lambda strides: tuple(2 * stride for stride in strides),
-    "view_as_real": lambda strides: (*(2 * stride for stride in strides), 1),
-    "view_as_complex": lambda strides: tuple(stride // 2 for stride in strides[:-1]),
-    "conj_view": lambda strides: strides,
-    "neg_view": lambda strides: strides,
-}
-
-#: Strides of views of symbolic sizes: `rule(shape, strides, wanted, attributes)`, by row.
-_SYMBOLIC: Final[Mapping[str, Callable[[Shape, Shape, Shape, Any], Shape]]] = {
-    "detach": lambda shape, strides, wanted, attributes: strides,
-    "permute": lambda shape, strides, wanted, attributes: tuple(
-        strides[d] for d in attributes["dims"]
-    ),
-    "diagonal": _diagonal,
-    "expand": _expanded,
-    "slice": _sliced,
-    "unfold": _unfolded,
-    "select": lambda shape, strides, wanted, attributes: (
-        *strides[: attributes["dim"]],
-        *strides[attributes["dim"] + 1 :],
-    ),
-}
 
 
 def _are_large(sizes: Shape) -> bool:

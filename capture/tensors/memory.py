@@ -7,7 +7,6 @@ from the base's value again. Layouts decide, as in eager execution, whether a re
 Functions on the recorder of one capture.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +19,6 @@ from dynajit.capture.tensors import layouts
 from dynajit.capture.values.tensors import MemoryContents, Step, TensorContents, TensorValue
 from dynajit.core.arrays import any_arrays
 from dynajit.core.records import record
-from dynajit.core.types.dtypes import bool_, int64
-from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import Shape, TensorType, contiguous_strides
 from dynajit.eager import Tensor
 from dynajit.eager.modes.grad_mode import is_inference_mode_enabled
@@ -29,7 +26,6 @@ from dynajit.ir import graph
 from dynajit.ir.sizes import expressions
 from dynajit.ops import TABLE
 from dynajit.ops.evaluate import evaluate
-from dynajit.ops.rows.movement import inverse_permutation
 
 if TYPE_CHECKING:
     from dynajit.capture.machine.recording import Recorder
@@ -581,82 +577,14 @@ def _put(
         given = operands_of(builder.recorder, step)
         parents.append(step.op(parents[-1], *given, **step.attributes))
     for step, parent in zip(reversed(steps), reversed(parents), strict=False):
-        inverse = _INVERSES.get(step.op.name)
-        if inverse is None:
+        whole = step.op.rule.whole
+        if whole is None:
             raise GraphBreak(breaks.TENSOR_MUTATION, f"a write through {step.op.name}")
-        part = inverse(parent, *operands_of(builder.recorder, step), part, **step.attributes)
+        others = operands_of(builder.recorder, step)
+        part = whole(TABLE, parent, *others, part, **step.attributes)
+        if part is None:
+            raise GraphBreak(breaks.TENSOR_FAILURE, "elements of an expanded tensor share memory")
     return part
-
-
-def _count(value: graph.Value) -> Number:
-    """Number of elements of a tensor."""
-    kind = value.node.type
-    assert isinstance(kind, TensorType)
-    return kind.numel
-
-
-def _put_expanded(parent: graph.Value, part: graph.Value, *, shape: Shape) -> graph.Value:
-    if _count(parent) != _count(part):
-        raise GraphBreak(breaks.TENSOR_FAILURE, "elements of an expanded tensor share memory")
-    whole: graph.Value = TABLE.reshape(part, shape=tuple(parent.shape))
-    return whole
-
-
-def _put_selected(parent: graph.Value, part: graph.Value, *, dim: int, index: Any) -> graph.Value:
-    sizes = tuple(parent.shape)
-    source = TABLE.reshape(part, shape=(*sizes[:dim], 1, *sizes[dim + 1 :]))
-    start = tuple(index if d == dim else 0 for d in range(len(sizes)))
-    stop = tuple(index + 1 if d == dim else size for d, size in enumerate(sizes))
-    step = (1,) * len(sizes)
-    whole: graph.Value = TABLE.slice_scatter(parent, source, start=start, stop=stop, step=step)
-    return whole
-
-
-def _put_diagonal(
-    parent: graph.Value, part: graph.Value, *, offset: int, dim1: int, dim2: int
-) -> graph.Value:
-    """Spread the part over the rows' dimension, and choose it where column - row is `offset`."""
-    sizes = tuple(parent.shape)
-    rows, columns = sizes[dim1], sizes[dim2]
-    if not _count(part):
-        return parent
-    batch, length = tuple(part.shape[:-1]), part.shape[-1]
-    first = max(-offset, 0)
-    before, after = (0,) * len(batch) + (first,), (0,) * len(batch) + (rows - first - length,)
-    lane = TABLE.reshape(
-        TABLE.pad(part, before=before, after=after, value=0), shape=(*batch, rows, 1)
-    )
-    square = TABLE.expand(lane, shape=(*batch, rows, columns))
-    others = [d for d in range(len(sizes)) if d not in (dim1, dim2)]
-    spread = TABLE.permute(square, dims=inverse_permutation((*others, dim1, dim2)))
-    row = TABLE.arange(0, 1, size=rows, dtype=int64, device=parent.device)
-    column = TABLE.arange(0, 1, size=columns, dtype=int64, device=parent.device)
-    row = TABLE.reshape(row, shape=tuple(rows if d == dim1 else 1 for d in range(len(sizes))))
-    column = TABLE.reshape(
-        column, shape=tuple(columns if d == dim2 else 1 for d in range(len(sizes)))
-    )
-    chosen = TABLE.eq(TABLE.sub(column, row), offset)
-    assert chosen.dtype is bool_
-    whole: graph.Value = TABLE.where(chosen, spread, parent)
-    return whole
-
-
-_INVERSES: Final[dict[str, Callable[..., graph.Value]]] = {
-    "detach": lambda parent, part: part,
-    "reshape": lambda parent, part, *, shape: TABLE.reshape(part, shape=tuple(parent.shape)),
-    "permute": lambda parent, part, *, dims: TABLE.permute(part, dims=inverse_permutation(dims)),
-    "expand": _put_expanded,
-    "slice": TABLE.slice_scatter,
-    "select": _put_selected,
-    "index": TABLE.index_put,
-    "diagonal": _put_diagonal,
-    "view_as_real": lambda parent, part: TABLE.view_as_complex(part),
-    "view_as_complex": lambda parent, part: TABLE.view_as_real(part),
-    "real": lambda parent, part: TABLE.complex(part, TABLE.imag(parent)),
-    "imag": lambda parent, part: TABLE.complex(TABLE.real(parent), part),
-    "conj_view": lambda parent, part: TABLE.conj(part),
-    "neg_view": lambda parent, part: TABLE.neg(part),
-}
 
 
 # -- existing tensors ----------------------------------------------------------------------------

@@ -12,15 +12,12 @@ from functools import partial
 from typing import Any, Final
 
 from dynajit.capture import _capture
+from dynajit.core.operators import SIGNS, SYMBOLS
 
 #: Operators by their symbols; of one operand where the symbol would stand for two.
 OPERATORS: Final[Mapping[str, Callable[..., Any]]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "&": operator.and_,
-    "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift,
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    symbol: getattr(operator, f"__{name}__") for name, symbol in SYMBOLS.items() if symbol != "@"
+}
 
 #: Functions of `math` that take iterables, or give tuples.
 _NOT_OF_NUMBERS: Final = frozenset({"fsum", "prod", "dist", "sumprod", "frexp", "modf"})
@@ -37,7 +34,7 @@ CLOSED: Final = frozenset({"+", "-", "*"})
 _ALL: Final[Mapping[str, Callable[..., Any]]] = {
     **OPERATORS,
     "in": operator.contains, "choose": _capture.choose,
-    "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
+    **{name: getattr(operator, name) for name in SIGNS},
     "abs": abs, "int": int, "float": float, "round": round, "min": min, "max": max, "pow": pow,
     "int.bit_length": int.bit_length, "int.bit_count": int.bit_count,
     "float.is_integer": float.is_integer,
@@ -53,8 +50,6 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     **{ATTEMPT + name: partial(_capture.attempt, function) for name, function in _ALL.items()},
 }
 
-_SIGNS: Final = {"neg": "-", "pos": "+", "invert": "~"}
-
 
 def call_text(name: str, operands: list[str]) -> str:
     """A call of one of the functions as Python text; operands stand in parentheses already."""
@@ -63,8 +58,8 @@ def call_text(name: str, operands: list[str]) -> str:
         return f"({operands[1]} if {operands[0]} else {operands[2]})"
     if name in OPERATORS:
         return f"({operands[0]} {name} {operands[1]})"
-    if name in _SIGNS:
-        return f"({_SIGNS[name]}{operands[0]})"
+    if name in SIGNS:
+        return f"({SIGNS[name]}{operands[0]})"
     if name == "in":
         return f"({operands[1]} in {operands[0]})"
     kind, _, method = name.partition(".")

@@ -379,7 +379,7 @@ def _applied(expression: Apply, operands: Sequence[str], target: str) -> str:
 
 
 def converted(text: str, source: DType, target: DType) -> str:
-    """A conversion between dtypes, by the rules of `ops.table.scalar.cast`."""
+    """A conversion between dtypes, by the rules of the row `cast`."""
     if source is target:
         return text
     if source.name in _ACCESS:

@@ -15,12 +15,14 @@ from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from dynajit.core.errors import InternalError
+from dynajit.core.operators import SYMBOLS
 from dynajit.core.records import record
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import Number
 from dynajit.core.types.value_types import numel
 from dynajit.ir.nests import Nest
+from dynajit.ops.table.op_table import TABLE, Kind
 from dynajit.ops.table.scalar import SCALARS, Effort
 
 _interned: Final["WeakValueDictionary[tuple[Any, ...], Any]"] = WeakValueDictionary()
@@ -180,7 +182,7 @@ class Apply(Expression):
 
 @record(eq=False, repr=False)
 class Cast(Expression):
-    """`operand` in another dtype, by the rules of `ops.table.scalar.cast`."""
+    """`operand` in another dtype, by the rules of the row `cast`."""
 
     operand: Expression
     dtype: DType
@@ -278,9 +280,10 @@ class DataIndex:
 
 
 OPERATORS: Final = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/",
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-}  # fmt: skip
+    row.name: SYMBOLS[row.operator]
+    for row in TABLE
+    if row.operator in SYMBOLS and row.kind is Kind.POINTWISE and row.name not in SCALARS
+}
 """Operators of row bodies that are no scalar functions, and their C spelling."""
 
 COST_EXPENSIVE: Final = 12

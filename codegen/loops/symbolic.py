@@ -28,6 +28,7 @@ from dynajit.core.operators import COMPARISONS
 from dynajit.core.types import dtypes, symint
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.core.types.symint import Number
+from dynajit.ops.table.op_table import TABLE
 from dynajit.ops.table.scalar import SCALARS, NumpyScalars, Result
 
 
@@ -189,8 +190,9 @@ def binary(function: str, left: Any, right: Any) -> Scalar:
     dtype = common_dtype((left, right))
     if function in SCALARS:
         return apply(function, left, right)
-    if dtype is dtypes.bool_ and function in ("add", "mul"):
-        return apply("logical_or" if function == "add" else "logical_and", left, right)
+    of_bools = TABLE[function].of_bools
+    if dtype is dtypes.bool_ and of_bools is not None:
+        return apply(of_bools, left, right)
     operands = tuple(cast(lift(x, dtype), dtype) for x in (left, right))
     result = dtypes.bool_ if function in COMPARISONS else dtype
     return Scalar(Apply(function, operands, result))

@@ -13,19 +13,16 @@ from typing import Any, Final
 
 import dynajit
 from dynajit.core.errors import InvalidValueError
+from dynajit.core.operators import SIGNS, SYMBOLS
 from dynajit.core.quoting import as_python_name
 from dynajit.fx.node import Node, map_arg, qualified_name
 
-#: Functions that are written as operators, by name in `operator`.
-_SYMBOLS: Final = {
-    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}",
-    "floordiv": "{} // {}", "mod": "{} % {}", "pow": "{} ** {}", "matmul": "{} @ {}",
-    "lshift": "{} << {}", "rshift": "{} >> {}", "and_": "{} & {}", "or_": "{} | {}",
-    "xor": "{} ^ {}", "eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "le": "{} <= {}",
-    "gt": "{} > {}", "ge": "{} >= {}", "getitem": "{}[{}]", "neg": "-{}", "pos": "+{}",
-    "invert": "~{}",
-}  # fmt: skip
-_WRITTEN: Final = {getattr(operator, name): text for name, text in _SYMBOLS.items()}
+#: Functions of `operator` -> how they are written.
+_WRITTEN: Final = {
+    **{getattr(operator, f"__{name}__"): f"{{}} {text} {{}}" for name, text in SYMBOLS.items()},
+    **{getattr(operator, f"__{name}__"): f"{text}{{}}" for name, text in SIGNS.items()},
+    operator.getitem: "{}[{}]",
+}
 
 #: Values that are their own text.
 _PLAIN: Final = (int, float, bool, complex, str, bytes, type(None), type(Ellipsis))

@@ -77,7 +77,7 @@ class Expression:
             _template(places.get(part, part) for part in text) for text in (self.c, self.cuda)
         )
         name = f"own_{next(_numbers)}"
-        row = Scalar(name, len(operands), Result.SAME, _refuse, c, None, cuda, "An expression.")
+        row = Scalar(name, len(operands), Result.SAME, _refuse, c, None, cuda)
         scalar.enter(row)
         return name
 

@@ -26,6 +26,7 @@ import dynajit.ops.rows.networks.windows
 import dynajit.ops.rows.pointwise
 import dynajit.ops.rows.random
 import dynajit.ops.rows.reductions
+import dynajit.ops.rows.rounding
 import dynajit.ops.rows.scans
 import dynajit.ops.rows.scatter_reductions
 import dynajit.ops.rows.searching
@@ -36,5 +37,8 @@ import dynajit.ops.rows.written_derivatives  # noqa: F401
 from dynajit.ops.calls.namespaces import aten, load_library
 from dynajit.ops.calls.namespaces import missing as __getattr__  # noqa: F401
 from dynajit.ops.table.op_table import TABLE, Kind, Op
+from dynajit.ops.table.typed import install_operators
+
+install_operators()
 
 __all__ = ["TABLE", "Kind", "Op", "aten", "load_library"]

@@ -30,6 +30,7 @@ from dynajit.eager.tape.node import OpNode, SavedTensor, is_differentiable
 from dynajit.eager.tensor.tensor import Tensor
 from dynajit.ops.calls.arguments import is_tensor
 from dynajit.ops.calls.autocast_words import with_modes
+from dynajit.ops.functions.creation.random_fills import FILLS
 from dynajit.ops.methods.methods import TensorMethods
 from dynajit.ops.table import sample_rules
 from dynajit.ops.table.op_table import TABLE, Kind, Op
@@ -465,17 +466,18 @@ def _refusing(name: str) -> Any:
     return refuse
 
 
-#: What of `Tensor` itself means the same here.
-_ALLOWED: Final = frozenset((
+#: What of `Tensor` itself means the same in classes that hold other arrays.
+OF_ALL_TENSORS: Final = frozenset((
     "__annotations__", "__array_priority__", "__class_getitem__", "__dict__", "__doc__",
     "__getitem__", "__hash__", "__init__", "__init_subclass__", "__module__", "__new__",
-    "__slots__", "__weakref__", "_base", "_filled", "_from_array", "_grad", "_is_part",
-    "_replay", "_storage", "_version", "backward", "bernoulli_", "cauchy_", "dtype",
-    "exponential_", "geometric_", "grad", "grad_fn", "hooks", "imag", "is_leaf", "log_normal_",
-    "ndim", "new", "new_tensor", "normal_", "output_index", "random_", "real", "register_hook",
-    "register_post_accumulate_grad_hook", "requires_grad", "requires_grad_", "retain_grad",
-    "retains_grad", "shape", "type", "uniform_",
+    "__slots__", "__weakref__", "_base", "_filled", "_from_array", "_grad", "_is_part", "_replay",
+    "_storage", "_version", "backward", "dtype", "grad", "grad_fn", "hooks", "imag", "is_leaf",
+    "ndim", "output_index", "real", "register_hook", "register_post_accumulate_grad_hook",
+    "requires_grad", "requires_grad_", "retain_grad", "retains_grad", "shape", "type",
+    *(f"{name}_" for name in FILLS),
 ))  # fmt: skip
+
+_ALLOWED: Final = OF_ALL_TENSORS | {"new", "new_tensor"}
 
 
 def _restrict() -> None:

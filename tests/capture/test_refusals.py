@@ -191,7 +191,7 @@ _DISTRIBUTIONS: Final = "tests/distributions/test_compiled_checks.py"
 #: What the walk finds and has no case here, and why.
 LEFT_OUT: Final = {
     "symmetric_eigen": "no matrix is known for which the method does not converge",
-    "dynajit/ops/table/scalar.py: _refuse_zero": "rows that divide call it",
+    "dynajit/ops/rows/rounding.py: _refuse_zero": "rows that divide call it",
     "dynajit/distributions/continuous_bernoulli.py: _refuse_what_is_no_probability": _DISTRIBUTIONS,
     "dynajit/distributions/distribution.py: _check_parameters": _DISTRIBUTIONS,
     "dynajit/distributions/distribution.py: _validate_sample": _DISTRIBUTIONS,

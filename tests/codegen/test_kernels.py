@@ -94,7 +94,7 @@ def test_every_pointwise_row(codegen, dtype) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=lambda d: d.name)
 def test_nan_infinity_and_signed_zero(codegen, dtype) -> None:
-    """Edge values follow ops/table/scalar.py in every row, signs of zeros included."""
+    """Edge values follow the docstrings of rows, signs of zeros included."""
 
     def operand(op, own, position):
         if own is dtypes.bool_:

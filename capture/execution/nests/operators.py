@@ -5,8 +5,6 @@ give; where they raise, or give what no register holds (an int beyond int64, a c
 steps refuse. Numbers of Python's beside NumPy's are weak (NEP 50). Nothing warns.
 """
 
-import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -26,10 +24,12 @@ from dynajit.capture.execution.nests.values import (
     as_number,
 )
 from dynajit.capture.tensors.intervals import EXACT
+from dynajit.capture.values.numbers import OPERATORS
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.ir.nests import Register, Step
-from dynajit.ops.table.scalar import SUFFIX
+from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.scalar import SCALARS, SUFFIX, Result, Scalar
 
 _SYMBOLS: Final = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%": "mod",
@@ -38,11 +38,8 @@ _SYMBOLS: Final = {
 _COMPARISONS: Final = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
 _BITWISE: Final = frozenset("&|^")
 _FOLDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "//": operator.floordiv, "%": operator.mod, "&": operator.and_, "|": operator.or_,
-    "^": operator.xor, "<": operator.lt, "<=": operator.le, "==": operator.eq,
-    "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
+    symbol: function for symbol, function in OPERATORS.items() if symbol not in ("**", "<<", ">>")
+}
 
 #: How the registers are called that hold numbers that a nest is given.
 GIVEN: Final = "given"
@@ -444,17 +441,18 @@ class Operators:
 
     def of_python(self, name: str, values: Sequence[Any]) -> Number:
         """`math.name(*values)`."""
-        function, arity, is_fine, ends_finite = MATHEMATICS[name]
-        if len(values) != arity:
+        function = MATHEMATICS[name]
+        if len(values) != function.arity:
             raise NotNest
+        assert function.math is not None
         if name in _TO_WHOLE and as_number(values[0]).dtype.category < Category.FLOATING:
             return self.to_int(values[0])  # type: ignore[no-any-return]
         given = [self.cast(as_number(value), dtypes.float64) for value in values]
-        for operation, bound in is_fine:
+        for operation, bound in function.math.where:
             self.require_compared(operation, dtypes.float64, given[0], bound)
         result = dtypes.bool_ if name.startswith("is") else dtypes.float64
-        found = self.emit("call", result, *given, dtype=dtypes.float64, name=function)
-        if ends_finite:
+        found = self.emit("call", result, *given, dtype=dtypes.float64, name=function.name)
+        if function.math.is_finite:
             self._require_finite(found, dtypes.float64)
         if name in _TO_WHOLE:
             whole = self.emit("truncate", dtypes.int64, found, dtype=dtypes.int64)
@@ -559,72 +557,39 @@ def bounds_of(dtype: DType) -> tuple[int, int]:
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
 
 
-#: Function of `math` -> (scalar function, operands, what operand 0 is to be, whether the result is
-#: finite where Python does not raise). Where it would raise, the nest refuses.
-_NOT_INFINITE: Final = (("gt", -math.inf), ("lt", math.inf))
-MATHEMATICS: Final[dict[str, tuple[str, int, tuple[tuple[str, float], ...], bool]]] = {
-    "sqrt": ("sqrt", 1, (("ge", 0.0),), False),
-    "exp": ("exp", 1, (), True),
-    "log": ("log", 1, (("gt", 0.0),), False),
-    "log2": ("log2", 1, (("gt", 0.0),), False),
-    "log10": ("log10", 1, (("gt", 0.0),), False),
-    "log1p": ("log1p", 1, (("gt", -1.0),), False),
-    "sin": ("sin", 1, _NOT_INFINITE, False),
-    "cos": ("cos", 1, _NOT_INFINITE, False),
-    "tan": ("tan", 1, _NOT_INFINITE, False),
-    "asin": ("asin", 1, (("ge", -1.0), ("le", 1.0)), False),
-    "acos": ("acos", 1, (("ge", -1.0), ("le", 1.0)), False),
-    "atan": ("atan", 1, (), False),
-    "atan2": ("atan2", 2, (), False),
-    "tanh": ("tanh", 1, (), False),
-    "sinh": ("sinh", 1, (), True),
-    "cosh": ("cosh", 1, (), True),
-    "asinh": ("asinh", 1, (), False),
-    "acosh": ("acosh", 1, (("ge", 1.0),), False),
-    "atanh": ("atanh", 1, (("gt", -1.0), ("lt", 1.0)), False),
-    "expm1": ("expm1", 1, (), True),
-    "exp2": ("exp2", 1, (), True),
-    "erf": ("erf", 1, (), False),
-    "erfc": ("erfc", 1, (), False),
-    "pow": ("pow", 2, (("gt", 0.0),), True),
-    "fmod": ("fmod", 2, _NOT_INFINITE, True),
-    "fabs": ("abs", 1, (), False),
-    "floor": ("floor", 1, (), True),
-    "ceil": ("ceil", 1, (), True),
-    "trunc": ("trunc", 1, (), True),
-    "isnan": ("isnan", 1, (), False),
-    "isinf": ("isinf", 1, (), False),
-    "isfinite": ("isfinite", 1, (), False),
+#: Function of `math` -> scalar function. Where it would raise, the nest refuses.
+MATHEMATICS: Final = {
+    function.math.name or function.name: function
+    for function in SCALARS.values()
+    if function.math is not None
 }
 
 FLOATS_ONLY: Final = "floats"
+
+
+def _keeps_integers(function: Scalar) -> Any:
+    if function.integer == "({0})":  # NumPy's versions differ
+        return FLOATS_ONLY
+    return function.integer is not None and function.result is Result.SAME
+
+
+_OF_ROWS: Final = frozenset({
+    "sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "exp2", "sin", "cos", "tan", "sinh",
+    "cosh", "tanh", "arcsin", "arccos", "arctan", "arctan2", "absolute", "floor", "ceil", "trunc",
+    "rint", "sign", "maximum", "minimum", "isnan", "isinf", "isfinite",
+})  # fmt: skip
 
 #: Function of NumPy -> (scalar function, operands, whether integers keep their dtype; FLOATS_ONLY:
 #: it is asked with floats only).
 FUNCTIONS: Final[dict[str, tuple[str, int, Any]]] = {
     **{
-        name: (name, 1, False)
-        for name in ("sqrt", "exp", "log", "log2", "log10", "log1p", "expm1", "exp2", "sin", "cos",
-                     "tan", "sinh", "cosh", "tanh")
+        row.numpy_name: (row.name, len(row.inputs), _keeps_integers(SCALARS[row.name]))
+        for row in TABLE
+        if row.numpy_name in _OF_ROWS
     },
-    "arcsin": ("asin", 1, False),
-    "arccos": ("acos", 1, False),
-    "arctan": ("atan", 1, False),
-    "arctan2": ("atan2", 2, False),
     "fabs": ("abs", 1, False),
-    "absolute": ("abs", 1, True),
     "square": ("square", 1, True),
-    "floor": ("floor", 1, FLOATS_ONLY),
-    "ceil": ("ceil", 1, FLOATS_ONLY),
-    "trunc": ("trunc", 1, FLOATS_ONLY),
-    "rint": ("round", 1, FLOATS_ONLY),
-    "sign": ("sign", 1, True),
-    "maximum": ("maximum", 2, True),
-    "minimum": ("minimum", 2, True),
-    "isnan": ("isnan", 1, False),
-    "isinf": ("isinf", 1, False),
-    "isfinite": ("isfinite", 1, False),
-}  # fmt: skip
+}
 
 
 __all__ = ["FUNCTIONS", "GIVEN", "MATHEMATICS", "Operators", "bounds_of", "common_dtype"]

@@ -32,7 +32,7 @@ from dynajit.distributed.tensor.moves import moved
 from dynajit.distributed.tensor.placements import Partial, Placement, Replicate, Shard
 from dynajit.eager import _tensor
 from dynajit.eager._tensor import TensorBase, needs_grad
-from dynajit.eager.samples.sample_tensor import without_elements
+from dynajit.eager.samples.sample_tensor import OF_ALL_TENSORS, without_elements
 from dynajit.eager.tape.node import Node, edges_of
 from dynajit.eager.tensor.creation import empty, tensor
 from dynajit.eager.tensor.tensor import Tensor
@@ -568,16 +568,9 @@ class RedistributeBackward(_Move):
 # -- what a DTensor refuses ------------------------------------------------------------------------
 
 #: What of `Tensor` itself means the same here; `writing` has the in-place methods.
-_ALLOWED: Final = frozenset((
-    "__annotations__", "__array_priority__", "__class_getitem__", "__dict__", "__doc__",
-    "__getitem__", "__hash__", "__init__", "__init_subclass__", "__module__", "__new__",
-    "__slots__", "__weakref__", "_base", "_filled", "_from_array", "_grad", "_is_part", "_replay",
-    "_storage", "_version", "backward", "bernoulli_", "cauchy_", "dtype", "exponential_",
-    "geometric_", "grad", "grad_fn", "hooks", "imag", "is_leaf", "log_normal_", "ndim", "normal_",
-    "output_index", "random_", "real", "register_hook", "register_post_accumulate_grad_hook",
-    "requires_grad", "requires_grad_", "retain_grad", "retains_grad", "shape", "to", "type",
-    "uniform_", "detach_", "layout", "_has_tangent", "__dynajit_handler__", "__reduce__",
-    "__setstate__", "__iter__", "share_memory_", "is_shared", "dim", "size", "is_meta",
+_ALLOWED: Final = OF_ALL_TENSORS | frozenset((
+    "__dynajit_handler__", "__iter__", "__reduce__", "__setstate__", "_has_tangent", "detach_",
+    "dim", "is_meta", "is_shared", "layout", "share_memory_", "size", "to",
 ))  # fmt: skip
 
 

@@ -6,8 +6,8 @@
  * exact, `fma` is x * y + z, rounded once, and `whole_power` x to a whole number y of at most 2^16 in
  * size, float32 only. Complex numbers go through NumPy's loops. `sum_wide` (i)->() and `squares_wide`
  * (i),()->() add what lies along the last dimension, in double, the latter the squares of x - center in
- * the dtype of x; their bits depend neither on the CPU nor on strides. Called by `ops.table.scalar`, the
- * array forms of rows and, by their loops, rows in C: a model with GELU needs no SciPy, whose import
+ * the dtype of x; their bits depend neither on the CPU nor on strides. Called by rows, their
+ * array forms and, by their loops, rows in C: a model with GELU needs no SciPy, whose import
  * takes 0.2 s and whose functions take 5 to 60 times as long, and statistics of a batch need no copy in
  * double. NumPy's own exponential took 3 times as long (AVX2, 200 thousand floats), its tangent 20.
  */

@@ -10,10 +10,12 @@ with pairs (`ir.passes.split_complex_numbers`).
 
 from typing import Any
 
+import numpy as np
+
 from dynajit.core.errors import DTypeError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import equals
-from dynajit.core.types.value_types import TensorType, ValueType
+from dynajit.core.types.value_types import Shape, TensorType, ValueType
 from dynajit.ops.native import _vecmath
 from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import (
@@ -24,7 +26,7 @@ from dynajit.ops.table.families import (
     movement,
     require_tensor,
 )
-from dynajit.ops.table.scalar import SCALARS
+from dynajit.ops.table.scalar import Effort, Result, define, scalar
 
 
 def _complex(name: str, x: ValueType) -> TensorType:
@@ -60,12 +62,19 @@ def _same_infer(name: str) -> Any:
 # views
 
 
+def _doubled(sizes: Shape, strides: Shape, wanted: Shape) -> Shape:
+    """Strides in real numbers."""
+    return tuple(2 * stride for stride in strides)
+
+
 @movement(
     infer=_parts_infer("real"),
     array=lambda xp, x: x.real,
     view=True,
     vjp={"x": lambda g: g},
     pairs=lambda ops, x: x[0],
+    strides=_doubled,
+    whole=lambda ops, x, part: ops.complex(part, ops.imag(x)),
     samples=sample_rules.leading,
 )
 def real(m: Any, load: Any, index: Any, types: Any) -> Any:
@@ -79,6 +88,8 @@ def real(m: Any, load: Any, index: Any, types: Any) -> Any:
     view=True,
     vjp={"x": lambda g: g * 1j},
     pairs=lambda ops, x: x[1],
+    strides=_doubled,
+    whole=lambda ops, x, part: ops.complex(ops.real(x), part),
     samples=sample_rules.leading,
 )
 def imag(m: Any, load: Any, index: Any, types: Any) -> Any:
@@ -108,6 +119,8 @@ def _view_as_real_array(xp: Any, x: Any) -> Any:
     view=True,
     vjp={"x": lambda ops, g: ops.view_as_complex(g)},
     pairs=_parts_side_by_side,
+    strides=lambda sizes, strides, wanted: (*(2 * stride for stride in strides), 1),
+    whole=lambda ops, x, part: ops.view_as_complex(part),
     samples=sample_rules.leading,
 )
 def view_as_real(m: Any, load: Any, index: Any, types: Any) -> Any:
@@ -149,6 +162,8 @@ def _view_as_complex_array(xp: Any, x: Any) -> Any:
     view=True,
     vjp={"x": lambda ops, g: ops.view_as_real(g)},
     pairs=_parts_of_last_dim,
+    strides=lambda sizes, strides, wanted: tuple(stride // 2 for stride in strides[:-1]),
+    whole=lambda ops, x, part: ops.view_as_real(part),
     samples=sample_rules.leading,
 )
 def view_as_complex(m: Any, load: Any, index: Any, types: Any) -> Any:
@@ -163,6 +178,8 @@ def view_as_complex(m: Any, load: Any, index: Any, types: Any) -> Any:
     mirrors=True,
     vjp={"x": lambda ops, g: ops.conj(g)},
     pairs=lambda ops, x: (x[0], -x[1]),
+    strides=lambda sizes, strides, wanted: strides,
+    whole=lambda ops, x, part: ops.conj(part),
     samples=sample_rules.leading,
 )
 def conj_view(m: Any, load: Any, index: Any, types: Any) -> Any:
@@ -185,6 +202,8 @@ def _neg_view_infer(x: ValueType) -> TensorType:
     view=True,
     mirrors=True,
     vjp={"x": lambda ops, g: ops.neg(g)},
+    strides=lambda sizes, strides, wanted: strides,
+    whole=lambda ops, x, part: ops.neg(part),
     samples=sample_rules.leading,
 )
 def neg_view(m: Any, load: Any, index: Any, types: Any) -> Any:
@@ -211,6 +230,22 @@ def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
     return TensorType(shape, dtypes.complex_of(x.dtype), common_device((x, y), call))
 
 
+def _complex_of_arrays(real: np.ndarray, imag: np.ndarray) -> Any:
+    """Parts may be infinite."""
+    real, imag = np.broadcast_arrays(real, imag)
+    result = np.empty_like(real, np.result_type(real.dtype, np.complex64), order="C")
+    result.real, result.imag = real, imag
+    return result
+
+
+for _name, _arity, _function in (
+    ("real", 1, lambda x: x.real), ("imag", 1, lambda x: x.imag),
+    ("complex", 2, _complex_of_arrays),
+):  # fmt: skip
+    _made = scalar(_function, result=Result.GIVEN, floating=None, effort=Effort.SOME)
+    define(_made(_name, _arity))
+
+
 @extern(
     infer=_complex_infer,
     vjp={"real": lambda ops, g: ops.real(g), "imag": lambda ops, g: ops.imag(g)},
@@ -223,7 +258,7 @@ def _complex_infer(real: ValueType, imag: ValueType) -> TensorType:
 )
 def complex_(xp: Any, real: Any, imag: Any) -> Any:
     """The complex numbers with these parts. Shape: broadcast."""
-    return SCALARS["complex"].numpy(real, imag)
+    return _complex_of_arrays(real, imag)
 
 
 @extern(

@@ -7,16 +7,20 @@ from the front). 16-bit floats compute in float32 and round once at the end. Tho
 derivative are one node of the eager tape and save only what the formula names.
 """
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from dynajit.core.arrays import products
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, ShapeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import DType
 from dynajit.core.types.symint import agree, shapes_agree
 from dynajit.core.types.value_types import Size, TensorType, ValueType, numel
-from dynajit.ops.native import _native_forms, _philox
-from dynajit.ops.rows import array_forms
-from dynajit.ops.rows.linear_algebra import transposed
+from dynajit.ops.native import _native_forms, _philox, _vecmath
+from dynajit.ops.rows.array_forms import is_plain, mean_of, sum_of
+from dynajit.ops.rows.linear_algebra import product_of, transposed
 from dynajit.ops.table import result_layouts, sample_rules
 from dynajit.ops.table.families import (
     composite,
@@ -136,9 +140,13 @@ def _mean_vjp(ops: Any, g: Any, x_type: TensorType, dim: tuple[int, ...]) -> Any
     return ops.expand(share, shape=x_type.shape)
 
 
+def _mean_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return mean_of(xp, x, dim, keepdim) if is_plain(x) else NotImplemented
+
+
 @composite(
     infer=_mean_infer,
-    array=array_forms.mean,
+    array=_mean_array,
     vjp={"x": _mean_vjp},
     linear=("x",),
     samples=sample_rules.along("dim"),
@@ -169,9 +177,23 @@ def _var_vjp(ops: Any, g: Any, x: Any, dim: tuple[int, ...], correction: float) 
     return slope * _deviation(ops, x, dim)
 
 
+def _degrees_of_array(x: np.ndarray, dim: tuple[int, ...], correction: float) -> float:
+    """Count less `correction`, at least 0."""
+    count: int = math.prod([x.shape[d] for d in dim])
+    return max(count - correction, 0)
+
+
+def _var_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> Any:
+    if not is_plain(x):
+        return NotImplemented
+    deviation = x - mean_of(xp, x, dim, True)
+    deviation *= deviation
+    return sum_of(xp, deviation, dim, keepdim) / _degrees_of_array(x, dim, correction)
+
+
 @composite(
     infer=_reduces("var"),
-    array=array_forms.var,
+    array=_var_array,
     vjp={"x": _var_vjp},
     samples=sample_rules.along("dim"),
 )
@@ -194,9 +216,15 @@ def _std_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...], correctio
     return ops.where(is_zero, 0.0, slope) * _deviation(ops, x, dim)
 
 
+def _std_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool, correction: float) -> Any:
+    if not is_plain(x):
+        return NotImplemented
+    return xp.sqrt(_var_array(xp, x, dim=dim, keepdim=keepdim, correction=correction))
+
+
 @composite(
     infer=_reduces("std"),
-    array=array_forms.std,
+    array=_std_array,
     vjp={"x": _std_vjp},
     samples=sample_rules.along("dim"),
 )
@@ -216,9 +244,13 @@ def _norm_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> Any:
     return ops.where(is_zero, 0.0, slope) * wide(ops, x)
 
 
+def _euclidean_norm_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    return xp.sqrt(sum_of(xp, x * x, dim, keepdim)) if is_plain(x) else NotImplemented
+
+
 @composite(
     infer=_reduces("norm"),
-    array=array_forms.euclidean_norm,
+    array=_euclidean_norm_array,
     vjp={"x": _norm_vjp},
     autocast=Autocast.FULL,
     samples=sample_rules.along("dim"),
@@ -240,9 +272,18 @@ def _softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     return weighted - out * ops.sum(weighted, dim=(dim,), keepdim=True)
 
 
+def _softmax_array(xp: Any, x: Any, *, dim: int) -> Any:
+    if not is_plain(x):
+        return NotImplemented
+    e = x - xp.maximum.reduce(x, axis=dim, keepdims=True)
+    _vecmath.exp(e, out=e)
+    e /= sum_of(xp, e, (dim,), True)
+    return e
+
+
 @composite(
     infer=_same("softmax"),
-    array=array_forms.softmax,
+    array=_softmax_array,
     row_major=True,
     vjp={"x": _softmax_vjp},
     native=_native_forms.softmax,
@@ -266,9 +307,17 @@ def _log_softmax_vjp(ops: Any, g: Any, out: Any, dim: int) -> Any:
     return g - ops.exp(wide(ops, out)) * ops.sum(g, dim=(dim,), keepdim=True)
 
 
+def _log_softmax_array(xp: Any, x: Any, *, dim: int) -> Any:
+    if not is_plain(x):
+        return NotImplemented
+    shifted = x - xp.maximum.reduce(x, axis=dim, keepdims=True)
+    shifted -= _vecmath.log(sum_of(xp, _vecmath.exp(shifted), (dim,), True))
+    return shifted
+
+
 @composite(
     infer=_same("log_softmax"),
-    array=array_forms.log_softmax,
+    array=_log_softmax_array,
     row_major=True,
     vjp={"x": _log_softmax_vjp},
     native=_native_forms.log_softmax,
@@ -293,9 +342,20 @@ def _logsumexp_vjp(ops: Any, g: Any, out: Any, x: Any, dim: tuple[int, ...]) -> 
     return kept(ops, wide(ops, g), x.shape, dim) * ops.exp(wide(ops, x) - level)
 
 
+def _logsumexp_array(xp: Any, x: Any, *, dim: tuple[int, ...], keepdim: bool) -> Any:
+    if not is_plain(x):
+        return NotImplemented
+    top = xp.maximum.reduce(x, axis=dim, keepdims=True)
+    level = xp.where(xp.isfinite(top), top, top.dtype.type(0))
+    shifted = x - level
+    total = _vecmath.log(sum_of(xp, _vecmath.exp(shifted, out=shifted), dim, True))
+    total += level
+    return total if keepdim else total.reshape(reduced_shape(x.shape, dim, False))
+
+
 @composite(
     infer=_reduces("logsumexp"),
-    array=array_forms.logsumexp,
+    array=_logsumexp_array,
     vjp={"x": _logsumexp_vjp},
     domain=(-20.0, 20.0),
     samples=sample_rules.along("dim"),
@@ -410,9 +470,30 @@ _layer_norm_infer = _norm_infer("layer_norm")
 _rms_norm_infer = _norm_infer("rms_norm")
 
 
+def _layer_norm_array(
+    xp: Any, x: Any, weight: Any, bias: Any, *, normalized_shape: tuple[int, ...], eps: float
+) -> Any:
+    rank = len(normalized_shape)
+    if not is_plain(x) or not rank or x.shape[-rank:] != normalized_shape:
+        return NotImplemented
+    for parameter in (weight, bias):
+        if parameter is not None and (
+            parameter.dtype is not x.dtype or parameter.shape != normalized_shape
+        ):
+            return NotImplemented
+    dim = tuple(range(x.ndim - rank, x.ndim))
+    result = x - mean_of(xp, x, dim, True)
+    result *= 1.0 / xp.sqrt(mean_of(xp, result * result, dim, True) + eps)
+    if weight is not None:
+        result *= weight
+    if bias is not None:
+        result += bias
+    return result
+
+
 @composite(
     infer=_layer_norm_infer,
-    array=array_forms.layer_norm,
+    array=_layer_norm_array,
     row_major=True,
     vjp={
         "x": _layer_norm_vjp_x,
@@ -467,9 +548,24 @@ def _rms_norm_vjp_weight(ops: Any, g: Any, x: Any, normalized_shape: Any, eps: f
     return wide(ops, g) * (wide(ops, x) * _rms_scale(ops, x, _trailing(x, normalized_shape), eps))
 
 
+def _rms_norm_array(
+    xp: Any, x: Any, weight: Any, *, normalized_shape: tuple[int, ...], eps: float
+) -> Any:
+    rank = len(normalized_shape)
+    if not is_plain(x) or not rank or x.shape[-rank:] != normalized_shape:
+        return NotImplemented
+    if weight is not None and (weight.dtype is not x.dtype or weight.shape != normalized_shape):
+        return NotImplemented
+    dim = tuple(range(x.ndim - rank, x.ndim))
+    result = x * (1.0 / xp.sqrt(mean_of(xp, x * x, dim, True) + eps))
+    if weight is not None:
+        result *= weight
+    return result
+
+
 @composite(
     infer=_rms_norm_infer,
-    array=array_forms.rms_norm,
+    array=_rms_norm_array,
     row_major=True,
     vjp={"x": _rms_norm_vjp_x, "weight": _rms_norm_vjp_weight},
     layout=result_layouts.suggested,
@@ -529,9 +625,28 @@ def _linear_back(ops: Any, g: Any, weight: Any, type: TensorType) -> Any:
     return ops.reshape(ops.matmul(as_rows(ops, g), weight), shape=type.shape)
 
 
+def _linear_array(xp: Any, x: Any, weight: Any, bias: Any) -> Any:
+    """The rows of x in one product, as the composite does."""
+    if not is_plain(x) or not is_plain(weight) or weight.dtype is not x.dtype:
+        return NotImplemented
+    if weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
+        return NotImplemented
+    size, width = weight.shape
+    if bias is not None and (bias.dtype is not x.dtype or bias.shape != (size,)):
+        return NotImplemented
+    rows = x if x.ndim == 2 else x.reshape(-1, width)
+    if bias is not None and xp is np:
+        product = products.matmul_onto(bias, rows, weight.T)
+    else:
+        product = product_of(xp)(rows, weight.T)
+        if bias is not None:
+            product += bias
+    return product if x.ndim == 2 else product.reshape(*x.shape[:-1], size)
+
+
 @composite(
     infer=_linear_infer,
-    array=array_forms.linear,
+    array=_linear_array,
     vjp={
         "x": lambda ops, g, weight, x_type: _linear_back(ops, g, weight, x_type),
         "weight": lambda ops, g, x: ops.matmul(transposed(ops, as_rows(ops, g)), as_rows(ops, x)),
@@ -539,6 +654,7 @@ def _linear_back(ops: Any, g: Any, weight: Any, type: TensorType) -> Any:
     },
     linear=("bias",),
     factors=("x", "weight"),
+    flops=lambda out, x, weight, bias: 2 * math.prod(out) * weight[1],
     samples=sample_rules.first_only(0),
 )
 def linear(ops: Any, x: Any, weight: Any, bias: Any) -> Any:

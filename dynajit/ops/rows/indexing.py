@@ -367,6 +367,7 @@ def _advanced(x: np.ndarray, indices: Any, dims: tuple[int, ...]) -> tuple[Any, 
     layout=result_layouts.chosen,
     indices=Indices.SEVERAL,
     samples=sample_rules.chosen,
+    whole=lambda ops, x, indices, part, *, dims: ops.index_put(x, indices, part, dims=dims),
 )
 def index(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
     """Advanced indexing: dimension `dims[k]` of x is read at `indices[k]`."""

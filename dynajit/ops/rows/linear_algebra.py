@@ -6,6 +6,7 @@ floats are multiplied in float32 and rounded once. Code generation finds its nat
 the row's name.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,9 @@ def _matmul_of_pairs(ops: Any, a: Any, b: Any) -> tuple[Any, Any]:
     direct=product_of,
     pairs=_matmul_of_pairs,
     factors=("a", "b"),
+    flops=lambda out, a, b: 2 * math.prod(out) * a[-1],
     samples=sample_rules.product,
+    operator="matmul",
 )
 def matmul(xp: Any, a: Any, b: Any) -> Any:
     """Matrix product of the last two dims, shapes (..., n, k) and (..., k, m); batch dims

@@ -15,7 +15,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.symint import agree, maximum, minimum, shapes_agree
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType, numel
 from dynajit.ops.native import _native_forms, _native_orders
-from dynajit.ops.table import result_layouts, sample_rules
+from dynajit.ops.table import intervals, result_layouts, sample_rules
 from dynajit.ops.table.families import common_device, composite, describe, movement, require_tensor
 
 
@@ -84,7 +84,9 @@ def _reshape_infer(x: ValueType, *, shape: Shape) -> TensorType:
     native=_native_forms.reshape,
     rearranges=True,
     shown=("x",),
+    whole=lambda ops, x, part, *, shape: ops.reshape(part, shape=tuple(x.shape)),
     samples=sample_rules.reshaped,
+    interval=intervals.unchanged,
 )
 def reshape(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
     """The same elements, row-major, under another shape of equal element count."""
@@ -131,6 +133,8 @@ def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
     native=_native_forms.permute,
     rearranges=True,
     shown=("x",),
+    strides=lambda sizes, strides, wanted, *, dims: tuple(strides[d] for d in dims),
+    whole=lambda ops, x, part, *, dims: ops.permute(part, dims=inverse_permutation(dims)),
     samples=sample_rules.ordered("dims"),
 )
 def permute(m: Any, load: Any, index: Any, types: Any, *, dims: tuple[int, ...]) -> Any:
@@ -156,6 +160,21 @@ def _expand_array(xp: Any, x: Any, *, shape: Shape) -> Any:
     return x.reshape(shape) if x.size == math.prod(shape) else xp.broadcast_to(x, shape)
 
 
+def _expanded_strides(sizes: Shape, strides: Shape, wanted: Shape, *, shape: Shape) -> Shape:
+    extra = len(wanted) - len(sizes)
+    kept = (
+        0 if size == 1 and new != 1 else stride
+        for size, stride, new in zip(sizes, strides, wanted[extra:], strict=True)
+    )
+    return (*(0 for _ in range(extra)), *kept)
+
+
+def _expanded_whole(ops: Any, x: Any, part: Any, *, shape: Shape) -> Any:
+    if math.prod(x.shape) != math.prod(part.shape):
+        return None
+    return ops.reshape(part, shape=tuple(x.shape))
+
+
 @movement(
     infer=_expand_infer,
     array=_expand_array,
@@ -164,6 +183,8 @@ def _expand_array(xp: Any, x: Any, *, shape: Shape) -> Any:
     native=_native_forms.expand,
     rearranges=True,
     shown=("x",),
+    strides=_expanded_strides,
+    whole=_expanded_whole,
     samples=sample_rules.reshaped,
 )
 def expand(m: Any, load: Any, index: Any, types: Any, *, shape: Shape) -> Any:
@@ -218,6 +239,10 @@ def _slice_vjp(
     name="slice",
     native=_native_forms.slice,
     rearranges=True,
+    strides=lambda sizes, strides, wanted, *, start, stop, step: tuple(
+        stride * by for stride, by in zip(strides, step, strict=True)
+    ),
+    whole=lambda ops, x, part, **bounds: ops.slice_scatter(x, part, **bounds),
     samples=sample_rules.between(start=0, stop="all", step=1),
 )
 def slice_(
@@ -304,6 +329,14 @@ def _select_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, index: int) -> A
     return ops.pad(kept, before=before, after=after, value=0)
 
 
+def _selected_whole(ops: Any, x: Any, part: Any, *, dim: int, index: Any) -> Any:
+    sizes = tuple(x.shape)
+    source = ops.reshape(part, shape=(*sizes[:dim], 1, *sizes[dim + 1 :]))
+    start = tuple(index if d == dim else 0 for d in range(len(sizes)))
+    stop = tuple(index + 1 if d == dim else size for d, size in enumerate(sizes))
+    return ops.slice_scatter(x, source, start=start, stop=stop, step=(1,) * len(sizes))
+
+
 @movement(
     infer=_select_infer,
     array=lambda xp, x, *, dim, index: x[(slice(None),) * dim + (index, ...)],
@@ -311,6 +344,8 @@ def _select_vjp(ops: Any, g: Any, x_type: TensorType, dim: int, index: int) -> A
     vjp={"x": _select_vjp},
     native=_native_forms.select,
     rearranges=True,
+    strides=lambda sizes, strides, wanted, *, dim, index: (*strides[:dim], *strides[dim + 1 :]),
+    whole=_selected_whole,
     samples=sample_rules.along("dim"),
 )
 def select(m: Any, load: Any, index_: Any, types: Any, *, dim: int, index: int) -> Any:
@@ -491,6 +526,8 @@ def stack(ops: Any, *tensors: Any, dim: int) -> Any:
     native=_native_forms.detach,
     rearranges=True,
     shown=("x",),
+    strides=lambda sizes, strides, wanted: strides,
+    whole=lambda ops, x, part: part,
     samples=sample_rules.leading,
 )
 def detach(m: Any, load: Any, index: Any, types: Any) -> Any:
@@ -520,6 +557,7 @@ def read_again(m: Any, load: Any, index: Any, types: Any) -> Any:
     rearranges=True,
     shown=("x",),
     samples=sample_rules.leading,
+    interval=intervals.unchanged,
 )
 def clone(m: Any, load: Any, index: Any, types: Any) -> Any:
     """A copy of x without gaps, its dims in the same order in memory."""
@@ -650,12 +688,44 @@ def _diagonal_vjp(ops: Any, g: Any, x_type: TensorType, offset: int, dim1: int, 
     return ops.permute(only, dims=inverse_permutation((*others, dim1, dim2)))
 
 
+def _diagonal_strides(
+    sizes: Shape, strides: Shape, wanted: Shape, *, offset: int, dim1: int, dim2: int
+) -> Shape:
+    others = (stride for d, stride in enumerate(strides) if d not in (dim1, dim2))
+    return (*others, strides[dim1] + strides[dim2])
+
+
+def _diagonal_whole(ops: Any, x: Any, part: Any, *, offset: int, dim1: int, dim2: int) -> Any:
+    """Spread the part over the rows' dimension, and choose it where column - row is `offset`."""
+    sizes = tuple(x.shape)
+    rows, columns = sizes[dim1], sizes[dim2]
+    if not math.prod(part.shape):
+        return x
+    batch, length = tuple(part.shape[:-1]), part.shape[-1]
+    first = max(-offset, 0)
+    before, after = (0,) * len(batch) + (first,), (0,) * len(batch) + (rows - first - length,)
+    lane = ops.reshape(ops.pad(part, before=before, after=after, value=0), shape=(*batch, rows, 1))
+    square = ops.expand(lane, shape=(*batch, rows, columns))
+    others = [d for d in range(len(sizes)) if d not in (dim1, dim2)]
+    spread = ops.permute(square, dims=inverse_permutation((*others, dim1, dim2)))
+    row = ops.arange(0, 1, size=rows, dtype=dtypes.int64, device=x.device)
+    column = ops.arange(0, 1, size=columns, dtype=dtypes.int64, device=x.device)
+    row = ops.reshape(row, shape=tuple(rows if d == dim1 else 1 for d in range(len(sizes))))
+    column = ops.reshape(
+        column, shape=tuple(columns if d == dim2 else 1 for d in range(len(sizes)))
+    )
+    chosen = ops.eq(ops.sub(column, row), offset)
+    return ops.where(chosen, spread, x)
+
+
 @movement(
     infer=_diagonal_infer,
     array=_diagonal_array,
     view=True,
     vjp={"x": _diagonal_vjp},
     rearranges=True,
+    strides=_diagonal_strides,
+    whole=_diagonal_whole,
     samples=sample_rules.along("dim1", "dim2"),
 )
 def diagonal(
@@ -710,6 +780,12 @@ def _window_positions(ops: Any, count: Size, size: int, step: int, device: Any) 
     view=True,
     vjp={"x": _unfold_vjp},
     rearranges=True,
+    strides=lambda sizes, strides, wanted, *, dim, size, step: (
+        *strides[:dim],
+        strides[dim] * step,
+        *strides[dim + 1 :],
+        strides[dim],
+    ),
     samples=sample_rules.along("dim"),
 )
 def unfold(m: Any, load: Any, index: Any, types: Any, *, dim: int, size: int, step: int) -> Any:

@@ -10,18 +10,25 @@ ties.
 
 import cmath
 import math
+import operator
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
+from dynajit.core.arrays.gpu import runtime as gpu
+from dynajit.core.arrays.selection import select
 from dynajit.core.errors import DTypeError, DTypeNotImplementedError, NoDerivativeError
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import CPU, Device
 from dynajit.core.types.dtypes import Category, DType
+from dynajit.core.types.short_floats import is_short, shortened
 from dynajit.core.types.value_types import Shape, Size, TensorType, ValueType
 from dynajit.ops.native import _native_forms, _vecmath
-from dynajit.ops.table import result_layouts, sample_rules
+from dynajit.ops.table import intervals, result_layouts, sample_rules
 from dynajit.ops.table.families import (
     FLOATING,
     FLOATING_ONLY,
@@ -40,14 +47,23 @@ from dynajit.ops.table.families import (
     scalar_operand,
 )
 from dynajit.ops.table.op_table import Autocast
-from dynajit.ops.table.scalar import NumpyScalars
+from dynajit.ops.table.scalar import (
+    Effort,
+    InPython,
+    NumpyScalars,
+    Result,
+    is_integer,
+    is_on_gpu,
+    is_whole_power,
+    scalar,
+)
 
 LN_2: Final = math.log(2.0)
 LN_10: Final = math.log(10.0)
 TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
 
 
-def _zeros(ops: Any, g: Any) -> Any:
+def zero_slope(ops: Any, g: Any) -> Any:
     """The gradient of a step function: zero, and differentiable again."""
     return ops.full(0.0, shape=tuple(g.shape), dtype=g.dtype, device=g.device)
 
@@ -83,7 +99,15 @@ def _is_number(operand: Any) -> bool:
 # arithmetic
 
 
-@pointwise(vjp={"x": lambda g: g, "y": lambda g: g}, analytic=False, rounds=True)
+@pointwise(
+    vjp={"x": lambda g: g, "y": lambda g: g},
+    analytic=False,
+    rounds=True,
+    numpy_name="add",
+    operator="add",
+    of_bools="logical_or",
+    interval=intervals.of_ends(operator.add),
+)
 def add(m: Any, x: Any, y: Any) -> Any:
     """Sum. Shape: broadcast. Dtype: promoted; on bool it is logical or."""
     return x + y
@@ -106,13 +130,28 @@ def _sub_infer(x: ValueType, y: ValueType) -> TensorType:
     return TensorType(shape, promoted_dtype((x, y)), common_device((x, y), call))
 
 
-@pointwise(infer=_sub_infer, vjp={"x": lambda g: g, "y": lambda g: -g}, analytic=False, rounds=True)
+@pointwise(
+    infer=_sub_infer,
+    vjp={"x": lambda g: g, "y": lambda g: -g},
+    analytic=False,
+    rounds=True,
+    numpy_name="subtract",
+    operator="sub",
+    interval=intervals.of_ends(operator.sub),
+)
 def sub(m: Any, x: Any, y: Any) -> Any:
     """Difference. Shape: broadcast. Dtype: promoted; bool operands are refused."""
     return x - y
 
 
-@pointwise(vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x}, takes=dtypes.UNSIGNED)
+@pointwise(
+    vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x},
+    takes=dtypes.UNSIGNED,
+    numpy_name="multiply",
+    operator="mul",
+    of_bools="logical_and",
+    interval=intervals.of_ends(operator.mul),
+)
 def mul(m: Any, x: Any, y: Any) -> Any:
     """Product. Shape: broadcast. Dtype: promoted; on bool it is logical and."""
     return x * y
@@ -122,13 +161,22 @@ def mul(m: Any, x: Any, y: Any) -> Any:
     dtype=FLOATING,
     vjp={"x": lambda g, y: g / y, "y": lambda g, x, y: -g * ((x / y) / y)},
     domain=(0.5, 3.0),
+    numpy_name="divide",
+    operator="truediv",
 )
 def div(m: Any, x: Any, y: Any) -> Any:
     """True quotient, IEEE at 0. Shape: broadcast. Dtype: floating."""
     return x / y
 
 
-@pointwise(dtype=NUMERIC, vjp={"x": lambda g: -g}, analytic=False)
+@pointwise(
+    dtype=NUMERIC,
+    vjp={"x": lambda g: -g},
+    analytic=False,
+    scalar=scalar(np.negative, floating="(-({0}))", integer="(({t})(-({0})))"),
+    operator="neg",
+    interval=lambda a: (-a[1], -a[0]),
+)
 def neg(m: Any, x: Any) -> Any:
     """Negation; unsigned integers wrap. Shape: as x. Dtype: as x; bool is refused."""
     return -x
@@ -139,16 +187,43 @@ def _abs_vjp(ops: Any, g: Any, x: Any) -> Any:
     return g * (ops.sgn(x) if x.dtype.is_complex else ops.sign(x))
 
 
-@pointwise(dtype=MAGNITUDE, vjp={"x": _abs_vjp}, analytic=False, keeps_zero=True)
+@pointwise(
+    dtype=MAGNITUDE,
+    vjp={"x": _abs_vjp},
+    analytic=False,
+    keeps_zero=True,
+    scalar=scalar(np.abs, floating="fabs{f}({0})", integer="", math=InPython("fabs")),
+    operator="abs",
+    interval=intervals.of_magnitude,
+)
 def abs(m: Any, x: Any) -> Any:
-    """Magnitude; derivative 0 at 0. Shape: as x. Dtype: as x, of complex x that of its parts;
-    bool is refused."""
+    """Magnitude; NaN stays; the most negative integer is its own. The derivative is 0 at 0.
+
+    Shape: as x. Dtype: as x, of complex x that of its parts; bool is refused.
+    """
     return m.abs(x)
 
 
-@pointwise(dtype=REAL, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
+def _sign_of_arrays(x: np.ndarray) -> Any:
+    if x.dtype.kind == "b":
+        return x
+    if x.dtype.kind == "f":
+        return ((x > 0).astype(np.int8) - (x < 0)).astype(x.dtype)
+    return np.sign(x)
+
+
+@pointwise(
+    dtype=REAL,
+    vjp={"x": lambda ops, g: zero_slope(ops, g)},
+    keeps_zero=True,
+    scalar=scalar(_sign_of_arrays, floating="dj_sign_{s}({0})", integer="dj_sign_{s}({0})"),
+    numpy_name="sign",
+)
 def sign(m: Any, x: Any) -> Any:
-    """-1, 0 or 1; 0 for NaN and -0. Shape, dtype: as x."""
+    """-1, 0 or 1; 0 for -0 and, as in PyTorch, for NaN. bool is its own sign.
+
+    Shape, dtype: as x.
+    """
     return m.sign(x)
 
 
@@ -157,9 +232,10 @@ def sign(m: Any, x: Any) -> Any:
     vjp={"x": lambda g, out: -g * out * out},
     domain=(0.5, 3.0),
     autocast=Autocast.FULL,
+    scalar=scalar(np.reciprocal, floating="(1 / ({0}))", effort=Effort.DIVISION),
 )
 def reciprocal(m: Any, x: Any) -> Any:
-    """1 / x. Shape: as x. Dtype: floating."""
+    """1 / x; signed inf at signed 0. Shape: as x. Dtype: floating."""
     return m.reciprocal(x)
 
 
@@ -205,7 +281,7 @@ def _pow_base_vjp(ops: Any, g: Any, x: Any, y: Any, y_type: ValueType) -> Any:
     y = scalar_operand(ops, y, y_type, g)
     if _is_number(y):
         if y == 0:
-            return _zeros(ops, g)
+            return zero_slope(ops, g)
         return g * x * 2 if y == 2 else g * (y * number_power(ops, x, y - 1))
     return ops.where(ops.eq(y, 0), 0.0, g * (y * ops.pow(x, y - 1)))
 
@@ -233,6 +309,29 @@ def _pow_array(xp: Any, x: Any, y: Any) -> Any:
     return NumpyScalars().pow(x, y)
 
 
+def _power_by_number(x: np.ndarray, y: np.ndarray) -> Any:
+    """A floating x on the CPU to the power of one number."""
+    if y in (-1, -2):
+        return np.reciprocal(x if y == -1 else x * x)
+    is_fast = isinstance(x, np.ndarray) and x.dtype == np.float32
+    if is_fast and is_whole_power(float(y)):
+        return _vecmath.whole_power(x, y)
+    return _vecmath.power(x, y)
+
+
+def _power_of_arrays(x: np.ndarray, y: Any) -> Any:
+    """A whole number as the exponent of float32 gives PyTorch's bits, at most 1 ULP from the exact
+    value; -1 and -2 divide. A tensor without dims is no number."""
+    if not is_integer(x):
+        is_number = not isinstance(y, np.ndarray) and not is_on_gpu(x, y)
+        return _power_by_number(x, y) if is_number else _vecmath.power(x, y)
+    negative = y < 0
+    if not np.any(negative):
+        return np.power(x, y)
+    unit = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0))
+    return np.where(negative, unit, np.power(x, np.where(negative, 0, y))).astype(x.dtype)
+
+
 @pointwise(
     dtype=NUMERIC,
     array=_pow_array,
@@ -240,6 +339,14 @@ def _pow_array(xp: Any, x: Any, y: Any) -> Any:
     domain=(0.3, 3.0),
     autocast=Autocast.FULL,
     rounds=True,
+    scalar=scalar(
+        _power_of_arrays,
+        integer="",
+        effort=Effort.MANY,
+        math=InPython(where=(("gt", 0.0),), is_finite=True),
+    ),
+    numpy_name="power",
+    operator="pow",
 )
 def pow(m: Any, x: Any, y: Any) -> Any:
     """x to the power y. Shape: broadcast. Dtype: promoted; bool with bool is refused.
@@ -268,9 +375,22 @@ def lerp(m: Any, x: Any, end: Any, weight: Any) -> Any:
     return m.where(low, x + weight * span, end - span * (1 - weight))
 
 
+def _fma_of_arrays(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Any:
+    """On arrays of CuPy: rounded once but for float32 values next to a tie, twice for float64."""
+    arrays = [operand for operand in (x, y, z) if gpu.is_gpu_array(operand)]
+    if not arrays:
+        return _vecmath.fma(x, y, z)
+    dtype = arrays[0].dtype
+    wide = np.float64(x) if x is not arrays[0] else x.astype(np.float64)
+    return (wide * y + z).astype(dtype)
+
+
 @pointwise(
     dtype=REAL_FLOATING_ONLY,
     vjp={"x": lambda g, y: g * y, "y": lambda g, x: g * x, "z": lambda g: g},
+    scalar=scalar(
+        _fma_of_arrays, floating="__builtin_fma{f}({0}, {1}, {2})", cuda="fma{f}({0}, {1}, {2})"
+    ),
 )
 def fma(m: Any, x: Any, y: Any, z: Any) -> Any:
     """x * y + z, rounded once. Shape: broadcast. Dtype: promoted, floating and real only."""
@@ -317,15 +437,43 @@ def _halved_at_ties(ops: Any, g: Any, x: Any, y: Any, loses: Any) -> Any:
     return ops.where(loses, 0.0, ops.where(ops.eq(x, y), g * 0.5, g))
 
 
+LONG_CUT: Final = 4096
+"""Elements from which the call of `np.clip` is paid back."""
+
+
+def _is_cut(x: np.ndarray, y: np.ndarray) -> bool:
+    """True for a long float array beside a number: NumPy has a vector loop for that in `clip` only,
+    which takes 28 us where `minimum` takes 75 (200 thousand floats). Of zeros of both signs they
+    take others."""
+    if not isinstance(x, np.ndarray) or gpu.is_gpu_array(y) or np.ndim(y) != 0:
+        return False
+    is_float = x.dtype in (np.float32, np.float64)
+    return x.size >= LONG_CUT and is_float and bool(y != 0)
+
+
+def _larger_of_arrays(x: np.ndarray, y: np.ndarray) -> Any:
+    return np.clip(x, y, np.inf) if _is_cut(x, y) else np.maximum(x, y)
+
+
+def _smaller_of_arrays(x: np.ndarray, y: np.ndarray) -> Any:
+    return np.clip(x, -np.inf, y) if _is_cut(x, y) else np.minimum(x, y)
+
+
 @pointwise(
     dtype=REAL,
     vjp={
         "x": lambda ops, g, x, y: _halved_at_ties(ops, g, x, y, ops.lt(x, y)),
         "y": lambda ops, g, x, y: _halved_at_ties(ops, g, x, y, ops.gt(x, y)),
     },
+    scalar=scalar(_larger_of_arrays, integer="(({0}) > ({1}) ? ({0}) : ({1}))", cuda="dj"),
+    numpy_name="maximum",
+    of_bools="logical_or",
 )
 def maximum(m: Any, x: Any, y: Any) -> Any:
-    """The larger; NaN if either is. Ties share the gradient. Shape: broadcast. Dtype: promoted."""
+    """The larger; NaN if either is; of -0 and 0 either. Ties share the gradient.
+
+    Shape: broadcast. Dtype: promoted.
+    """
     return m.maximum(x, y)
 
 
@@ -335,9 +483,15 @@ def maximum(m: Any, x: Any, y: Any) -> Any:
         "x": lambda ops, g, x, y: _halved_at_ties(ops, g, x, y, ops.gt(x, y)),
         "y": lambda ops, g, x, y: _halved_at_ties(ops, g, x, y, ops.lt(x, y)),
     },
+    scalar=scalar(_smaller_of_arrays, integer="(({0}) < ({1}) ? ({0}) : ({1}))", cuda="dj"),
+    numpy_name="minimum",
+    of_bools="logical_and",
 )
 def minimum(m: Any, x: Any, y: Any) -> Any:
-    """The smaller; NaN if either is. Ties share the gradient. Shape: broadcast. Dtype: promoted."""
+    """The smaller; NaN if either is; of -0 and 0 either. Ties share the gradient.
+
+    Shape: broadcast. Dtype: promoted.
+    """
     return m.minimum(x, y)
 
 
@@ -390,95 +544,6 @@ def clamp_min(m: Any, x: Any, min: Any) -> Any:
 def clamp_max(m: Any, x: Any, max: Any) -> Any:
     """min(x, max); x gets the whole gradient at a tie. Shape: broadcast. Dtype: promoted."""
     return m.minimum(x, max)
-
-
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
-def floor(m: Any, x: Any) -> Any:
-    """Largest integer not above x. Shape, dtype: as x; bool is refused."""
-    return m.floor(x)
-
-
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
-def ceil(m: Any, x: Any) -> Any:
-    """Smallest integer not below x. Shape, dtype: as x; bool is refused."""
-    return m.ceil(x)
-
-
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
-def trunc(m: Any, x: Any) -> Any:
-    """Integer part. Shape, dtype: as x; bool is refused."""
-    return m.trunc(x)
-
-
-@pointwise(dtype=REAL_NUMERIC, vjp={"x": lambda ops, g: _zeros(ops, g)}, keeps_zero=True)
-def round(m: Any, x: Any) -> Any:
-    """Nearest integer, halves to even. Shape, dtype: as x; bool is refused."""
-    return m.round(x)
-
-
-@pointwise(
-    dtype=REAL_NUMERIC,
-    vjp={"x": lambda g: g, "y": lambda ops, g, x, y: -g * ops.floored_quotient(x, y)},
-    domain=(0.6, 3.0),
-    divides=True,
-    rounds=True,
-)
-def remainder(m: Any, x: Any, y: Any) -> Any:
-    """x - floor(x / y) * y, sign of y; float by 0 is NaN, integer by 0 raises DivisionError.
-
-    Shape: broadcast. Dtype: promoted; bool is refused.
-    """
-    return m.remainder(x, y)
-
-
-@pointwise(
-    dtype=REAL_NUMERIC,
-    vjp={"x": lambda g: g, "y": lambda ops, g, x, y: -g * ops.trunc(ops.div(x, y))},
-    domain=(0.6, 3.0),
-    divides=True,
-    rounds=True,
-)
-def fmod(m: Any, x: Any, y: Any) -> Any:
-    """x - trunc(x / y) * y, sign of x; float by 0 is NaN, integer by 0 raises DivisionError.
-
-    Shape: broadcast. Dtype: promoted; bool is refused.
-    """
-    return m.fmod(x, y)
-
-
-@pointwise(
-    dtype=REAL_NUMERIC,
-    vjp={"x": RefusedDerivative("floor_divide"), "y": RefusedDerivative("floor_divide")},
-    domain=(0.6, 3.0),
-    divides=True,
-)
-def floor_divide(m: Any, x: Any, y: Any) -> Any:
-    """Quotient rounded to -inf; floats by 0 as x / 0, integers by 0 raise DivisionError.
-
-    Shape: broadcast. Dtype: promoted; bool is refused. Its derivative is refused, as in PyTorch.
-    """
-    return m.floor_divide(x, y)
-
-
-@pointwise(
-    dtype=REAL_NUMERIC,
-    vjp={"x": lambda ops, g: _zeros(ops, g), "y": lambda ops, g: _zeros(ops, g)},
-    domain=(0.6, 3.0),
-    divides=True,
-)
-def floored_quotient(m: Any, x: Any, y: Any) -> Any:
-    """`floor_divide` with a derivative, which is 0. Shape: broadcast. Dtype: promoted."""
-    return m.floor_divide(x, y)
-
-
-@pointwise(
-    dtype=REAL_FLOATING_ONLY,
-    vjp={"x": lambda ops, g: _zeros(ops, g), "y": lambda ops, g: _zeros(ops, g)},
-    domain=(0.6, 3.0),
-)
-def truncated_quotient(m: Any, x: Any, y: Any) -> Any:
-    """x / y rounded to 0; its derivative is 0. Shape: broadcast. Dtype: floating only."""
-    return m.trunc(x / y)
 
 
 def _beside_infer(x: ValueType, y: ValueType, *, refused: str) -> TensorType:
@@ -554,6 +619,7 @@ def xlog1py(m: Any, x: Any, y: Any) -> Any:
         "x": lambda ops, g, x, y: g / (1 + ops.exp2(y - x)),
         "y": lambda ops, g, x, y: g / (1 + ops.exp2(x - y)),
     },
+    numpy_name="logaddexp2",
 )
 def logaddexp2(m: Any, x: Any, y: Any) -> Any:
     """log2(2^x + 2^y), without overflow. Shape: broadcast. Dtype: floating only."""
@@ -568,6 +634,7 @@ def logaddexp2(m: Any, x: Any, y: Any) -> Any:
         "x": lambda ops, g, x, y: g / (1 + ops.exp(y - x)),
         "y": lambda ops, g, x, y: g / (1 + ops.exp(x - y)),
     },
+    numpy_name="logaddexp",
 )
 def logaddexp(m: Any, x: Any, y: Any) -> Any:
     """log(exp(x) + exp(y)), without overflow. Shape: broadcast. Dtype: floating only."""
@@ -607,7 +674,8 @@ def _copysign_vjp(ops: Any, g: Any, x: Any, out: Any) -> Any:
 
 @pointwise(
     dtype=REAL_FLOATING,
-    vjp={"x": _copysign_vjp, "y": lambda ops, g: _zeros(ops, g)},
+    vjp={"x": _copysign_vjp, "y": lambda ops, g: zero_slope(ops, g)},
+    numpy_name="copysign",
 )
 def copysign(m: Any, x: Any, y: Any) -> Any:
     """The magnitude of x with the sign of y, also of -0. Shape: broadcast. Dtype: floating."""
@@ -616,7 +684,9 @@ def copysign(m: Any, x: Any, y: Any) -> Any:
     return m.where(is_negative, -size, size)
 
 
-@pointwise(dtype=REAL_FLOATING_ONLY, vjp={"p": lambda ops, g: _zeros(ops, g)}, domain=(0.0, 1.0))
+@pointwise(
+    dtype=REAL_FLOATING_ONLY, vjp={"p": lambda ops, g: zero_slope(ops, g)}, domain=(0.0, 1.0)
+)
 def is_drawn(m: Any, uniform: Any, p: Any) -> Any:
     """1 where a uniform number is below the probability p, else 0; the derivative is 0.
 
@@ -645,6 +715,7 @@ def _where_infer(condition: ValueType, x: ValueType, y: ValueType) -> TensorType
     },
     analytic=False,
     takes=dtypes.STORED,
+    scalar=scalar(select, floating="(({0}) ? ({1}) : ({2}))", integer="(({0}) ? ({1}) : ({2}))"),
 )
 def where(m: Any, condition: Any, x: Any, y: Any) -> Any:
     """x where the bool condition holds, else y. Shape: broadcast. Dtype: promoted of x and y."""
@@ -659,6 +730,20 @@ def _cast_infer(x: ValueType, *, dtype: DType) -> TensorType:
     return as_tensor_type(x).with_dtype(dtype)
 
 
+def _cast_of_arrays(x: np.ndarray, dtype: DType) -> Any:
+    target = dtype.numpy
+    if x.dtype == target:
+        return x
+    if x.dtype.kind == "c" and dtype.category in (Category.INTEGER, Category.FLOATING):
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=2
+        )
+        x = x.real
+    if x.dtype.kind == "f" and dtype.category is Category.INTEGER and dtype.itemsize < 4:
+        x = x.astype(np.int64 if dtype is dtypes.uint8 else np.int32)
+    return shortened(x, target) if is_short(target) else x.astype(target)
+
+
 @pointwise(
     infer=_cast_infer,
     compute=dtypes.compute_dtype,
@@ -666,9 +751,16 @@ def _cast_infer(x: ValueType, *, dtype: DType) -> TensorType:
     vjp={"x": lambda g: g},
     analytic=False,
     takes=dtypes.STORED,
+    scalar=scalar(_cast_of_arrays, result=Result.GIVEN, floating=None),
 )
 def cast(m: Any, x: Any, *, dtype: DType) -> Any:
-    """x in another dtype; see `scalar.cast` for float to integer. Shape: as x. Dtype: `dtype`."""
+    """x in another dtype. Shape: as x. Dtype: `dtype`.
+
+    Complex numbers lose their imaginary part, with a warning, where the dtype is real. Floats to
+    integers truncate; to bool: not equal 0 (NaN is True). Out of range is undefined in C: floats
+    become uint8 through int64, and int8 and int16 through int32, which wraps small excesses as
+    PyTorch does on x86. Integers to narrower integers wrap.
+    """
     return m.cast(x, dtype)
 
 
@@ -685,6 +777,7 @@ def _full_infer(value: ValueType, *, shape: Shape, dtype: DType, device: Any) ->
     layout=result_layouts.row_major,
     takes=dtypes.STORED,
     samples=sample_rules.filled,
+    interval=intervals.unchanged,
 )
 def full(m: Any, value: Any, *, shape: Shape, dtype: DType, device: Device = CPU) -> Any:
     """One number everywhere. value: a number or zero-dim tensor. Shape, dtype: as given."""

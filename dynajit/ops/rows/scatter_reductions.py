@@ -4,7 +4,7 @@ Contract: `dim` counts from the front; index and source are no larger than x apa
 the rows of `indexing` ask. Sums need no row: they are `scatter_add`.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from dynajit.ops.native import _native_places
 from dynajit.ops.rows.indexing import places_along, target_along
 from dynajit.ops.table import sample_rules
 from dynajit.ops.table.families import describe, require_tensor, scatter
-from dynajit.ops.table.op_table import Indices
-
-_COMBINE: Final = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
+from dynajit.ops.table.op_table import TABLE, Indices
 
 
 def _infer(x: ValueType, index: ValueType, source: ValueType, *, dim: int, mode: str) -> TensorType:
@@ -87,7 +85,7 @@ def _vjp_of_source(
 
 
 def _array(xp: Any, x: Any, index: Any, source: Any, *, dim: int, mode: str) -> Any:
-    result, name = xp.array(x), _COMBINE[mode]
+    result, name = xp.array(x), TABLE[mode].rule.ufunc
     if not x.ndim:
         return getattr(xp, name)(result, source)
     places = places_along("scatter_reduce", xp, x, index, dim)

@@ -1,11 +1,11 @@
 """Rows of special functions: gamma functions and their derivatives, error and Bessel functions.
 
-Contract: bool and integers give float32; 16-bit floats round once. Rows whose functions
-`ops.table.scalar` has are pointwise, so they fuse; in dtypes and on devices for which generated
-code lacks the function (`Scalar.kernels`) they are library calls. The others are calls of
-`scipy.special` in float64, broadcast and rounded once, and calls of NumPy. Source of formulas: NIST
-Digital Library of Mathematical Functions (DLMF), chapter 5 for gamma functions, 7 for error
-functions, 8 for incomplete gamma functions, 10 for Bessel functions, 25 for zeta functions.
+Contract: bool and integers give float32; 16-bit floats round once. Rows with a scalar function are
+pointwise, so they fuse; in dtypes and on devices for which generated code lacks the function
+(`Scalar.kernels`) they are library calls. The others are calls of `scipy.special` in float64,
+broadcast and rounded once, and calls of NumPy. Source of formulas: NIST Digital Library of
+Mathematical Functions (DLMF), chapter 5 for gamma functions, 7 for error functions, 8 for
+incomplete gamma functions, 10 for Bessel functions, 25 for zeta functions.
 """
 
 import math
@@ -36,7 +36,48 @@ from dynajit.ops.table.families import (
     promoted_dtype,
 )
 from dynajit.ops.table.op_table import Autocast, Op
-from dynajit.ops.table.scalar import SCALARS
+from dynajit.ops.table.scalar import FAR_ANGLE, Effort, InPython, Scalar, is_on_gpu, scalar
+
+_TWO_OVER_SQRT_PI: Final = 2.0 / math.sqrt(math.pi)
+_REAL: Final = frozenset({"float32", "float64"})
+
+
+def _by_library(name: str, own: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A function of arrays: of float32 `own`, that of kernels, else SciPy's or CuPy's.
+
+    Args:
+        name: SciPy's.
+        own: the function of this name in the vector mathematics of kernels, by default.
+    """
+    single = own or getattr(_vecmath, name)
+
+    def compute(x: np.ndarray) -> Any:
+        if gpu.is_gpu_array(x):
+            return getattr(gpu.special_functions(), name)(x)
+        if x.dtype == np.float32:
+            return single(x)
+        module = load("scipy.special", needed_for=f"the function {name} on arrays", install="scipy")
+        return getattr(module, name)(x)
+
+    return compute
+
+
+def _in_single(
+    name: str, own: Callable[..., Any] | None = None, far: str | None = None
+) -> Callable[[str, int], Scalar]:
+    """The scalar function of `_by_library` that kernels have of float32 alone; on a GPU arrays are
+    computed in float64."""
+    function = _by_library(name, own)
+
+    def compute(x: np.ndarray) -> Any:
+        return function(x.astype(np.float64) if gpu.is_gpu_array(x) else x)
+
+    kernels = frozenset({"float32"})
+    return scalar(compute, cuda=None, kernels=kernels, effort=Effort.MANY, far=far)
+
+
+_lgamma_of_library: Final = _by_library("gammaln", _vecmath.lgamma)
+
 
 # ---------------------------------------------------------------------------------------------
 # gamma functions
@@ -46,7 +87,7 @@ def _lgamma_of_array(xp: Any, x: Any) -> Any:
     """The loop of float32 has the value at infinities, which those of libraries may lack."""
     if xp is np and x.dtype == np.float32:
         return _vecmath.lgamma(x)
-    value = SCALARS["lgamma"].numpy(x)
+    value = _lgamma_of_library(x)
     if isinstance(value, np.ndarray):
         np.copyto(value, math.inf, where=np.isinf(x))
         return value
@@ -58,9 +99,13 @@ def _lgamma_of_array(xp: Any, x: Any) -> Any:
     array=_lgamma_of_array,
     vjp={"x": lambda ops, g, x: g * ops.polygamma(x, n=0)},
     domain=(0.2, 4),
+    scalar=scalar(_lgamma_of_library, effort=Effort.MANY),
 )
 def lgamma(m: Any, x: Any) -> Any:
-    """Logarithm of the magnitude of the gamma function. Shape: as x. Dtype: floating."""
+    """Logarithm of the magnitude of the gamma function; inf at 0 and negative integers.
+
+    Shape: as x. Dtype: floating.
+    """
     return m.where(m.isinf(x), math.inf, m.lgamma(x))
 
 
@@ -156,6 +201,7 @@ _FLOATING_NOT_COMPLEX = DTypeRule(
         "x": lambda g, x, out: g * (x / out),
         "y": lambda g, y, out: g * (y / out),
     },
+    numpy_name="hypot",
 )
 def hypot(m: Any, x: Any, y: Any) -> Any:
     """sqrt(x^2 + y^2) without overflow. Shape: broadcast. Dtype: promoted, floating."""
@@ -177,11 +223,42 @@ def _at_zero(ops: Any, x: Any, value: float, formula: Callable[[Any], Any]) -> A
     return ops.where(is_zero, value, formula(ops.where(is_zero, 1, x)))
 
 
+def _erf_of_array(x: np.ndarray) -> Any:
+    return gpu.special_functions().erf(x) if gpu.is_gpu_array(x) else _vecmath.erf(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, x: g * (ops.exp(-(x * x)) * _TWO_OVER_SQRT_PI)},
+    scalar=scalar(_erf_of_array, effort=Effort.MANY, math=InPython()),
+)
+def erf(m: Any, x: Any) -> Any:
+    """Error function; +-1 at infinities; keeps -0. Shape: as x. Dtype: floating."""
+    return m.erf(x)
+
+
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, x: g * (ops.exp(-(x * x)) * -_TWO_OVER_SQRT_PI)},
+    scalar=scalar(_by_library("erfc"), effort=Effort.MANY, math=InPython()),
+)
+def erfc(m: Any, x: Any) -> Any:
+    """1 - erf(x), accurate for large x; 2 at -inf, 0 at inf. Shape: as x. Dtype: floating."""
+    return m.erfc(x)
+
+
+def _erfinv_of_array(x: np.ndarray) -> Any:
+    if gpu.is_gpu_array(x):
+        return gpu.special_functions().erfinv(x.astype(np.float64))
+    return _vecmath.erfinv(x)
+
+
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={"x": lambda ops, g, out: g * (0.5 * math.sqrt(math.pi)) * ops.exp(out * out)},
     domain=(-0.9, 0.9),
     autocast=Autocast.FULL,
+    scalar=scalar(_erfinv_of_array, cuda=None, kernels=_REAL, effort=Effort.MANY),
 )
 def erfinv(m: Any, x: Any) -> Any:
     """Inverse of erf; infinite at -1 and 1, NaN outside. Shape: as x. Dtype: floating."""
@@ -192,9 +269,13 @@ def erfinv(m: Any, x: Any) -> Any:
     dtype=REAL_FLOATING,
     vjp={"x": lambda ops, g, out: g * math.sqrt(2 * math.pi) * ops.exp(0.5 * out * out)},
     domain=(0.1, 0.9),
+    scalar=_in_single("ndtri"),
 )
 def ndtri(m: Any, x: Any) -> Any:
-    """Inverse of the normal distribution function. Shape: as x. Dtype: floating."""
+    """Inverse of the normal distribution function; infinite at 0 and 1, NaN beyond.
+
+    Shape: as x. Dtype: floating.
+    """
     return m.ndtri(x)
 
 
@@ -205,15 +286,26 @@ def ndtri(m: Any, x: Any) -> Any:
             g * (1 / math.sqrt(2 * math.pi)) * ops.exp(ops.neg(out) - 0.5 * x * x)
         )
     },
+    scalar=_in_single("log_ndtr"),
 )
 def log_ndtr(m: Any, x: Any) -> Any:
-    """Logarithm of the normal distribution function. Shape: as x. Dtype: floating."""
+    """Logarithm of the normal distribution function; -inf at -inf, 0 at inf.
+
+    Shape: as x. Dtype: floating.
+    """
     return m.log_ndtr(x)
 
 
-@pointwise(dtype=REAL_FLOATING, vjp={"x": lambda ops, g, x: g * ops.i1(x)})
+@pointwise(
+    dtype=REAL_FLOATING,
+    vjp={"x": lambda ops, g, x: g * ops.i1(x)},
+    scalar=_in_single("i0"),
+)
 def i0(m: Any, x: Any) -> Any:
-    """Modified Bessel function of the first kind of order 0. Shape: as x. Dtype: floating."""
+    """Modified Bessel function of the first kind of order 0; NaN at infinities, as in PyTorch.
+
+    Shape: as x. Dtype: floating.
+    """
     return m.i0(x)
 
 
@@ -222,18 +314,23 @@ def i0(m: Any, x: Any) -> Any:
     vjp={
         "x": lambda ops, g, x, out: g * _at_zero(ops, x, 0.5, lambda safe: ops.i0(x) - out / safe)
     },
+    scalar=_in_single("i1"),
 )
 def i1(m: Any, x: Any) -> Any:
-    """Modified Bessel function of the first kind of order 1. Shape: as x. Dtype: floating."""
+    """Modified Bessel function of the first kind of order 1; odd; NaN at infinities.
+
+    Shape: as x. Dtype: floating.
+    """
     return m.i1(x)
 
 
 @pointwise(
     dtype=REAL_FLOATING,
     vjp={"x": lambda ops, g, x, out: g * (ops.i1e(x) - ops.sign(x) * out)},
+    scalar=_in_single("i0e"),
 )
 def i0e(m: Any, x: Any) -> Any:
-    """exp(-|x|) * i0(x). Shape: as x. Dtype: floating."""
+    """exp(-|x|) * i0(x); 0 at infinities. Shape: as x. Dtype: floating."""
     return m.i0e(x)
 
 
@@ -244,21 +341,36 @@ def i0e(m: Any, x: Any) -> Any:
             g * _at_zero(ops, x, 0.5, lambda safe: ops.i0e(x) - out * ops.sign(x) - out / safe)
         )
     },
+    scalar=_in_single("i1e"),
 )
 def i1e(m: Any, x: Any) -> Any:
-    """exp(-|x|) * i1(x). Shape: as x. Dtype: floating."""
+    """exp(-|x|) * i1(x); odd, 0 at infinities. Shape: as x. Dtype: floating."""
     return m.i1e(x)
 
 
-@pointwise(dtype=REAL_FLOATING, domain=(0.1, 4.0))
+@pointwise(
+    dtype=REAL_FLOATING,
+    domain=(0.1, 4.0),
+    scalar=_in_single("j0", _vecmath.bessel_j0, FAR_ANGLE),
+)
 def bessel_j0(m: Any, x: Any) -> Any:
-    """The Bessel function j0; without a derivative. Shape: as x. Dtype: floating."""
+    """The Bessel function j0, without a derivative; NaN at infinities, as in PyTorch.
+
+    Shape: as x. Dtype: floating.
+    """
     return m.bessel_j0(x)
 
 
-@pointwise(dtype=REAL_FLOATING, domain=(0.1, 4.0))
+@pointwise(
+    dtype=REAL_FLOATING,
+    domain=(0.1, 4.0),
+    scalar=_in_single("j1", _vecmath.bessel_j1, FAR_ANGLE),
+)
 def bessel_j1(m: Any, x: Any) -> Any:
-    """The Bessel function j1; without a derivative. Shape: as x. Dtype: floating."""
+    """The Bessel function j1, without a derivative; odd; NaN at infinities.
+
+    Shape: as x. Dtype: floating.
+    """
     return m.bessel_j1(x)
 
 
@@ -401,13 +513,23 @@ def _whole_infer(name: str) -> Callable[..., TensorType]:
     return infer
 
 
-@extern(infer=_whole_infer("gcd"), layout=result_layouts.iterated, samples=sample_rules.pointwise)
+@extern(
+    infer=_whole_infer("gcd"),
+    layout=result_layouts.iterated,
+    samples=sample_rules.pointwise,
+    numpy_name="gcd",
+)
 def gcd(xp: Any, x: Any, y: Any) -> Any:
     """Greatest common divisor, not negative. Shape: broadcast. Dtype: promoted, integer."""
     return xp.gcd(x, y)
 
 
-@extern(infer=_whole_infer("lcm"), layout=result_layouts.iterated, samples=sample_rules.pointwise)
+@extern(
+    infer=_whole_infer("lcm"),
+    layout=result_layouts.iterated,
+    samples=sample_rules.pointwise,
+    numpy_name="lcm",
+)
 def lcm(xp: Any, x: Any, y: Any) -> Any:
     """Least common multiple, not negative. Shape: broadcast. Dtype: promoted, integer."""
     return xp.lcm(x, y)
@@ -424,6 +546,11 @@ def _nextafter_infer(x: ValueType, y: ValueType) -> TensorType:
     return TensorType(shape, promoted, common_device((x, y), call))
 
 
+def _next_of_arrays(x: np.ndarray, y: np.ndarray) -> Any:
+    is_own = x.dtype in (np.float32, np.float64) and not is_on_gpu(x, y)
+    return _vecmath.nextafter(x, y) if is_own else np.nextafter(x, y)
+
+
 @pointwise(
     infer=_nextafter_infer,
     compute=lambda dtype: dtype,
@@ -431,6 +558,8 @@ def _nextafter_infer(x: ValueType, y: ValueType) -> TensorType:
         "x": lambda ops, g, x, y: ops.where(ops.eq(x, y), 0, g),
         "y": lambda ops, g: ops.mul(g, 0),
     },
+    scalar=scalar(_next_of_arrays, cuda=None, kernels=_REAL, effort=Effort.SOME),
+    numpy_name="nextafter",
 )
 def nextafter(m: Any, x: Any, y: Any) -> Any:
     """The next number of the dtype after x towards y. Shape: broadcast.

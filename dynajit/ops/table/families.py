@@ -25,6 +25,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, Unpack
 
+import numpy as np
+
 from dynajit.core.errors import (
     ArgumentError,
     BoundsError,
@@ -50,6 +52,7 @@ from dynajit.ops.table.op_table import (
     RowFacts,
     Scatter,
 )
+from dynajit.ops.table.scalar import Scalar, define
 from dynajit.ops.table.type_rules import (
     ACCUMULATED,
     COMPARISON,
@@ -152,6 +155,7 @@ def pointwise(
     bends: bool = False,
     native: Function | None = None,
     rounds: bool = False,
+    scalar: Callable[[str, int], Scalar] | None = None,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind POINTWISE from its scalar body `body(m, *inputs, *, **attributes)`.
@@ -167,11 +171,17 @@ def pointwise(
         name: name of the row, if not the function's.
         divides, native, rounds: see `Pointwise`.
         analytic, bends: see `Op`.
+        scalar: makes the scalar function of the row's name, which bodies call; see `scalar.scalar`.
     """
 
     def decorate(body: Function) -> Op:
         inputs, attributes, _ = _signature(body, 1)
         row = name or body.__name__
+        if scalar is not None:
+            function = scalar(row, len(inputs))
+            define(function)
+            if isinstance(function.numpy, np.ufunc):
+                facts.setdefault("numpy_name", function.numpy.__name__)
         rule = (
             dtype if isinstance(dtype, DTypeRule) else DTypeRule(row, dtype, dtypes.compute_dtype)
         )
@@ -315,18 +325,20 @@ def movement(
     mirrors: bool = False,
     rearranges: bool = False,
     shown: tuple[str, ...] = (),
+    strides: Function | None = None,
+    whole: Function | None = None,
     **facts: Unpack[RowFacts],
 ) -> Decorator:
     """Row of kind MOVEMENT from `read(m, load, index, types, *, **attributes)`.
 
     Inputs and attributes are read from `array(xp, *inputs, *, **attributes)`. Formulas are used
     for complex gradients as they stand: moving elements has real coefficients. See `Movement` for
-    `native`, `mirrors`, `rearranges` and `shown`.
+    `native`, `mirrors`, `rearranges`, `shown`, `strides` and `whole`.
     """
 
     def decorate(read: Function) -> Op:
         inputs, attributes, variadic = _signature(array, 1)
-        rule = Movement(read, array, view, native, mirrors, rearranges, shown)
+        rule = Movement(read, array, view, native, mirrors, rearranges, shown, strides, whole)
         document = read.__doc__ or ""
         row = name or read.__name__
         return TABLE.enter(

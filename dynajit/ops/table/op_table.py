@@ -89,6 +89,15 @@ class RowFacts(TypedDict, total=False):
             `ops.table.tangents` says how it is used.
         samples: how it takes a batch of samples: a rule of `ops.table.sample_rules`. Without one
             the rule of the row's kind holds.
+        operator: the operator of Python's that it is between tensors, as in `core.operators`.
+        numpy_name: NumPy's function that does the same by elements, but for what
+            `ops.functions.arrays.ufuncs` says. By default that of the row's scalar function, if it
+            is NumPy's own or one of its name.
+        of_bools: the row that does the same with truth values.
+        interval: between which ints its result lies, if operands lie between some: a rule of
+            `ops.table.intervals`.
+        flops: of a product: `flops(out, *operands)` -> how many floating-point operations one call
+            is, from the shapes; see `ops.table.flops`.
     """
 
     layout: Callable[..., Any] | None
@@ -102,6 +111,11 @@ class RowFacts(TypedDict, total=False):
     factors: tuple[str, ...]
     tangent: Callable[..., Any] | None
     samples: Callable[..., Any] | None
+    operator: str | None
+    numpy_name: str | None
+    of_bools: str | None
+    interval: Callable[..., tuple[int, int] | None] | None
+    flops: Callable[..., int] | None
 
 
 class _Required:
@@ -199,6 +213,11 @@ class Movement:
             `array` computes them, and eager execution notes what the memory is seen as.
         rearranges: it has one input, and every element of the result is one of that's.
         shown: names of the inputs of which every element is one of the result's, if it has any.
+        strides: of a view: `strides(sizes, strides, wanted, **attributes)` -> its own, of shape
+            `wanted`, in elements. It is asked where sizes are symbolic, or elements are parts of
+            the input's.
+        whole: `whole(ops, x, *others, part, **attributes)` -> input 0 with `part` in the place of
+            the elements that the row shows of it, or None: some are shown more than once.
     """
 
     read: Callable[..., Any]
@@ -208,6 +227,8 @@ class Movement:
     mirrors: bool = False
     rearranges: bool = False
     shown: tuple[str, ...] = ()
+    strides: Callable[..., Any] | None = None
+    whole: Callable[..., Any] | None = None
 
 
 @record
@@ -360,6 +381,7 @@ class Op(RowCall):
             never computed ahead, and gets tensors as it was given them.
         layout, autocast, keeps_zero, indices, gives_positions, pairs: see `RowFacts`.
         takes, linear, factors, tangent, samples: see `RowFacts`.
+        operator, numpy_name, of_bools, interval, flops: see `RowFacts`.
     """
 
     name: str
@@ -386,6 +408,11 @@ class Op(RowCall):
     factors: tuple[str, ...] = ()
     tangent: Callable[..., Any] | None = None
     samples: Callable[..., Any] | None = None
+    operator: str | None = None
+    numpy_name: str | None = None
+    of_bools: str | None = None
+    interval: Callable[..., tuple[int, int] | None] | None = None
+    flops: Callable[..., int] | None = None
 
     def run(self, *inputs: Any, **attributes: Any) -> Any:
         """Run or record the op: see the module's dispatch rule. `op(...)` comes here unless eager

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynajit.core.errors import InternalError
-from dynajit.core.operators import COMPARISONS
+from dynajit.core.operators import BINARY
 from dynajit.core.types import dtypes
 from dynajit.core.types.device import Device
 from dynajit.core.types.dtypes import DType
@@ -77,30 +77,18 @@ def traced_infer(function: Callable[..., Any]) -> Callable[..., ValueType]:
     return infer
 
 
-def _install_operators() -> None:
-    """Give `Typed` the arithmetic and comparison operators, each calling its row."""
-    binary = {
-        "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow",
-        "floordiv": "floor_divide", "mod": "remainder", "matmul": "matmul",
-        "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    }  # fmt: skip
-    for operator, row in binary.items():
-        setattr(Typed, f"__{operator}__", _operator(row, swap=False))
-        setattr(Typed, f"__r{operator}__", _operator(row, swap=True))
-    for operator in COMPARISONS:
-        setattr(Typed, f"__{operator}__", _operator(operator, swap=False))
-    for operator, row in (("neg", "neg"), ("invert", "bitwise_not")):
-        setattr(Typed, f"__{operator}__", _unary(row))
+def install_operators() -> None:
+    """Called once, when all rows are in the table: give `Typed` the operators of rows."""
+    for row in TABLE:
+        if row.operator is not None:
+            setattr(Typed, f"__{row.operator}__", _forward(row))
+        if row.operator in BINARY:
+            setattr(Typed, f"__r{row.operator}__", _reflected(row))
 
 
-def _unary(row: str) -> Callable[[Any], Any]:
-    return lambda self: TABLE[row](self)
+def _forward(row: Op) -> Callable[..., Any]:
+    return lambda *operands: row(*operands)
 
 
-def _operator(row: str, *, swap: bool) -> Callable[[Any, Any], Any]:
-    if swap:
-        return lambda self, other: TABLE[row](other, self)
-    return lambda self, other: TABLE[row](self, other)
-
-
-_install_operators()
+def _reflected(row: Op) -> Callable[[Any, Any], Any]:
+    return lambda self, other: row(other, self)

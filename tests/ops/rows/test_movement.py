@@ -6,7 +6,8 @@ import pytest
 from dynajit.core.errors import ArgumentError, BoundsError, ShapeError
 from dynajit.core.types.symint import symbol
 from dynajit.eager import tensor
-from dynajit.ops import TABLE, functions
+from dynajit.ops import TABLE, Kind, functions
+from dynajit.ops.evaluate import evaluate
 from dynajit.ops.rows.movement import matching_groups
 from tests.support.rows.compare import agree
 
@@ -203,3 +204,73 @@ def test_slice_scatter_is_differentiable_in_both_operands():
 
 def test_a_tensor_without_dims_has_one_window():
     agree(lambda t, x: (x.unfold(0, 1, 1), x.unfold(0, 0, 2)), np.float32(3))
+
+
+SHOWN = {
+    "reshape": {"shape": (6, 4)},
+    "permute": {"dims": (2, 0, 1)},
+    "expand": {"shape": (1, 2, 3, 4)},
+    "slice": {"start": (0, 1, 0), "stop": (2, 3, 4), "step": (1, 1, 2)},
+    "select": {"dim": 1, "index": 2},
+    "detach": {},
+    "diagonal": {"offset": 1, "dim1": 2, "dim2": 1},
+    "unfold": {"dim": 2, "size": 2, "step": 1},
+    "read_again": {},
+    "real": {},
+    "imag": {},
+    "view_as_real": {},
+    "view_as_complex": {},
+    "conj_view": {},
+    "neg_view": {},
+}
+OF_COMPLEX = ("real", "imag", "view_as_real", "conj_view")
+
+
+def held(name: str) -> np.ndarray:
+    if name == "view_as_complex":
+        return X.reshape(2, 6, 2)
+    return X + 1j * X[::-1] if name in OF_COMPLEX else X
+
+
+def view_of(name: str, array: np.ndarray) -> np.ndarray:
+    return evaluate(TABLE[name], [array], SHOWN[name])
+
+
+def test_every_view_is_shown() -> None:
+    views = {row.name for row in TABLE if row.kind is Kind.MOVEMENT and row.rule.view}
+    assert set(SHOWN) == views
+
+
+@pytest.mark.parametrize("name", [name for name in SHOWN if TABLE[name].rule.whole is not None])
+def test_the_whole_is_what_a_write_to_the_view_leaves(name: str) -> None:
+    rule, x = TABLE[name].rule, held(name)
+    part = -2 * view_of(name, x) + 1
+    if rule.mirrors:
+        expected = view_of(name, part)
+    else:
+        expected = x.copy()
+        view_of(name, expected)[...] = part
+
+    actual = rule.whole(TABLE, tensor(x), tensor(part), **SHOWN[name])
+
+    np.testing.assert_array_equal(actual.resolve_neg().resolve_conj().numpy(), expected)
+
+
+def test_no_whole_holds_elements_that_are_shown_twice() -> None:
+    x = tensor(X)
+    part = TABLE.expand(x, shape=(5, 2, 3, 4))
+    assert TABLE.expand.rule.whole(TABLE, x, part, shape=(5, 2, 3, 4)) is None
+
+
+@pytest.mark.parametrize("name", [name for name in SHOWN if TABLE[name].rule.strides is not None])
+def test_strides_of_views_are_numpys(name: str) -> None:
+    rule, x = TABLE[name].rule, held(name)
+    view = x if rule.mirrors else view_of(name, x)
+    strides = tuple(step // x.itemsize for step in x.strides)
+
+    actual = rule.strides(x.shape, strides, view.shape, **SHOWN[name])
+
+    steps = [step // view.itemsize for step in view.strides]
+    assert [(size, step) for size, step in zip(view.shape, steps, strict=True) if size > 1] == [
+        (size, step) for size, step in zip(view.shape, actual, strict=True) if size > 1
+    ]

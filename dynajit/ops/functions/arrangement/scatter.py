@@ -5,7 +5,7 @@ nothing writes in place. Sums and means are composed of scatters that add.
 """
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from dynajit.ops.functions.shapes.shape import reshape
 from dynajit.ops.table.families import broadcast_shapes
 from dynajit.ops.table.op_table import TABLE
 
-_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+REDUCTIONS: Final = ("sum", "prod", "mean", "amax", "amin")
 
 
 @public(in_place=InPlace.METHOD, method=True)
@@ -47,7 +47,7 @@ def scatter_reduce(
     Raises:
         ShapeError: the reduction is not known, or the shapes do not fit.
     """
-    if reduce not in _REDUCTIONS:
+    if reduce not in REDUCTIONS:
         raise ShapeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}."
         )
@@ -68,7 +68,7 @@ def _combined(input: Any, index: Any, source: Any, d: int, reduce: str, include_
         return TABLE.clone(input)
     base = input
     if not include_self:
-        start = _start_of(reduce, input.dtype)
+        start = start_of(reduce, input.dtype)
         starts = TABLE.full(start, shape=tuple(index.shape), dtype=input.dtype, device=input.device)
         base = TABLE.scatter(input, index, starts, dim=d)
     if reduce in ("prod", "amax", "amin"):
@@ -85,7 +85,7 @@ def _combined(input: Any, index: Any, source: Any, d: int, reduce: str, include_
     return row(total, count)
 
 
-def _start_of(reduce: str, dtype: dtypes.DType) -> Any:
+def start_of(reduce: str, dtype: dtypes.DType) -> Any:
     """The number that changes nothing when it is combined with another."""
     if reduce in ("sum", "mean"):
         return 0

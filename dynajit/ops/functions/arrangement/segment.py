@@ -4,22 +4,18 @@ Contract: composed of rows, so it has derivatives and is captured; only the chec
 of `lengths` need them, which `unsafe` leaves out, as in PyTorch.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from dynajit.core.arrays import any_arrays
 from dynajit.core.errors import ShapeError, UnsupportedError
 from dynajit.core.types.dtypes import Category, int64
 from dynajit.core.types.symint import shapes_agree
 from dynajit.ops.calls.arguments import cast, dim_of
-from dynajit.ops.functions.arrangement.scatter import scatter_reduce
+from dynajit.ops.functions.arrangement.scatter import REDUCTIONS, scatter_reduce, start_of
 from dynajit.ops.functions.arrangement.search import searchsorted
 from dynajit.ops.functions.reductions.reduction import cumsum
 from dynajit.ops.functions.shapes.shape import sliced, unsqueeze
 from dynajit.ops.table.op_table import TABLE
-
-_OF_NOTHING: Final = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -float("inf"),
-                      "amin": float("inf")}  # fmt: skip
-"""Reduction -> what it starts from."""
 
 
 def segment_reduce(
@@ -53,7 +49,7 @@ def segment_reduce(
         UnsupportedError: data is not floating, or lengths are no integers.
     """
     name = {"max": "amax", "min": "amin"}.get(reduce, reduce)
-    if name not in _OF_NOTHING:
+    if name not in REDUCTIONS:
         raise ShapeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
@@ -113,7 +109,7 @@ def _reduced(data: Any, name: str, starts: Any, ends: Any, dim: int, initial: An
         owner, ends, starts = unsqueeze(owner, -1), unsqueeze(ends, -1), unsqueeze(starts, -1)
     owner = TABLE.expand(owner, shape=shape)
     whole = (*shape[:dim], count + 1, *shape[dim + 1 :])
-    start = _OF_NOTHING[name] if initial is None else initial
+    start = float(start_of(name, data.dtype)) if initial is None else initial
     base = TABLE.full(start, shape=whole, dtype=data.dtype, device=data.device)
     kind = "sum" if name == "mean" else name
     found = sliced(scatter_reduce(base, dim, owner, data, kind), dim, 0, count)

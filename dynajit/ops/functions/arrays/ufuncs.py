@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from dynajit.core.operators import ORDER
 from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category
 from dynajit.ops.calls.arguments import cast, is_run_time_number, is_tensor
 from dynajit.ops.functions.arrays.table import BY_ELEMENTS, ELEMENTWISE, FUNCTIONS, left, stands_for
 from dynajit.ops.functions.arrays.types import as_tensor, asked, in_dtype, kind_of, own_dtype
-from dynajit.ops.table.op_table import TABLE
+from dynajit.ops.table.op_table import TABLE, Kind, Op
+from dynajit.ops.table.scalar import SCALARS, Result
 
 if TYPE_CHECKING:
     from dynajit.ops.methods.methods import TensorMethods
@@ -35,8 +37,8 @@ def _whole(x: "TensorMethods") -> bool:
 def _by_bool(logical: Any, row: Any) -> Loop:
     """`logical` of truth values, `row` of numbers."""
 
-    def loop(x: "TensorMethods", y: Any) -> Any:
-        return logical(x, y) if _is(x, Category.BOOL) else row(x, y)
+    def loop(x: "TensorMethods", *others: Any) -> Any:
+        return logical(x, *others) if _is(x, Category.BOOL) else row(x, *others)
 
     return loop
 
@@ -180,27 +182,34 @@ def _signbit(x: "TensorMethods") -> Any:
     return TABLE.lt(TABLE.copysign(one, x), 0)
 
 
-_REAL_ROWS: Final = {
-    "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
-    "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin",
-    "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
-    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "sqrt": "sqrt",
-    "arctan2": "atan2", "hypot": "hypot", "logaddexp": "logaddexp", "logaddexp2": "logaddexp2",
-    "copysign": "copysign", "rint": "round", "nextafter": "nextafter", "gcd": "gcd", "lcm": "lcm",
-}  # fmt: skip
+#: C of a scalar function of integers that gives them back, that is never true, that always is.
+_KEPT, _NEVER, _ALWAYS = "({0})", "0", "1"
+
+
+def _loop_of(row: Op) -> Loop:
+    """What the ufunc of a row computes of operands of one dtype."""
+    loop: Loop = row
+    scalar = SCALARS.get(row.name)
+    whole = None if scalar is None else scalar.integer
+    if row.of_bools is not None:
+        loop = _by_bool(TABLE[row.of_bools], row)
+    if row.kind is Kind.POINTWISE and row.rule.divides:
+        return _quotient(row)
+    if row.operator in ORDER or row in (TABLE.maximum, TABLE.minimum):
+        return _ordered(loop)
+    if whole in (_NEVER, _ALWAYS):
+        return _never_if_whole(row, whole == _ALWAYS)
+    is_exact = row.operator is not None or (scalar is not None and scalar.result is Result.BOOL)
+    if is_exact:
+        return loop
+    return _kept_if_whole(_real(row)) if whole == _KEPT else _real(row)
+
 
 #: Name of the function -> what its loop computes of operands of one dtype.
 LOOPS: Final[dict[str, Loop]] = {
-    "add": _by_bool(TABLE.logical_or, TABLE.add),
-    "subtract": TABLE.sub,
-    "multiply": _by_bool(TABLE.logical_and, TABLE.mul),
-    "divide": TABLE.div,
-    "floor_divide": _quotient(TABLE.floor_divide),
-    "remainder": _quotient(TABLE.remainder),
-    "fmod": _quotient(TABLE.fmod),
+    **{row.numpy_name: _loop_of(row) for row in TABLE if row.numpy_name},
     "power": _power,
     "float_power": _power,
-    "negative": TABLE.neg,
     "positive": lambda x: x,
     "absolute": _absolute,
     "fabs": TABLE.abs,
@@ -208,40 +217,17 @@ LOOPS: Final[dict[str, Loop]] = {
     "square": lambda x: TABLE.mul(x, x),
     "reciprocal": _reciprocal,
     "conjugate": lambda x: TABLE.conj(x) if _is(x, Category.COMPLEX) else x,
-    "maximum": _ordered(_by_bool(TABLE.logical_or, TABLE.maximum)),
-    "minimum": _ordered(_by_bool(TABLE.logical_and, TABLE.minimum)),
     "fmax": _ordered(_first_number(TABLE.maximum)),
     "fmin": _ordered(_first_number(TABLE.minimum)),
-    "equal": TABLE.eq,
-    "not_equal": TABLE.ne,
-    "less": _ordered(TABLE.lt),
-    "less_equal": _ordered(TABLE.le),
-    "greater": _ordered(TABLE.gt),
-    "greater_equal": _ordered(TABLE.ge),
-    "logical_and": TABLE.logical_and,
-    "logical_or": TABLE.logical_or,
-    "logical_xor": TABLE.logical_xor,
-    "logical_not": TABLE.logical_not,
-    "bitwise_and": _by_bool(TABLE.logical_and, TABLE.bitwise_and),
-    "bitwise_or": _by_bool(TABLE.logical_or, TABLE.bitwise_or),
-    "bitwise_xor": _by_bool(TABLE.logical_xor, TABLE.bitwise_xor),
-    "invert": lambda x: TABLE.logical_not(x) if _is(x, Category.BOOL) else TABLE.bitwise_not(x),
     "left_shift": _shift(TABLE.left_shift),
     "right_shift": _shift(TABLE.right_shift),
     "exp": _exp,
     "heaviside": _heaviside,
     "signbit": _signbit,
-    "floor": _kept_if_whole(TABLE.floor),
-    "ceil": _kept_if_whole(TABLE.ceil),
-    "trunc": _kept_if_whole(TABLE.trunc),
-    "isnan": _never_if_whole(TABLE.isnan, False),
-    "isinf": _never_if_whole(TABLE.isinf, False),
-    "isfinite": _never_if_whole(TABLE.isfinite, True),
     "deg2rad": _degrees(math.pi / 180),
     "radians": _degrees(math.pi / 180),
     "rad2deg": _degrees(180 / math.pi),
     "degrees": _degrees(180 / math.pi),
-    **{name: _real(getattr(TABLE, row)) for name, row in _REAL_ROWS.items()},
 }
 
 

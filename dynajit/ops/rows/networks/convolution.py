@@ -9,6 +9,7 @@ product and a sum over the windows, which are fused. Eager execution uses
 `ops.rows.networks.convolution_forms`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -285,6 +286,7 @@ def _convolution_vjp_bias(ops: Any, g: Any) -> Any:
     layout=result_layouts.suggested_by_any,
     linear=("bias",),
     factors=("x", "weight"),
+    flops=lambda out, x, weight, bias: 2 * math.prod(out) * math.prod(weight[1:]),
     samples=sample_rules.convolved,
     widens=True,
 )
@@ -351,6 +353,7 @@ def _input_vjp_weight(
     vjp={"y": _input_vjp_y, "weight": _input_vjp_weight},
     layout=result_layouts.transposed,
     factors=("y", "weight"),
+    flops=lambda out, y, weight: 2 * math.prod(y) * math.prod(weight[1:]),
     samples=sample_rules.convolved,
     widens=True,
 )
@@ -405,6 +408,7 @@ def _weight_vjp_x(
     array=convolution_forms.convolution_weight,
     vjp={"y": _weight_vjp_y, "x": _weight_vjp_x},
     factors=("y", "x"),
+    flops=lambda out, y, x: 2 * math.prod(y) * math.prod(out[1:]),
     samples=sample_rules.convolved_weight,
     widens=True,
 )

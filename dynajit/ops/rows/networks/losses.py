@@ -6,15 +6,18 @@ scatter (a comparison with the class number), so that it fuses with the derivati
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dynajit.core.errors import DTypeNotImplementedError, ShapeError, ShapeValueError
 from dynajit.core.types import dtypes
 from dynajit.core.types.symint import shapes_agree
 from dynajit.core.types.value_types import TensorType, numel
 from dynajit.ops.native import _native_forms
-from dynajit.ops.rows import array_forms
+from dynajit.ops.rows.array_forms import INT64, is_plain, mean_of, sum_of
 from dynajit.ops.rows.composites import count_operand, narrow, wide
 from dynajit.ops.table import result_layouts
 from dynajit.ops.table.families import composite
+from dynajit.ops.table.op_table import TABLE
 
 if TYPE_CHECKING:
     from dynajit.ops.methods.methods import TensorMethods
@@ -99,8 +102,33 @@ def _nll_vjp(
     return ops.where(hit, _with_class_dim(ops, -slope, x_type), 0.0)
 
 
+def _has_classes(xp: Any, x: Any, target: Any, weight: Any, ignore_index: int) -> bool:
+    """True for x (N, C) and N classes without weights; an ignored or a wrong class is the
+    composite's business."""
+    if weight is not None or target is None or not is_plain(x) or x.ndim != 2:
+        return False
+    count, classes = x.shape
+    if target.dtype is not INT64 or target.shape != (count,):
+        return False
+    lowest, highest = target.min(), target.max()
+    if lowest < 0 or highest >= classes:
+        return False
+    return not lowest <= ignore_index <= highest or not (target == ignore_index).any()
+
+
+def _nll_loss_array(
+    xp: Any, x: Any, target: Any, weight: Any, *, reduction: str, ignore_index: int
+) -> Any:
+    if not _has_classes(xp, x, target, weight, ignore_index):
+        return NotImplemented
+    loss = -x[xp.arange(len(x)), target]
+    if reduction == "none":
+        return loss
+    return mean_of(xp, loss, (0,), False) if reduction == "mean" else sum_of(xp, loss, (0,), False)
+
+
 @composite(
-    array=array_forms.nll_loss,
+    array=_nll_loss_array,
     vjp={"x": _nll_vjp},
     native=_native_forms.nll_loss,
     slopes={"x": _native_forms.nll_loss_slope},
@@ -133,7 +161,24 @@ def nll_loss(
     return narrow(ops, total, x.dtype)
 
 
-@composite(array=array_forms.cross_entropy, native=_native_forms.cross_entropy)
+def _cross_entropy_array(
+    xp: Any,
+    x: Any,
+    target: Any,
+    weight: Any,
+    *,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+) -> Any:
+    """Without label smoothing."""
+    if label_smoothing or not _has_classes(xp, x, target, weight, ignore_index):
+        return NotImplemented
+    logs = TABLE.log_softmax.rule.array(xp, x, dim=1)
+    return _nll_loss_array(xp, logs, target, weight, reduction=reduction, ignore_index=ignore_index)
+
+
+@composite(array=_cross_entropy_array, native=_native_forms.cross_entropy)
 def cross_entropy(
     ops: Any,
     x: Any,
@@ -228,8 +273,29 @@ def _loss_dtype(x: "TensorMethods", y: Any) -> Any:
     return dtypes.result_type([(v.dtype, len(v.shape)) for v in (x, y)])
 
 
+def _difference(x: np.ndarray, y: np.ndarray) -> Any:
+    """x - y of one dtype and shape, else None."""
+    is_alike = is_plain(x) and is_plain(y) and x.dtype is y.dtype and x.shape == y.shape
+    return x - y if is_alike else None
+
+
+def _reduced(xp: Any, loss: Any, reduction: str) -> Any:
+    if reduction == "none":
+        return loss
+    row = sum_of if reduction == "sum" else mean_of
+    return row(xp, loss, tuple(range(loss.ndim)), False)
+
+
+def _mse_loss_array(xp: Any, x: Any, y: Any, *, reduction: str) -> Any:
+    d = _difference(x, y)
+    if d is None:
+        return NotImplemented
+    d *= d
+    return _reduced(xp, d, reduction)
+
+
 @composite(
-    array=array_forms.mse_loss,
+    array=_mse_loss_array,
     vjp=_difference_formulas(lambda ops, d: 2.0 * d),
     layout=result_layouts.iterated,
 )
@@ -247,8 +313,13 @@ def _direction(ops: Any, d: Any) -> Any:
     return ops.sgn(d) if d.dtype.is_complex else ops.sign(d)
 
 
+def _l1_loss_array(xp: Any, x: Any, y: Any, *, reduction: str) -> Any:
+    d = _difference(x, y)
+    return NotImplemented if d is None else _reduced(xp, xp.abs(d, out=d), reduction)
+
+
 @composite(
-    array=array_forms.l1_loss,
+    array=_l1_loss_array,
     vjp=_difference_formulas(_direction),
     analytic=False,
     layout=result_layouts.iterated,

@@ -23,6 +23,7 @@ Every function here is written once, for rows and for arrays: `_Arrays` has the 
 Source: S. Hochreiter and J. Schmidhuber (1997); K. Cho et al., arXiv:1406.1078.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -545,11 +546,36 @@ _in_slopes = sample_rules.recurrent(
 )
 
 
+def _states_flops(
+    out: tuple[int, ...],
+    gates: tuple[int, ...],
+    weight: tuple[int, ...],
+    hidden: tuple[int, ...],
+    *others: tuple[int, ...],
+) -> int:
+    """One product with the hidden state per step, and one with the projection if there is one."""
+    projections = others[1:]  # the operands after an LSTM's cell
+    sizes = sum(math.prod(matrix) for matrix in (weight, *projections))
+    return 2 * math.prod(gates[:-1]) * sizes
+
+
+def _slopes_flops(
+    out: tuple[int, ...], g: tuple[int, ...], states: tuple[int, ...], *operands: tuple[int, ...]
+) -> int:
+    """The same, and the gates of all steps again where the cell has several and none are kept."""
+    # A plain RNN has three operands, too, the last as wide as its states.
+    is_kept = len(operands) == 3 and states[-1] > operands[-1][-1]
+    gates, weight, hidden, *others = (states, *operands) if is_kept else operands
+    again = math.prod(weight) if others and not is_kept else 0
+    return _states_flops(out, gates, weight, hidden, *others) + 2 * math.prod(gates[:-1]) * again
+
+
 @composite(
     infer=_states_infer,
     array=_states_form,
     vjp={"operands": _states_vjp},
     stays=_states_stay,
+    flops=_states_flops,
     samples=_in_sequences,
     widens=True,
 )
@@ -565,6 +591,7 @@ def recurrent_states(
     infer=_slopes_infer,
     array=_slopes_form,
     stays=_slopes_stay,
+    flops=_slopes_flops,
     samples=_in_slopes,
     widens=True,
 )
