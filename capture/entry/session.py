@@ -138,6 +138,7 @@ def capture(
     forced: ForcedBreaks | None = None,
     memory: SizeMemory | None = None,
     unasked: int = 0,
+    keeps_plain: bool = False,
 ) -> Region | Skip:
     """Execute `function` symbolically on one call's arguments; runs no user code.
 
@@ -150,6 +151,7 @@ def capture(
         forced: see Options.
         memory: what earlier captures of the function learnt about sizes; None: nothing.
         unasked: in how many blocks of the program the call is that ask no class.
+        keeps_plain: also a program in which no tensor can turn up is captured.
 
     Returns:
         The region; Skip where nothing can or need be compiled.
@@ -163,7 +165,9 @@ def capture(
     known = SizeMemory() if memory is None else memory
     known.start()
     asked: set[str] = set()
-    refusals = replace(NOTHING_REFUSED, loops=None if fullgraph else {})
+    refusals = NOTHING_REFUSED
+    if not fullgraph:
+        refusals = replace(refusals, loops={}, plain=not keeps_plain)
     for _ in range(MAX_ATTEMPTS):
         sizes = Sizes(known)
         recorder = Recorder(
@@ -252,7 +256,7 @@ def _execute(
         except SkipFrame as skip:
             if fullgraph and not skip.even_whole:
                 raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
-            return Skip(skip.reason, skip.permanent)
+            return Skip(skip.reason, skip.permanent, skip.guards)
 
 
 def computes_nothing(region: Region) -> bool:
@@ -328,10 +332,12 @@ def _compile(
         forced=options.forced,
         memory=memory,
         unasked=ask_no_class(0) - 1,
+        keeps_plain=options.publish_all,
     )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):
-        return Compilation(region, None, None, stages)
+        made = _plain_version(function) if region.guards else None
+        return Compilation(region, made, None, stages)
     if computes_nothing(region) and not options.publish_all:
         return Compilation(region, _plain_version(function), None, stages)
     launch = None
@@ -444,7 +450,12 @@ def publisher(options: Options) -> Publish:
         compilation = compile_entry(function, arguments, options, memory)
         region = compilation.region
         if isinstance(region, Skip):
-            return cache.Published(permanent=region.permanent, reason=region.reason)
+            return cache.Published(
+                region.guards,
+                compilation.function,
+                permanent=region.permanent,
+                reason=region.reason,
+            )
         return cache.Published(
             guards=region.guards,
             function=compilation.function,

@@ -167,6 +167,7 @@ class Executor(Machine):
         depth = min(operations_calls.MAX_DEPTH, _room())
         super().__init__(function, recorder, depth, refusals)
         self.forced = forced
+        self.given = arguments
         self._left: tuple[Frame, ...] = ()
         self._thrown: Thrown | None = None
         self._last_trail: Trail | None = None
@@ -203,6 +204,7 @@ class Executor(Machine):
         for frame in (*self.frames, *self._left):
             frame.pending = None
         self.frames = []
+        self.given = ()
         self._left = ()
 
     # -- the loop ----------------------------------------------------------------------------
@@ -216,6 +218,7 @@ class Executor(Machine):
                     return self._thrown
                 if not self.frames:
                     assert self.result is not None
+                    self.unrolled.end(self)
                     return Returned(self.result)
                 self._step()
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")

@@ -46,11 +46,13 @@ class Refusals:
         histories: a gradient of a result of the region would reach a leaf, or a hook, that is made
             here.
         loops: those that are too long to be unrolled, and why; None: all are unrolled.
+        plain: whether programs in which no tensor can turn up are left to Python.
     """
 
     copies: bool = False
     histories: bool = False
     loops: Mapping[LoopPlace, GraphBreak] | None = None
+    plain: bool = False
 
 
 NOTHING_REFUSED: Final = Refusals()

@@ -191,10 +191,12 @@ class Skip:
     Args:
         reason: one sentence for reports.
         permanent: True where no other call of the same function could do better.
+        guards: if there are some, so it is for all calls for which they hold.
     """
 
     reason: str
     permanent: bool = True
+    guards: tuple[Any, ...] = ()
 
 
 @record(eq=False)
