@@ -92,6 +92,7 @@ class SkipFrame(Exception):
         permanent: no other call could do better.
         even_whole: so it is where no break is allowed; the next call is captured.
         guards: if there are some, so it is for all calls for which they hold.
+        may_be_nest: all of the frame may be one loop nest over lists of numbers.
     """
 
     def __init__(
@@ -100,12 +101,14 @@ class SkipFrame(Exception):
         permanent: bool = True,
         even_whole: bool = False,
         guards: tuple[Any, ...] = (),
+        may_be_nest: bool = False,
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.permanent = permanent
         self.even_whole = even_whole
         self.guards = guards
+        self.may_be_nest = may_be_nest
 
 
 class Table:

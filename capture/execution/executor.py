@@ -76,6 +76,8 @@ MAX_LOOKED_AT: Final = 300_000
 MANY_LOOKED_AT: Final = 5_000
 MSG_MANY: Final = "it meets objects whose end does something among too many others"
 
+MSG_NO_NEST: Final = "what it does with lists of numbers is no loop nest"
+
 #: `start` of a frame in which no region ends.
 NEVER: Final = sys.maxsize
 
@@ -212,6 +214,8 @@ class Executor(Machine):
     def run(self) -> Returned | Thrown | Stopped:
         """Execute until the root returns, raises, or a break."""
         self.frames.append(self.root)
+        if self.refusals.lists and not nests.at_whole(self, self.root):
+            raise SkipFrame(MSG_NO_NEST)
         try:
             for _ in range(MAX_INSTRUCTIONS):
                 if self._thrown is not None:

@@ -50,8 +50,11 @@ _DICTS: Final = (dict, defaultdict, OrderedDict, Counter)
 _OF_ANYTHING: Final = frozenset({"gc", "importlib", "pickle", "runpy", "shelve"})
 
 
-def refuse(executor: "Executor") -> None:
+def refuse(executor: "Executor", is_long: bool = False) -> None:
     """A program that has met no tensor so far has had loops, or cannot be captured any further.
+
+    Args:
+        is_long: the loops have many turns.
 
     Raises:
         SkipFrame: it will meet none.
@@ -60,7 +63,8 @@ def refuse(executor: "Executor") -> None:
         return
     function, given = executor.root_function, executor.given
     if is_plain(function, given):
-        raise SkipFrame(MSG_PLAIN, permanent=False, guards=guards_of(function, given))
+        guards = guards_of(function, given)
+        raise SkipFrame(MSG_PLAIN, permanent=False, guards=guards, may_be_nest=is_long)
 
 
 def is_plain(function: FunctionType, arguments: Iterable[Any]) -> bool:

@@ -119,7 +119,7 @@ class Unrolled:
             return
         self._turns += 1
         if self._turns == TURNS_ASKED:
-            plain_programs.refuse(executor)
+            plain_programs.refuse(executor, is_long=True)
         place = LoopPlace(frame.code, instruction.offset)
         if place in refused:
             raise GraphBreak(refused[place].reason, refused[place].detail)

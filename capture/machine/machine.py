@@ -47,12 +47,14 @@ class Refusals:
             here.
         loops: those that are too long to be unrolled, and why; None: all are unrolled.
         plain: whether programs in which no tensor can turn up are left to Python.
+        lists: all arrays stand for lists of Python's numbers; nothing but one nest is captured.
     """
 
     copies: bool = False
     histories: bool = False
     loops: Mapping[LoopPlace, GraphBreak] | None = None
     plain: bool = False
+    lists: bool = False
 
 
 NOTHING_REFUSED: Final = Refusals()

@@ -21,6 +21,7 @@ from dynajit.capture.execution.nests.values import (
     Formula,
     Group,
     Items,
+    ListOf,
     Listing,
     Literal,
     Method,
@@ -413,7 +414,7 @@ def _slots_in(value: Any) -> Iterator[int]:
         case Elements(arrays=arrays):
             for array in arrays:
                 yield from _slots_in(array)
-        case Method(target=target):
+        case Method(target=target) | ListOf(array=target):
             yield from _slots_in(target)
 
 
