@@ -4,8 +4,8 @@ Contract: a `ListProgram` is called in place of a function in which no tensor ca
 (`plain_programs`). It reads lists of numbers into memory, runs the nest that the function was
 captured as with arrays over that memory (`Refusals.lists`), and writes the numbers that differ
 back. Where lists are no such lists (other numbers, lists in two places, sizes that differ), or the
-nest refuses its values, nothing has happened, and the function runs plainly; and so it does for ever
-where that is faster, which one call finds out.
+nest refuses its values, nothing has happened, and the function runs plainly; and so it does for
+ever where that is faster, which one call finds out.
 """
 
 import time
@@ -18,7 +18,7 @@ import numpy as np
 from dynajit.capture import _capture
 from dynajit.capture.bytecode.instructions import decode
 from dynajit.capture.guards.tree import CompiledGuards
-from dynajit.capture.tensors.size_memory import SizeMemory
+from dynajit.capture.tensors.size_memory import Place, SizeMemory
 from dynajit.core.errors import LaunchFailed
 from dynajit.core.records import record
 
@@ -34,11 +34,13 @@ MOST_VERSIONS: Final = 4
 #: Calls that were refused, for each that was not, from which nothing is tried any more.
 MOST_REFUSED: Final = 4
 
-MSG_CHANGED: Final = "a list was changed by another thread while compiled code computed its numbers."
+MSG_CHANGED: Final = (
+    "a list was changed by another thread while compiled code computed its numbers."
+)
 
 Made: TypeAlias = tuple[CompiledGuards, Callable[..., Any]]
 Make: TypeAlias = Callable[[tuple[Any, ...], SizeMemory], Made | None]
-"""(arguments with arrays in place of lists, what is known of sizes) -> a version, if there is one."""
+"""(arguments with arrays in place of lists, what is known of sizes) -> a version, or None."""
 
 
 @record
@@ -65,6 +67,11 @@ class ListProgram:
         plain: the function, as plain Python.
         make: compiles a version; gives None where the program is no nest.
         arguments: of a call that a version is made for at once.
+
+    Attributes:
+        ran: calls that a nest has served.
+        refused: calls that ran plainly all the same.
+        is_given_up: all calls do.
     """
 
     def __init__(self, plain: FunctionType, make: Make, arguments: tuple[Any, ...]) -> None:
@@ -72,7 +79,7 @@ class ListProgram:
         self._parameters = len(arguments)
         self._sizes = _sizes_of(plain, arguments)
         self._versions: list[Made] = []
-        self._attempts = self._refused = self._ran = 0
+        self.refused = self.ran = self._attempts = 0
         self._is_measured = False
         self.is_given_up = False
         read = _read(arguments)
@@ -96,18 +103,18 @@ class ListProgram:
             result = version(*given)
         except LaunchFailed:
             return self._run_plainly(args)
-        if self._ran and not self._is_measured and attempts == self._attempts:
+        if self.ran and not self._is_measured and attempts == self._attempts:
             done = time.perf_counter()
             return self._measured(args, done - started + (read_after - started))
-        self._ran += 1
+        self.ran += 1
         for read in lists:
             if not _capture.write_numbers(read.numbers, read.memory, read.kind, read.shape):
                 raise RuntimeError(MSG_CHANGED)
         return _with_lists(result, lists)
 
     def _run_plainly(self, args: tuple[Any, ...]) -> Any:
-        self._refused += 1
-        self.is_given_up = self._refused > MOST_REFUSED * (self._ran + 1)
+        self.refused += 1
+        self.is_given_up = self.refused > MOST_REFUSED * (self.ran + 1)
         return _capture.tail_call(self._plain, *args)
 
     def _measured(self, args: tuple[Any, ...], elapsed_s: float) -> Any:
@@ -136,7 +143,7 @@ class ListProgram:
 def _sizes_of(function: FunctionType, arguments: tuple[Any, ...]) -> SizeMemory:
     """All sizes and numbers vary from the first call on."""
     names = decode(function.__code__).parameters
-    numbers = {
+    numbers: set[Place] = {
         (name, None)
         for name, value in zip(names, arguments, strict=True)
         if type(value) in (int, float)

@@ -68,6 +68,7 @@ MSG_TOOLCHAIN: Final = (
     "dynajit could not compile {name}: {error}  The function runs as plain Python."
 )
 
+MSG_NEST: Final = "no tensor can turn up in it; its numbers are computed by one loop nest"
 MSG_NO_NEST: Final = "what it does with lists of numbers is no loop nest"
 MSG_DEEP: Final = "it is called so deep in a recursion that the compiler has no room"
 MSG_MEMORY: Final = "the compiler ran out of memory"
@@ -347,7 +348,9 @@ def _compile(
         plain = _plain_version(function) if region.guards else None
         if plain is None or not region.may_be_nest or options.needs_tensors:
             return Compilation(region, plain, None, stages)
-        return Compilation(region, _list_version(plain, arguments, options), None, stages)
+        made = _list_version(plain, arguments, options)
+        reason = region.reason if made is plain else MSG_NEST
+        return Compilation(replace(region, reason=reason), made, None, stages)
     if options.lists and (region.breaks or not region.graph.outputs):
         return Compilation(Skip(MSG_NO_NEST), None, None, stages)
     if computes_nothing(region) and not options.publish_all:
@@ -415,10 +418,13 @@ def _list_version(
     plain: FunctionType, arguments: tuple[Any, ...], options: Options
 ) -> Callable[..., Any]:
     """What runs a program over lists of numbers: one nest where it can, else plain Python."""
+    code = plain.__code__
+    if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_kwonlyargcount:
+        return plain
     chosen = replace(options, lists=True, resume=None)
 
     def make(given: tuple[Any, ...], sizes: SizeMemory) -> tuple[CompiledGuards, Any] | None:
-        with cache.compiling(plain.__code__) as is_free:
+        with cache.compiling(code) as is_free:
             if not is_free:
                 return None
             made = compile_entry(plain, given, chosen, sizes)
