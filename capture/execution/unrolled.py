@@ -80,6 +80,7 @@ class _Counted:
         frame: in which it runs.
         place: where it stands.
         iterator: what it goes over, if it is a `for`.
+        span: indices of its first and last instruction, if it is none.
         rest: turns that were to come when the last one began; 0 where that is not known.
         turns: how many began.
         first, last: operations of the graph where the first and where the last turn began.
@@ -89,11 +90,19 @@ class _Counted:
     frame: Frame
     place: LoopPlace
     iterator: Value | None
+    span: tuple[int, int]
     rest: int
     turns: int
     first: int
     last: int
     varying: int
+
+    def is_around(self, frame: Frame) -> bool:
+        """Whether a frame, in which it runs, is in the middle of a turn."""
+        if self.iterator is not None:
+            return self.iterator in frame.stack
+        first, last = self.span
+        return first <= frame.index <= last
 
 
 class Unrolled:
@@ -128,7 +137,8 @@ class Unrolled:
         iterator = frame.stack[-1] if instruction.operation == "FOR_ITER" else None
         rest = _rest(executor, iterator)
         if found is None or found.frame is not frame or rest > found.rest:
-            found = _Counted(frame, place, iterator, rest, 0, nodes, nodes, self._varying)
+            span = (-1, -1) if iterator else (instruction.argument, instruction.index)
+            found = _Counted(frame, place, iterator, span, rest, 0, nodes, nodes, self._varying)
             self._varying += self._lengths.setdefault(place, rest) != rest
         self._refuse_long(found, executor.recorder.builder.nodes, rest)
         counted = replace(found, rest=rest, turns=found.turns + 1, last=nodes)
@@ -168,7 +178,7 @@ class Unrolled:
         nodes = executor.recorder.builder.nodes
         for frame in executor.frames:
             for found in self._counted.values():
-                is_around = found.iterator is not None and found.iterator in frame.stack
+                is_around = found.is_around(frame)
                 is_long = not found.rest or found.rest >= FEWEST_TURNS
                 is_short = _is_short(found, nodes, 2 * FEWEST_COMPUTING)  # of two parts
                 if found.frame is frame and is_around and is_long and is_short:
