@@ -83,7 +83,7 @@ class _Search:
 
     def _is_plain(self, obj: Any) -> bool:
         kind = type(obj)
-        if kind in _NUMBERS_AND_TEXTS or kind is BuiltinFunctionType or id(obj) in self._met:
+        if kind in _NUMBERS_AND_TEXTS or id(obj) in self._met:
             return True
         if len(self._met) >= MOST_OBJECTS:
             return False
@@ -98,6 +98,10 @@ class _Search:
             return self._is_plain(obj.__wrapped__)
         if kind is FunctionType:
             return self._is_plain_function(obj)
+        if kind is BuiltinFunctionType:
+            held = obj.__self__
+            is_of_module = held is None or type(held) is ModuleType
+            return _is_plain_module(obj.__module__) if is_of_module else self._is_plain(held)
         if kind is ModuleType:
             return _is_plain_module(obj.__name__)
         return kind is type and self._is_plain_class(obj)

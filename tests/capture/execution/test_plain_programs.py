@@ -3,10 +3,12 @@
 import math
 import random
 from collections import deque
+from math import sqrt
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy import array
 
 import dynajit as dj
 from dynajit.capture.entry.cache import cache_of
@@ -125,6 +127,14 @@ def reads_list() -> Any:
     return TABLE[0] + math.sqrt(2)
 
 
+def calls_function_of_numpy() -> Any:
+    return array([1])
+
+
+def calls_function_of_python() -> Any:
+    return sqrt(len([1]))
+
+
 def imports() -> Any:
     import numpy
 
@@ -146,6 +156,8 @@ def recursive(n: int) -> int:
 OBJECTS: list[tuple[bool, Any, tuple[Any, ...]]] = [
     (False, uses_module, ()), (False, calls_one, ()), (False, reads_nothing_so_far, ()),
     (False, reads_tensor, ()), (False, imports, ()), (False, within, ()),
+    (False, calls_function_of_numpy, ()), (True, calls_function_of_python, ()),
+    (True, total, ([1].append,)), (False, total, ([TENSOR].append,)),
     (True, reads_list, ()), (True, recursive, (3,)), (True, total, ([1, 2.0],)),
     (True, total, ([[1], [2.0]],)), (True, total, ((),)), (True, total, ({"a": 1},)),
     (True, total, (deque([1]),)), (True, total, (None,)), (True, total, (recursive,)),
