@@ -13,6 +13,7 @@ import dynajit as dj
 from dynajit.capture.entry import list_programs
 from dynajit.capture.entry.cache import cache_of
 from dynajit.capture.entry.list_programs import ListProgram
+from tests.support.list_programs import Programs
 
 
 @pytest.fixture(autouse=True)
@@ -384,3 +385,26 @@ def test_calls_that_are_refused_again_and_again_are_left_to_python() -> None:
     for _ in range(4 * 3 + 2):
         check(compiled, squares, 71, ints(70, 1), ints(70, 2))
     assert program_of(compiled).is_given_up
+
+
+def odd_arguments(n: int, generator: random.Random) -> tuple[Any, ...]:
+    """Arguments of a random program, of which some are no lists of numbers of one class."""
+    most = 1 << generator.choice([3, 3, 62])
+    a, m = floats(n, n), rows(n, n)
+    b = [generator.randrange(-most, most) for _ in range(n)]
+    c = [generator.random() < 0.5 for _ in range(n)]
+    if n and generator.random() < 0.3:
+        generator.choice([a, b, c, m[0]])[-1] = generator.choice([1, 1.5, True, math.nan, 1 << 70])
+    if n and generator.random() < 0.1:
+        m[-1] = generator.choice([m[0], a, m[0][1:]])
+    return n, a, b, c, m, generator.choice([1.5, 0.0, -2.0])
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs(seed: int) -> None:
+    namespace: dict[str, Any] = {}
+    exec(Programs(seed).text(), namespace)
+    function = namespace["program"]
+    compiled, generator = dj.compile(function), random.Random(seed)
+    for n in (5, 6, 4, 7, generator.choice([0, 1, 2, 3])):
+        check(compiled, function, *odd_arguments(n, generator))
