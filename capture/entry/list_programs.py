@@ -81,6 +81,7 @@ class ListProgram:
         self._versions: list[Made] = []
         self.refused = self.ran = self._attempts = 0
         self._is_measured = False
+        self._fewest = 0.0
         self.is_given_up = False
         read = _read(arguments)
         if read is None or self._version(read[0]) is None:
@@ -90,7 +91,8 @@ class ListProgram:
         """The program's result; may be a tail call (`_capture.tail_call`)."""
         if keywords:
             return self._plain(*args, **keywords)
-        if self.is_given_up or len(args) != self._parameters:
+        is_plain = self.is_given_up or len(args) != self._parameters
+        if is_plain or (self._fewest and _length_of(args) < self._fewest):
             return _capture.tail_call(self._plain, *args)
         started, attempts = time.perf_counter(), self._attempts
         found = _read(args)
@@ -118,11 +120,14 @@ class ListProgram:
         return _capture.tail_call(self._plain, *args)
 
     def _measured(self, args: tuple[Any, ...], elapsed_s: float) -> Any:
-        """Run plainly, after the nest took a time for the same, and keep what is faster."""
+        """Run plainly, after the nest took a time for the same, and keep what is faster: of calls
+        with fewer items plain Python, where it took less than that time for so many."""
         self._is_measured = True
         started = time.perf_counter()
         result = self._plain(*args)
-        self.is_given_up = time.perf_counter() - started < elapsed_s
+        plain_s = time.perf_counter() - started
+        self.is_given_up = plain_s < elapsed_s
+        self._fewest = _length_of(args) * elapsed_s / plain_s if plain_s else 0.0
         return result
 
     def _version(self, given: tuple[Any, ...]) -> Callable[..., Any] | None:
@@ -138,6 +143,11 @@ class ListProgram:
             return None
         self._versions.append(made)
         return made[1]
+
+
+def _length_of(arguments: tuple[Any, ...]) -> int:
+    """How many items the lists have."""
+    return sum(len(argument) for argument in arguments if type(argument) is list)
 
 
 def _sizes_of(function: FunctionType, arguments: tuple[Any, ...]) -> SizeMemory:

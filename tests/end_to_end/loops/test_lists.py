@@ -380,6 +380,22 @@ def test_what_is_slower_than_plain_python_is_left_to_it(monkeypatch: pytest.Monk
     assert program_of(compiled).is_given_up
 
 
+def test_of_short_lists_plain_python_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the time for 180 items is what plain Python takes for 18."""
+    compiled = dj.compile(squares)
+    for n in (70, 90):
+        check(compiled, squares, n, ints(n, 1), ints(n, 2))
+    seconds = iter([0.0, 0.0, 1.0, 1.0, 11.0])
+    clock = SimpleNamespace(perf_counter=lambda: next(seconds, 11.0))
+    monkeypatch.setattr(list_programs, "time", clock)
+    check(compiled, squares, 90, ints(90, 1), ints(90, 2))
+    ran = program_of(compiled).ran
+    check(compiled, squares, 8, ints(8, 1), ints(8, 2))
+    assert ran == program_of(compiled).ran
+    check(compiled, squares, 10, ints(10, 1), ints(10, 2))
+    assert ran + 1 == program_of(compiled).ran
+
+
 def test_calls_that_are_refused_again_and_again_are_left_to_python() -> None:
     compiled = start(squares, 70, ints(70, 1), ints(70, 2))
     for _ in range(4 * 3 + 2):
