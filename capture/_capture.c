@@ -16,6 +16,7 @@
 #include "native/class_lookup.h"
 #include "native/hashed.h"
 #include "native/number_calls.h"
+#include "native/number_lists.h"
 #include "native/quiet_lookup.h"
 #include "native/caller_stack.h"
 #include <pthread.h>
@@ -1694,6 +1695,12 @@ static PyMethodDef module_methods[] = {
     {"attempt", (PyCFunction)(void (*)(void))module_attempt, METH_FASTCALL,
      "attempt(function, *numbers): what the function gives, or None where it raises or one of\n"
      "the numbers is None."},
+    {"read_numbers", (PyCFunction)(void (*)(void))module_read_numbers, METH_FASTCALL,
+     "read_numbers(list, memory, class, shape) -> bool: whether all numbers of the list, and of the\n"
+     "lists in it, are of the class, and the lists of the shape; memory holds them then."},
+    {"write_numbers", (PyCFunction)(void (*)(void))module_write_numbers, METH_FASTCALL,
+     "write_numbers(list, memory, class, shape) -> bool: the same, from memory to the list; numbers\n"
+     "that are equal stay the objects that they are."},
     {"choose", (PyCFunction)(void (*)(void))module_choose, METH_FASTCALL,
      "choose(condition, a, b): `a if condition else b`."},
     {"get_grad_mode", module_get_grad_mode, METH_NOARGS, "get_grad_mode() -> bool."},

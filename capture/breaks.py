@@ -7,7 +7,7 @@ Raised inside the executor as `GraphBreak`, recorded as `BreakRecord`, and turne
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from dynajit.core.errors import GraphBreakError
 from dynajit.core.location import Location
@@ -91,13 +91,24 @@ class SkipFrame(Exception):
         reason: one sentence for reports.
         permanent: no other call could do better.
         even_whole: so it is where no break is allowed; the next call is captured.
+        guards: if there are some, so it is for all calls for which they hold.
+        may_be_nest: all of the frame may be one loop nest over lists of numbers.
     """
 
-    def __init__(self, reason: str, permanent: bool = True, even_whole: bool = False) -> None:
+    def __init__(
+        self,
+        reason: str,
+        permanent: bool = True,
+        even_whole: bool = False,
+        guards: tuple[Any, ...] = (),
+        may_be_nest: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.permanent = permanent
         self.even_whole = even_whole
+        self.guards = guards
+        self.may_be_nest = may_be_nest
 
 
 class Table:

@@ -8,12 +8,13 @@ publishes an immutable `Entry`, and evicts the oldest entry beyond `config.recom
 The injected `compile` is `capture.entry.session`'s.
 """
 
+import contextlib
 import os
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any, Final, TypeAlias
@@ -581,9 +582,25 @@ class _Thread(threading.local):
     holds locks of its own, and those of others."""
 
     is_compiling = False
+    is_compiling_apart = False
 
 
 _thread: Final = _Thread()
+
+
+@contextlib.contextmanager
+def compiling(code: CodeType) -> Iterator[bool]:
+    """What compiles outside of a miss; gives whether it may: not within another compile."""
+    if _thread.is_compiling_apart:
+        yield False
+        return
+    was, _thread.is_compiling = _thread.is_compiling, True
+    _thread.is_compiling_apart = True
+    try:
+        with _lock_of(code):
+            yield True
+    finally:
+        _thread.is_compiling, _thread.is_compiling_apart = was, False
 
 
 class _Locks:

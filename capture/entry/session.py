@@ -26,6 +26,7 @@ from dynajit.capture.emit.breaking import MakeResume
 from dynajit.capture.emit.emit import emit
 from dynajit.capture.entry import cache, early_imports, own_builtins
 from dynajit.capture.entry.early_imports import ModuleWanted
+from dynajit.capture.entry.list_programs import ListProgram
 from dynajit.capture.execution.executor import Executor, Stopped
 from dynajit.capture.execution.forced import ForcedBreaks
 from dynajit.capture.execution.unrolled import TooLong
@@ -67,6 +68,8 @@ MSG_TOOLCHAIN: Final = (
     "dynajit could not compile {name}: {error}  The function runs as plain Python."
 )
 
+MSG_NEST: Final = "no tensor can turn up in it; its numbers are computed by one loop nest"
+MSG_NO_NEST: Final = "what it does with lists of numbers is no loop nest"
 MSG_DEEP: Final = "it is called so deep in a recursion that the compiler has no room"
 MSG_MEMORY: Final = "the compiler ran out of memory"
 MSG_NESTED: Final = "objects that are nested too deeply"
@@ -94,6 +97,8 @@ class Options:
             runs as plain Python.
         needs_tensors: a frame that breaks before it met any tensor runs as plain Python; for
             frames that only happen to run below a region.
+        lists: all arrays are lists of Python's numbers, read into memory (`list_programs`): what is
+            not one loop nest is skipped, and a launch that refuses its values raises.
         publish_all: a frame that computes nothing with tensors is replaced all the same; for
             tests of how Python is captured.
         forced: a switch for tests: break at these lines as well (`capture.execution.forced`).
@@ -103,6 +108,7 @@ class Options:
     fullgraph: bool = False
     resume: Callable[[FunctionType], Callable[..., Any]] | None = None
     needs_tensors: bool = False
+    lists: bool = False
     publish_all: bool = False
     forced: ForcedBreaks | None = None
 
@@ -138,6 +144,8 @@ def capture(
     forced: ForcedBreaks | None = None,
     memory: SizeMemory | None = None,
     unasked: int = 0,
+    keeps_plain: bool = False,
+    lists: bool = False,
 ) -> Region | Skip:
     """Execute `function` symbolically on one call's arguments; runs no user code.
 
@@ -150,6 +158,8 @@ def capture(
         forced: see Options.
         memory: what earlier captures of the function learnt about sizes; None: nothing.
         unasked: in how many blocks of the program the call is that ask no class.
+        keeps_plain: also a program in which no tensor can turn up is captured.
+        lists: see Options.
 
     Returns:
         The region; Skip where nothing can or need be compiled.
@@ -163,7 +173,9 @@ def capture(
     known = SizeMemory() if memory is None else memory
     known.start()
     asked: set[str] = set()
-    refusals = replace(NOTHING_REFUSED, loops=None if fullgraph else {})
+    refusals = replace(NOTHING_REFUSED, lists=lists)
+    if not fullgraph and not lists:
+        refusals = replace(refusals, loops={}, plain=not keeps_plain)
     for _ in range(MAX_ATTEMPTS):
         sizes = Sizes(known)
         recorder = Recorder(
@@ -252,7 +264,7 @@ def _execute(
         except SkipFrame as skip:
             if fullgraph and not skip.even_whole:
                 raise GraphBreakError(f"{function.__qualname__}: {skip.reason}") from None
-            return Skip(skip.reason, skip.permanent)
+            return Skip(skip.reason, skip.permanent, skip.guards, skip.may_be_nest)
 
 
 def computes_nothing(region: Region) -> bool:
@@ -328,10 +340,19 @@ def _compile(
         forced=options.forced,
         memory=memory,
         unasked=ask_no_class(0) - 1,
+        keeps_plain=options.publish_all,
+        lists=options.lists,
     )
     stages["capture"] = _milliseconds(started)
     if isinstance(region, Skip):
-        return Compilation(region, None, None, stages)
+        plain = _plain_version(function) if region.guards else None
+        if plain is None or not region.may_be_nest or options.needs_tensors:
+            return Compilation(region, plain, None, stages)
+        made = _list_version(plain, arguments, options)
+        reason = region.reason if made is plain else MSG_NEST
+        return Compilation(replace(region, reason=reason), made, None, stages)
+    if options.lists and (region.breaks or not region.graph.outputs):
+        return Compilation(Skip(MSG_NO_NEST), None, None, stages)
     if computes_nothing(region) and not options.publish_all:
         return Compilation(region, _plain_version(function), None, stages)
     launch = None
@@ -353,6 +374,7 @@ def _compile(
     started = time.perf_counter()
     called = launch if launch is None or not region.has_history else enable_grad()(launch)
     may_fail = bool(getattr(launch, "may_fail", False)) or _takes_integers(region)
+    may_fail &= not options.lists  # the list program runs plainly
     try:
         code = emit(function, region, called, _make_resume(options), may_fail)
     except RecursionError:
@@ -390,6 +412,29 @@ def _plain_version(function: FunctionType) -> FunctionType:
     made = like(function, function.__code__.replace())
     _capture.mark_skip(made.__code__)
     return made
+
+
+def _list_version(
+    plain: FunctionType, arguments: tuple[Any, ...], options: Options
+) -> Callable[..., Any]:
+    """What runs a program over lists of numbers: one nest where it can, else plain Python."""
+    code = plain.__code__
+    if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS) or code.co_kwonlyargcount:
+        return plain
+    chosen = replace(options, lists=True, resume=None)
+
+    def make(given: tuple[Any, ...], sizes: SizeMemory) -> tuple[CompiledGuards, Any] | None:
+        with cache.compiling(code) as is_free:
+            if not is_free:
+                return None
+            made = compile_entry(plain, given, chosen, sizes)
+            if made.function is None or isinstance(made.region, Skip):
+                return None
+            _capture.mark_skip(made.function.__code__)
+            return made.guards or compile_guards(made.region.guards), made.function
+
+    program = ListProgram(plain, make, arguments)
+    return plain if program.is_given_up else program
 
 
 def _milliseconds(started: float) -> float:
@@ -444,7 +489,12 @@ def publisher(options: Options) -> Publish:
         compilation = compile_entry(function, arguments, options, memory)
         region = compilation.region
         if isinstance(region, Skip):
-            return cache.Published(permanent=region.permanent, reason=region.reason)
+            return cache.Published(
+                region.guards,
+                compilation.function,
+                permanent=region.permanent,
+                reason=region.reason,
+            )
         return cache.Published(
             guards=region.guards,
             function=compilation.function,

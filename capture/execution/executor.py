@@ -76,6 +76,8 @@ MAX_LOOKED_AT: Final = 300_000
 MANY_LOOKED_AT: Final = 5_000
 MSG_MANY: Final = "it meets objects whose end does something among too many others"
 
+MSG_NO_NEST: Final = "what it does with lists of numbers is no loop nest"
+
 #: `start` of a frame in which no region ends.
 NEVER: Final = sys.maxsize
 
@@ -167,6 +169,7 @@ class Executor(Machine):
         depth = min(operations_calls.MAX_DEPTH, _room())
         super().__init__(function, recorder, depth, refusals)
         self.forced = forced
+        self.given = arguments
         self._left: tuple[Frame, ...] = ()
         self._thrown: Thrown | None = None
         self._last_trail: Trail | None = None
@@ -203,6 +206,7 @@ class Executor(Machine):
         for frame in (*self.frames, *self._left):
             frame.pending = None
         self.frames = []
+        self.given = ()
         self._left = ()
 
     # -- the loop ----------------------------------------------------------------------------
@@ -210,12 +214,15 @@ class Executor(Machine):
     def run(self) -> Returned | Thrown | Stopped:
         """Execute until the root returns, raises, or a break."""
         self.frames.append(self.root)
+        if self.refusals.lists and not nests.at_whole(self, self.root):
+            raise SkipFrame(MSG_NO_NEST)
         try:
             for _ in range(MAX_INSTRUCTIONS):
                 if self._thrown is not None:
                     return self._thrown
                 if not self.frames:
                     assert self.result is not None
+                    self.unrolled.end(self)
                     return Returned(self.result)
                 self._step()
             raise GraphBreak(breaks.LIMIT, f"{MAX_INSTRUCTIONS} instructions")

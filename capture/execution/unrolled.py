@@ -16,6 +16,7 @@ import numpy as np
 from dynajit.capture import breaks
 from dynajit.capture.breaks import GraphBreak
 from dynajit.capture.bytecode.instructions import Instruction
+from dynajit.capture.execution import plain_programs
 from dynajit.capture.execution.loops import FEWEST_TURNS
 from dynajit.capture.machine.frames import Frame
 from dynajit.capture.machine.machine import LoopPlace
@@ -55,6 +56,9 @@ part takes as long as five operations of NumPy."""
 MOST_OF_LAYERS: Final = 12_288
 """Of a loop with no more turns than that: a deep model, and its backward pass."""
 
+TURNS_ASKED: Final = 64
+"""Turns of all loops after which it is asked whether the program may meet a tensor at all."""
+
 _SETTLED: Final = 5
 """Turns after which it is known whether the others are like them (`execution.loops`)."""
 
@@ -76,6 +80,7 @@ class _Counted:
         frame: in which it runs.
         place: where it stands.
         iterator: what it goes over, if it is a `for`.
+        span: indices of its first and last instruction, if it is none.
         rest: turns that were to come when the last one began; 0 where that is not known.
         turns: how many began.
         first, last: operations of the graph where the first and where the last turn began.
@@ -85,17 +90,26 @@ class _Counted:
     frame: Frame
     place: LoopPlace
     iterator: Value | None
+    span: tuple[int, int]
     rest: int
     turns: int
     first: int
     last: int
     varying: int
 
+    def is_around(self, frame: Frame) -> bool:
+        """Whether a frame, in which it runs, is in the middle of a turn."""
+        if self.iterator is not None:
+            return self.iterator in frame.stack
+        first, last = self.span
+        return first <= frame.index <= last
+
 
 class Unrolled:
     """The loops of one capture. Mutable."""
 
     def __init__(self) -> None:
+        self._turns = 0
         self._counted: dict[tuple[int, int], _Counted] = {}
         self._lengths: dict[LoopPlace, int] = {}
         self._varying = 0
@@ -106,11 +120,15 @@ class Unrolled:
         Raises:
             GraphBreak: it is known to be too long.
             TooLong: it is.
+            SkipFrame: see `plain_programs`.
         """
         refused = executor.refusals.loops
         is_head = instruction.operation == "FOR_ITER" or instruction.argument < frame.index
         if refused is None or not is_head or not frame.is_user or executor.loops.depth:
             return
+        self._turns += 1
+        if self._turns == TURNS_ASKED:
+            plain_programs.refuse(executor, is_long=True)
         place = LoopPlace(frame.code, instruction.offset)
         if place in refused:
             raise GraphBreak(refused[place].reason, refused[place].detail)
@@ -119,11 +137,21 @@ class Unrolled:
         iterator = frame.stack[-1] if instruction.operation == "FOR_ITER" else None
         rest = _rest(executor, iterator)
         if found is None or found.frame is not frame or rest > found.rest:
-            found = _Counted(frame, place, iterator, rest, 0, nodes, nodes, self._varying)
+            span = (-1, -1) if iterator else (instruction.argument, instruction.index)
+            found = _Counted(frame, place, iterator, span, rest, 0, nodes, nodes, self._varying)
             self._varying += self._lengths.setdefault(place, rest) != rest
         self._refuse_long(found, executor.recorder.builder.nodes, rest)
         counted = replace(found, rest=rest, turns=found.turns + 1, last=nodes)
         self._counted[id(frame), instruction.offset] = counted
+
+    def end(self, executor: "Executor") -> None:
+        """The end of the program.
+
+        Raises:
+            SkipFrame: see `plain_programs`.
+        """
+        if self._turns:
+            plain_programs.refuse(executor)
 
     def _refuse_long(self, found: _Counted, nodes: Sequence[Node], rest: int) -> None:
         made, to_come = len(nodes) - found.first, rest if found.turns >= _SETTLED else 0
@@ -140,14 +168,17 @@ class Unrolled:
 
         Raises:
             TooLong: there is one whose turns do little until they break.
+            SkipFrame: see `plain_programs`.
         """
-        is_meant = stop.reason in (breaks.LOOP_GOES_ON, breaks.REQUESTED)
-        if executor.refusals.loops is None or is_meant or not _is_of_arrays(executor):
+        if executor.refusals.loops is None or stop.reason is breaks.REQUESTED:
+            return
+        plain_programs.refuse(executor)
+        if stop.reason is breaks.LOOP_GOES_ON or not _is_of_arrays(executor):
             return
         nodes = executor.recorder.builder.nodes
         for frame in executor.frames:
             for found in self._counted.values():
-                is_around = found.iterator is not None and found.iterator in frame.stack
+                is_around = found.is_around(frame)
                 is_long = not found.rest or found.rest >= FEWEST_TURNS
                 is_short = _is_short(found, nodes, 2 * FEWEST_COMPUTING)  # of two parts
                 if found.frame is frame and is_around and is_long and is_short:

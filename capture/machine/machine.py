@@ -46,11 +46,15 @@ class Refusals:
         histories: a gradient of a result of the region would reach a leaf, or a hook, that is made
             here.
         loops: those that are too long to be unrolled, and why; None: all are unrolled.
+        plain: whether programs in which no tensor can turn up are left to Python.
+        lists: all arrays stand for lists of Python's numbers; nothing but one nest is captured.
     """
 
     copies: bool = False
     histories: bool = False
     loops: Mapping[LoopPlace, GraphBreak] | None = None
+    plain: bool = False
+    lists: bool = False
 
 
 NOTHING_REFUSED: Final = Refusals()

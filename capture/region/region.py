@@ -191,10 +191,14 @@ class Skip:
     Args:
         reason: one sentence for reports.
         permanent: True where no other call of the same function could do better.
+        guards: if there are some, so it is for all calls for which they hold.
+        may_be_nest: see `entry.list_programs`.
     """
 
     reason: str
     permanent: bool = True
+    guards: tuple[Any, ...] = ()
+    may_be_nest: bool = False
 
 
 @record(eq=False)

@@ -148,7 +148,13 @@ class Compiler:
         region = compilation.region
         published: type[Published] = cache.Published
         if isinstance(region, regions.Skip):
-            return published(permanent=region.permanent, reason=region.reason)
+            return published(
+                region.guards,
+                compilation.function,
+                facts=made,
+                permanent=region.permanent,
+                reason=region.reason,
+            )
         return published(
             guards=region.guards,
             function=compilation.function,

@@ -37,6 +37,7 @@ from dynajit.capture.execution.nests.values import (
     Group,
     Items,
     Listing,
+    ListOf,
     Literal,
     Method,
     NotNest,
@@ -428,10 +429,22 @@ class Flow(ArrayCalls):
         if isinstance(a, Array) and symbol.endswith("="):
             self._hold(state)
             stack.append(self.changed(symbol.removesuffix("="), a, b))
+        elif isinstance(a, Listing) and symbol == "*" and self._inputs.is_of_lists:
+            stack.append(self._repeated(a, b))
         elif symbol == "@":
             stack.append(self.dot(a, b))
         else:
             stack.append(self.binary(symbol.removesuffix("="), a, b))
+
+    def _repeated(self, listing: Listing, count: Any) -> ListOf:
+        """`[number] * count`."""
+        if len(listing.items) != 1:
+            raise NotNest
+        number = as_number(listing.items[0])
+        if not number.is_python:
+            raise NotNest
+        size = self.greater(self.as_int(count), Literal(0))
+        return ListOf(self.filled(number.dtype, (size,), number))
 
     def _compare(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
@@ -489,6 +502,9 @@ class Flow(ArrayCalls):
             stack.append(target.items[key.value])
             return
         target = self._computed(target)
+        if isinstance(target, ListOf):
+            stack.append(self.item(target, key))
+            return
         if not isinstance(target, Array):
             raise NotNest
         several = listed(key)
@@ -497,6 +513,9 @@ class Flow(ArrayCalls):
     def _store_item(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
         key, target, value = stack.pop(), stack.pop(), stack.pop()
+        if isinstance(target, ListOf):
+            self._store_number(target, key, value)
+            return
         if not isinstance(target, Array):
             raise NotNest
         self._hold(state)
@@ -507,6 +526,15 @@ class Flow(ArrayCalls):
             self.assign_picked(target, several, value)
         else:
             self.assign(self.part(target, key), value)
+
+    def _store_number(self, target: ListOf, key: Any, value: Any) -> None:
+        """`numbers[key] = value`, of the class of the others."""
+        chosen, number = self.part_of_list(target, key), as_number(value)
+        if chosen.sizes or not number.is_python or number.dtype is not chosen.dtype:
+            raise NotNest
+        if chosen.slot >= 0:
+            self.written[chosen.slot] = None
+        self.set_element(chosen, (), number.operand)
 
     def _load_attribute(self, state: State, instruction: Instruction) -> None:
         stack = state[-1].stack
@@ -700,7 +728,7 @@ class Flow(ArrayCalls):
             return self.over(target, arguments)
         if target is builtins.len and len(arguments) == 1:
             (array,) = arguments
-            if is_whole(array):
+            if is_whole(array) or isinstance(array, ListOf):
                 return array.sizes[0]
             if isinstance(array, Group):
                 return Literal(len(array.items))
@@ -794,6 +822,8 @@ class Flow(ArrayCalls):
 
     def _returned(self, item: Any) -> Any:
         """A number, or an array that the nest was given, as it is behind the nest."""
+        if isinstance(item, ListOf):
+            item = item.array
         if isinstance(item, Array) and item.is_given and self._inputs.given(item.slot) is not None:
             return item
         return _left(as_number(item))

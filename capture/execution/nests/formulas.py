@@ -22,6 +22,7 @@ from dynajit.capture.execution.nests.values import (
     Group,
     Items,
     Listing,
+    ListOf,
     Literal,
     Method,
     NotNest,
@@ -413,7 +414,7 @@ def _slots_in(value: Any) -> Iterator[int]:
         case Elements(arrays=arrays):
             for array in arrays:
                 yield from _slots_in(array)
-        case Method(target=target):
+        case Method(target=target) | ListOf(array=target):
             yield from _slots_in(target)
 
 

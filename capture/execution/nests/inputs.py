@@ -14,6 +14,7 @@ from dynajit.capture.execution.nests.values import (
     PYTHON_DTYPES,
     WHOLE,
     Group,
+    ListOf,
     Literal,
     NotNest,
     Number,
@@ -64,6 +65,8 @@ class Inputs:
         self.arrays: dict[int, tuple[int, Value, TensorValue]] = {}
         self.numbers: list[tuple[int, Register]] = []
         self._doubtful: set[int] = set()
+        #: Arrays hold the numbers of lists; see `executor.Refusals.lists`.
+        self.is_of_lists = executor.refusals.lists
 
     @property
     def has_numpy(self) -> bool:
@@ -200,4 +203,5 @@ class Inputs:
             else Number(Size(slot, dim), dtypes.int64, True, WHOLE)
             for dim, size in enumerate(kind.shape)
         )
-        return whole_array(slot, kind.dtype, sizes, flipped_dims(machine, value))
+        found_array = whole_array(slot, kind.dtype, sizes, flipped_dims(machine, value))
+        return ListOf(found_array) if self.is_of_lists else found_array

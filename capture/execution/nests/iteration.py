@@ -22,6 +22,7 @@ from dynajit.capture.execution.nests.values import (
     Grid,
     Group,
     Items,
+    ListOf,
     Literal,
     NotNest,
     Number,
@@ -52,7 +53,7 @@ class Iteration(Views):
         """
         if isinstance(value, Group):
             return Items(value.items)
-        if isinstance(value, Array) and value.sizes:
+        if isinstance(value, (Array, ListOf)) and value.sizes:
             value = self.over(None, (value,))
         if not isinstance(value, (Range, Elements, Grid, Items)):
             raise NotNest
@@ -77,6 +78,8 @@ class Iteration(Views):
         if len(arguments) != 1:
             raise NotNest
         array = _with_dims(arguments[0])
+        if isinstance(array, ListOf):
+            raise NotNest
         return replace(self._grid(array.sizes), array=array)
 
     def grid_of_shape(self, arguments: Sequence[Any]) -> Grid:
@@ -229,8 +232,8 @@ def _zipped(nest: Iteration, arguments: Sequence[Any]) -> Iterable:
     return Elements(as_number(Literal(0)), tuple(map(_with_dims, arguments)), is_group=True)
 
 
-def _with_dims(value: Any) -> Array:
-    if not isinstance(value, Array) or not value.sizes:
+def _with_dims(value: Any) -> Any:
+    if not isinstance(value, (Array, ListOf)) or not value.sizes:
         raise NotNest
     return value
 

@@ -186,6 +186,16 @@ def at_while(executor: "Executor", frame: Frame, instruction: Instruction) -> bo
     return _is_tried(executor, frame, Loop(frame.index, base, (frame.stack[-1],), last))
 
 
+def at_whole(executor: "Executor", frame: Frame) -> bool:
+    """The executor is at the beginning of a program over lists of numbers (`Refusals.lists`).
+
+    Returns:
+        Whether all of it is one node; the program is at its end then.
+    """
+    loop = Loop(frame.index, 0, (), len(frame.body.instructions) - 1)
+    return _is_made(executor, frame, loop, is_rest=True)
+
+
 def _varies(executor: "Executor", value: Any) -> bool:
     is_int = isinstance(value, Scalar) and value.python_type is int
     return is_int and not is_of_a_turn(value) and bool(executor.recorder.sizes.varies(value))
@@ -291,7 +301,7 @@ class _Nest:
             flow.run(flow.over(self._loop.function, given))
         else:
             flow.run(*given)
-        if not self._inputs.has_numpy:
+        if not self._inputs.has_numpy and not self._inputs.is_of_lists:
             raise NotNest
         self._check_worth()
         index, live = self._end()
@@ -448,7 +458,8 @@ class _Nest:
             flow.steps = steps
             for name, value in exit.locals.items():
                 if isinstance(value, Number) and self._class_of(value) is not None:
-                    if value.is_python and value.dtype is dtypes.int64:
+                    is_int = value.is_python and value.dtype is dtypes.int64
+                    if is_int and not self._inputs.is_of_lists:
                         flow.require_medium(value)  # what is computed of it behind the loop fits
                     target = Register(f"left_{self._place(name)}", value.dtype)
                     steps.append(Step("set", target, (value.operand,), value.dtype))
@@ -630,4 +641,4 @@ def _key_of_exit(exit: Exit) -> Any:
     return [(name, key_of(exit.locals[name])) for name in sorted(exit.locals)]
 
 
-__all__ = ["at_loop", "at_start", "at_while"]
+__all__ = ["at_loop", "at_start", "at_while", "at_whole"]

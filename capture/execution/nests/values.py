@@ -117,6 +117,21 @@ class Formula:
 
 
 @record(eq=False)
+class ListOf:
+    """A list of Python's numbers, or of such lists, whose numbers are elements of an array.
+
+    It is no array: nothing is done with it but what Python does with a list.
+    """
+
+    array: Array
+
+    @property
+    def sizes(self) -> tuple["Literal | Number", ...]:
+        """Its length, and those of the lists in it."""
+        return self.array.sizes
+
+
+@record(eq=False)
 class Slice:
     """`start:stop:step`, each a number or Literal(None)."""
 
@@ -178,7 +193,7 @@ class Elements:
     """
 
     at: "Literal | Number"
-    arrays: tuple[Array, ...]
+    arrays: tuple[Array | ListOf, ...]
     first: int | None = None
     is_group: bool = False
     is_iterator: bool = False
@@ -233,6 +248,7 @@ NestValue: TypeAlias = (
     Literal
     | Number
     | Array
+    | ListOf
     | Slice
     | Group
     | Range
@@ -258,6 +274,8 @@ def key_of(value: Any) -> Any:
             places = tuple(_key_of_place(place) for place in value.places)
             sizes = tuple(map(_key_of_size, value.sizes))
             return "array", value.slot, value.flipped, value.is_given, places, sizes
+        case ListOf():
+            return "list", key_of(value.array)
         case Slice():
             return "slice", key_of(value.start), key_of(value.stop), key_of(value.step)
         case Group():
@@ -310,6 +328,8 @@ def numbers_in(value: Any) -> Iterator[Number]:
             yield from _numbers_of(tuple(s for s in value.sizes if not _is_given(s)))
             for place in value.places:
                 yield from _numbers_of((place.start, *(step for _, step in place.moves)))
+        case ListOf():
+            yield from numbers_in(value.array)
         case Slice():
             yield from _numbers_of((value.start, value.stop, value.step))
         case Group() | Items():
@@ -337,6 +357,8 @@ def with_numbers(value: Any, numbers: Iterator[Number]) -> Any:
             sizes = tuple(s if _is_given(s) else with_numbers(s, numbers) for s in value.sizes)
             places = tuple(_with_place(place, numbers) for place in value.places)
             return replace(value, sizes=sizes, places=places)
+        case ListOf():
+            return ListOf(with_numbers(value.array, numbers))
         case Slice():
             start, stop, step = _with((value.start, value.stop, value.step), numbers)
             return Slice(start, stop, step)
@@ -414,6 +436,7 @@ __all__ = [
     "Grid",
     "Group",
     "Items",
+    "ListOf",
     "Listing",
     "Literal",
     "Method",

@@ -16,6 +16,7 @@ from dynajit.capture.execution.nests.values import (
     WHOLE,
     Array,
     Group,
+    ListOf,
     Literal,
     NotNest,
     Number,
@@ -132,10 +133,25 @@ class Views(Operators):
 
     # -- indices
 
-    def item(self, array: Array, key: Any) -> Any:
-        """`array[key]`: an element, or a view."""
+    def item(self, array: Array | ListOf, key: Any) -> Any:
+        """`array[key]`: an element, or a view; of a list a number, or a list in it."""
+        if isinstance(array, ListOf):
+            chosen = self.part_of_list(array, key)
+            if chosen.sizes:
+                return ListOf(chosen)
+            return replace(self.element(chosen, ()), is_python=True)
         found = self.part(array, key)
         return found if found.sizes else self.element(found, ())
+
+    def part_of_list(self, given: ListOf, key: Any) -> Array:
+        """The part of its array that is an item of a list.
+
+        Raises:
+            NotNest: the key is no int.
+        """
+        if not isinstance(key, (Literal, Number)):
+            raise NotNest
+        return self.part(given.array, self.as_int(key))
 
     def part(self, array: Array, key: Any) -> Array:
         """The part of an array that a basic index chooses.

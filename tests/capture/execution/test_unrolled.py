@@ -157,3 +157,24 @@ def test_numbers_of_arrays_that_decide_are_left_to_numpy(function: Callable[[Any
         assert compiled(data) == function(data)
     told = dj.explain(function)(data)
     assert [PLAIN_LOOP.explanation in each.reason for each in told.breaks] == [True]
+
+
+def runs(data: Any) -> list[tuple[int, int]]:
+    """A `while` around the break."""
+    found, i = [], 0
+    while i < len(data):
+        j = i
+        while j < len(data) and data[j] == data[i]:
+            j += 1
+        found.append((int(data[i]), j - i))
+        i = j
+    return found
+
+
+def test_a_while_whose_turns_break_is_left_to_numpy() -> None:
+    """Turns are no calls of compiled parts: there is one for the first turn."""
+    data = np.random.default_rng(0).integers(0, 2, 60)
+    compiled = dj.compile(runs)
+    for _ in range(5):
+        assert compiled(data) == runs(data)
+    assert compiled.report().hits <= 10 < len(runs(data))

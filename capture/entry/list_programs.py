@@ -1,0 +1,219 @@
+"""Programs over Python's numbers and lists of them that run as one loop nest.
+
+Contract: a `ListProgram` is called in place of a function in which no tensor can turn up
+(`plain_programs`). It reads lists of numbers into memory, runs the nest that the function was
+captured as with arrays over that memory (`Refusals.lists`), and writes the numbers that differ
+back. Where lists are no such lists (other numbers, lists in two places, sizes that differ), or the
+nest refuses its values, nothing has happened, and the function runs plainly; and so it does for
+ever where that is faster, which one call finds out.
+"""
+
+import time
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from dynajit.capture import _capture
+from dynajit.capture.bytecode.instructions import decode
+from dynajit.capture.guards.tree import CompiledGuards
+from dynajit.capture.tensors.size_memory import Place, SizeMemory
+from dynajit.core.errors import LaunchFailed
+from dynajit.core.records import record
+
+#: Class of numbers -> the dtype of their memory.
+DTYPES: Final[dict[type, Any]] = {float: np.float64, int: np.int64, bool: np.bool_}
+
+#: Lists within each other.
+MOST_DIMS: Final = 3
+
+#: Versions of one program, for other sizes than a version knows.
+MOST_VERSIONS: Final = 4
+
+#: Calls that were refused, for each that was not, from which nothing is tried any more.
+MOST_REFUSED: Final = 4
+
+MSG_CHANGED: Final = (
+    "a list was changed by another thread while compiled code computed its numbers."
+)
+
+Made: TypeAlias = tuple[CompiledGuards, Callable[..., Any]]
+Make: TypeAlias = Callable[[tuple[Any, ...], SizeMemory], Made | None]
+"""(arguments with arrays in place of lists, what is known of sizes) -> a version, or None."""
+
+
+@record
+class Read:
+    """A list whose numbers were read.
+
+    Args:
+        numbers: the list.
+        kind: the class of its numbers.
+        shape: its length, and those of the lists in it.
+        memory: what holds its numbers.
+    """
+
+    numbers: list[Any]
+    kind: type
+    shape: tuple[int, ...]
+    memory: Any
+
+
+class ListProgram:
+    """See the module's text. Mutable.
+
+    Args:
+        plain: the function, as plain Python.
+        make: compiles a version; gives None where the program is no nest.
+        arguments: of a call that a version is made for at once.
+
+    Attributes:
+        ran: calls that a nest has served.
+        refused: calls that ran plainly all the same.
+        is_given_up: all calls do.
+    """
+
+    def __init__(self, plain: FunctionType, make: Make, arguments: tuple[Any, ...]) -> None:
+        self._plain, self._make = plain, make
+        self._parameters = len(arguments)
+        self._sizes = _sizes_of(plain, arguments)
+        self._versions: list[Made] = []
+        self.refused = self.ran = self._attempts = 0
+        self._is_measured = False
+        self._fewest = 0.0
+        self.is_given_up = False
+        read = _read(arguments)
+        if read is None or self._version(read[0]) is None:
+            self.is_given_up = True
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The program's result; may be a tail call (`_capture.tail_call`)."""
+        if keywords:
+            return self._plain(*args, **keywords)
+        is_plain = self.is_given_up or len(args) != self._parameters
+        if is_plain or (self._fewest and _length_of(args) < self._fewest):
+            return _capture.tail_call(self._plain, *args)
+        started, attempts = time.perf_counter(), self._attempts
+        found = _read(args)
+        version = None if found is None else self._version(found[0])
+        if found is None or version is None:
+            return self._run_plainly(args)
+        given, lists = found
+        read_after = time.perf_counter()
+        try:
+            result = version(*given)
+        except LaunchFailed:
+            return self._run_plainly(args)
+        if self.ran and not self._is_measured and attempts == self._attempts:
+            done = time.perf_counter()
+            return self._measured(args, done - started + (read_after - started))
+        self.ran += 1
+        for read in lists:
+            if not _capture.write_numbers(read.numbers, read.memory, read.kind, read.shape):
+                raise RuntimeError(MSG_CHANGED)
+        return _with_lists(result, lists)
+
+    def _run_plainly(self, args: tuple[Any, ...]) -> Any:
+        self.refused += 1
+        self.is_given_up = self.refused > MOST_REFUSED * (self.ran + 1)
+        return _capture.tail_call(self._plain, *args)
+
+    def _measured(self, args: tuple[Any, ...], elapsed_s: float) -> Any:
+        """Run plainly, after the nest took a time for the same, and keep what is faster: of calls
+        with fewer items plain Python, where it took less than that time for so many."""
+        self._is_measured = True
+        started = time.perf_counter()
+        result = self._plain(*args)
+        plain_s = time.perf_counter() - started
+        self.is_given_up = plain_s < elapsed_s
+        self._fewest = _length_of(args) * elapsed_s / plain_s if plain_s else 0.0
+        return result
+
+    def _version(self, given: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """What serves a call, made if there is none."""
+        for guards, function in self._versions:
+            if guards.evaluator.check(given, self._plain):
+                return function
+        if self._attempts >= MOST_VERSIONS:
+            return None
+        self._attempts += 1
+        made = self._make(given, self._sizes)
+        if made is None or not made[0].evaluator.check(given, self._plain):
+            return None
+        self._versions.append(made)
+        return made[1]
+
+
+def _length_of(arguments: tuple[Any, ...]) -> int:
+    """How many items the lists have."""
+    return sum(len(argument) for argument in arguments if type(argument) is list)
+
+
+def _sizes_of(function: FunctionType, arguments: tuple[Any, ...]) -> SizeMemory:
+    """All sizes and numbers vary from the first call on."""
+    names = decode(function.__code__).parameters
+    numbers: set[Place] = {
+        (name, None)
+        for name, value in zip(names, arguments, strict=True)
+        if type(value) in (int, float)
+    }
+    return SizeMemory(True, varying=numbers)
+
+
+def _read(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Read]] | None:
+    """Arguments with arrays in place of lists, and what was read; None: a list is none of numbers,
+    or in two places."""
+    given, lists = [], []
+    met: list[int] = []
+    for argument in arguments:
+        if type(argument) is not list:
+            given.append(argument)
+            continue
+        read = _read_list(argument, met)
+        if read is None:
+            return None
+        lists.append(read)
+        given.append(read.memory)
+    return (tuple(given), lists) if len(set(met)) == len(met) else None
+
+
+def _read_list(numbers: list[Any], met: list[int]) -> Read | None:
+    """The numbers of a list.
+
+    Args:
+        met: gets the identities of all lists.
+    """
+    shape: list[int] = []
+    level: list[Any] = [numbers]
+    first: Any = numbers
+    while type(first) is list:
+        if not first or len(shape) == MOST_DIMS:
+            return None
+        met += map(id, level)
+        shape.append(len(first))
+        first = first[0]
+        if type(first) is list:
+            if not all(type(row) is list for inner in level for row in inner):
+                return None
+            level = [row for inner in level for row in inner]
+    kind = type(first)
+    if kind not in DTYPES:
+        return None
+    memory = np.empty(shape, DTYPES[kind])
+    whole = tuple(shape)
+    if not _capture.read_numbers(numbers, memory, kind, whole):
+        return None
+    return Read(numbers, kind, whole, memory)
+
+
+def _with_lists(result: Any, lists: list[Read]) -> Any:
+    """A result with the lists in place of the arrays over their numbers."""
+    if type(result) is tuple:
+        return tuple(_with_lists(item, lists) for item in result)
+    if type(result) is np.ndarray:
+        return next(read.numbers for read in lists if read.memory is result)
+    return result
+
+
+__all__ = ["ListProgram"]

@@ -1,0 +1,171 @@
+"""Programs in which no tensor and no array can turn up: to capture them is of no use.
+
+Contract: `is_plain` looks at the objects that a call can reach, its arguments, the globals that its
+code names, and those of the functions and classes among them, and runs no code of theirs. What it
+does not know may hold or make tensors. It is a guess that costs time where it is wrong, and never
+decides about a result: the original runs. `guards_of` are the facts about the arguments that it
+relies on, with one item for all of those of a list.
+"""
+
+import builtins
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+from random import Random
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from dynajit.capture._capture import CompiledFunction
+from dynajit.capture.breaks import SkipFrame
+from dynajit.capture.bytecode.instructions import decode
+from dynajit.capture.guards.guards import Guard
+from dynajit.capture.guards.kinds import Kind
+from dynajit.capture.places import sources
+from dynajit.capture.places.sources import Source
+
+if TYPE_CHECKING:
+    from dynajit.capture.execution.executor import Executor
+
+MSG_PLAIN: Final = "no tensor and no array can turn up in it"
+
+#: Objects that are looked at before a program counts as one that nobody knows.
+MOST_OBJECTS: Final = 400
+#: Items of a container that stand for all of them.
+MOST_ITEMS: Final = 4
+#: Lists within each other whose first items are guarded.
+MOST_DEPTH: Final = 3
+
+_NUMBERS_AND_TEXTS: Final = (
+    bool, int, float, complex, str, bytes, bytearray, range, slice, type(None), type(...),
+    type(NotImplemented), type(iter(range(0))), Random, Fraction, Decimal,
+)  # fmt: skip
+_SEQUENCES: Final = (list, tuple)
+_SETS: Final = (set, frozenset, deque)
+_DICTS: Final = (dict, defaultdict, OrderedDict, Counter)
+
+#: Modules of the standard library that give objects of any class.
+_OF_ANYTHING: Final = frozenset({"gc", "importlib", "pickle", "runpy", "shelve"})
+
+
+def refuse(executor: "Executor", is_long: bool = False) -> None:
+    """A program that has met no tensor so far has had loops, or cannot be captured any further.
+
+    Args:
+        is_long: the loops have many turns.
+
+    Raises:
+        SkipFrame: it will meet none.
+    """
+    if not executor.refusals.plain or executor.recorder.met_tensor:
+        return
+    function, given = executor.root_function, executor.given
+    if is_plain(function, given):
+        guards = guards_of(function, given)
+        raise SkipFrame(MSG_PLAIN, permanent=False, guards=guards, may_be_nest=is_long)
+
+
+def is_plain(function: FunctionType, arguments: Iterable[Any]) -> bool:
+    """Whether no tensor and no array turns up in a call, as far as can be seen."""
+    return _Search().all_plain((*arguments, function))
+
+
+class _Search:
+    """The objects met so far. Mutable; used once."""
+
+    def __init__(self) -> None:
+        self._met: dict[int, Any] = {}
+
+    def all_plain(self, objects: Iterable[Any]) -> bool:
+        return all(map(self._is_plain, objects))
+
+    def _is_plain(self, obj: Any) -> bool:
+        kind = type(obj)
+        if kind in _NUMBERS_AND_TEXTS or id(obj) in self._met:
+            return True
+        if len(self._met) >= MOST_OBJECTS:
+            return False
+        self._met[id(obj)] = obj
+        if kind in _SEQUENCES:
+            return self.all_plain(islice(obj, MOST_ITEMS))
+        if kind in _SETS:
+            return bool(obj) and self.all_plain(islice(obj, MOST_ITEMS))
+        if kind in _DICTS:
+            return bool(obj) and self.all_plain(islice(obj.values(), MOST_ITEMS))
+        if kind is CompiledFunction:
+            return self._is_plain(obj.__wrapped__)
+        if kind is FunctionType:
+            return self._is_plain_function(obj)
+        if kind is BuiltinFunctionType:
+            held = obj.__self__
+            is_of_module = held is None or type(held) is ModuleType
+            return _is_plain_module(obj.__module__) if is_of_module else self._is_plain(held)
+        if kind is ModuleType:
+            return _is_plain_module(obj.__name__)
+        return kind is type and self._is_plain_class(obj)
+
+    def _is_plain_function(self, function: FunctionType) -> bool:
+        defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        try:
+            closed = [cell.cell_contents for cell in function.__closure__ or ()]
+        except ValueError:  # nothing is in it so far
+            return False
+        # a global that holds nothing may hold a tensor in another call
+        if any(held is None for held in closed):
+            return False
+        return self.all_plain((*closed, *defaults)) and self._is_plain_code(
+            function.__code__, function.__globals__
+        )
+
+    def _is_plain_code(self, code: CodeType, namespace: dict[str, Any]) -> bool:
+        for instruction in decode(code).instructions:
+            if instruction.operation == "IMPORT_NAME":
+                if not _is_plain_module(instruction.argument):
+                    return False
+            elif instruction.operation == "LOAD_GLOBAL":
+                name = instruction.argument
+                found = dict.get(namespace, name, _missing)
+                if found is None or not self._is_plain_global(name, found):
+                    return False
+        inner = (literal for literal in code.co_consts if isinstance(literal, CodeType))
+        return all(self._is_plain_code(each, namespace) for each in inner)
+
+    def _is_plain_global(self, name: str, found: Any) -> bool:
+        if found is _missing:
+            return name in vars(builtins)
+        return self._is_plain(found)
+
+    def _is_plain_class(self, cls: type) -> bool:
+        """A class of Python's, or of the program's; instances of these may hold anything."""
+        return vars(builtins).get(cls.__name__) is cls or cls in (*_SETS, *_DICTS)
+
+
+_missing: Final = object()
+
+
+def _is_plain_module(name: Any) -> bool:
+    first = str(name).partition(".")[0]
+    return first in sys.stdlib_module_names and first not in _OF_ANYTHING
+
+
+def guards_of(function: FunctionType, arguments: Iterable[Any]) -> tuple[Guard, ...]:
+    """The classes of arguments, and of the first items of lists and tuples."""
+    names = decode(function.__code__).parameters
+    return tuple(
+        guard
+        for index, (name, argument) in enumerate(zip(names, arguments, strict=True))
+        for guard in _guards_of(argument, sources.Local(name, index), MOST_DEPTH)
+    )
+
+
+def _guards_of(obj: Any, place: Source, depth: int) -> Iterator[Guard]:
+    yield Guard(place, Kind.TYPE_IS, type(obj))
+    if type(obj) in _SEQUENCES and depth:
+        yield Guard(place, Kind.TRUE_VALUE, bool(obj))
+        if obj:
+            yield from _guards_of(obj[0], sources.Item(place, 0), depth - 1)
+
+
+__all__ = ["guards_of", "is_plain", "refuse"]
