@@ -306,7 +306,7 @@ def convolution(
         out = _depthwise(ops, x, weight, size, geometry, groups)
     else:
         is_shared = _shares_columns(
-            x.shape[0], *weight.shape[:2], tuple(result.shape[2:]), size, groups
+            x.shape[0], weight.shape[0], weight.shape[1], tuple(result.shape[2:]), size, groups
         )
         columns = _columns(ops, x, size, geometry, groups, is_shared)
         out = ops.matmul(_kernel_matrices(ops, weight, groups), columns)
@@ -374,7 +374,7 @@ def convolution_input(
         lanes, kernel = _lanes(ops, y, weight, groups)
         cut = ops.sum(lanes * kernel, dim=(2,))
     else:
-        is_shared = _shares_columns(batch, *weight.shape[:2], counts, size, groups)
+        is_shared = _shares_columns(batch, weight.shape[0], weight.shape[1], counts, size, groups)
         matrices = _swapped(ops, _kernel_matrices(ops, weight, groups))
         columns = ops.matmul(matrices, _matrices(ops, y, groups, is_shared))
         columns = _images(ops, columns, batch) if is_shared else columns
