@@ -7,7 +7,7 @@ are read by their strides; those that are written lie row by row.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from dynajit.codegen.c import masked_groups
@@ -87,6 +87,7 @@ class _Printer:
         used = {step.operation for steps in self._nest.blocks for step in all_steps(steps)}
         if "poll" in used:
             yield "uint32_t polled = 0;"
+        yield from _library(step for steps in self._nest.blocks for step in all_steps(steps))
         for number, dtype in enumerate(self._nest.scratch):
             yield f"{dtype.c} *scratch{number} = NULL;"
             yield f"int64_t room{number} = 0;"
@@ -248,6 +249,9 @@ class _Printer:
                 return f"({dtype.c})({a} {'/' if name == 'floordiv' else '%'} {b})"
             function = {"floordiv": "floor_divide", "mod": "remainder"}.get(name, step.name)
             return spell(function, dtype, "c", *texts)
+        if name == "library":
+            texts = [self._as(dtype, operand) for operand in step.operands]
+            return f"library_{step.name}({', '.join(texts)})"
         if name == "load":
             return self._element(step.slot, step.operands)
         return None
@@ -400,6 +404,15 @@ def _row_major(shape: Sequence[Number]) -> list[Number]:
         found.append(step)
         step = step * size
     return found[::-1]
+
+
+def _library(steps: Iterable[Step]) -> Iterator[str]:
+    """Pointers to the functions of the C library that are called: through them, since a compiler
+    replaces what it knows by what has other bits (`pow(x, 2)` by `x * x`)."""
+    found = {step.name: len(step.operands) for step in steps if step.operation == "library"}
+    for name, count in found.items():
+        parameters = ", ".join(["double"] * count)
+        yield f"double (*const volatile library_{name})({parameters}) = {name};"
 
 
 def _linear(names: Sequence[str], strides: Sequence[Number], offset: Number) -> str:

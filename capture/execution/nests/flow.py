@@ -155,6 +155,7 @@ class Flow(ArrayCalls):
         self._machine, self._frame = machine, frame
         self._head, self._base, self._last, self._is_rest = head, base, last, is_rest
         self._inputs = inputs
+        self.has_python_bits = inputs.is_of_lists
         self._known: dict[Any, int] = {}
         self._waiting: list[tuple[int, State]] = []
         self._outer: dict[Any, Any] = {}

@@ -29,7 +29,7 @@ from dynajit.core.types import dtypes
 from dynajit.core.types.dtypes import Category, DType
 from dynajit.ir.nests import Register, Step
 from dynajit.ops.table.op_table import TABLE
-from dynajit.ops.table.scalar import SCALARS, SUFFIX, Result, Scalar
+from dynajit.ops.table.scalar import SCALARS, SUFFIX, Effort, Result, Scalar
 
 _SYMBOLS: Final = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floordiv", "%": "mod",
@@ -56,7 +56,10 @@ class Operators:
 
     Attributes:
         steps: of the block at hand; whoever makes blocks puts an empty list here.
+        has_python_bits: functions of floats have the bits of `math`, and of `**`.
     """
+
+    has_python_bits = False
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -251,6 +254,8 @@ class Operators:
         b = as_number(exponent)
         literal = exponent.value if isinstance(exponent, Literal) else None
         is_factor = type(literal) is int and 1 <= literal <= _MOST_FACTORS
+        if self.has_python_bits and a.dtype is dtypes.float64:
+            is_factor = False
         if literal is not None and is_factor and a.dtype is not dtypes.bool_:
             product = self._multiplied(a, int(literal))
             if a.is_python and a.dtype is dtypes.float64:  # Python raises where it overflows
@@ -261,10 +266,12 @@ class Operators:
         if not is_float or dtype.category < Category.FLOATING:
             raise NotNest
         x, y = self.cast(a, dtype), self.cast(b, dtype)
-        if a.is_python and b.is_python:  # else complex, or an error
+        is_whole = type(literal) is int and literal > 0
+        if a.is_python and b.is_python and not is_whole:  # else complex, or an error
             is_root = isinstance(literal, float) and literal > 0
             self.require_compared("ge" if is_root else "gt", dtype, x, 0.0)
-        found = self.emit("call", dtype, x, y, dtype=dtype, name="pow")
+        operation = "library" if self.has_python_bits else "call"
+        found = self.emit(operation, dtype, x, y, dtype=dtype, name="pow")
         if a.is_python and b.is_python:
             self._require_finite(found, dtype)
         return Number(found, dtype, a.is_python and b.is_python)
@@ -451,7 +458,10 @@ class Operators:
         for operation, bound in function.math.where:
             self.require_compared(operation, dtypes.float64, given[0], bound)
         result = dtypes.bool_ if name.startswith("is") else dtypes.float64
-        found = self.emit("call", result, *given, dtype=dtypes.float64, name=function.name)
+        if self.has_python_bits and function.effort is Effort.MANY:
+            found = self.emit("library", result, *given, dtype=dtypes.float64, name=name)
+        else:
+            found = self.emit("call", result, *given, dtype=dtypes.float64, name=function.name)
         if function.math.is_finite:
             self._require_finite(found, dtypes.float64)
         if name in _TO_WHOLE:

@@ -13,6 +13,7 @@ import dynajit as dj
 from dynajit.capture.entry import list_programs
 from dynajit.capture.entry.cache import cache_of
 from dynajit.capture.entry.list_programs import ListProgram
+from dynajit.capture.execution.nests.operators import MATHEMATICS
 from tests.support.list_programs import Programs
 
 
@@ -401,6 +402,24 @@ def test_calls_that_are_refused_again_and_again_are_left_to_python() -> None:
     for _ in range(4 * 3 + 2):
         check(compiled, squares, 71, ints(70, 1), ints(70, 2))
     assert program_of(compiled).is_given_up
+
+
+@pytest.mark.parametrize("name", [*sorted(MATHEMATICS), "** 2", "** 3", "** 7", "** 0.37"])
+def test_functions_of_floats_have_the_bits_of_pythons(name: str) -> None:
+    """They are those of the C library, as `math`'s are; a vector's have others."""
+    operand = "(1 + a[i])" if name == "acosh" else "a[i]"
+    given = ", ".join([operand] * (MATHEMATICS[name].arity if name in MATHEMATICS else 1))
+    value = f"{operand} {name}" if "*" in name else f"math.{name}({given})"
+    text = f"def program(n, a, b):\n    for i in range(n):\n        b[i] = {value}\n    return b\n"
+    namespace: dict[str, Any] = {"math": math}
+    exec(text, namespace)
+    compiled, program = dj.compile(namespace["program"]), namespace["program"]
+    for n in (200, 230, 210):
+        a = [random.Random(n).uniform(0.01, 0.99) for _ in range(n)]
+        result = program(n, a, [0.0] * n)
+        b = [type(result[0])()] * n  # of bools and ints, too
+        check(compiled, program, n, a, b)
+    assert program_of(compiled).ran
 
 
 def odd_arguments(n: int, generator: random.Random) -> tuple[Any, ...]:
