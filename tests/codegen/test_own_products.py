@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dynajit.codegen.c import products as c_products
 from dynajit.codegen.pipeline import compile_graph
 from dynajit.codegen.run import blas
 from dynajit.core.arrays import _products
@@ -384,4 +385,8 @@ def test_tiles_of_a_matrix_times_its_transpose_are_all_of_it(
         (result,) = compile_graph(graph)(a)
         left = a.transpose(order)
         assert_is_product(result, left, left.T.copy())
-        np.testing.assert_array_equal(result, result.T)
+        rows, terms = left.shape
+        is_long = terms >= c_products.FEWEST_TERMS
+        is_mirrored = rows >= c_products.FEWEST_MIRRORED_ROWS and is_long
+        if is_own or is_mirrored:  # else each half has the bits that BLAS gives it
+            np.testing.assert_array_equal(result, result.T)
