@@ -156,7 +156,7 @@ class RowLoops:
             scope = self.element_scope(row)
             body(scope)
             inner = self._in_order(bounds, scope.lines)
-        elif self.is_blocked and (words := c_words.runs(stored(self.kernel), self.kernel.elements)):
+        elif words := self._blocked_words():
             inner = self._tiles(row, body, bounds, words)
         else:
             name = self.kernel.elements[-1].name
@@ -164,6 +164,13 @@ class RowLoops:
                 lambda: self.element_scope(row), body, name, bounds.start, bounds.stop
             )
         return nest(self.kernel.elements[:-1], inner)
+
+    def _blocked_words(self) -> Sequence[c_words.Run]:
+        """Random words that tiles of elements take from one block of memory."""
+        if not self.is_blocked:
+            return ()
+        kernel = self.kernel
+        return c_words.runs(stored(kernel), kernel.elements, kernel.indices)
 
     def _tiles(
         self,

@@ -334,7 +334,7 @@ class _Rows:
         if self.is_blocked or not isinstance(self.elements, int):
             return
         roots = [*self._roots(), *stored(self.kernel)]
-        words = c_words.runs(roots, self.kernel.elements)
+        words = c_words.runs(roots, self.kernel.elements, self.kernel.indices)
         if not 0 < sum(run.step for run in words) * self.elements <= c_words.MOST_WORDS:
             return
         for run in words:

@@ -11,7 +11,7 @@ a core of an EPYC (Zen 4), and take 8.
 from collections.abc import Iterable
 
 from dynajit.codegen.c.expressions import Scope
-from dynajit.codegen.loops.loop_ir import Axis, Expression, Word, walk
+from dynajit.codegen.loops.loop_ir import Axis, DataIndex, Expression, Word, walk
 from dynajit.core.records import record
 from dynajit.core.types import symint
 from dynajit.core.types.symint import Number
@@ -53,8 +53,9 @@ class Run:
         return f"uint32_t {self.name}[{self.step * count + BESIDE}];"
 
     def fill(self, scope: Scope, start: str, count: str) -> list[str]:
-        """Lines that fill it for `count` elements from `start` on; seed and block are emitted in
-        `scope`."""
+        """Lines that fill it for `count` elements from `start` on; seed, block and the positions
+        that come from data are emitted in `scope`."""
+        scope.bind([self.first])
         seed, block = scope.emit(self.seed), scope.emit(self.block)
         first = f"{symint.c(self.first)} + {self.step} * ({start})"
         words = f"dj_philox_words({self.name}, {seed}, {block}, {first}, {self.step} * ({count}))"
@@ -66,14 +67,23 @@ class Run:
         return {word: f"(int64_t){self.name}[{origin} + {place}]" for word, place in self.places}
 
 
-def runs(roots: Iterable[Expression], elements: tuple[Axis, ...]) -> tuple[Run, ...]:
-    """The runs of words below some expressions over loops of known lengths."""
+def runs(
+    roots: Iterable[Expression], elements: tuple[Axis, ...], indices: Iterable[DataIndex]
+) -> tuple[Run, ...]:
+    """The runs of words below some expressions over loops of known lengths.
+
+    Args:
+        indices: meaning of the data indices in their positions.
+    """
     found: list[Run] = []
+    varying = _varying(elements, indices)
     for expression in walk(tuple(roots)):
         if not isinstance(expression, Word):
             continue
         step = _step(expression.position, elements)
-        if step is None or not 1 <= step <= MOST_STEP or not _is_free(expression, elements):
+        if step is None or not 1 <= step <= MOST_STEP or not _is_free(expression, varying):
+            return ()
+        if symint.symbols(expression.position) & (varying - {axis.name for axis in elements}):
             return ()
         first = symint.substitute(expression.position, {axis.name: 0 for axis in elements})
         _add(found, expression, first, step)
@@ -114,8 +124,20 @@ def _step(position: Number, elements: tuple[Axis, ...]) -> int | None:
     return steps[0] if steps and len(set(steps)) == 1 else None
 
 
-def _is_free(word: Word, elements: tuple[Axis, ...]) -> bool:
-    """True if the stream is the same for all elements."""
+def _varying(elements: tuple[Axis, ...], indices: Iterable[DataIndex]) -> set[str]:
+    """The loops over elements, and the data indices that differ between elements."""
     names = {axis.name for axis in elements}
-    numbers = (number for e in walk((word.seed, word.block)) for number in e.numbers)
-    return not any(symint.symbols(number) & names for number in numbers)
+    for index in indices:  # an index may be read at the one before it
+        if not _are_free((index.value,), names):
+            names.add(index.name)
+    return names
+
+
+def _is_free(word: Word, varying: set[str]) -> bool:
+    """True if the stream is the same for all elements."""
+    return _are_free((word.seed, word.block), varying)
+
+
+def _are_free(expressions: tuple[Expression, ...], varying: set[str]) -> bool:
+    numbers = (number for e in walk(expressions) for number in e.numbers)
+    return not any(symint.symbols(number) & varying for number in numbers)

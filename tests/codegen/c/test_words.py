@@ -79,6 +79,24 @@ def test_neighbours_take_their_words_together(codegen, name, shape):
     assert "dj_philox(" not in source
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_rows_that_data_choose_take_their_words_together(codegen, monkeypatch, dim):
+    """Where in the stream a row begins is read from memory; columns that are chosen have no run."""
+    x, chosen = normal(40, 300), np.random.default_rng(4).integers(0, 40, 17)
+
+    def function(x, chosen):
+        return ops.index_select(dropout(x), chosen, dim=dim)
+
+    graph = codegen.graph_of(function, codegen.type_of(x), codegen.type_of(chosen))
+    many = compile_graph(graph)
+    monkeypatch.setattr(c_words, "MOST_STEP", 0)
+    (single,) = compile_graph(graph)(x, chosen)
+
+    is_together = "dj_philox_words(" in "".join(kernel.source for kernel in many.kernels)
+    assert (dim == 0) is is_together
+    np.testing.assert_array_equal(single, many(x, chosen)[0])
+
+
 def test_large_results_of_random_words_do_not_bypass_the_caches(codegen, monkeypatch):
     monkeypatch.setattr(c_bypass, "LEAST_MOVED", 1)
     monkeypatch.setattr(c_bypass, "LEAST_RESULT", 1)
