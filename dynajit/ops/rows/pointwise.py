@@ -283,7 +283,8 @@ def _pow_base_vjp(ops: Any, g: Any, x: Any, y: Any, y_type: ValueType) -> Any:
         if y == 0:
             return zero_slope(ops, g)
         return g * x * 2 if y == 2 else g * (y * number_power(ops, x, y - 1))
-    return ops.where(ops.eq(y, 0), 0.0, g * (y * ops.pow(x, y - 1)))
+    less = y + -1  # of truth values, too, which have no difference
+    return ops.where(ops.eq(y, 0), 0.0, g * (y * ops.pow(x, less)))
 
 
 def _pow_exponent_vjp(ops: Any, g: Any, x: Any, x_type: ValueType, y: Any, out: Any) -> Any:
@@ -616,8 +617,9 @@ def xlog1py(m: Any, x: Any, y: Any) -> Any:
 @pointwise(
     dtype=REAL_FLOATING_ONLY,
     vjp={
-        "x": lambda ops, g, x, y: g / (1 + ops.exp2(y - x)),
-        "y": lambda ops, g, x, y: g / (1 + ops.exp2(x - y)),
+        # no differences: a truth value may be added to, and no more
+        "x": lambda ops, g, x, y: g / (1 + ops.exp2(y + -x)),
+        "y": lambda ops, g, x, y: g / (1 + ops.exp2(x + -y)),
     },
     numpy_name="logaddexp2",
 )
@@ -631,8 +633,8 @@ def logaddexp2(m: Any, x: Any, y: Any) -> Any:
 @pointwise(
     dtype=REAL_FLOATING_ONLY,
     vjp={
-        "x": lambda ops, g, x, y: g / (1 + ops.exp(y - x)),
-        "y": lambda ops, g, x, y: g / (1 + ops.exp(x - y)),
+        "x": lambda ops, g, x, y: g / (1 + ops.exp(y + -x)),
+        "y": lambda ops, g, x, y: g / (1 + ops.exp(x + -y)),
     },
     numpy_name="logaddexp",
 )

@@ -8,7 +8,7 @@ import pytest
 import dynajit as dj
 from dynajit.core.errors import DivisionError, DTypeError
 from dynajit.core.types import dtypes
-from dynajit.ops import TABLE
+from dynajit.ops import TABLE, Kind
 from tests.support.rows.tape import Tracked, gradients, run
 
 
@@ -35,6 +35,35 @@ def test_arithmetic_on_bool_is_logic():
 def test_bool_cannot_be_subtracted(operands):
     with pytest.raises(DTypeError, match="logical_xor"):
         call("sub", *(np.array([v]) for v in operands))
+
+
+#: Rows of two inputs; `floor_divide` has no derivative, a loss's targets are floating.
+OF_TWO = [
+    op
+    for op in TABLE
+    if op.kind is Kind.POINTWISE and len(op.inputs) == 2 and not op.attributes
+    if op.name not in ("floor_divide", "binary_entropy") and any(op.vjp.values())
+]
+
+
+@pytest.mark.parametrize("dtype", [dtypes.bool_, dtypes.int64], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("op", OF_TWO, ids=lambda op: op.name)
+def test_gradients_beside_truth_values_and_ints_are_those_beside_floats(op, dtype):
+    """Formulas subtract nothing from a truth value, which has no difference."""
+    others = dj.tensor([1, 0, 1, 1, 0], dtype=dtype)
+    for place, name in enumerate(op.inputs):
+        x = dj.from_numpy(np.random.default_rng(0).uniform(*op.domain, 5)).requires_grad_()
+        try:
+            results = [
+                op(*((x, other) if place == 0 else (other, x)))
+                for other in (others, others.double())
+            ]
+        except DTypeError:
+            continue  # no such operands
+        if op.vjp.get(name) is None or not results[0].requires_grad:
+            continue
+        given, wide = (dj.autograd.grad(result.sum(), x)[0] for result in results)
+        assert dj.allclose(given, wide, rtol=1e-12, equal_nan=True)
 
 
 def test_integers_divide_to_float32():
