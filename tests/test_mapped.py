@@ -170,6 +170,11 @@ REFUSED = {
     "chunks": (lambda m: m.vmap(lambda x: x, chunk_size=0)(m.ones(2)), "chunk_size"),
     "randomness": (lambda m: m.vmap(lambda x: x, randomness="some")(m.ones(2)), "randomness"),
     "out_dims": (lambda m: m.vmap(lambda x: x, out_dims=(0, 1))(m.ones(2)), "out_dims"),
+    "not joined": (lambda m: m.vmap(lambda x: x * 2, out_dims=None)(m.ones(2)), "out_dim is None"),
+    "some not joined": (
+        lambda m: m.vmap(lambda x: (x, x * 2), out_dims=(0, None))(m.ones(2)),
+        "out_dim is None",
+    ),
 }
 
 
@@ -181,6 +186,18 @@ def test_what_does_not_fit_is_refused_as_by_pytorch(name: str) -> None:
     with pytest.raises(Exception, match=message) as found:
         call(dj)
     assert isinstance(found.value, type(expected.value))
+    with pytest.raises(type(expected.value), match=message):
+        dj.compile(lambda: call(dj))()
+
+
+def test_results_that_differ_between_single_samples_are_joined_or_refused() -> None:
+    def function(x: Any) -> Any:
+        return x * 2 if x.sum().item() > 0 else x
+
+    assert dj.vmap(function)(dj.ones(2, 3)).shape == (2, 3)
+    assert dj.vmap(function, out_dims=None)(dj.ones(2, 3)).tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(ValueError, match="out_dim is None"):
+        dj.vmap(function, out_dims=None)(dj.eye(3))
 
 
 def counted(function: Any) -> tuple[Any, list[None]]:

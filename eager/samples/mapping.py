@@ -41,6 +41,11 @@ from dynajit.ops.functions.shapes.index import stack
 _single: Final[dict[tuple[CodeType, ...], None]] = {}
 _MOST: Final = 256
 
+MSG_NOT_JOINED: Final = (
+    "vmap: the function can not return a BatchedTensor when out_dim is None: its result differs "
+    "between samples.  Say with out_dims where the dim of samples goes."
+)
+
 
 @record
 class _Call:
@@ -154,7 +159,7 @@ def _at_once(call: _Call, level: Level) -> Any:
         places = places_of_results(call.out_dims, result, found)
         taken = [x._storage for x in level.arguments]
         whole = [
-            _of_first(x, level) if d is None else _whole(x, d, level, taken)
+            _shared(x, level) if d is None else _whole(x, d, level, taken)
             for x, d in zip(found, places, strict=True)
         ]
     return unflatten(whole, nest)
@@ -164,11 +169,13 @@ def _moved(x: Tensor, source: int, target: int) -> Any:
     return x if source == target else x.movedim(source, target)
 
 
-def _of_first(x: object, level: Level) -> Any:
-    """What is not joined, of the first sample."""
+def _shared(x: object, level: Level) -> Any:
+    """What is not joined: the same for all samples."""
     if not isinstance(x, SampleTensor) or x._level is not level:
         return x
-    return x._batch[0] if x._flag else x._batch
+    if x._flag:
+        raise InvalidValueError(MSG_NOT_JOINED)
+    return x._batch
 
 
 def _whole(x: object, dim: int, level: Level, taken: list[Any]) -> Any:
@@ -228,10 +235,20 @@ def _joined(results: list[Any], out_dims: Any) -> Any:
     if any(other != structure for _, other in flat):
         raise InvalidValueError("vmap: the function returns different nests for different samples.")
     joined = [
-        leaf if dim is None else _stacked([each[place] for each, _ in flat], dim)
+        _same([each[place] for each, _ in flat])
+        if dim is None
+        else _stacked([each[place] for each, _ in flat], dim)
         for place, (leaf, dim) in enumerate(zip(leaves, dims, strict=True))
     ]
     return unflatten(joined, structure)
+
+
+def _same(values: list[Any]) -> Any:
+    """What is not joined, of all samples one by one."""
+    first = values[0]
+    if isinstance(first, Tensor) and not all(first.equal(other) for other in values):
+        raise InvalidValueError(MSG_NOT_JOINED)
+    return first
 
 
 def _stacked(values: list[Any], dim: int) -> Any:

@@ -166,8 +166,9 @@ def _result(
 ) -> graph.Value:
     """What the caller gets: memory that nobody else has."""
     if place is None:
-        value = TABLE.select(value, dim=0, index=0) if flag else value
-        return value if not flag else TABLE.clone(value)
+        if flag:
+            raise _refusal("a result that samples have is not to be joined")
+        return value
     call = Call(TABLE.clone, (value,), (flag,), {}, count)
     whole: graph.Value = call.front(0)
     root = storage_root(whole.node)
