@@ -81,6 +81,20 @@ def _tensors_of(output: Any, name: str) -> tuple[list[Tensor], Any]:
     return leaves, structure
 
 
+def _require_real(leaves: Sequence[Any], name: str, what: str) -> None:
+    """Jacobians are matrices of real derivatives.
+
+    Raises:
+        RuntimeError: a tensor is complex.
+    """
+    for place, x in enumerate(leaves):
+        if isinstance(x, Tensor) and x.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {what}s to be real but received complex tensor at flattened "
+                f"{what} idx: {place}.  Take the Jacobian by view_as_real(x)."
+            )
+
+
 def _positions(argnums: int | tuple[int, ...], count: int) -> tuple[int, ...]:
     if isinstance(argnums, int) and 0 <= argnums < count:
         return (argnums,)
@@ -374,16 +388,24 @@ def jacrev(
         chunk_size: how many rows are computed at once; None: all.
 
     Others as of `grad_and_value`. Each Jacobian has the shape (*output.shape, *input.shape).
+
+    Raises:
+        InvalidValueError: `chunk_size` is not positive.
+        RuntimeError: arguments or outputs are complex.
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise InvalidValueError("jacrev: `chunk_size` should be greater than 0.")
 
     def transformed(*args: Any, **kwargs: Any) -> Any:
         outer = is_grad_enabled()
         leaves, structure = flatten(_chosen(args, argnums))
+        _require_real(leaves, "jacrev", "input")
         with enable_grad():
             tracked = _tracked(leaves, "jacrev")
             replaced = _replaced(args, argnums, unflatten(list(tracked), structure))
             output, aux = _split(func(*replaced, **kwargs), has_aux, "jacrev")
             outputs, out_structure = _tensors_of(output, "jacrev")
+            _require_real(outputs, "jacrev", "output")
             watched = _is_watched(outer, outputs, tracked)
             found = [
                 unflatten(
@@ -413,10 +435,14 @@ def jacfwd(
 
     Args:
         randomness: see `vmap`: of calls of `func`, one for each element of the arguments.
+
+    Raises:
+        RuntimeError: arguments or outputs are complex.
     """
 
     def transformed(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten(_chosen(args, argnums))
+        _require_real(leaves, "jacfwd", "input")
         if has_aux and is_recording():  # nothing else that `func` gives leaves the mapped function
             return jacrev(func, argnums, has_aux=True)(*args, **kwargs)
         kept: list[Any] = []
@@ -436,6 +462,7 @@ def jacfwd(
 
         found = [_by_columns(columns, i, x, randomness) for i, x in enumerate(leaves)]
         parts, out_structures = zip(*found, strict=True)
+        _require_real(parts[0], "jacfwd", "output")
         rows = [unflatten(list(row), structure) for row in zip(*parts, strict=True)]
         result = unflatten(rows, out_structures[0])
         return (result, kept[0]) if has_aux else result

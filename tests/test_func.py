@@ -501,3 +501,26 @@ def test_a_jacobian_in_forward_mode_is_one_pass_in_a_graph() -> None:
 
     assert "[500, 500]" not in str(compiled)
     assert "[500, 500]" in dj.explain(func.jacrev(lambda v: (wide @ v).sin()))(dj.ones(3)).full()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", ["jacrev", "jacfwd"])
+def test_jacobians_are_of_real_numbers(name: str, compiled: bool) -> None:
+    """As PyTorch's: complex arguments and outputs are refused, not half right."""
+
+    def jacobian(function: Any) -> Any:
+        transform = getattr(dj.func, name)
+        return dj.compile(lambda x: transform(function)(x)) if compiled else transform(function)
+
+    x = dj.ones(2, dtype=dj.complex64)
+    with pytest.raises(RuntimeError, match=f"{name}: Expected all inputs to be real"):
+        jacobian(lambda x: x * 2)(x)
+    with pytest.raises(RuntimeError, match=f"{name}: Expected all outputs to be real"):
+        jacobian(lambda x: dj.complex(x, x))(x.real.clone())
+    assert jacobian(lambda x: dj.complex(x, x).abs())(x.real.clone()).shape == (2, 2)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_chunks_of_a_jacobian_have_rows(size: int) -> None:
+    with pytest.raises(ValueError, match="jacrev: `chunk_size` should be greater than 0"):
+        dj.func.jacrev(lambda x: x, chunk_size=size)
