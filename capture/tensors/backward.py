@@ -231,7 +231,15 @@ class Travel:
                 what = "backward through what an earlier call computed"
                 raise GraphBreak(breaks.AUTOGRAD_CALL, what)
             return
-        self.gradients[node] = self._sum(self.gradients.get(node), gradient)
+        if self._is_asked_for(node):
+            self.gradients[node] = self._sum(self.gradients.get(node), gradient)
+
+    def _is_asked_for(self, node: Node) -> bool:
+        """Whether a gradient is, or leads on to one that is: hooks see no other, and none is
+        kept."""
+        if self.targets is None or self.leading is None:
+            return True
+        return node in self.leading or node in self.targets
 
     def _sum(self, known: graph.Value | None, part: graph.Value) -> graph.Value:
         if known is None:

@@ -656,3 +656,28 @@ def test_a_view_has_its_history_behind_a_break_under_no_grad(make: Any) -> None:
     dj.compile(function)(w).sum().backward()
 
     assert [[2, 2], [0, 0]] == w.grad.tolist()
+
+
+@pytest.mark.parametrize("way", ["grad", "backward"])
+def test_hooks_see_only_gradients_that_lead_to_what_is_asked_for(way: str) -> None:
+    """One of a tensor that is beside the way is not called, and no gradient is kept there."""
+    weight, beside = (dj.randn(3).requires_grad_() for _ in range(2))
+    seen: list[str] = []
+
+    def step(x: Any) -> Any:
+        aside, along = x * beside, x * weight
+        for name, tensor in (("aside", aside), ("along", along)):
+            tensor.register_hook(lambda g, name=name: seen.append(name))
+            tensor.retain_grad()
+        loss = (aside * along).tanh().sum()
+        if way == "grad":
+            dj.autograd.grad(loss, [weight], retain_graph=True)
+        else:
+            loss.backward(inputs=[weight])
+        return aside.grad is None, along.grad is None
+
+    x = dj.randn(3)
+    expected = step(x), [*seen]
+    seen.clear()
+    compiled = dj.compile(step, fullgraph=True)
+    assert expected == (compiled(x), seen) == ((True, False), ["along"])
