@@ -86,7 +86,7 @@ class _Expander(Builder):
         return op.rule.function(TABLE, *inputs, **attributes)
 
 
-def _type_of(x: Any) -> ValueType | None:
+def _type_of(x: "Argument | Value") -> ValueType | None:
     return type_of(x.node if isinstance(x, Value) else x)
 
 
@@ -94,7 +94,7 @@ def _is_strided(type: ValueType | None) -> TypeGuard[TensorType]:
     return isinstance(type, TensorType) and not type.is_contiguous
 
 
-def _row_by_row(x: Any) -> Any:
+def _row_by_row(x: object) -> Any:
     """A copy of an operand that does not lie so."""
     if not isinstance(x, Value) or not _is_strided(x.type):
         return x

@@ -23,7 +23,7 @@ take `ops` (the table), so row files import no rows from each other. Type rules
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Protocol, TypeAlias, Unpack
 
 import numpy as np
 
@@ -492,7 +492,19 @@ def composite(
     return decorate
 
 
-def operand_type(x: Any) -> TensorType | None:
+class Operand(Protocol):
+    """What has a type: a tensor, a graph's value, or a type itself."""
+
+    @property
+    def shape(self) -> Any:
+        """Its sizes."""
+
+    @property
+    def dtype(self) -> DType:
+        """Of its elements."""
+
+
+def operand_type(x: Operand | None) -> TensorType | None:
     """The type of an operand, from its shape and dtype; None stays None."""
     return None if x is None else TensorType(tuple(x.shape), x.dtype)
 
@@ -500,7 +512,7 @@ def operand_type(x: Any) -> TensorType | None:
 def _in_float32(row: str, rule: Callable[..., Any], function: Function) -> Function:
     """`function` for operands that are no 16-bit floats, and the row in float32 for others."""
 
-    def is_narrow(x: Any) -> bool:
+    def is_narrow(x: object) -> bool:
         dtype = getattr(x, "dtype", None)
         return dtype is not None and dtypes.compute_dtype(dtype) is not dtype
 
