@@ -145,7 +145,7 @@ DJ_INLINE int64_t dj_philox(int64_t seed, int64_t block, int64_t position) {
     return (int64_t)(position & 2 ? high : low);
 }
 
-/* ---- real numbers: rules of ops/table/scalar.py ---- */
+/* ---- real numbers: rules of the rows' scalar functions ---- */
 
 #define DJ_REAL(T, S, F)                                                                            \
     /* A NaN x is not passed by the comparison, a NaN y by the choice: a chain of calls through x   \
